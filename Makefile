@@ -1,0 +1,40 @@
+# Every target makes its own virtual environment in .venv and needs only python3 (3.11+), make and git.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test lint bench docs clean
+
+demo: .venv/run        ## the whole job on an embedded synthetic volume; report in demo/
+	$(BIN)/outcrop demo -o demo
+
+test: .venv/dev        ## lint, types, import order, doctests and tests
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest
+
+lint: .venv/dev        ## mend what can be mended by itself
+	$(BIN)/ruff check --fix src tests benchmarks
+	$(BIN)/ruff format src tests benchmarks
+
+bench: .venv/dev       ## speed and memory as ratios; prints one table
+	$(BIN)/python -m pip install -q faiss-cpu
+	$(BIN)/python benchmarks/run.py
+
+docs: .venv/dev
+	$(BIN)/python -m pip install -q ".[docs]"
+	$(BIN)/mkdocs build --strict
+
+.venv/run: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit("Outcrop needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install -q -e .
+	touch $@
+
+.venv/dev: .venv/run pyproject.toml
+	$(BIN)/python -m pip install -q -e ".[dev,dask]"
+	touch $@
+
+clean:
+	rm -rf .venv demo build dist site

@@ -1,0 +1,32 @@
+"""Outcrop: from a few exemplar patches of seismic to thousands of pixel labels."""
+
+import importlib
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "open_volume": "volume",
+    "PatchGrid": "patches",
+    "Curvelet": "curvelet",
+    "MEASURES": "measures",
+    "similarity": "measures",
+    "build_index": "retrieval",
+    "open_index": "retrieval",
+    "retrieve": "retrieval",
+    "WeakLabels": "retrieval",
+    "retrieval_scores": "evaluate",
+}
+
+__all__ = [*_HOMES, "__version__"]  # noqa: PLE0604
+
+
+def __getattr__(name):
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"outcrop.{_HOMES[name]}"), name)
+    if name in {"datasets", "plots"}:
+        return importlib.import_module(f"outcrop.{name}")
+    raise AttributeError(f"module 'outcrop' has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted([*globals(), *_HOMES, "datasets", "plots"])

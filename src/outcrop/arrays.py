@@ -1,0 +1,40 @@
+"""The array namespace and device of an input: the array chooses the backend, and beside the nets nothing else knows torch."""
+
+import array_api_compat
+import numpy as np
+
+
+def array_namespace(x):
+    """Array-API namespace of `x`: NumPy for anything that is not already an array of a known library.
+
+    Examples
+    --------
+    >>> array_namespace([[0.0, 1.0]]).__name__
+    'array_api_compat.numpy'
+    """
+    return array_api_compat.array_namespace(x) if array_api_compat.is_array_api_obj(x) else array_api_compat.numpy
+
+
+def as_floats(x):
+    """Input as an array of float64 where it is float64, of float32 otherwise, with its namespace.
+
+    Examples
+    --------
+    >>> as_floats(np.zeros(3, "uint8"))[0].dtype
+    dtype('float32')
+    """
+    xp = array_namespace(x)
+    if xp is array_api_compat.numpy:
+        x = np.asarray(x)
+    return xp.astype(x, xp.float64 if x.dtype == xp.float64 else xp.float32, copy=False), xp
+
+
+def constant(xp, values, *, like, dtype=None):
+    """A NumPy array as a constant of the namespace, on the device of `like`."""
+    out = xp.asarray(values, device=array_api_compat.device(like))
+    return out if dtype is None else xp.astype(out, dtype, copy=False)
+
+
+def to_numpy(x):
+    """Any array as NumPy, wherever it lives."""
+    return np.asarray(array_api_compat.to_device(x, "cpu")) if array_api_compat.is_torch_array(x) else np.asarray(x)
