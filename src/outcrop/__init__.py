@@ -17,7 +17,7 @@ _HOMES = {
     "retrieval_scores": "evaluate",
 }
 
-__all__ = [*_HOMES, "__version__"]  # noqa: PLE0604
+__all__ = [*_HOMES, "__version__"]
 
 
 def __getattr__(name):

@@ -1,0 +1,98 @@
+"""Slow twins: the formulas written out plainly, one image at a time, to check the fast code against."""
+
+from functools import lru_cache
+from math import ceil, floor, log2
+
+import numpy as np
+
+# curvelet
+
+
+@lru_cache(maxsize=8)
+def curvelet_windows(n1, n2):
+    """Scale by scale, coarsest first: (window on the centred spectrum, rectangle) for every stored wedge."""
+
+    def fall(t):
+        def g(t):
+            if abs(t) < 2.0**-52 or t <= 0:
+                return 1.0
+            return 0.0 if t >= 1 else np.exp(1 - 1 / (1 - np.exp(1 - 1 / t)))
+
+        with np.errstate(over="ignore", divide="ignore", under="ignore"):
+            return g(t) / np.sqrt(g(t) ** 2 + g(1 - t) ** 2)
+
+    fall = np.vectorize(fall, otypes=[float])
+    k1, k2 = np.meshgrid(np.arange(n1) - n1 // 2, np.arange(n2) - n2 // 2, indexing="ij")
+
+    def low_pass(m1, m2):
+        out = np.ones((n1, n2))
+        for k, m in ((k1, m1), (k2, m2)):
+            a, b = floor(m), floor(2 * m)
+            out *= np.where(abs(k) <= b, fall((abs(k) - a - 1) / (b - a - 1)), 0)
+        return out
+
+    n_scales, m1, m2 = ceil(log2(min(n1, n2)) - 3), n1 / 6, n2 / 6
+    low = low_pass(m1, m2)
+    scales = [[(np.sqrt(1 - low**2), (n1, n2))]]
+    for j in range(n_scales - 1, 1, -1):
+        m1, m2 = m1 / 2, m2 / 2
+        lower = low_pass(m1, m2)
+        band, n, wedges = low * np.sqrt(1 - lower**2), 4 * 2 ** ceil((j - 2) / 2), []
+        for v, h, mv, mh, north in ((-k1, k2, m1, m2, True), (k2, k1, m2, m1, False)):
+            lv, lh = floor(4 * mv), floor(4 * mh)
+            left = [floor(i * lh / n + 1 + 0.5) for i in range(n + 1)]
+            e = (left + [2 * lh + 2 - t for t in reversed(left)][1:])[1:-1:2]
+            f = floor(lv / n + 1 + 0.5)
+            above = np.where(v > 0, v, 1)
+            t = lh + 1 + lv * h / above
+            s = (above / lv - abs(h) / lh) / (above / lv + abs(h) / lh)
+            gh, gv = 2 * lh / (e[0] - 1) - 1, 2 * lv / (f - 1) - 1
+            corner = fall(1 - (s + 1 / gv) / (1 / gh + 1 / gv))
+            for i in range(n):
+                u = np.where(v > 0, band, 0.0)
+                u = u * (np.where(h < 0, corner, 1) if i == 0 else fall(1 - (t - e[i - 1]) / (e[i] - e[i - 1])))
+                u = u * (np.where(h > 0, corner, 1) if i == n - 1 else fall((t - e[i]) / (e[i + 1] - e[i])))
+                length = lv - floor(mv) + (ceil(f / 4) if i in (0, n - 1) else 0)
+                ends = {0: e[0] + e[1] - 1, n - 1: 4 * lh + 3 - e[-1] - e[-2]}
+                width = ends[i] if i in ends else e[i + 1] - e[i - 1] + 1
+                wedges.append((u, (length, width) if north else (width, length)))
+        scales.append(wedges)
+        low = low * lower
+    scales.append([(low, (2 * floor(2 * m1) + 1, 2 * floor(2 * m2) + 1))])
+    return scales[::-1]
+
+
+def curvelet(image):
+    """Curvelet coefficients of one image by centred transforms: a list over scales of lists over angles."""
+    n1, n2 = image.shape
+    spectrum = np.fft.fftshift(np.fft.fft2(np.fft.ifftshift(image))) / np.sqrt(n1 * n2)
+    k1, k2 = np.meshgrid(np.arange(n1) - n1 // 2, np.arange(n2) - n2 // 2, indexing="ij")
+    out = []
+    for wedges in curvelet_windows(n1, n2):
+        coefficients = []
+        for window, (rows, columns) in wedges:
+            wrapped = np.zeros((rows, columns), complex)
+            here = window != 0
+            wrapped[k1[here] % rows, k2[here] % columns] = (spectrum * window)[here]
+            coefficients.append(np.fft.fftshift(np.fft.ifft2(wrapped)) * np.sqrt(rows * columns))
+        if len(wedges) == 1:
+            out.append([coefficients[0].real])
+        else:
+            out.append([2**0.5 * c.real for c in coefficients] + [2**0.5 * c.imag for c in coefficients])
+    return out
+
+
+# measures
+
+
+def curvelet_svd(image):
+    """Feature of the paper's measure for one image."""
+    parts = []
+    for scale in curvelet(image):
+        for array in scale[: ceil(len(scale) / 2)]:
+            s = np.linalg.svd(array, compute_uv=False)
+            if s.sum() > 0:
+                p = s[s > 0] / s.sum()
+                s[floor(np.exp(-np.sum(p * np.log(p))) + 1e-12) :] = 0
+            parts.append(s)
+    return np.concatenate(parts)
