@@ -96,3 +96,68 @@ def curvelet_svd(image):
                 s[floor(np.exp(-np.sum(p * np.log(p))) + 1e-12) :] = 0
             parts.append(s)
     return np.concatenate(parts)
+
+
+# evaluate
+
+
+def retrieval(S, classes):
+    """RA, MAP, AUC and P@M by the sums of Appendix A."""
+    n = len(S)
+    accuracy, average, precision = [], [], np.zeros(n - 1)
+    for i in range(n):
+        ranked = sorted((j for j in range(n) if j != i), key=lambda j: -S[i, j])
+        same = [classes[j] == classes[i] for j in ranked]
+        at = [sum(same[: m + 1]) / (m + 1) for m in range(n - 1)]
+        accuracy.append(at[sum(same) - 1])
+        average.append(sum(p for p, hit in zip(at, same, strict=True) if hit) / sum(same))
+        precision += np.array(at) / n
+    pairs = [(i, j) for i in range(n) for j in range(n) if i != j]
+    alike = [S[i, j] for i, j in pairs if classes[i] == classes[j]]
+    other = [S[i, j] for i, j in pairs if classes[i] != classes[j]]
+    wins = sum((a > b) + 0.5 * (a == b) for a in alike for b in other)
+    return np.mean(accuracy), np.mean(average), wins / len(alike) / len(other), precision
+
+
+def pixel_scores(labels, truth):
+    """PA, MA, MIU, FWIU and coverage pixel by pixel; code 0 is uncertain in the labels, unknown in the truth."""
+    pixels = [(f, t) for f, t in zip(np.ravel(labels), np.ravel(truth), strict=True) if t]
+    recall, iu, share = [], [], []
+    for c in sorted({t for _, t in pixels}):
+        both = sum(f == c and t == c for f, t in pixels)
+        of_truth = sum(t == c for _, t in pixels)
+        recall.append(both / of_truth)
+        iu.append(both / sum(c in (f, t) for f, t in pixels))
+        share.append(of_truth / len(pixels))
+    right = sum(f == t for f, t in pixels)
+    return (
+        right / len(pixels),
+        np.mean(recall),
+        np.mean(iu),
+        np.dot(iu, share),
+        sum(f > 0 for f, _ in pixels) / len(pixels),
+    )
+
+
+def near_boundary(truth, band):
+    """Pixels with another known class at most `band` rows and columns away."""
+    out = np.zeros(truth.shape, bool)
+    for r, c in np.ndindex(truth.shape):
+        around = truth[max(r - band, 0) : r + band + 1, max(c - band, 0) : c + band + 1]
+        out[r, c] = len(set(around[around > 0])) > 1
+    return out
+
+
+def boundary_distances(found, true):
+    """Distance in pixels between the boundaries of two bodies, from every pixel of one to the nearest of the other."""
+
+    def edge(body):
+        inside = np.argwhere(body)
+        steps = [(0, 1), (0, -1), (1, 0), (-1, 0)]
+        near = [[(r + i, c + j) for i, j in steps] for r, c in inside]
+        grid = [[q for q in qs if 0 <= q[0] < body.shape[0] and 0 <= q[1] < body.shape[1]] for qs in near]
+        return np.array([p for p, qs in zip(inside, grid, strict=True) if not all(body[q] for q in qs)])
+
+    a, b = edge(found), edge(true)
+    apart = np.sqrt(((a[:, None] - b[None]) ** 2).sum(-1))
+    return np.concatenate([apart.min(1), apart.min(0)])
