@@ -37,7 +37,7 @@ class CurveletSVD:
         self.truncate = truncate
         self.finest = finest
 
-    def describe(self, patches):
+    def describe(self, patches, *, workers=None):
         """Features of a stack of patches, shape (n, n_singular_values); 500 values for 99 x 99 patches."""
         patches, xp = as_floats(patches)
         frame = Curvelet(patches.shape[-2:])
@@ -46,7 +46,8 @@ class CurveletSVD:
             blocks = spans(patches.shape[0], 1024)
             return xp.concat([self._describe_block(patches[span, ...], frame, xp) for span in blocks])
         out = [np.empty((0, sum(self.lengths(frame))), patches.dtype)]
-        out += map_blocks(lambda span: self._describe_block(patches[span], frame, xp), spans(len(patches), 32))
+        blocks = spans(len(patches), 32)
+        out += map_blocks(lambda span: self._describe_block(patches[span], frame, xp), blocks, workers=workers)
         return np.concatenate(out)
 
     def lengths(self, frame):

@@ -36,7 +36,7 @@ def map_blocks(function, blocks, *, workers=None):
     blocks : iterable
         The units of work.
     workers : int, optional
-        Number of threads; all cores by default.
+        Number of threads; all cores by default. With one, the calling thread does the work.
 
     Examples
     --------
@@ -44,6 +44,11 @@ def map_blocks(function, blocks, *, workers=None):
     [0, 1, 4, 9]
     """
     workers = workers or n_cores()
+    if workers == 1:
+        with threadpool_limits(1):
+            for block in blocks:
+                yield function(block)
+        return
     pending: deque = deque()
     with threadpool_limits(1), ThreadPoolExecutor(workers) as pool:
         try:
