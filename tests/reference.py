@@ -1,7 +1,7 @@
 """Slow twins: the formulas written out plainly, one image at a time, to check the fast code against."""
 
 from functools import lru_cache
-from math import ceil, floor, log2
+from math import ceil, factorial, floor, log2
 
 import numpy as np
 
@@ -80,6 +80,45 @@ def curvelet(image):
         else:
             out.append([2**0.5 * c.real for c in coefficients] + [2**0.5 * c.imag for c in coefficients])
     return out
+
+
+# pyramid
+
+
+def steerable_pyramid(image, levels, orientations, decimate=True):
+    """High-pass residual, bands by level and orientation, low-pass residual of one image, by centred spectra."""
+    n1, n2 = image.shape
+    k1, k2 = np.meshgrid(np.arange(n1) - n1 // 2, np.arange(n2) - n2 // 2, indexing="ij")
+    rho, theta = np.hypot(k1 / (n1 / 2), k2 / (n2 / 2)), np.arctan2(k1 / (n1 / 2), k2 / (n2 / 2))
+    rho[n1 // 2, n2 // 2] = rho[n1 // 2, n2 // 2 - 1]
+    order = orientations - 1
+    c = 2 ** (2 * order) * factorial(order) ** 2 / (orientations * factorial(2 * order))
+
+    def transition(o):
+        return np.pi / 2 * np.clip(np.log2(rho) - o + 1, 0, 1)
+
+    def back(spectrum):
+        return np.fft.ifft2(np.fft.ifftshift(spectrum))
+
+    spectrum = np.fft.fftshift(np.fft.fft2(image))
+    high = back(spectrum * np.sin(transition(0))).real
+    spectrum = spectrum * np.cos(transition(0))
+    bands = []
+    for level in range(1, levels + 1):
+        here = []
+        for b in range(orientations):
+            away = (theta - np.pi * b / orientations + np.pi) % (2 * np.pi) - np.pi
+            steer = np.where(abs(away) < np.pi / 2, 2 * np.sqrt(c) * np.cos(away) ** order, 0)
+            here.append(back((-1j) ** order * spectrum * np.sin(transition(-level)) * steer))
+        bands.append(here)
+        if decimate:
+            n1, n2 = spectrum.shape
+            m1, m2 = ceil((n1 - 0.5) / 2), ceil((n2 - 0.5) / 2)
+            top, left = n1 // 2 - m1 // 2, n2 // 2 - m2 // 2
+            keep = np.s_[top : top + m1, left : left + m2]
+            spectrum, rho, theta = spectrum[keep], rho[keep], theta[keep]
+        spectrum = spectrum * np.cos(transition(-level))
+    return high, bands, back(spectrum).real
 
 
 # measures

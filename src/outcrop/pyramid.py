@@ -1,0 +1,122 @@
+"""The complex steerable pyramid: oriented band-pass pictures of stacks of images, level by level.
+
+Reference: Portilla, Simoncelli, A parametric texture model based on joint statistics of complex wavelet coefficients,
+International Journal of Computer Vision 40, 2000.
+"""
+
+from functools import lru_cache
+from math import factorial, floor, log2, pi, sqrt
+from typing import NamedTuple
+
+import numpy as np
+from array_api_compat import device
+
+from outcrop.arrays import as_floats, constant, fourier
+
+
+class Filter(NamedTuple):
+    """Filters of one level: which frequencies of the image they use and the weight of each."""
+
+    shape: tuple[int, int]  # of the bands
+    source: np.ndarray  # position in the flattened spectrum of the image, per frequency of the band
+    weight: np.ndarray  # shape (n_bands, rows * columns)
+
+
+class SteerablePyramid:
+    """Complex steerable pyramid for images of one shape, right at odd sizes.
+
+    Parameters
+    ----------
+    shape : (int, int)
+        Rows and columns of the images.
+    levels : int
+        Number of levels, each an octave lower; at most floor(log2(shorter side)) - 2.
+    orientations : int
+        Oriented bands per level; band b passes the directions around ``pi * b / orientations``.
+    decimate : bool
+        Halve the bands from level to level (level l is then ``4**(l - 1)`` times as strong); otherwise all bands have
+        the size of the image, and the energy of the image is that of the two residuals plus half that of the bands.
+
+    Examples
+    --------
+    >>> high, bands, low = SteerablePyramid((99, 99)).forward(np.random.default_rng(0).random((5, 99, 99)))
+    >>> high.shape, [band.shape for band in bands], low.shape
+    ((5, 99, 99), [(5, 8, 99, 99), (5, 8, 50, 50), (5, 8, 25, 25), (5, 8, 13, 13)], (5, 7, 7))
+    """
+
+    def __init__(self, shape, levels=4, orientations=8, *, decimate=True):
+        most = max_levels(shape)
+        if not 1 <= levels <= most:
+            raise ValueError(f"{levels} pyramid levels on images of shape {tuple(shape)}; choose 1 to {most}.")
+        self.plan = (tuple(int(n) for n in shape), levels, orientations, decimate)
+
+    def forward(self, x):
+        """High-pass residual, per level the complex bands (..., orientations, rows, columns), low-pass residual."""
+        x, xp = as_floats(x)
+        if tuple(x.shape[-2:]) != self.plan[0]:
+            raise ValueError(f"Images have shape {tuple(x.shape[-2:])}; this pyramid is for {self.plan[0]}.")
+        batch, fft = tuple(x.shape[:-2]), fourier(xp)
+        spectrum = xp.reshape(fft.fftn(x, axes=(-2, -1)), (*batch, 1, -1))
+        high, *bands, low = (
+            fft.ifftn(xp.reshape(xp.take(spectrum, source, axis=-1) * weight, (*batch, -1, *shape)), axes=(-2, -1))
+            for shape, source, weight in _cast(self.plan, xp, spectrum.dtype, device(x))
+        )
+        return high[..., 0, :, :].real, bands, low[..., 0, :, :].real
+
+
+def max_levels(shape):
+    """Largest number of pyramid levels for images of one shape.
+
+    Examples
+    --------
+    >>> max_levels((99, 99)), max_levels((150, 300))
+    (4, 5)
+    """
+    return floor(log2(min(shape))) - 2
+
+
+@lru_cache(maxsize=32)
+def _cast(plan, xp, dtype, where):
+    """The filters as arrays of the namespace, on a device and in a precision."""
+    like = xp.zeros(1, dtype=dtype, device=where)
+    return [
+        (f.shape, constant(xp, f.source, like=like), constant(xp, f.weight, like=like, dtype=dtype))
+        for f in _filters(*plan)
+    ]
+
+
+@lru_cache(maxsize=16)
+def _filters(shape, levels, orientations, decimate):
+    """Filters of the high-pass residual, of every level and of the low-pass residual."""
+    # the frequencies of the images as a share of the highest, rows then columns, in the order of the FFT
+    f1, f2 = np.meshgrid(*(2 * _frequencies(n) / n for n in shape), indexing="ij")
+    radius, angle = np.hypot(f1, f2), np.arctan2(f1, f2)
+    radius[0, 0] = 2 / shape[1]  # zero has no logarithm: its neighbour's stands in
+    octave = [np.clip(np.log2(radius) + level + 1, 0, 1) * pi / 2 for level in range(levels + 1)]
+    filters, size, low = [_crop(np.sin(octave[0])[None], shape)], shape, np.cos(octave[0])
+    steer = _steer(angle, orientations)
+    for level in range(1, levels + 1):
+        filters.append(_crop(low * np.sin(octave[level]) * steer, size))
+        size = tuple((n + 1) // 2 for n in size) if decimate else size
+        low = low * np.cos(octave[level])
+    return [*filters, _crop(low[None], size)]
+
+
+def _steer(angle, orientations):
+    """Angular factor of every oriented band: one-sided, so that the bands are analytic."""
+    order = orientations - 1
+    gain = 2**order * factorial(order) / sqrt(orientations * factorial(2 * order))
+    turned = angle - pi * np.arange(orientations)[:, None, None] / orientations
+    return (-1j) ** order * 2 * gain * np.where(np.cos(turned) > 0, np.cos(turned), 0) ** order
+
+
+def _frequencies(n):
+    """Signed frequencies of n samples in the order of the FFT."""
+    return (np.arange(n) + n // 2) % n - n // 2
+
+
+def _crop(weight, size):
+    """Filters kept on the frequencies that bands of a size can hold."""
+    rows, columns = weight.shape[-2:]
+    source = np.add.outer(_frequencies(size[0]) % rows * columns, _frequencies(size[1]) % columns).ravel()
+    return Filter(size, source, weight.reshape(len(weight), -1)[:, source])
