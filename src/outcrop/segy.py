@@ -1,12 +1,21 @@
-"""SEG-Y: geometry from the headers, regular or not; traces read lazily; files written whole or not at all."""
+"""SEG-Y: geometry from the headers, regular or not; traces read lazily; files written whole or not at all.
+
+Plain NumPy on mapped windows of the file: nothing stays open or mapped between reads, so threads and processes share a
+geometry freely and memory does not grow with the file.
+"""
 
 import contextlib
+import dataclasses
+import functools
 import json
+import mmap
 import os
+import re
 import textwrap
 import tomllib
 import uuid
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,9 +31,11 @@ BINARY_WORDS = {
     "format": (3225, "i2"),
     "sorting": (3229, "i2"),
     "units": (3255, "i2"),
+    "long_samples": (3269, "u4"),
     "revision": (3501, "u1"),
     "fixed_length": (3503, "i2"),
     "extended_text": (3505, "i2"),
+    "first_trace": (3521, "u8"),
 }
 TRACE_WORDS = {
     "line_sequence": (1, "i4"),
@@ -44,7 +55,160 @@ TRACE_WORDS = {
     "inline": (189, "i4"),
     "crossline": (193, "i4"),
 }
-DEAD = 2
+DEAD = 2  # trace identification code
+
+# Where inline and crossline stand, the commonest first; the last is a 2-D line that has only CDP numbers.
+HEADER_BYTES = [(189, 193), (9, 21), (5, 21), (17, 21), (9, 13), (17, 13), (21, 25), (233, 237), (213, 217), (189, 21)]
+
+ENDIANS = {">": "big", "<": "little"}
+SCAN_WINDOW, READ_WINDOW = 1 << 28, 1 << 23  # bytes of the file mapped at a time
+NEAR = 1 << 14  # bytes; reading over such a gap costs no more than asking twice
+
+# Words of a text header that tell depth from time; a mere "depth migrated" does not, it may be stretched to time.
+DEPTH = re.compile(
+    r"\bdepth[\s-]+domain|\bdomain\W+depth\b|\bsampl\w*\W+(int\w*|rate)\W+\d+(\.\d+)?\s*(m|ft|met\w+|feet)\b(?!\s*sec)",
+    re.IGNORECASE,
+)
+
+# Value of the last bit of an IBM number by its first byte, which is sign and exponent.
+IBM_UNIT = np.ldexp(np.where(np.arange(256) < 128, 1.0, -1.0), 4 * (np.arange(256) % 128 - 64) - 24)
+
+
+class Layout(NamedTuple):
+    """Where the traces lie in a SEG-Y file and how their samples are stored."""
+
+    path: str
+    order: str  # of bytes, as NumPy writes it
+    format: int
+    start: int  # byte of the first trace
+    n_samples: int
+    n_traces: int
+
+    @property
+    def trace(self):
+        """NumPy type of one trace: header and samples."""
+        return np.dtype([("header", f"V{HEADER_SIZE}"), ("samples", self.order + FORMATS[self.format], self.n_samples)])
+
+
+@dataclasses.dataclass(frozen=True)
+class Geometry:
+    """Axes of a SEG-Y volume and the trace at every crossing of them.
+
+    Attributes
+    ----------
+    layout : Layout
+        Where traces and samples lie in the file.
+    header_bytes : (int, int)
+        Bytes of inline and crossline in the trace header, counted from 1.
+    inlines, crosslines : array of int
+        Survey labels, ascending.
+    samples : array of float
+        Time in ms or depth in m of every sample.
+    traces : array of int64, shape (n_inline, n_crossline)
+        Number of the trace in the file, -1 where there is none or it is marked dead.
+    duplicates, dead : int
+        Traces that a later one of the same labels replaces; traces marked dead in their header.
+    sorting : str
+        Which line is contiguous in the file: inline, crossline or neither.
+    interval, delay : float
+        Sample interval and first sample in ms or m.
+    domain : str
+        time or depth.
+    bin_size : (float, float) or None
+        Metres between neighbouring inlines and between neighbouring crosslines of the grid, NaN for the direction in
+        which there is one line only; None where coordinates do not tell.
+    text : str
+        The text header.
+    notes : tuple of str
+        What the headers say that the file denies.
+    stamp : (int, int)
+        Size and time of change (ns) of the file that was scanned.
+    """
+
+    layout: Layout
+    header_bytes: tuple
+    inlines: np.ndarray
+    crosslines: np.ndarray
+    samples: np.ndarray
+    traces: np.ndarray
+    duplicates: int
+    dead: int
+    sorting: str
+    interval: float
+    delay: float
+    domain: str
+    bin_size: tuple | None
+    text: str
+    notes: tuple
+    stamp: tuple
+
+    def __reduce__(self):
+        # The grid of a large survey is too big to send with every task: the other process scans the file, once.
+        return rescan, (self.layout.path, self.header_bytes, ENDIANS[self.layout.order], self.domain, self.stamp)
+
+
+def scan(path, *, header_bytes=None, endian=None, domain=None):
+    """Geometry of a SEG-Y file from its headers; samples are not read.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    header_bytes : (int, int), optional
+        Bytes of inline and crossline in the trace header, counted from 1; found if not given.
+    endian : {"big", "little"}, optional
+        Order of bytes; found if not given.
+    domain : {"time", "depth"}, optional
+        What the sample axis measures; by default depth where the text header says so, time otherwise.
+
+    Returns
+    -------
+    geometry : Geometry
+
+    Raises
+    ------
+    ValueError
+        The file is not SEG-Y, is truncated, or has no inline and crossline at the header bytes.
+    """
+    path = os.path.abspath(path)
+    with open(path, "rb") as file:
+        stat = os.fstat(file.fileno())
+        opening = file.read(TEXT_SIZE + BINARY_SIZE)
+        layout, notes = find_layout(file, opening, path=path, size=stat.st_size, endian=endian)
+        headers = sample_headers(file, layout)
+        header_bytes, grid = find_grid(file, layout, headers, header_bytes=header_bytes)
+    binary = np.frombuffer(opening, binary_dtype(layout.order), 1, TEXT_SIZE)[0]
+    words = headers.view(trace_dtype(layout.order)).ravel()
+    rows, columns = (
+        place(axis, word_at(headers, byte, layout.order).ravel())
+        for axis, byte in zip([grid["inlines"], grid["crosslines"]], header_bytes, strict=True)
+    )
+    text = decode_text(opening[:TEXT_SIZE])
+    domain = domain or ("depth" if DEPTH.search(text) else "time")
+    metres = 0.3048 if binary["units"] == 2 else 1.0
+    interval, delay, remarks = sampling(binary, words, unit=metres if domain == "depth" else 1.0)
+    return Geometry(
+        layout=layout,
+        header_bytes=header_bytes,
+        samples=delay + interval * np.arange(layout.n_samples),
+        interval=interval,
+        delay=delay,
+        domain=domain,
+        bin_size=find_bin_size(words, rows, columns, metres=metres),
+        text=text,
+        notes=(*notes, *remarks),
+        stamp=(stat.st_size, stat.st_mtime_ns),
+        **grid,
+    )
+
+
+@functools.lru_cache(maxsize=4)
+def rescan(path, header_bytes, endian, domain, stamp):
+    """Geometry of a file that another process has scanned; refused where the file has changed since."""
+    geometry = scan(path, header_bytes=header_bytes, endian=endian, domain=domain)
+    if geometry.stamp != stamp:
+        raise ValueError(f"{path} has changed since it was opened; open it again.")
+    return geometry
 
 
 def words_dtype(words, *, first, size, order=">"):
@@ -57,6 +221,327 @@ def words_dtype(words, *, first, size, order=">"):
             "itemsize": size,
         }
     )
+
+
+def trace_dtype(order=">"):
+    """NumPy type of a trace header."""
+    return words_dtype(TRACE_WORDS, first=1, size=HEADER_SIZE, order=order)
+
+
+def binary_dtype(order=">"):
+    """NumPy type of the binary header."""
+    return words_dtype(BINARY_WORDS, first=TEXT_SIZE + 1, size=BINARY_SIZE, order=order)
+
+
+def word_at(headers, byte, order):
+    """The four-byte integer at a byte, counted from 1, of every trace header."""
+    return headers.view(words_dtype({"word": (byte, "i4")}, first=1, size=HEADER_SIZE, order=order))["word"]
+
+
+def find_layout(file, opening, *, path, size, endian):
+    """Layout that the headers state as far as the size of the file bears it out, and notes on where it does not."""
+    if size <= TEXT_SIZE + BINARY_SIZE + HEADER_SIZE:
+        raise ValueError(f"{path} holds {size} bytes, too few for a SEG-Y file; is it empty or truncated?")
+    binaries = {order: np.frombuffer(opening, binary_dtype(order), 1, TEXT_SIZE)[0] for order in ENDIANS}
+    orders = [order for order, name in ENDIANS.items() if endian in (None, name)]
+    order = next((order for order in orders if binaries[order]["format"] in FORMATS), None)
+    if order is None:
+        codes = " or ".join(str(binaries[order]["format"]) for order in orders)
+        known = ", ".join(map(str, FORMATS))
+        raise ValueError(f"{path} is not a SEG-Y file that can be read: its sample format is {codes}, none of {known}.")
+    binary = binaries[order]
+    starts = [start for start in trace_starts(binary) if start + HEADER_SIZE < size]
+    file.seek(starts[0])
+    first = np.frombuffer(file.read(HEADER_SIZE), trace_dtype(order))[0]
+    said = {"binary": int(binary["samples"]), "trace": int(first["samples"])}
+    if binary["revision"] == 2:
+        said = {"extended binary": int(binary["long_samples"]), **said}
+    unknown = Layout(path, order, int(binary["format"]), start=0, n_samples=0, n_traces=0)
+    layout = fit_layout(file, unknown, size, starts=starts, said=list(said.values()))
+    if layout is None:
+        raise ValueError(
+            f"{path}: {size} bytes do not hold a whole number of traces of {said['binary']} samples; "
+            "the file is truncated or its headers are wrong."
+        )
+    return layout, [
+        f"the {name} header says {count} samples, the file holds {layout.n_samples}"
+        for name, count in said.items()
+        if count not in (0, layout.n_samples)
+    ]
+
+
+def trace_starts(binary):
+    """Bytes where the first trace may begin, the likeliest first: after the extended text headers, if there are any."""
+    extended = int(binary["extended_text"])
+    counts = range(17) if extended < 0 else (extended, 0)  # -1: as many as there are
+    starts = [TEXT_SIZE + BINARY_SIZE + TEXT_SIZE * count for count in counts]
+    first_trace = int(binary["first_trace"]) if binary["revision"] == 2 else 0
+    return [first_trace, *starts] if first_trace > starts[-1] else starts
+
+
+def fit_layout(file, layout, size, *, starts, said):
+    """The layout whose traces fill the file and whose trace headers agree, None if there is none.
+
+    Sample counts that the headers say come first, then any other, which needs four traces to be believed.
+    """
+    width = np.dtype(FORMATS[layout.format]).itemsize
+    counts = np.array([*said, *range(1, 1 << 16)], np.int64)
+    strides = HEADER_SIZE + counts * width
+    fits, guesses = [], []
+    for start in starts:
+        n_traces, rest = np.divmod(size - start, strides)
+        for i in np.flatnonzero((rest == 0) & (n_traces > 0) & (counts > 0)):
+            fit = layout._replace(start=start, n_samples=int(counts[i]), n_traces=int(n_traces[i]))
+            if i < len(said):
+                fits.append(fit)
+            elif n_traces[i] >= 4:
+                guesses.append(fit)
+    return next((fit for fit in fits + guesses if headers_agree(file, fit)), fits[0] if fits else None)
+
+
+def headers_agree(file, layout):
+    """Whether traces all over the file state the sample count and interval that the first one states."""
+    numbers = np.linspace(0, layout.n_traces - 1, min(16, layout.n_traces)).astype(np.int64)
+    stated = [trace_records(file, layout, n, n + 1)["header"].tobytes()[114:118] for n in numbers.tolist()]
+    return any(stated[0]) and stated.count(stated[0]) > 0.75 * len(stated)
+
+
+def trace_records(file, layout, first, last):
+    """Traces from number `first` to before `last` as stored; a large span is mapped, and only what is used is read."""
+    start, size = layout.start + first * layout.trace.itemsize, (last - first) * layout.trace.itemsize
+    if size < 1 << 20:
+        file.seek(start)
+        return np.frombuffer(file.read(size), layout.trace, last - first)
+    page = start // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
+    window = mmap.mmap(file.fileno(), start + size - page, offset=page, access=mmap.ACCESS_READ)
+    return np.frombuffer(window, layout.trace, last - first, start - page)
+
+
+def sample_headers(file, layout, *, n_blocks=32, block=128):
+    """Headers of some thousand traces, shape (n_blocks, block): blocks of neighbours spread evenly over the file."""
+    if layout.n_traces <= n_blocks * block:
+        return trace_records(file, layout, 0, layout.n_traces)["header"][None].copy()
+    firsts = np.linspace(0, layout.n_traces - block, n_blocks).astype(np.int64).tolist()
+    return np.stack([trace_records(file, layout, first, first + block)["header"] for first in firsts])
+
+
+def find_grid(file, layout, headers, *, header_bytes):
+    """Header bytes of inline and crossline, given or found, and the grid that they make."""
+    pairs = HEADER_BYTES if header_bytes is None else [tuple(map(int, header_bytes))]
+    for byte in {byte for pair in pairs for byte in pair}:
+        if not 1 <= byte <= HEADER_SIZE - 3:
+            raise ValueError(f"Header byte {byte} is outside the trace header; choose 1 to {HEADER_SIZE - 3}.")
+    likeness = [line_likeness(*(word_at(headers, byte, layout.order) for byte in pair)) for pair in pairs]
+    for i in np.argsort(-np.round(likeness, 1), kind="stable"):
+        grid = make_grid(*read_labels(file, layout, pairs[i])) if likeness[i] > 0 else None
+        if grid is not None:
+            return pairs[i], grid
+    tried = ", ".join(f"{inline}/{crossline}" for inline, crossline in pairs)
+    raise ValueError(
+        f"{layout.path}: header bytes {tried} do not look like inline/crossline of a stacked volume; "
+        "pass --header-bytes IL,XL."
+    )
+
+
+def line_likeness(inline, crossline):
+    """How much two header words behave as line labels, from 0 to 1: no position twice, one label steady at each step.
+
+    Examples
+    --------
+    >>> line_likeness(np.array([[7, 7, 7]]), np.array([[1, 2, 3]]))
+    1.0
+    >>> line_likeness(np.array([[7, 7, 7]]), np.array([[1, 1, 1]]))
+    0.0
+    """
+    position = inline.astype(np.int64) << 32 | crossline.astype(np.int64) & 0xFFFFFFFF
+    distinct = len(np.unique(position)) / position.size
+    steady = (np.diff(inline) == 0) != (np.diff(crossline) == 0)
+    # Unsorted files have no steady steps: they keep a small likeness, and the grid decides.
+    return 0.0 if distinct < 0.5 else distinct * max(0.1, float(steady.mean()) if steady.size else 1.0)
+
+
+def read_labels(file, layout, header_bytes):
+    """Inline and crossline of every trace, and which traces are marked dead."""
+    words = {
+        "inline": (header_bytes[0], "i4"),
+        "crossline": (header_bytes[1], "i4"),
+        "mark": TRACE_WORDS["identification"],
+    }
+    kind = words_dtype(words, first=1, size=layout.trace.itemsize, order=layout.order)
+    inline, crossline = np.empty((2, layout.n_traces), np.int32)
+    dead = np.empty(layout.n_traces, bool)
+    step = max(1, SCAN_WINDOW // kind.itemsize)
+    for first in range(0, layout.n_traces, step):
+        part = slice(first, min(first + step, layout.n_traces))
+        window = trace_records(file, layout, part.start, part.stop).view(kind)
+        inline[part], crossline[part], dead[part] = window["inline"], window["crossline"], window["mark"] == DEAD
+    return inline, crossline, dead
+
+
+def make_grid(inline, crossline, dead):
+    """Axes of a survey and the trace at each crossing, as fields of Geometry; None where labels make no grid."""
+    inlines, crosslines = line_axis(inline), line_axis(crossline)
+    # A survey fills a fair part of its grid; random words fill next to nothing of theirs.
+    if len(inlines) * len(crosslines) > 16 * len(inline) + 1024:
+        return None
+    live = ~dead if not dead.all() else np.ones_like(dead)
+    traces = np.full((len(inlines), len(crosslines)), -1, np.int64)
+    for first in range(0, len(inline), 1 << 22):
+        part = slice(first, first + (1 << 22))
+        keep = live[part]
+        rows, columns = place(inlines, inline[part][keep]), place(crosslines, crossline[part][keep])
+        traces[rows, columns] = first + np.flatnonzero(keep)  # the last of equal positions stays
+    n_live, n_placed = int(live.sum()), int((traces >= 0).sum())
+    if n_placed < n_live / 2:
+        return None
+    return {
+        "inlines": inlines,
+        "crosslines": crosslines,
+        "traces": traces,
+        "duplicates": n_live - n_placed,
+        "dead": len(live) - n_live,
+        "sorting": sorting(traces),
+    }
+
+
+def line_axis(labels):
+    """Lines of a survey by label, ascending; lines missing between them are filled in unless they outnumber the rest.
+
+    Examples
+    --------
+    >>> line_axis(np.array([10, 30, 20, 60])).tolist(), line_axis(np.array([1, 2, 1000])).tolist()
+    ([10, 20, 30, 40, 50, 60], [1, 2, 1000])
+    """
+    first, last = int(labels.min()), int(labels.max())
+    if last - first < max(len(labels), 1 << 16):
+        seen = np.zeros(last - first + 1, bool)
+        seen[labels - first] = True
+        present = first + np.flatnonzero(seen)
+    else:
+        present = np.unique(labels).astype(np.int64)
+    step = int(np.gcd.reduce(np.diff(present))) or 1
+    return np.arange(first, last + 1, step) if (last - first) // step < 2 * len(present) else present
+
+
+def place(axis, labels):
+    """Row of each label on an axis that holds it."""
+    if len(axis) > 1 and axis[-1] - axis[0] == (len(axis) - 1) * (axis[1] - axis[0]):
+        return (labels.astype(np.int64) - axis[0]) // (axis[1] - axis[0])
+    return np.searchsorted(axis, labels)
+
+
+def sorting(traces):
+    """Which line is contiguous in the file, by the steps between neighbouring traces of some lines."""
+    some = traces[:: max(1, len(traces) // 64)], traces[:, :: max(1, traces.shape[1] // 64)]
+    inline, crossline = (np.mean(abs(np.diff(some[i], axis=1 - i, append=-9)) == 1) for i in (0, 1))
+    return "neither" if max(inline, crossline) < 0.25 else "inline" if inline >= crossline else "crossline"
+
+
+def sampling(binary, words, *, unit):
+    """Sample interval and first sample, in ms or m, and remarks where the headers do not agree on them."""
+    traced, delay = commonest(words["interval"]), commonest(words["delay"])
+    interval = int(binary["interval"]) or traced
+    remarks = []
+    if not interval:
+        remarks.append("no sample interval in the headers, 4 ms (or m) assumed")
+    elif traced not in (0, interval):
+        remarks.append(f"the binary header says a sample interval of {interval} us, the traces {traced} us")
+    if np.any(words["delay"] != delay):
+        remarks.append(f"the delay differs between traces, {delay} taken for all")
+    return (interval or 4000) / 1000 * unit, delay * unit, remarks
+
+
+def commonest(values):
+    """The value that occurs most often."""
+    distinct, counts = np.unique(values, return_counts=True)
+    return int(distinct[counts.argmax()])
+
+
+def find_bin_size(words, rows, columns, *, metres):
+    """Metres between neighbouring inlines and crosslines by coordinates of some traces, None if they do not tell."""
+    if commonest(words["coordinate_units"]) > 1:  # angles
+        return None
+    scalar = words["scalar"].astype(np.float64)
+    scalar = np.where(scalar < 0, -1 / np.where(scalar < 0, scalar, 1), np.where(scalar == 0, 1, scalar)) * metres
+    for name in ("cdp", "source"):
+        steps = fit_steps(rows, columns, (words[f"{name}_x"] + 1j * words[f"{name}_y"]) * scalar)
+        if steps is not None:
+            return steps
+    return None
+
+
+def fit_steps(rows, columns, points):
+    """Distances from row to row and column to column of points x + iy, NaN where there is one; None if no grid."""
+    varies = [np.ptp(rows) > 0, np.ptp(columns) > 0]
+    design = np.column_stack([np.ones(len(rows)), rows, columns]).astype(np.complex128)[:, [True, *varies]]
+    kept = np.ones(len(rows), bool)
+    for _ in range(5):  # a few wild coordinates must not tilt the fit
+        steps, _, rank, _ = np.linalg.lstsq(design[kept], points[kept])
+        off = np.abs(points - design @ steps)
+        kept = off <= 3 * np.median(off) + 1e-6
+    lengths = np.full(2, np.nan)
+    lengths[varies] = np.abs(steps[1:])
+    if rank < design.shape[1] or not any(varies) or not np.nanmin(lengths) > 2 * np.median(off):
+        return None
+    return tuple(np.round(lengths, 2).tolist())
+
+
+def decode_text(raw):
+    """Text header, EBCDIC or ASCII, as lines without what cannot be printed."""
+    readings = [raw.decode(code) for code in ("cp037", "latin-1")]
+    text = max(readings, key=lambda text: sum(c.isascii() and (c.isalnum() or c == " ") for c in text))
+    text = "".join(c if c.isascii() and c.isprintable() else " " for c in text)
+    return "\n".join(text[i : i + 80].rstrip() for i in range(0, len(text), 80)).rstrip()
+
+
+def read(geometry, rows, columns, *, samples=slice(None)):
+    """Amplitudes of a block of a SEG-Y volume, NaN where a trace is missing or dead.
+
+    Parameters
+    ----------
+    geometry : Geometry
+    rows, columns : array of int
+        Positions on the inline and on the crossline axis.
+    samples : slice
+        Positions on the sample axis.
+
+    Returns
+    -------
+    block : array of float32, shape (n_rows, n_columns, n_samples)
+    """
+    layout = geometry.layout
+    wanted = geometry.traces[np.ix_(rows, columns)].ravel()
+    block = np.full((wanted.size, len(range(*samples.indices(layout.n_samples)))), np.nan, np.float32)
+    order = np.argsort(wanted, kind="stable")
+    order = order[np.searchsorted(wanted[order], 0) :]
+    numbers = wanted[order]
+    stride = layout.trace.itemsize
+    jumps = np.diff(numbers) > 1 + NEAR // stride
+    turns = np.diff(numbers // max(1, READ_WINDOW // stride)) > 0
+    runs = np.split(np.arange(len(numbers)), np.flatnonzero(jumps | turns) + 1)
+    with open(layout.path, "rb", buffering=0) as file:
+        for run in runs if len(numbers) else []:
+            first, last = int(numbers[run[0]]), int(numbers[run[-1]]) + 1
+            stored = trace_records(file, layout, first, last)["samples"][:, samples]
+            block[order[run]] = decode(
+                stored if len(run) == last - first else stored[numbers[run] - first], layout.format
+            )
+    return block.reshape(len(rows), len(columns), -1)
+
+
+def decode(stored, format):
+    """Samples as stored in a SEG-Y format as float32; what float32 cannot hold becomes infinite or zero.
+
+    Examples
+    --------
+    >>> decode(np.array([0x41100000, 0xC276A000, 0], ">u4"), format=1)
+    array([   1.   , -118.625,    0.   ], dtype=float32)
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        if format != 1:
+            return stored.astype(np.float32)
+        bits = stored.astype(np.uint32)
+        return (IBM_UNIT.take(bits >> 24) * (bits & 0xFFFFFF)).astype(np.float32)
 
 
 def ibm_bits(x):
@@ -143,7 +628,7 @@ def create(path, inlines, crosslines, times, *, bin_size=(25.0, 25.0), text="", 
     interval = check_times(times)
     if format not in FORMATS:
         raise ValueError(f"SEG-Y format is {format}; choose one of {', '.join(map(str, FORMATS))}.")
-    binary = np.zeros(1, words_dtype(BINARY_WORDS, first=TEXT_SIZE + 1, size=BINARY_SIZE))
+    binary = np.zeros(1, binary_dtype())
     for name, value in {
         "interval": interval,
         "samples": len(times),
@@ -153,8 +638,7 @@ def create(path, inlines, crosslines, times, *, bin_size=(25.0, 25.0), text="", 
     }.items():
         binary[name] = value
     binary["revision"] = binary["fixed_length"] = 1
-    header = words_dtype(TRACE_WORDS, first=1, size=HEADER_SIZE)
-    line = np.zeros(len(crosslines), [("header", header), ("samples", ">" + FORMATS[format], len(times))])
+    line = np.zeros(len(crosslines), [("header", trace_dtype()), ("samples", ">" + FORMATS[format], len(times))])
     fill_headers(line["header"], crosslines, bin_size=bin_size, delay=times[0], interval=interval, n_samples=len(times))
     written = np.zeros(len(inlines), bool)
 
