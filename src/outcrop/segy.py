@@ -625,19 +625,16 @@ def create(path, inlines, crosslines, times, *, bin_size=(25.0, 25.0), text="", 
         is NaN throughout is marked dead.
     """
     inlines, crosslines, times = np.asarray(inlines), np.asarray(crosslines), np.asarray(times, np.float64)
+    if not inlines.size or not crosslines.size or not times.size:
+        raise ValueError(
+            f"A volume of {len(inlines)} x {len(crosslines)} x {len(times)} is empty; give every axis a label."
+        )
     interval = check_times(times)
     if format not in FORMATS:
         raise ValueError(f"SEG-Y format is {format}; choose one of {', '.join(map(str, FORMATS))}.")
     binary = np.zeros(1, binary_dtype())
-    for name, value in {
-        "interval": interval,
-        "samples": len(times),
-        "format": format,
-        "sorting": 4,
-        "units": 1,
-    }.items():
-        binary[name] = value
-    binary["revision"] = binary["fixed_length"] = 1
+    binary["interval"], binary["samples"], binary["format"], binary["sorting"] = interval, len(times), format, 4
+    binary["units"] = binary["revision"] = binary["fixed_length"] = 1
     line = np.zeros(len(crosslines), [("header", trace_dtype()), ("samples", ">" + FORMATS[format], len(times))])
     fill_headers(line["header"], crosslines, bin_size=bin_size, delay=times[0], interval=interval, n_samples=len(times))
     written = np.zeros(len(inlines), bool)
@@ -656,15 +653,69 @@ def create(path, inlines, crosslines, times, *, bin_size=(25.0, 25.0), text="", 
             line["header"]["identification"] = np.where(dead, DEAD, 1)
             line["header"]["cdp_y"] = line["header"]["source_y"] = round(row * bin_size[0] * 100)
             line["samples"] = encode(np.where(dead[:, None], 0, section), format=format)
-            file.seek(TEXT_SIZE + BINARY_SIZE + row * line.nbytes)
+            file.seek(TEXT_SIZE + BINARY_SIZE + int(row) * line.nbytes)
             file.write(line.tobytes())
             written[row] = True
 
         yield write
-        if not written.all():
-            raise ValueError(
-                f"{path}: {np.sum(~written)} of {len(written)} inlines were never written; write every row."
-            )
+        check_written(path, written)
+
+
+@contextlib.contextmanager
+def create_like(path, geometry, *, text="", format=5):
+    """Write a volume on the grid of a SEG-Y file with the trace headers of that file, byte for byte.
+
+    Parameters
+    ----------
+    path : path
+        File to make, whole or not at all.
+    geometry : Geometry
+        The scanned file; of its binary header only the format changes, and extended text headers are left out.
+    text : str
+        Lines of the text header: what this volume is.
+    format : int
+        SEG-Y sample format.
+
+    Yields
+    ------
+    write : callable
+        ``write(row, section)`` stores inline number `row`, shape (n_crossline, n_sample), in any order; traces that
+        the source holds twice or marks dead get their samples too.
+    """
+    source = geometry.layout
+    target = source._replace(format=format, start=TEXT_SIZE + BINARY_SIZE)
+    written = np.zeros(len(geometry.inlines), bool)
+    with open(source.path, "rb") as original, whole_file(path) as file:
+        opening = bytearray(original.read(target.start))
+        binary = np.frombuffer(opening, binary_dtype(source.order), 1, TEXT_SIZE)
+        binary["format"] = format
+        if source.start != target.start:
+            binary["extended_text"] = binary["first_trace"] = 0
+        file.write(text_header(text) + opening[TEXT_SIZE:])
+        inline, crossline, _ = read_labels(original, source, geometry.header_bytes)
+        rows, columns = place(geometry.inlines, inline), place(geometry.crosslines, crossline)
+        by_row = np.argsort(rows, kind="stable")
+        starts = np.searchsorted(rows[by_row], np.arange(len(written) + 1))
+
+        def write(row, section):
+            numbers = by_row[starts[row] : starts[row + 1]]
+            for run in np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1) if len(numbers) else []:
+                traces = np.empty(len(run), target.trace)
+                traces["header"] = trace_records(original, source, int(run[0]), int(run[-1]) + 1)["header"]
+                traces["samples"] = encode(section[columns[run]], format=format, order=target.order)
+                file.seek(target.start + int(run[0]) * target.trace.itemsize)
+                file.write(traces.tobytes())
+            written[row] = True
+
+        yield write
+        check_written(path, written)
+
+
+def check_written(path, written):
+    """Refuse a file of which some inlines were never written."""
+    if not written.all():
+        missing = np.sum(~written)
+        raise ValueError(f"{path}: {missing} of {len(written)} inlines were never written; write every row.")
 
 
 def check_times(times):
@@ -721,11 +772,7 @@ def write_class_table(path, classes):
     table = classes if isinstance(classes, dict) else dict(enumerate(classes, 1))
     rows = [f"{int(code)} = {json.dumps(str(name), ensure_ascii=False)}\n" for code, name in table.items()]
     with whole_file(class_table_path(path)) as file:
-        file.write(
-            (
-                "# Codes in " + Path(path).name + "; 0 is uncertain, or nothing said.\n[classes]\n" + "".join(rows)
-            ).encode()
-        )
+        file.write("".join(["# Codes of the labels; 0 is uncertain, or nothing said.\n[classes]\n", *rows]).encode())
 
 
 def read_class_table(path):
