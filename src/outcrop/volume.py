@@ -1,0 +1,539 @@
+"""Any seismic volume as one lazy xarray.DataArray: SEG-Y, Zarr, MDIO, NumPy, pictures; amplitudes scaled to [0, 1]."""
+
+import functools
+import numbers
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+from xarray.backends import BackendArray
+from xarray.core import indexing
+
+from outcrop import segy
+
+PICTURES = {".png", ".bmp", ".tif", ".tiff", ".jpg", ".jpeg"}
+
+# What other programs call the axes.
+AXES = {
+    "inline": {"inline", "iline", "il"},
+    "crossline": {"crossline", "xline", "xl"},
+    "time": {"time", "twt", "sample", "samples"},
+    "depth": {"depth", "z"},
+}
+
+FORMAT_NAMES = {
+    1: "IBM float, 32 bit",
+    2: "integer, 32 bit",
+    3: "integer, 16 bit",
+    5: "IEEE float, 32 bit",
+    6: "IEEE float, 64 bit",
+    8: "integer, 8 bit",
+    9: "integer, 64 bit",
+    10: "unsigned integer, 32 bit",
+    11: "unsigned integer, 16 bit",
+    12: "unsigned integer, 64 bit",
+    16: "unsigned integer, 8 bit",
+}
+
+
+class LazyVolume(BackendArray):
+    """Array of float32 of which xarray reads what is asked for, when it is asked for.
+
+    Parameters
+    ----------
+    read : callable
+        ``read(key)`` returns a block for a key of three slices or arrays of int, and can be pickled.
+    shape : (int, int, int)
+    """
+
+    def __init__(self, read, shape):
+        self.read, self.shape, self.dtype = read, tuple(shape), np.dtype(np.float32)
+
+    def __getitem__(self, key):
+        return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self.block)
+
+    def block(self, key):
+        """Part of the volume by position; an integer takes its axis away."""
+        wanted = tuple(
+            np.array([k]) if isinstance(k, numbers.Integral) else np.arange(n)[k]
+            for k, n in zip(key, self.shape, strict=True)
+        )
+        try:
+            block = self.read(tuple(map(as_slice, wanted)))
+        except (ValueError, OSError):
+            raise
+        except Exception as error:  # whatever a decoder throws at damaged data
+            raise OSError(f"Part of the volume cannot be read ({type(error).__name__}: {error}).") from error
+        block = np.asarray(block, np.float32)
+        return block[tuple(0 if isinstance(k, numbers.Integral) else slice(None) for k in key)]
+
+
+def as_slice(positions):
+    """Positions as a slice where they ascend evenly, which every reader does faster; as they are otherwise.
+
+    Examples
+    --------
+    >>> as_slice(np.array([2, 4, 6])), as_slice(np.array([3, 1]))
+    (slice(2, 7, 2), array([3, 1]))
+    """
+    if len(positions) == 0:
+        return slice(0, 0)
+    step = int(positions[1] - positions[0]) if len(positions) > 1 else 1
+    if step > 0 and np.all(np.diff(positions) == step):
+        return slice(int(positions[0]), int(positions[-1]) + 1, step)
+    return positions
+
+
+def open_volume(source, *, header_bytes=None, endian=None, domain=None):
+    """Open a seismic volume, whatever it is stored in, as one lazy array of raw amplitudes.
+
+    Parameters
+    ----------
+    source : path, address or array
+        A SEG-Y file, a Zarr or MDIO folder, a ``.npy`` file, a picture of one section (rows are time downwards), or an
+        array: (inline, crossline, time), or (time, crossline) for one section, or a DataArray with named axes.
+    header_bytes : (int, int), optional
+        SEG-Y only: bytes of inline and crossline in the trace header, counted from 1; found if not given.
+    endian : {"big", "little"}, optional
+        SEG-Y only: order of bytes; found if not given.
+    domain : {"time", "depth"}, optional
+        What the sample axis measures, where the file does not say it.
+
+    Returns
+    -------
+    volume : xarray.DataArray of float32, dims ("inline", "crossline", "time" or "depth")
+        Missing and dead traces are NaN and False in the coordinate ``live``, which is there where traces are missing.
+        Time is in ms, depth in m. Attributes: source, format, domain, and where known sample_interval, delay, bin_size
+        (metres between inlines, between crosslines), header_bytes, text, classes, scaled.
+
+    Raises
+    ------
+    ValueError, OSError
+        The source cannot be opened; never anything else.
+
+    Examples
+    --------
+    >>> open_volume(np.zeros((5, 8))).sizes
+    Frozen({'inline': 1, 'crossline': 8, 'time': 5})
+    """
+    if domain not in (None, "time", "depth"):
+        raise ValueError(f"domain is {domain!r}; choose time or depth.")
+    if not isinstance(source, str | os.PathLike):
+        return from_array(source, domain=domain)
+    try:
+        return open_path(os.fspath(source), header_bytes=header_bytes, endian=endian, domain=domain)
+    except (ValueError, OSError):
+        raise
+    except Exception as error:  # decoders of other formats raise what they like
+        raise ValueError(f"{source} cannot be opened as a volume ({type(error).__name__}: {error}).") from error
+
+
+def open_path(path, *, header_bytes, endian, domain):
+    """Open what lies at a path by the kind of thing it is."""
+    if "://" in path:
+        return open_zarr(path, domain=domain)
+    kind = Path(path).suffix.lower()
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"{path} does not exist; give the path of a volume.")
+    if os.path.isdir(path):
+        return open_zarr(path, domain=domain)
+    if not os.path.isfile(path):
+        raise ValueError(f"{path} is neither a file nor a folder; give the path of a volume.")
+    path = os.path.abspath(path)
+    if kind == ".npy":
+        return assemble(NpyFile(path), attrs={"source": path, "format": "NumPy"}, domain=domain)
+    if kind in PICTURES:
+        return assemble(open_picture(path), attrs={"source": path, "format": "picture", "scaled": True}, domain=domain)
+    return open_segy(path, header_bytes=header_bytes, endian=endian, domain=domain)
+
+
+def open_segy(path, **choices):
+    """Open a SEG-Y file; see `open_volume`."""
+    geometry = segy.scan(path, **choices)
+    layout = geometry.layout
+    data = LazyVolume(functools.partial(read_segy, geometry), (*geometry.traces.shape, layout.n_samples))
+    volume = xr.DataArray(
+        indexing.LazilyIndexedArray(data),
+        dims=("inline", "crossline", geometry.domain),
+        coords={"inline": geometry.inlines, "crossline": geometry.crosslines, geometry.domain: geometry.samples},
+        name="amplitude",
+        attrs={
+            "source": layout.path,
+            "format": f"SEG-Y, {FORMAT_NAMES[layout.format]}, {segy.ENDIANS[layout.order]} endian",
+            "domain": geometry.domain,
+            "sample_interval": geometry.interval,
+            "delay": geometry.delay,
+            "header_bytes": geometry.header_bytes,
+            "sorting": geometry.sorting,
+            "duplicates": geometry.duplicates,
+            "dead": geometry.dead,
+            "notes": geometry.notes,
+            "text": geometry.text,
+            "scaled": False,
+        },
+    )
+    live = geometry.traces >= 0
+    if not live.all():
+        volume = volume.assign_coords(live=(("inline", "crossline"), live))
+    if geometry.bin_size is not None:
+        volume.attrs["bin_size"] = geometry.bin_size
+    classes = segy.read_class_table(path)
+    if classes:
+        volume.attrs["classes"] = classes
+    return volume
+
+
+def read_segy(geometry, key):
+    """Block of a SEG-Y volume for a key of slices or arrays."""
+    rows, columns, samples = (
+        np.arange(n)[k] for k, n in zip(key, (*geometry.traces.shape, len(geometry.samples)), strict=True)
+    )
+    if isinstance(key[2], slice):
+        return segy.read(geometry, rows, columns, samples=key[2])
+    first = samples.min()
+    return segy.read(geometry, rows, columns, samples=slice(first, samples.max() + 1))[..., samples - first]
+
+
+class NpyFile:
+    """A ``.npy`` file, mapped for the length of a read only."""
+
+    def __init__(self, path):
+        self.path = path
+        array = self.load()
+        self.shape, self.ndim, self.dtype = array.shape, array.ndim, array.dtype
+
+    def load(self):
+        """The mapped array."""
+        return np.load(self.path, mmap_mode="r", allow_pickle=False)
+
+
+def open_picture(path):
+    """Grey values in [0, 1] of a picture of a section."""
+    from PIL import Image
+
+    with Image.open(path) as image:
+        if image.mode == "F" or image.mode.startswith("I"):
+            return np.clip(np.asarray(image, np.float32) / (1 if image.mode == "F" else 65535), 0, 1)
+        return np.asarray(image.convert("L"), np.float32) / 255
+
+
+def open_zarr(path, *, domain):
+    """Open a Zarr array, or the volume in a Zarr group as xarray, MDIO or plain zarr write it."""
+    import zarr
+
+    try:
+        node = zarr.open(path, mode="r")
+    except FileNotFoundError:
+        raise ValueError(f"{path} holds no Zarr volume; give a SEG-Y file or a Zarr or MDIO folder.") from None
+    arrays = {"amplitude": node} if isinstance(node, zarr.Array) else group_arrays(node)
+    candidates = [name for name, array in arrays.items() if array.ndim in (2, 3) and array.dtype.kind in "iuf"]
+    if not candidates:
+        raise ValueError(f"{path} holds no volume of numbers; its arrays are {', '.join(arrays) or 'none'}.")
+    name = max(
+        candidates, key=lambda name: (name == "amplitude", name == "label", arrays[name].ndim, arrays[name].size)
+    )
+    array = arrays.pop(name)
+    dims = getattr(array, "dims", None) or getattr(array.metadata, "dimension_names", None)
+    attrs = {**array.attrs, "source": path, "format": "Zarr"}
+    return assemble(array, dims, attrs=attrs, beside=arrays, domain=domain)
+
+
+def group_arrays(group):
+    """Arrays of a Zarr group by name: decoded as xarray does where axes have names, as they are otherwise."""
+    try:
+        dataset = xr.open_dataset(group.store, group=group.path, engine="zarr", consolidated=False, cache=False)
+        return {str(name): variable for name, variable in dataset.variables.items()}
+    except (KeyError, ValueError):
+        return dict(group.arrays())
+
+
+def from_array(array, *, domain):
+    """Volume of an array in memory, or of a DataArray, lazy or not, by the names of its axes."""
+    attrs = {"source": "array", "format": "array"}
+    if not isinstance(array, xr.DataArray):
+        return assemble(np.asarray(array), attrs=attrs, domain=domain)
+    beside = {str(name): coord.variable for name, coord in array.coords.items()}
+    return assemble(array.variable, array.dims, attrs={**attrs, **array.attrs}, beside=beside, domain=domain)
+
+
+def assemble(array, dims=None, *, attrs, domain, beside=None):
+    """Volume on the axes inline, crossline and time or depth of an array of two or three dimensions.
+
+    Parameters
+    ----------
+    array : numpy.ndarray, xarray.Variable, zarr.Array or NpyFile
+    dims : sequence of str, optional
+        Names of its axes; where one is unknown they are inline, crossline, time, or time, crossline for a section.
+    attrs : dict
+    domain : str or None
+    beside : dict of arrays
+        What lies beside it by name: labels of the axes, and which traces are live.
+    """
+    dims, beside = dims or [None] * array.ndim, beside or {}
+    names, axes = name_axes(dims, domain=domain)
+    if array.dtype.kind not in "biuf" or 0 in array.shape:
+        raise ValueError(f"{attrs['source']} holds {array.dtype} of shape {array.shape}; give a volume of numbers.")
+    lazy = LazyVolume(functools.partial(take_block, array, axes), [1 if i is None else array.shape[i] for i in axes])
+    data = lazy.block((slice(None),) * 3) if isinstance(array, np.ndarray) else indexing.LazilyIndexedArray(lazy)
+    labels = [
+        beside.get(name if i is None or dims[i] is None else dims[i]) for name, i in zip(names, axes, strict=True)
+    ]
+    coords = {name: axis_labels(label, n) for name, label, n in zip(names, labels, lazy.shape, strict=True)}
+    if labels[2] is not None and lazy.shape[2] > 1:
+        first, last = map(float, coords[names[2]][[0, -1]])
+        attrs = {"sample_interval": (last - first) / (lazy.shape[2] - 1), "delay": first, **attrs}
+    live = beside.get("live", beside.get("trace_mask"))
+    if live is not None and live.shape == lazy.shape[:2]:
+        coords["live"] = (("inline", "crossline"), np.asarray(live).astype(bool))
+    if "bin_size" in attrs:
+        attrs["bin_size"] = tuple(map(float, attrs["bin_size"]))
+    if "classes" in attrs:  # JSON turns codes into text
+        attrs["classes"] = {int(code): str(name) for code, name in dict(attrs["classes"]).items()}
+    return xr.DataArray(data, coords, names, name="amplitude", attrs={"scaled": False, **attrs, "domain": names[2]})
+
+
+def axis_labels(labels, n):
+    """Labels of an axis, whole numbers as such; positions where there are none."""
+    if labels is None:
+        return np.arange(n)
+    labels = np.asarray(labels, np.float64).reshape(n)
+    return labels.astype(np.int64) if np.array_equal(labels, np.rint(labels)) else labels
+
+
+def name_axes(dims, *, domain):
+    """Names of the axes of a volume, and which axis of an array each is: None for one that the array does not have.
+
+    Examples
+    --------
+    >>> name_axes(["depth", "iline", "xline"], domain=None)
+    (('inline', 'crossline', 'depth'), (1, 2, 0))
+    >>> name_axes([None, None], domain=None)
+    (('inline', 'crossline', 'time'), (None, 1, 0))
+    """
+    if len(dims) not in (2, 3):
+        raise ValueError(f"An array of {len(dims)} dimensions is no volume; give three, or two for a section.")
+    known = [next((axis for axis, names in AXES.items() if str(dim).lower() in names), None) for dim in dims]
+    if domain is None:
+        domain = "depth" if "depth" in known else "time"
+    known = ["vertical" if axis in ("time", "depth") else axis for axis in known]
+    if None in known or len(set(known)) < len(known):
+        known = ["inline", "crossline", "vertical"] if len(dims) == 3 else ["vertical", "crossline"]
+    where = {name: axis for axis, name in enumerate(known)}
+    return ("inline", "crossline", domain), tuple(map(where.get, ("inline", "crossline", "vertical")))
+
+
+def take_block(array, axes, key):
+    """Block of an array whose axis ``axes[i]`` is axis i of a volume, for a key of slices or arrays."""
+    present = [axis for axis in axes if axis is not None]
+    wanted = tuple(key[axes.index(axis)] for axis in sorted(present))
+    if isinstance(array, NpyFile | np.ndarray):
+        array = array if isinstance(array, np.ndarray) else array.load()
+        for axis, k in enumerate(wanted):
+            array = array[(slice(None),) * axis + (k,)]
+    else:
+        array = array[wanted].values if isinstance(array, xr.Variable) else array.oindex[wanted]
+    return array.transpose(present)[tuple(None if axis is None else slice(None) for axis in axes)]
+
+
+def live_traces(volume):
+    """Which traces of a volume hold data, shape (n_inline, n_crossline): all of them unless it says otherwise."""
+    return volume.coords["live"].values if "live" in volume.coords else np.ones(volume.shape[:2], bool)
+
+
+def sample_lines(volume, lines):
+    """Positions of evenly spaced inlines and their amplitudes, shape (n_lines, n_crossline, n_sample), thinned out."""
+    rows = np.unique(np.linspace(0, volume.shape[0] - 1, lines).round().astype(int))
+    # A quarter of a million samples of a line tell its amplitudes: cost does not grow with the survey.
+    every = -(-volume.shape[1] * volume.shape[2] // (1 << 18))
+    return rows, np.stack([volume[row, ::every].values for row in rows])
+
+
+def amplitude_clip(volume, *, percentile=99.5, lines=16):
+    """Amplitude that maps to the ends of [0, 1]: a percentile of the absolute amplitude over evenly spaced inlines.
+
+    Zeros, of which mutes and padding consist, do not count, nor do NaN and Inf.
+
+    Parameters
+    ----------
+    volume : xarray.DataArray
+    percentile : float
+        Share in percent of the samples that lie within the clip.
+    lines : int
+        Number of inlines to look at.
+
+    Returns
+    -------
+    clip : float
+
+    Examples
+    --------
+    >>> amplitude_clip(open_volume(np.linspace(-200, 200, 401).reshape(1, 1, -1)), percentile=50)
+    100.5
+    """
+    if not 0 < percentile <= 100:
+        raise ValueError(f"percentile is {percentile}; choose a value above 0 and up to 100.")
+    sample = np.abs(sample_lines(volume, lines)[1])
+    sample = sample[np.isfinite(sample) & (sample > 0)]
+    if not sample.size:
+        raise ValueError(
+            f"{volume.attrs.get('source', 'The volume')} holds only zeros or NaN; give one with amplitudes."
+        )
+    return float(np.percentile(sample, percentile))
+
+
+def scale(amplitudes, clip):
+    """Amplitudes from [-clip, clip] to [0, 1]; what lies outside goes to the ends, NaN stays.
+
+    Examples
+    --------
+    >>> scale(np.array([-9.0, -1.0, 0.0, 4.0]), clip=2.0)
+    array([0.  , 0.25, 0.5 , 1.  ])
+    """
+    if not 0 < clip < np.inf:
+        raise ValueError(f"clip is {clip}; choose a positive amplitude.")
+    amplitudes = np.asarray(amplitudes)
+    kind = np.float64 if amplitudes.dtype == np.float64 else np.float32
+    return np.clip(amplitudes.astype(kind, copy=False), -clip, clip) / kind(2 * clip) + kind(0.5)
+
+
+def describe(volume, *, lines=16):
+    """What a user wants to know of a volume before working on it, as plain numbers, text, lists and dicts.
+
+    Amplitudes are those of `lines` evenly spaced inlines. ``drift`` says by how many dB the RMS amplitude differs
+    between eighths of the survey and between eighths of the time axis, the loudest against the quietest.
+    """
+    attrs, live = volume.attrs, live_traces(volume)
+    rows, sample = sample_lines(volume, lines)
+    finite = np.isfinite(sample)
+    if not finite.any():
+        raise ValueError(f"{attrs.get('source', 'The volume')} holds no finite amplitude; give one with data.")
+    axes = {name: describe_axis(volume[name].values) for name in volume.dims}
+    return {
+        "source": attrs.get("source"),
+        "format": attrs.get("format"),
+        "axes": axes,
+        "domain": volume.dims[2],
+        "unit": "m" if volume.dims[2] == "depth" else "ms",
+        **{name: attrs.get(name) for name in ("sample_interval", "delay", "bin_size", "header_bytes", "classes")},
+        "geometry": {
+            "regular": bool(live.all()) and all(axis["step"] is not None for axis in axes.values()),
+            "sorting": attrs.get("sorting"),
+            "missing_traces": int(np.sum(~live)) - attrs.get("dead", 0),
+            "dead_traces": attrs.get("dead", 0),
+            "duplicate_traces": attrs.get("duplicates", 0),
+        },
+        "notes": list(attrs.get("notes", ())),
+        "text": attrs.get("text", "").splitlines(),
+        "scaled": bool(attrs.get("scaled", False)),
+        "amplitude": describe_amplitude(sample, finite),
+        "rms": describe_rms(sample, finite, volume["inline"].values[rows], volume[volume.dims[2]].values),
+    }
+
+
+def describe_axis(labels):
+    """First, last, step (None where it varies) and count of the labels of an axis."""
+    steps = np.diff(labels)
+    even = len(steps) > 0 and np.allclose(steps, steps[0])
+    step = steps[0].item() if even else 1 if not len(steps) else None
+    return {"first": labels[0].item(), "last": labels[-1].item(), "step": step, "count": len(labels)}
+
+
+def describe_amplitude(sample, finite):
+    """Range, percentiles, clip and histogram of a sample of amplitudes, and how many are not numbers or all zero."""
+    values = sample[finite].astype(np.float64)
+    sizes = np.abs(values[values != 0])
+    clip = float(np.percentile(sizes, 99.5)) if sizes.size else None
+    counts, edges = np.histogram(values, bins=64, range=(-(clip or 1), clip or 1))
+    return {
+        "minimum": values.min().item(),
+        "maximum": values.max().item(),
+        "percentiles": {str(q): np.percentile(values, q).item() for q in (0.5, 1, 5, 25, 50, 75, 95, 99, 99.5)},
+        "clip": clip,
+        "histogram": {"edges": edges.tolist(), "counts": counts.tolist()},
+        "sampled_traces": int(sample[..., 0].size),
+        "zero_traces": int(np.sum((sample == 0).all(-1))),
+        "nan": int(np.isnan(sample).sum()),
+        "infinite": int(np.isinf(sample).sum()),
+    }
+
+
+def describe_rms(sample, finite, inlines, times):
+    """RMS amplitude of each sampled line and of each sample time, and how far it drifts along both."""
+    power = np.where(finite, sample, 0).astype(np.float64) ** 2
+    with np.errstate(invalid="ignore"):
+        by_line = np.sqrt(power.sum((1, 2)) / finite.sum((1, 2)))
+        by_time = np.sqrt(power.sum((0, 1)) / finite.sum((0, 1)))
+    return {
+        "inline": inlines.tolist(),
+        "by_line": [None if np.isnan(rms) else rms for rms in by_line.tolist()],
+        "time": times.tolist(),
+        "by_time": [None if np.isnan(rms) else rms for rms in by_time.tolist()],
+        "drift_lines": drift(by_line),
+        "drift_time": drift(by_time),
+    }
+
+
+def drift(rms):
+    """Decibels between the loudest and the quietest eighth of an axis, of those that hold anything.
+
+    Examples
+    --------
+    >>> round(drift(np.repeat([1.0, 2.0, 0.0], 8)), 2)
+    6.02
+    """
+    parts = [part[part > 0] for part in np.array_split(rms, min(8, len(rms)))]
+    levels = [np.sqrt(np.mean(part**2)) for part in parts if part.size]
+    return float(20 * np.log10(max(levels) / min(levels))) if levels else 0.0
+
+
+def parse_size(text, volume, *, along="inline"):
+    """Height in samples and width in traces of a patch given in samples and traces or in physical units.
+
+    Parameters
+    ----------
+    text : str
+        ``99`` (square), ``99,131`` (height, width) or with units, ``400ms,2500m``.
+    volume : xarray.DataArray
+    along : {"inline", "crossline"}
+        The sections on which patches lie, for the distance between their traces.
+
+    Examples
+    --------
+    >>> volume = open_volume(np.zeros((2, 200, 300))).assign_attrs(sample_interval=4.0, bin_size=(12.5, 25.0))
+    >>> parse_size("99", volume), parse_size("400ms,2500m", volume), parse_size("0.2 s, 40", volume)
+    ((99, 99), (100, 100), (50, 40))
+    """
+    height, _, width = str(text).partition(",")
+    bins = volume.attrs.get("bin_size") or (np.nan, np.nan)
+    lengths = {"m": 1, "km": 1000}
+    return (
+        parse_length(
+            height, volume.attrs.get("sample_interval"), lengths if volume.dims[2] == "depth" else {"ms": 1, "s": 1000}
+        ),
+        parse_length(width or height, bins[1 if along == "inline" else 0], lengths),
+    )
+
+
+def parse_length(text, step, units):
+    """Length as a number of steps: a bare number is one already, one with a unit is divided by the step.
+
+    Examples
+    --------
+    >>> parse_length("99", None, {}), parse_length("2.5 km", 25.0, {"m": 1, "km": 1000})
+    (99, 100)
+    """
+    match = re.fullmatch(r"\s*(\d+|\d+\.\d+(?=\s*[a-z]))\s*([a-z]*)\s*", text.lower())
+    if match is None or match[2] not in ("", *units):
+        raise ValueError(
+            f"Size {text!r} is not understood; write a number of samples or traces, or use {' or '.join(units)}."
+        )
+    if match[2] and not (step and step > 0):
+        raise ValueError(
+            f"Size {text!r} needs a spacing that this volume does not tell; write a number of samples or traces."
+        )
+    length = round(float(match[1]) * units[match[2]] / step) if match[2] else int(match[1])
+    if length < 1:
+        raise ValueError(f"Size {text!r} is less than one sample or trace; choose a larger one.")
+    return length
