@@ -200,3 +200,9 @@ def boundary_distances(found, true):
     a, b = edge(found), edge(true)
     apart = np.sqrt(((a[:, None] - b[None]) ** 2).sum(-1))
     return np.concatenate([apart.min(1), apart.min(0)])
+
+
+def bray_curtis(a, b):
+    """Similarity of two features by its definition."""
+    total = np.abs(a.astype(float) + b).sum()
+    return 1 - np.abs(a.astype(float) - b).sum() / total if total else 1.0

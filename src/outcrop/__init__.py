@@ -9,6 +9,7 @@ _HOMES = {
     "PatchGrid": "patches",
     "Curvelet": "curvelet",
     "MEASURES": "measures",
+    "CurveletSVD": "measures",
     "similarity": "measures",
     "build_index": "retrieval",
     "open_index": "retrieval",

@@ -1,6 +1,7 @@
 """The array namespace of an input: the array chooses the backend, and beside the nets nothing else knows torch."""
 
 import array_api_compat
+import array_api_compat.numpy
 import numpy as np
 import scipy.fft
 

@@ -114,6 +114,38 @@ def cluster_scores(S, classes, *, random_state=0, seeds=10):
     }
 
 
+def weak_label_scores(weak, grid, truth, *, share=0.2):
+    """Which retrieved patches really show their class, by the truth of their pixels.
+
+    Parameters
+    ----------
+    weak : WeakLabels
+        What was retrieved.
+    grid : PatchGrid
+        Where the patches lie.
+    truth : DataArray
+        Codes on the axes of the volume (some lines are enough), with ``attrs["classes"]``; 0 is unknown.
+    share : float
+        A patch shows a structure that fills at least this share of it, and `other` where at most this share is not.
+
+    Returns
+    -------
+    dict
+        Class -> array of 1 (shows it), 0 (does not) and NaN (truth unknown on most of the patch), by rank.
+    """
+    names = list(truth.attrs["classes"])
+    known = grid.table.iloc[weak.rows]["inline"].isin(truth["inline"].values).to_numpy()
+    shown = np.full(len(weak), np.nan)
+    full = truth.reindex(inline=grid.axes[0][np.unique(grid.starts[weak.rows[known], 1])], fill_value=0)
+    for i in np.flatnonzero(known):
+        _, line, trace, top = grid.starts[weak.rows[i]]
+        patch = full.sel(inline=grid.axes[0][line]).values[trace : trace + grid.size[1], top : top + grid.size[0]]
+        if (patch > 0).mean() > 0.5:
+            own = (patch == names.index(weak.classes[i]) + 1).sum() / (patch > 0).sum()
+            shown[i] = own >= (1 - share if weak.classes[i] == "other" else share)
+    return {str(name): shown[weak.classes == name] for name in dict.fromkeys(weak.classes)}
+
+
 def pixel_scores(labels, truth, classes=None, *, band=0):
     """Score pixel labels against an expert's, class by class.
 

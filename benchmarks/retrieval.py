@@ -1,0 +1,190 @@
+"""Descriptors, search and indexing, as ratios against a peer or a floor measured in the same run.
+
+python benchmarks/retrieval.py                 # descriptors and search on this machine's cores
+python benchmarks/retrieval.py --memory        # peak memory of indexing volumes of growing size
+python benchmarks/retrieval.py --growth        # cost per patch from 1,000 to 100,000 patches
+python benchmarks/retrieval.py --device cuda   # descriptors and search per second on a GPU
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+sys.path.append(str(Path(__file__).parent.parent / "tests"))
+
+
+def best(function, repeats=3):
+    """Shortest time of a few calls, in seconds."""
+    times = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - begin)
+    return min(times)
+
+
+def textures(n, size=99, seed=0):
+    """Patches that look like seismic: smoothed noise, layered."""
+    from scipy.ndimage import gaussian_filter
+
+    noise = np.random.default_rng(seed).normal(size=(n, size, size)).astype("f4")
+    smooth = gaussian_filter(noise, (0, 1.5, 6))
+    return np.clip(0.5 + smooth / (6 * smooth.std()), 0, 1)
+
+
+def descriptors():
+    import reference
+    from threadpoolctl import threadpool_limits
+
+    from outcrop import Curvelet, CurveletSVD
+    from outcrop.parallel import map_blocks, n_cores, spans
+
+    patches, measure = textures(512), CurveletSVD()
+    scales = Curvelet((99, 99)).forward(patches)
+    matrices = [array for scale in scales for array in scale[: max(1, len(scale) // 2)]]
+    measure.describe(patches[:64])
+
+    def bare(span):
+        for array in matrices:
+            np.linalg.svd(array[span], compute_uv=False)
+
+    ours = best(lambda: measure.describe(patches)) / len(patches)
+    lapack = best(lambda: list(map_blocks(bare, spans(len(patches), 32)))) / len(patches)
+    reference.curvelet_svd(patches[0].astype(float))
+    with threadpool_limits(1):
+        twin = best(lambda: [reference.curvelet_svd(p) for p in patches[:32].astype(float)], 2) / 32
+    row("descriptors per second", f"{1 / ours:.0f}", f"{n_cores()} cores, 99 x 99, float32")
+    row("time against bare LAPACK singular values", f"{ours / lapack:.2f}", "aim at most 1.4")
+    row("speed against the loop of the slow twin", f"{twin / ours:.1f}", "aim at least 3.5")
+
+
+def search_speed(n=200_000, length=500, n_queries=8):
+    from scipy.spatial.distance import cdist
+
+    from outcrop.parallel import map_blocks, spans
+    from outcrop.retrieval import search
+
+    rng = np.random.default_rng(0)
+    features = rng.random((n, length), dtype="f4")
+    queries = features[:n_queries].copy()
+    blocks = spans(n, 8192)
+    search(features[:10], queries)
+    ours = best(lambda: list(map_blocks(lambda s: search(features[s], queries), blocks)))
+    floor = best(lambda: list(map_blocks(lambda s: features[s].sum(), blocks)))
+    scipy = best(lambda: cdist(features[: n // 10], queries, "braycurtis"), 1) * 10
+    row("search of 8 queries in 200,000 x 500", f"{ours * 1e3:.0f} ms", f"read once: {floor * 1e3:.0f} ms")
+    row("search against reading the memory once", f"{ours / floor:.2f}", "aim at most 2.5")
+    row("scipy against ours", f"{scipy / ours:.1f}", "cdist braycurtis, one thread")
+    try:
+        import faiss
+    except ImportError:
+        row("faiss against ours", "-", "pip install faiss-cpu")
+        return
+    flat = faiss.IndexFlat(length, faiss.METRIC_BrayCurtis)
+    flat.add(features)
+    row(
+        "faiss flat against ours",
+        f"{best(lambda: flat.search(queries, 500), 2) / ours:.1f}",
+        "IndexFlat, Bray-Curtis, top 500",
+    )
+
+
+INDEXING = """
+import resource, sys
+import outcrop as oc
+volume = oc.open_volume(sys.argv[1])
+grid = oc.PatchGrid(volume, size=99, step=66, every=int(sys.argv[3]))
+oc.build_index(volume, grid, sys.argv[2])
+print(len(grid), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+"""
+
+
+def memory():
+    from outcrop.datasets import write_synthetic
+
+    with tempfile.TemporaryDirectory() as folder:
+        for lines in (50, 400, 3200):
+            path = Path(folder) / "volume.sgy"
+            write_synthetic(path, (lines, 600, 512))
+            command = [sys.executable, "-c", INDEXING, path, f"{folder}/{lines}.outcrop", str(max(1, lines // 50))]
+            patches, peak = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+            size = path.stat().st_size / 1e6
+            row(
+                f"peak memory indexing {size:.0f} MB",
+                f"{float(peak):.0f} MB",
+                f"{patches} patches; aim under 1 GB, flat",
+            )
+
+
+def growth():
+    from outcrop import PatchGrid, build_index
+    from outcrop.volume import open_volume
+
+    tile = textures(1, 700).squeeze()
+    for n in (1_000, 10_000, 100_000):
+        lines = max(1, n // 1000)
+        data = np.broadcast_to(tile, (lines, 700, 700))
+        volume = open_volume(data).assign_attrs(scaled=True)
+        grid = PatchGrid(volume, size=99, step=19)
+        with tempfile.TemporaryDirectory() as folder:
+            seconds = best(lambda grid=grid, volume=volume, f=folder: build_index(volume, grid, f"{f}/j.outcrop"), 1)
+        row(f"indexing {len(grid)} patches", f"{seconds / len(grid) * 1e3:.3f} ms a patch", "aim: flat")
+
+
+def on_device(device):
+    import torch
+
+    from outcrop import CurveletSVD
+
+    patches = torch.from_numpy(textures(4096)).to(device)
+    measure = CurveletSVD()
+
+    def timed(function):
+        def run():
+            function()
+            torch.cuda.synchronize()
+
+        run()
+        return best(run)
+
+    seconds = timed(lambda: measure.describe(patches))
+    few = measure.describe(patches[:64])
+    check = CurveletSVD().describe(patches[:64].cpu().numpy())
+    row("descriptors per second", f"{len(patches) / seconds:.0f}", f"{torch.cuda.get_device_name()}, float32")
+    row(
+        "largest difference from NumPy",
+        f"{abs(few.cpu().numpy() - check).max() / check.max():.1e}",
+        "relative to the largest value",
+    )
+    features = torch.rand(200_000, 500, device=device)
+    row(
+        "search of 8 queries in 200,000 x 500",
+        f"{timed(lambda: measure.compare(features, features[:8])) * 1e3:.2f} ms",
+        "",
+    )
+
+
+def row(name, value, note):
+    print(f"{name:<45} {value:>18}   {note}", flush=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--growth", action="store_true")
+    parser.add_argument("--device")
+    chosen = parser.parse_args()
+    if chosen.device:
+        on_device(chosen.device)
+    elif chosen.memory:
+        memory()
+    elif chosen.growth:
+        growth()
+    else:
+        descriptors()
+        search_speed()

@@ -1,0 +1,499 @@
+"""The command line: one thin function per command."""
+
+import contextlib
+import errno
+import json
+import re
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+import outcrop as oc
+
+app = typer.Typer(
+    help="From a few exemplar patches of seismic to thousands of retrieved patches and pixel labels.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+)
+screen = Console(stderr=True)
+AS_JSON = Annotated[bool, typer.Option("--json", help="Answer in JSON on standard output.")]
+USAGE_ERROR = typer.BadParameter.__mro__[1]  # typer may carry its own copy of click
+HEADER_BYTES = Annotated[
+    str | None,
+    typer.Option(
+        help="First bytes of inline and crossline in the SEG-Y trace headers, e.g. 189,193; found by default."
+    ),
+]
+
+
+def main():
+    """Run a command: wrong input gives one line on standard error and exit code 2."""
+    try:
+        code = app(standalone_mode=False)
+    except USAGE_ERROR as error:
+        fail(error.format_message())
+    except (ValueError, ImportError) as error:
+        fail(str(error))
+    except (KeyboardInterrupt, typer.Abort):
+        fail("Interrupted; run the same command again and it goes on.", code=130)
+    except MemoryError:
+        fail("Not enough memory for this request; choose a smaller area or size.")
+    except OSError as error:
+        fail(explain(error))
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def fail(message, *, code=2):
+    """Say one line on standard error and stop."""
+    print("Error: " + " ".join(str(message).split()), file=sys.stderr)
+    sys.exit(code)
+
+
+def explain(error):
+    """An operating-system error as problem, place and remedy."""
+    where = f" ({error.filename})" if error.filename else ""
+    remedies = {
+        errno.ENOSPC: "The disk is full; free some space and run the same command again, it goes on where it was",
+        errno.EDQUOT: "The disk quota is used up; free some space and run the same command again",
+        errno.EACCES: "No permission to read or write here; choose another folder",
+        errno.EROFS: "This folder cannot be written; choose another one",
+        errno.ENOENT: "No such file or folder",
+    }
+    return (remedies.get(error.errno) or error.strerror or str(error)) + where + "."
+
+
+@contextlib.contextmanager
+def progress_bar(title, total):
+    """Show a bar with rate and time left on a terminal, nothing elsewhere; gives a function of the work done so far."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=screen, disable=not screen.is_terminal) as bar:
+        task = bar.add_task(title, total=total, rate="")
+
+        def update(done, *_):
+            speed = bar.tasks[0].speed
+            bar.update(task, completed=done, rate=f"{speed:.0f}/s" if speed else "")
+
+        yield update
+
+
+def open_volume(path, header_bytes=None):
+    """Open a volume with header bytes given as text."""
+    if header_bytes is None:
+        return oc.open_volume(path)
+    return oc.open_volume(path, header_bytes=numbers(header_bytes, 2, "--header-bytes"))
+
+
+def numbers(text, count, option, kind=int):
+    """Comma-separated numbers of an option."""
+    try:
+        values = tuple(kind(part) for part in text.split(","))
+    except ValueError:
+        values = ()
+    if len(values) != count:
+        raise ValueError(f"{option} is {text!r}; give {count} numbers separated by commas.")
+    return values
+
+
+@app.command()
+def info(
+    volume: str, json_: AS_JSON = False, header_bytes: HEADER_BYTES = None, size: str = "99", picture: str | None = None
+):
+    """Show axes, geometry, format and amplitudes of a VOLUME; writes nothing unless --picture names a file."""
+    from outcrop.volume import describe, parse_size
+
+    data = open_volume(volume, header_bytes)
+    facts = describe(data)
+    facts["patch"] = patch_extent(data, parse_size(size, data))
+    if picture:
+        oc.plots.section(data[len(data) // 2]).figure.savefig(picture, dpi=150)
+    if json_:
+        print(json.dumps(facts, default=plain))
+    else:
+        show_facts(volume, facts)
+
+
+def plain(value):
+    """NumPy values as JSON knows them."""
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)
+
+
+def patch_extent(volume, size):
+    """Patch size in samples and traces, and in ms (or m) and metres where the volume tells."""
+    axis = volume[volume.dims[2]].values
+    unit = "ms" if volume.dims[2] == "time" else "m"
+    step = abs(float(axis[1] - axis[0])) if len(axis) > 1 else float("nan")
+    extent = {"samples": size[0], "traces": size[1], f"height_{unit}": size[0] * step}
+    if "bin_size" in volume.attrs:
+        extent["width_m"] = size[1] * float(volume.attrs["bin_size"][1])
+    return extent
+
+
+def show_facts(name, facts):
+    """Print what `describe` found as a table a person reads."""
+    amplitude, rms, patch, geometry, unit = (facts[key] for key in ("amplitude", "rms", "patch", "geometry", "unit"))
+    flaws = [f"{n} {key.replace('_', ' ')}" for key, n in geometry.items() if key.endswith("traces") and n]
+    across = f" x {patch['width_m']:g} m" if "width_m" in patch else ""
+    rows = {"format": facts["format"]}
+    for axis, a in facts["axes"].items():
+        step = "uneven steps" if a["step"] is None else f"step {a['step']:g}"
+        rows[axis] = f"{a['first']:g} to {a['last']:g}, {step} ({a['count']})"
+    rows |= {
+        "geometry": ", ".join(["regular" if geometry["regular"] else "irregular", *flaws]),
+        "header bytes": facts["header_bytes"] and "inline {}, crossline {}".format(*facts["header_bytes"]),
+        "bin size": facts["bin_size"]
+        and "{:g} m between inlines, {:g} m between crosslines".format(*facts["bin_size"]),
+        "patch": f"{patch['samples']} x {patch['traces']} = {patch['height_' + unit]:g} {unit}{across}",
+        "amplitude": ", ".join(f"{p} %: {value:g}" for p, value in amplitude["percentiles"].items()),
+        "range": f"{amplitude['minimum']:g} to {amplitude['maximum']:g}; clip to [0, 1] at {amplitude['clip']:g}",
+        "histogram": sparkline(amplitude["histogram"]["counts"]),
+        "RMS by line": sparkline(rms["by_line"]) + f", drift {rms['drift_lines'] or 0:.1f} dB",
+        "RMS by " + facts["domain"]: sparkline(rms["by_time"]) + f", drift {rms['drift_time'] or 0:.1f} dB",
+        "not finite": amplitude["nan"] + amplitude["infinite"]
+        and f"{amplitude['nan']} NaN, {amplitude['infinite']} Inf",
+        "classes": facts["classes"] and ", ".join(f"{i} {name}" for i, name in enumerate(facts["classes"], 1)),
+        "notes": "\n".join(facts["notes"]),
+        "text": "\n".join(line.rstrip() for line in facts["text"] if line.strip(" C0123456789")),
+    }
+    table = Table(title=str(name), show_header=False, title_justify="left")
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for key, value in rows.items():
+        if value:
+            table.add_row(key, str(value))
+    Console().print(table)
+
+
+def sparkline(values, width=48):
+    """Numbers as a row of bars, None left blank.
+
+    Examples
+    --------
+    >>> sparkline([0, 1, 2, 3, None, 7])
+    '▁▂▃▄ █ (0 to 7)'
+    """
+    parts = np.array_split(np.array([np.nan if v is None else v for v in values], float), min(width, len(values)))
+    means = [part[np.isfinite(part)].mean() if np.isfinite(part).any() else None for part in parts]
+    known = [mean for mean in means if mean is not None]
+    low, high = min(known, default=0.0), max(known, default=0.0)
+    bars = [" " if m is None else "▁▂▃▄▅▆▇█"[int((m - low) / ((high - low) or 1) * 7.999)] for m in means]
+    return "".join(bars) + f" ({low:.4g} to {high:.4g})"
+
+
+@app.command()
+def synth(
+    out: Path,
+    shape: Annotated[str, typer.Option(help="Inlines, crosslines, samples.")] = "120,200,256",
+    seed: Annotated[int, typer.Option(help="Same seed, same volume.")] = 0,
+):
+    """Write a synthetic volume OUT.sgy with faults, salt domes and chaotic bands, and its truth OUT.truth.sgy."""
+    from outcrop.datasets import write_synthetic
+
+    lines, traces, samples = numbers(shape, 3, "--shape")
+    with progress_bar("writing", lines) as update:
+        write_synthetic(out, (lines, traces, samples), seed=seed, progress=update)
+    screen.print(f"{out} and its truth: {lines} inlines, {traces} crosslines, {samples} samples", highlight=False)
+
+
+@app.command()
+def index(
+    volume: str,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Job folder, by convention NAME.outcrop.")],
+    size: Annotated[str, typer.Option(help="Patch size: 99, or height,width, or 400ms,2500m.")] = "99",
+    step: Annotated[str, typer.Option(help="Samples and traces from patch to patch: 33, or down,across.")] = "33",
+    along: Annotated[str, typer.Option(help="Sections to use: inline, crossline or both.")] = "inline",
+    every: Annotated[int, typer.Option(help="Use every Nth line; neighbouring lines are near-copies.")] = 1,
+    inlines: Annotated[str | None, typer.Option(help="Only inlines FIRST,LAST.")] = None,
+    crosslines: Annotated[str | None, typer.Option(help="Only crosslines FIRST,LAST.")] = None,
+    times: Annotated[str | None, typer.Option(help="Only times (or depths) FIRST,LAST.")] = None,
+    between: Annotated[str | None, typer.Option(help="Centres between two horizon files: TOP.txt,BASE.txt.")] = None,
+    sample: Annotated[str | None, typer.Option(help="random:N takes N patches at random places.")] = None,
+    gain: Annotated[str, typer.Option(help="Amplitudes to [0, 1] by: volume (one clip), agc:MS, or patch.")] = "volume",
+    clip: Annotated[
+        float | None, typer.Option(help="Amplitude that becomes 0 and 1; a robust percentile by default.")
+    ] = None,
+    finest: Annotated[bool, typer.Option(help="Use the finest curvelet scale, as the paper does.")] = True,
+    truncate: Annotated[
+        bool, typer.Option(help="Cut singular values at the effective rank, as the paper does.")
+    ] = True,
+    seed: Annotated[int, typer.Option(help="For --sample.")] = 0,
+    workers: Annotated[int | None, typer.Option(help="Threads; all cores by default.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say patches, time and disk, and stop.")] = False,
+    header_bytes: HEADER_BYTES = None,
+):
+    """Describe every patch of a VOLUME into a job folder; goes on where an interrupted run stopped."""
+    from outcrop.volume import parse_size
+
+    data = open_volume(volume, header_bytes)
+    named = zip(data.dims, (inlines, crosslines, times), strict=True)
+    area = {name: numbers(text, 2, f"--{name}s", float) for name, text in named if text}
+    grid = oc.PatchGrid(
+        data,
+        size=parse_size(size, data),
+        step=numbers(step, 2, "--step") if "," in step else numbers(step, 1, "--step")[0],
+        along=along,
+        every=every,
+        area=area or None,
+        between=tuple(between.split(",")) if between else None,
+        sample=random_count(sample),
+        gain=gain,
+        clip=clip,
+        seed=seed,
+    )
+    announce(data, grid, finest)
+    if dry_run:
+        return
+    with progress_bar("describing", len(grid)) as update:
+        built = oc.build_index(data, grid, output, truncate=truncate, finest=finest, workers=workers, progress=update)
+    skipped = {
+        "touch missing samples": (built.status == 1).sum(),
+        "muted, water or constant": (built.status == 2).sum(),
+    }
+    counted = ", ".join(f"{n} {why}" for why, n in skipped.items() if n)
+    screen.print(
+        f"{output}: {(built.status == 0).sum()} patches described" + (f"; skipped {counted}" if counted else "")
+    )
+
+
+def random_count(text):
+    """Number of random patches that --sample asks for."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"random:(\d+)", text)
+    if not match or not int(match[1]):
+        raise ValueError(f"--sample is {text!r}; write random:N, for instance random:20000.")
+    return int(match[1])
+
+
+def announce(volume, grid, finest):
+    """Say what indexing will cost, measured on a few patches, and warn where amplitudes drift."""
+    from outcrop.measures import CurveletSVD
+    from outcrop.parallel import n_cores
+    from outcrop.volume import describe
+
+    rows = np.unique(np.linspace(0, len(grid) - 1, 16).astype(int))
+    patches = np.nan_to_num(grid.extract(volume, rows))
+    measure = CurveletSVD(finest=finest)
+    measure.describe(patches[:2], workers=1)
+    begin = time.perf_counter()
+    length = measure.describe(patches, workers=1).shape[1]
+    seconds = (time.perf_counter() - begin) / len(rows) * len(grid) / n_cores()
+    left = f", {grid.left_out} left out at missing traces or outside the area" if grid.left_out else ""
+    clip = "none" if grid.clip is None else f"{grid.clip:.4g}"
+    screen.print(
+        f"{len(grid)} patches of {grid.size[0]} x {grid.size[1]}{left}; about {duration(seconds)} and "
+        f"{len(grid) * length * 4 / 1e6:.0f} MB at most; clip {clip}",
+        highlight=False,
+    )
+    rms = describe(volume)["rms"]
+    drifts = {"lines": rms["drift_lines"], "time": rms["drift_time"]}
+    across = " and ".join(f"{value:.1f} dB over {name}" for name, value in drifts.items() if value and value > 3)
+    if grid.gain == "volume" and across:
+        screen.print(
+            f"Warning: RMS amplitude drifts by {across}, and the measure follows amplitude; "
+            "consider --gain agc:500 or --gain patch.",
+            highlight=False,
+            style="yellow",
+        )
+
+
+def duration(seconds):
+    """Seconds in words.
+
+    Examples
+    --------
+    >>> duration(75)
+    '1.2 min'
+    """
+    for unit, length in (("h", 3600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds / length:.1f} {unit}"
+    return f"{max(seconds, 1):.0f} s"
+
+
+@app.command()
+def retrieve(
+    job: Path,
+    exemplar: Annotated[
+        list[str],
+        typer.Option(help="CLASS=INLINE,CROSSLINE,TIME of the centre, or CLASS=PICTURE of the patch size. Repeat it."),
+    ],
+    count: Annotated[str, typer.Option(help="Patches per class: 500, or fault=500,salt-dome=200.")] = "500",
+    per_exemplar: Annotated[bool, typer.Option(help="Share a class's count evenly among its exemplars.")] = False,
+    diverse: Annotated[bool, typer.Option(help="Skip near-copies on neighbouring lines.")] = False,
+    device: Annotated[str | None, typer.Option(help="Search on a torch device, e.g. cuda.")] = None,
+    json_: AS_JSON = False,
+):
+    """Find the patches that look like the exemplars; writes retrieved.csv and pictures into the JOB folder."""
+    opened = oc.open_index(job)
+    exemplars = parse_exemplars(exemplar)
+    weak = oc.retrieve(
+        opened, exemplars, parse_count(count, exemplars), per_exemplar=per_exemplar, diverse=diverse, device=device
+    )
+    with opened.workspace.lock():
+        weak.save(job / "retrieved.csv")
+        recorded = {"exemplars": exemplar, "count": count, "per_exemplar": per_exemplar, "diverse": diverse}
+        opened.workspace.write(opened.workspace.read() | {"retrieve": recorded})
+        opened.workspace.log("retrieve", patches=len(weak), lost=weak.lost)
+        save_retrieval_pictures(opened, weak, job)
+    if json_:
+        print(json.dumps({"classes": summary(weak), "file": str(job / "retrieved.csv")}))
+    else:
+        show_summary(weak, job)
+
+
+def class_name(text):
+    """Class name as the project writes it: hyphens and underscores are spaces.
+
+    Examples
+    --------
+    >>> class_name("salt-dome")
+    'salt dome'
+    """
+    name = re.sub(r"[-_\s]+", " ", text).strip()
+    if not name or "," in name or name == "uncertain":
+        raise ValueError(f"{text!r} is not a class name; use a word such as fault or salt-dome ('uncertain' is taken).")
+    return name
+
+
+def parse_exemplars(texts):
+    """Exemplars of --exemplar options: class -> positions and pictures."""
+    found: dict = {}
+    for text in texts:
+        name, equals, place = text.partition("=")
+        if not equals or not place:
+            raise ValueError(f"--exemplar is {text!r}; write CLASS=INLINE,CROSSLINE,TIME or CLASS=PICTURE.")
+        try:
+            position = tuple(float(part) for part in place.split(","))
+        except ValueError:
+            position = oc.open_volume(place)[0].transpose().values
+        found.setdefault(class_name(name), []).append(position)
+    return found
+
+
+def parse_count(text, exemplars):
+    """Patches per class of a --count option."""
+    if text.isdigit():
+        return int(text)
+    pairs = [part.partition("=") for part in text.split(",")]
+    if not all(number.isdigit() for *_, number in pairs):
+        raise ValueError(f"--count is {text!r}; write 500, or fault=500,salt-dome=200.")
+    counts = {class_name(name): int(number) for name, _, number in pairs}
+    unknown = [name for name in counts if name not in exemplars] + [name for name in exemplars if name not in counts]
+    if unknown:
+        raise ValueError(
+            f"--count and --exemplar do not name the same classes ({', '.join(unknown)}); give both for each class."
+        )
+    return counts
+
+
+def summary(weak):
+    """Per class: how many, how similar, how many lost to a nearer class, and where the similarity curve bends."""
+    from outcrop.retrieval import knee
+
+    rows = {}
+    for name in dict.fromkeys(weak.classes):
+        own = weak.similarity[weak.classes == name]
+        rows[str(name)] = {
+            "patches": len(own), "best": round(float(own[0]), 4), "last": round(float(own[-1]), 4),
+            "lost": weak.lost[name], "knee": knee(weak.curves[name]),
+        }  # fmt: skip
+    return rows
+
+
+def show_summary(weak, job):
+    """Print the summary as a table."""
+    table = Table("class", "patches", "best", "last", "lost to a nearer class", "knee of the curve at")
+    for name, row in summary(weak).items():
+        table.add_row(name, *(str(value) for value in row.values()))
+    Console().print(table)
+    screen.print(f"{job / 'retrieved.csv'}; pictures: gallery.png, similarity.png, section.png", highlight=False)
+
+
+def save_retrieval_pictures(opened, weak, folder):
+    """Draw gallery, similarity curves and the section with most boxes."""
+    picks = weak.picks(10)
+    patches = opened.grid.extract(opened.volume, weak.rows[picks])
+    oc.plots.gallery(patches, weak.table.iloc[picks]).savefig(folder / "gallery.png", dpi=110)
+    oc.plots.similarity_curves(weak).figure.savefig(folder / "similarity.png", dpi=110)
+    along = weak.table["along"].mode()[0]
+    section = opened.volume.sel({along: weak.table.loc[weak.table["along"] == along, along].mode()[0]})
+    oc.plots.section(section, weak=weak, size=opened.grid.size).figure.savefig(folder / "section.png", dpi=110)
+
+
+@app.command()
+def demo(
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder for the volume, the job and the pictures.")
+    ] = Path("demo"),
+    seed: Annotated[int, typer.Option(help="Of the synthetic volume and its exemplars.")] = 0,
+):
+    """Run the whole job on a synthetic volume: make it, index it, retrieve from one exemplar a class, score."""
+    from outcrop.datasets import exemplars, write_synthetic
+    from outcrop.evaluate import weak_label_scores
+
+    output.mkdir(parents=True, exist_ok=True)
+    source, job = output / "synthetic.sgy", output / "synthetic.outcrop"
+    if not source.exists():
+        with progress_bar("making a volume", 120) as update:
+            write_synthetic(source, (120, 200, 256), seed=seed, progress=update)
+    volume, truth = oc.open_volume(source), oc.open_volume(source.with_suffix(".truth.sgy"))
+    grid = oc.PatchGrid(volume, size=64, step=16, every=4)
+    announce(volume, grid, finest=True)
+    with progress_bar("describing", len(grid)) as update:
+        built = oc.build_index(volume, grid, job, progress=update)
+    places = exemplars(truth.astype("uint8"), 64, seed=seed)
+    weak = oc.retrieve(built, places, 60, diverse=False)
+    weak.save(job / "retrieved.csv")
+    save_retrieval_pictures(built, weak, output)
+    shown = weak_label_scores(weak, grid, truth.astype("uint8"))
+    oc.plots.purity_curves(shown).figure.savefig(output / "purity.png", dpi=110)
+    show_summary(weak, job)
+    table = Table("class", "exemplar at inline, crossline, time", "patches", "of these show the class")
+    for name, own in shown.items():
+        table.add_row(name, ", ".join(f"{p:g}" for p in places[name][0]), str(len(own)), f"{np.nanmean(own):.0%}")
+    Console().print(table)
+    screen.print(f"Pictures in {output}: gallery.png, similarity.png, section.png, purity.png", highlight=False)
+
+
+@app.command()
+def reproduce(
+    name: Annotated[str, typer.Argument(help="An experiment, or all.")],
+    data: Annotated[Path | None, typer.Option(help="Folder of the real data; default: OUTCROP_DATA.")] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for figures and tables.")] = Path("out"),
+    quick: Annotated[bool, typer.Option("--quick", help="Small sizes, to see that everything runs.")] = False,
+):
+    """Make a table and figure of the paper again: figure, CSV, and a check against the expected values."""
+    from outcrop import experiments
+
+    failed = []
+    for one in experiments.EXPERIMENTS if name == "all" else [name]:
+        begin = time.perf_counter()
+        result, deviations = experiments.run(one, data, output, quick=quick)
+        show_frame(result.table, f"{one} ({duration(time.perf_counter() - begin)})")
+        screen.print(result.remark, highlight=False)
+        failed += deviations
+    if failed:
+        raise ValueError("; ".join(failed) + ".")
+
+
+def show_frame(frame, title):
+    """Print a DataFrame as a table."""
+    table = Table(*map(str, frame.columns), title=title, title_justify="left")
+    for row in frame.itertuples(index=False):
+        table.add_row(*(f"{value:.3f}" if isinstance(value, float) else str(value) for value in row))
+    Console().print(table)

@@ -1,0 +1,416 @@
+"""Where patches lie in a volume: a plan separate from the data, and how they are cut out and put together again.
+
+A patch is a window of an inline or crossline section with time (or depth) downwards. Its public position is its centre,
+``start + size // 2``, in survey labels.
+"""
+
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from outcrop.volume import amplitude_clip, live_traces, scale
+
+DIRECTIONS = ("inline", "crossline")
+HEADROOM = 3.0  # RMS amplitudes that gain "agc" and "patch" map to the ends of [0, 1]
+
+
+def patch_starts(length, size, step):
+    """First index of every patch along one axis; the last patch touches the end.
+
+    Examples
+    --------
+    >>> patch_starts(11, size=4, step=3)
+    [0, 3, 6, 7]
+    """
+    if size > length:
+        raise ValueError(f"Patch size {size} exceeds the axis length {length}; choose size <= {length}.")
+    starts = list(range(0, length - size + 1, step))
+    if starts[-1] + size < length:
+        starts.append(length - size)
+    return starts
+
+
+class PatchGrid:
+    """A plan of overlapping patches on the sections of a volume.
+
+    Parameters
+    ----------
+    volume : DataArray, dims (inline, crossline, time or depth)
+        Gives axes and live traces; no amplitude is read before `clip` or `extract` needs one.
+    size : int or (int, int)
+        Height in samples and width in traces.
+    step : int or (int, int)
+        Samples and traces from one patch to the next.
+    along : {"inline", "crossline", "both"}
+        Which sections the patches lie on.
+    every : int
+        Use every Nth line; neighbouring lines are near-copies.
+    area : dict, optional
+        Area of interest, for instance ``{"inline": (100, 300), "time": (400, 1600)}``: survey labels, ends included;
+        patches lie wholly inside.
+    between : (path, path), optional
+        Text files of the horizons above and below the centres of the patches; see `read_horizon`.
+    sample : int, optional
+        Take that many patches at random places instead of a regular grid.
+    gain : str
+        How amplitudes become [0, 1]: ``volume`` by one clip, ``agc:MS`` by the RMS in a sliding window of that length,
+        ``patch`` by the RMS of each patch.
+    clip : float, optional
+        Amplitude that maps to 0 and 1 under gain ``volume``; by default a robust percentile of a few lines.
+    seed : int
+        For `sample`.
+
+    Attributes
+    ----------
+    starts : array, shape (n, 4)
+        Direction (0 inline, 1 crossline), line, first trace and first sample of every patch, as positions.
+    left_out : int
+        Regular places that no patch covers because it would touch a missing trace or leave the area of interest.
+    """
+
+    def __init__(
+        self, volume, *, size=99, step=33, along="inline", every=1, area=None, between=None, sample=None, gain="volume",
+        clip=None, seed=0,
+    ):  # fmt: skip
+        self.size, self.step = _pair(size, "size"), _pair(step, "step")
+        if along not in (*DIRECTIONS, "both"):
+            raise ValueError(f"Direction {along!r} is unknown; choose inline, crossline or both.")
+        if every < 1:
+            raise ValueError(f"every is {every}; choose 1 (each line) or more.")
+        self.along, self.every, self.sample, self.seed = along, int(every), sample, seed
+        self.gain, self.agc = gain, _agc_window(gain, volume)
+        self._volume, self._clip, self._limits, self._between = volume, clip, area, between
+        self.axes = [volume[name].values for name in volume.dims]
+        self.area = _area(volume, area or {})
+        self.horizons = between and [_horizon_grid(read_horizon(path), *self.axes[:2]) for path in between]
+        live = live_traces(volume)
+        directions = DIRECTIONS if along == "both" else (along,)
+        plan = self._scatter if sample else self._lattice
+        parts = [plan(DIRECTIONS.index(name), live, len(directions)) for name in directions]
+        self.starts = np.concatenate([starts for starts, _ in parts])
+        self.left_out = sum(missed for _, missed in parts)
+        if not len(self.starts):
+            raise ValueError(
+                f"No patch of {self.size[0]} x {self.size[1]} fits between missing traces and inside the area; "
+                "choose a smaller size or a larger area."
+            )
+
+    def __len__(self):
+        return len(self.starts)
+
+    @property
+    def clip(self):
+        """Amplitude that maps to 0 and 1, found once and then kept; None where the volume is already in [0, 1]."""
+        if self._clip is None and not self._volume.attrs.get("scaled"):
+            self._clip = float(amplitude_clip(self._volume))
+        return self._clip
+
+    @property
+    def parameters(self):
+        """Keyword arguments that make the same grid again."""
+        names = ("size", "step", "along", "every", "sample", "gain", "clip", "seed")
+        return {name: getattr(self, name) for name in names} | {"area": self._limits, "between": self._between}
+
+    @cached_property
+    def table(self):
+        """Centre of every patch in survey labels: a DataFrame with inline, crossline, time (or depth) and along."""
+        direction, line, trace, first = self.starts.T
+        middle = trace + self.size[1] // 2
+        inline, crossline = np.where(direction == 0, line, middle), np.where(direction == 0, middle, line)
+        return pd.DataFrame(
+            {
+                "inline": self.axes[0][inline],
+                "crossline": self.axes[1][crossline],
+                self._volume.dims[2]: self.axes[2][first + self.size[0] // 2],
+                "along": pd.Categorical.from_codes(direction, DIRECTIONS),
+            }
+        )
+
+    def extract(self, volume, rows):
+        """Patches of some rows, shape (n, height, width), float32 in [0, 1]; NaN where a trace is missing.
+
+        Each line is read once, and only the traces its patches need.
+        """
+        return self.cut(volume, self.starts[rows])
+
+    def cut(self, volume, starts):
+        """Patches at any starts, laid out like `starts`; otherwise as `extract`."""
+        starts = np.asarray(starts).reshape(-1, 4)
+        height, width = self.size
+        out = np.empty((len(starts), height, width), np.float32)
+        lines, inverse = np.unique(starts[:, :2], axis=0, return_inverse=True)
+        for number, (direction, line) in enumerate(lines):
+            here = np.flatnonzero(inverse.ravel() == number)
+            first, last = starts[here, 2].min(), starts[here, 2].max() + width
+            key = (line, slice(first, last)) if direction == 0 else (slice(first, last), line)
+            section = self.amplify(volume[key].values, volume)
+            for i in here:
+                trace, sample = starts[i, 2] - first, starts[i, 3]
+                out[i] = section[trace : trace + width, sample : sample + height].T
+        return by_rms(out) if self.gain == "patch" else out
+
+    def amplify(self, section, volume):
+        """Traces of a section in [0, 1] by the grid's clip or sliding gain; gain "patch" comes later."""
+        section = np.asarray(section, np.float32)
+        if self.gain == "volume":
+            return section if volume.attrs.get("scaled") else scale(section, self.clip)
+        if volume.attrs.get("scaled"):
+            section = 2 * section - 1
+        return section if self.gain == "patch" else scale(section / sliding_rms(section, self.agc), HEADROOM)
+
+    def start_at(self, position):
+        """Start of the patch centred at (inline, crossline, time), cut exactly there and not snapped to the grid."""
+        names = (*DIRECTIONS, self._volume.dims[2])
+        if len(position) != 3:
+            raise ValueError(f"Position {position} has {len(position)} numbers; give {', '.join(names)}.")
+        centre = [_nearest(axis, p, name) for axis, p, name in zip(self.axes, position, names, strict=True)]
+        direction = int(self.along == "crossline")
+        line, trace = (centre[0], centre[1]) if direction == 0 else (centre[1], centre[0])
+        middle = (
+            (trace, self.axes[1 - direction], self.size[1], names[1 - direction]),
+            (centre[2], self.axes[2], self.size[0], names[2]),
+        )
+        starts = []
+        for at, axis, size, name in middle:
+            start = at - size // 2
+            if not 0 <= start <= len(axis) - size:
+                low, high = axis[size // 2], axis[len(axis) - size + size // 2]
+                raise ValueError(
+                    f"A patch centred at {name} {axis[at]:g} sticks out of the volume; choose {low:g} to {high:g}."
+                )
+            starts.append(start)
+        return np.array([direction, line, *starts])
+
+    def lines(self):
+        """Rows of every line in the order of the grid: yields (direction, line, slice of rows)."""
+        change = np.flatnonzero(np.any(np.diff(self.starts[:, :2], axis=0), axis=1)) + 1
+        for first, last in zip([0, *change], [*change, len(self)], strict=True):
+            yield (*self.starts[first, :2], slice(first, last))
+
+    def stitch(self, values, rows):
+        """Weighted mean of overlapping patches on their common line.
+
+        Parameters
+        ----------
+        values : array, shape (n, height, width, ...)
+            Values of the patches.
+        rows : array of int or slice
+            Rows of the patches, all on one line.
+
+        Returns
+        -------
+        section : array, shape (n_traces, n_samples, ...)
+        weight : array, shape (n_traces, n_samples)
+            Zero where no patch lies; the section is zero there too.
+        """
+        starts = self.starts[rows]
+        shape = (len(self.axes[1 - starts[0, 0]]), len(self.axes[2]))
+        return stitch(np.moveaxis(np.asarray(values), 1, 2), starts[:, 2:], shape)
+
+    def _lattice(self, direction, live, _):
+        """Starts on the regular lattice of every Nth line, and how many were left out."""
+        traces, samples = self.area[1 - direction], self.area[2]
+        height, width = self.size
+        tops = np.array(patch_starts(len(samples), height, self.step[0])) + samples[0]
+        patch_starts(len(traces), width, self.step[1])  # an area too narrow is refused with its size
+        found, missed = [], 0
+        for line in self.area[direction][:: self.every]:
+            alive = (live[line] if direction == 0 else live[:, line])[traces]
+            fits, asked = _fitting(alive, width, self.step[1])
+            missed += (asked - len(fits)) * len(tops)
+            grid = np.stack(np.meshgrid(fits + traces[0], tops, indexing="ij"), axis=-1).reshape(-1, 2)
+            grid = grid[self._wanted(direction, line, grid)]
+            missed += len(fits) * len(tops) - len(grid)
+            found.append(np.column_stack([np.full((len(grid), 2), (direction, line)), grid]))
+        return np.concatenate(found).astype(np.int32).reshape(-1, 4), missed
+
+    def _scatter(self, direction, live, n_directions):
+        """Starts at random places of every Nth line."""
+        rng = np.random.default_rng((self.seed, direction))
+        lines, traces, samples = self.area[direction][:: self.every], self.area[1 - direction], self.area[2]
+        height, width = self.size
+        patch_starts(len(traces), width, 1), patch_starts(len(samples), height, 1)
+        count, found, missed = self.sample // n_directions, np.empty((0, 4), np.int32), 0
+        for _ in range(100):
+            line = rng.choice(lines, count)
+            trace = rng.integers(traces[0], traces[-1] - width + 2, count)
+            top = rng.integers(samples[0], samples[-1] - height + 2, count)
+            section = live if direction == 0 else live.T
+            keep = [section[a, b : b + width].all() for a, b in zip(line, trace, strict=True)]
+            keep &= np.array(
+                [self._wanted(direction, a, np.array([[b, c]]))[0] for a, b, c in zip(line, trace, top, strict=True)]
+            )
+            missed += count - int(np.sum(keep))
+            drawn = np.column_stack([np.full(count, direction), line, trace, top])[keep]
+            found = np.unique(np.concatenate([found, drawn.astype(np.int32)]), axis=0)
+            if len(found) >= count:
+                chosen = np.sort(rng.choice(len(found), count, replace=False))
+                return found[chosen], missed
+        return found, missed
+
+    def _wanted(self, direction, line, grid):
+        """Which (trace, sample) starts of one line have their centre between the two horizons."""
+        if not self.horizons:
+            return np.ones(len(grid), bool)
+        trace, time = grid[:, 0] + self.size[1] // 2, self.axes[2][grid[:, 1] + self.size[0] // 2]
+        top, base = (h[line, trace] if direction == 0 else h[trace, line] for h in self.horizons)
+        return (time >= top) & (time <= base)
+
+
+def stitch(values, starts, shape):
+    """Weighted mean of overlapping windows, heavier in the middle of a window than at its edge.
+
+    Parameters
+    ----------
+    values : array, shape (n, a, b, ...)
+        Windows.
+    starts : array, shape (n, 2)
+        Where each begins.
+    shape : (int, int)
+        Of the whole.
+
+    Examples
+    --------
+    >>> whole, weight = stitch(np.ones((2, 3, 3)), [(0, 0), (1, 0)], (4, 4))
+    >>> whole
+    array([[1., 1., 1., 0.],
+           [1., 1., 1., 0.],
+           [1., 1., 1., 0.],
+           [1., 1., 1., 0.]])
+    """
+    values = np.asarray(values)
+    _, a, b = values.shape[:3]
+    taper = np.outer(_taper(a), _taper(b))
+    total = np.zeros((*shape, *values.shape[3:]), np.result_type(values.dtype, np.float32))
+    weight = np.zeros(shape, np.float32)
+    wide = taper.reshape(a, b, *(1,) * (values.ndim - 3))
+    for value, (i, j) in zip(values, starts, strict=True):
+        total[i : i + a, j : j + b] += value * wide
+        weight[i : i + a, j : j + b] += taper
+    safe = np.where(weight > 0, weight, 1).reshape(*shape, *(1,) * (values.ndim - 3))
+    return total / safe, weight
+
+
+def sliding_rms(section, window):
+    """RMS of every trace in a centred window of samples, never zero, NaN where the trace is NaN.
+
+    Examples
+    --------
+    >>> sliding_rms(np.array([[3.0, -3.0, 3.0, -3.0]]), 3)
+    array([[3., 3., 3., 3.]], dtype=float32)
+    """
+    n = section.shape[-1]
+    energy = np.concatenate(
+        [np.zeros((*section.shape[:-1], 1)), np.cumsum(np.square(section, dtype=np.float64), -1)], -1
+    )
+    low, high = np.clip(np.arange(n) - window // 2, 0, n), np.clip(np.arange(n) - window // 2 + window, 0, n)
+    rms = np.sqrt(np.maximum(energy[..., high] - energy[..., low], 0) / (high - low))
+    floor = 1e-3 * np.sqrt(np.maximum(energy[..., -1:] / n, 1e-30))  # silence stays silent
+    return np.maximum(rms, floor).astype(np.float32)
+
+
+def by_rms(patches):
+    """Patches of amplitudes around zero in [0, 1] by the RMS of each."""
+    rms = np.sqrt(np.mean(np.square(patches, dtype=np.float64), axis=(1, 2), keepdims=True))
+    return scale(patches / np.where(rms > 0, rms, 1).astype(patches.dtype), HEADROOM)
+
+
+def read_horizon(path):
+    """Horizon from a text file of lines with inline, crossline, time (or depth); other lines are comments."""
+    rows = []
+    with open(path, encoding="utf-8", errors="replace") as handle:
+        for line in handle:
+            try:
+                rows.append([float(word) for word in line.replace(",", " ").split()[:3]])
+            except ValueError:
+                continue
+    rows = [row for row in rows if len(row) == 3]
+    if not rows:
+        raise ValueError(f"{path} holds no horizon; expected lines of three numbers: inline, crossline, time.")
+    return pd.DataFrame(rows, columns=["inline", "crossline", "time"])
+
+
+def quiet(patches):
+    """Which patches show nothing: constant, or muted, water or padding in more than half of their samples.
+
+    Examples
+    --------
+    >>> quiet(np.stack([np.full((32, 32), 0.5), np.random.default_rng(0).random((32, 32))]))
+    array([ True, False])
+    """
+    patches = np.asarray(patches)
+    silent = np.abs(patches - 0.5) < 1e-3
+    return (silent.mean(axis=(1, 2)) > 0.5) | (patches.std(axis=(1, 2)) < 1e-3)
+
+
+def _taper(n):
+    return np.sin(np.pi * (np.arange(n) + 0.5) / n).astype(np.float32) + 0.05
+
+
+def _pair(value, name):
+    pair = tuple(int(v) for v in np.broadcast_to(value, 2))
+    if min(pair) < 1:
+        raise ValueError(f"{name} is {value}; choose positive numbers.")
+    return pair
+
+
+def _agc_window(gain, volume):
+    """Samples of the sliding window that a gain asks for, None for the other gains."""
+    if gain in ("volume", "patch"):
+        return None
+    kind, _, length = str(gain).partition(":")
+    try:
+        window = round(float(length) / abs(float(volume[volume.dims[2]][1] - volume[volume.dims[2]][0])))
+    except (ValueError, IndexError):
+        window = 0
+    if kind != "agc" or window < 3:
+        raise ValueError(
+            f"Gain {gain!r} is unknown; choose volume, patch or agc:MS with a window of at least 3 samples."
+        )
+    return window
+
+
+def _area(volume, limits):
+    """Positions inside the area of interest, axis by axis."""
+    for name in limits:
+        if name not in volume.dims:
+            raise ValueError(f"The area of interest names {name!r}; the volume has {', '.join(volume.dims)}.")
+    return [_inside(volume[name].values, limits.get(name, (-np.inf, np.inf)), name) for name in volume.dims]
+
+
+def _inside(axis, limits, name):
+    """Positions of an axis between two labels."""
+    low, high = sorted(limits)
+    inside = np.flatnonzero((axis >= low) & (axis <= high))
+    if not len(inside):
+        raise ValueError(f"No {name} lies from {low:g} to {high:g}; the volume has {axis[0]:g} to {axis[-1]:g}.")
+    return inside
+
+
+def _nearest(axis, value, name):
+    """Position on an axis of the label nearest to a value, which must not lie beyond the ends."""
+    step = abs(axis[1] - axis[0]) if len(axis) > 1 else 1
+    at = int(np.argmin(np.abs(axis - value)))
+    if not np.isfinite(value) or abs(axis[at] - value) > step / 2:
+        raise ValueError(f"{name} {value:g} is outside the volume, which has {axis[0]:g} to {axis[-1]:g}.")
+    return at
+
+
+def _fitting(alive, width, step):
+    """Starts of patches that touch live traces only, run by run, and how many places an unbroken line would have."""
+    asked = len(patch_starts(len(alive), width, step))
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], alive.astype(np.int8), [0]])))
+    runs = [(a, b) for a, b in edges.reshape(-1, 2) if b - a >= width]
+    starts = [a + np.array(patch_starts(b - a, width, step)) for a, b in runs]
+    return (np.concatenate(starts) if starts else np.empty(0, int)), max(asked, sum(map(len, starts)))
+
+
+def _horizon_grid(horizon, inlines, crosslines):
+    """Times of a horizon on the traces of the volume, NaN where it was not picked."""
+    grid = np.full((len(inlines), len(crosslines)), np.nan)
+    rows = pd.Index(inlines).get_indexer(horizon["inline"])
+    columns = pd.Index(crosslines).get_indexer(horizon["crossline"])
+    known = (rows >= 0) & (columns >= 0)
+    grid[rows[known], columns[known]] = horizon["time"].to_numpy()[known]
+    return grid

@@ -1,0 +1,505 @@
+"""An index of descriptors on disk, exact search in it, and the patches that look like an interpreter's exemplars."""
+
+import hashlib
+import shutil
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import numba
+import numpy as np
+import pandas as pd
+import xarray as xr
+import zarr
+from scipy.ndimage import zoom
+
+from outcrop.curvelet import Curvelet
+from outcrop.measures import CurveletSVD
+from outcrop.parallel import map_blocks, spans
+from outcrop.patches import PatchGrid, by_rms, quiet
+from outcrop.volume import open_volume
+from outcrop.workspace import Workspace, fingerprint, whole_file
+
+BLOCK = 1024  # patches described, written and resumed as one
+USED, MISSING, QUIET = range(3)  # why a row has no descriptor: NaN inside, or nothing to see
+NEAR_LINES = 10  # lines within which a patch at the same place is a near-copy
+
+
+class Index:
+    """Descriptors of all patches of a grid, in a job folder.
+
+    Attributes
+    ----------
+    grid : PatchGrid
+        Where the patches lie.
+    volume : DataArray
+        The volume they were cut from.
+    features : zarr.Array, shape (n, n_values)
+        Their descriptors, zero where `status` is not 0.
+    status : array, shape (n,)
+        0 described, 1 touches a missing sample, 2 muted, water or constant.
+    """
+
+    def __init__(self, path, volume, grid, measure):
+        self.workspace = Workspace(path)
+        self.volume, self.grid, self.measure = volume, grid, measure
+        group: Any = zarr.open_group(self.workspace / "features.zarr", mode="r")
+        self.features, self.status = group["features"], group["status"][:]
+
+    def __len__(self):
+        return len(self.status)
+
+    @property
+    def table(self):
+        """Centres of the patches in survey labels."""
+        return self.grid.table
+
+
+def build_index(volume, grid, path, *, truncate=True, finest=True, workers=None, progress=None):
+    """Describe every patch of a grid and keep the descriptors in a job folder.
+
+    A run that was interrupted goes on where it was, and one whose volume and parameters are unchanged reads nothing.
+
+    Parameters
+    ----------
+    volume : DataArray
+        As `open_volume` gives it.
+    grid : PatchGrid
+        The patches.
+    path : path
+        The job folder, by convention ``NAME.outcrop``.
+    truncate, finest : bool
+        See `CurveletSVD`.
+    workers : int, optional
+        Threads; all cores by default.
+    progress : callable, optional
+        Called with the number of patches done so far.
+
+    Returns
+    -------
+    Index
+    """
+    measure = CurveletSVD(truncate=truncate, finest=finest)
+    length = sum(measure.lengths(Curvelet(grid.size)))
+    job = {"volume": identify(volume), "index": {**_parameters(grid), "truncate": truncate, "finest": finest}}
+    workspace = Workspace(path)
+    with workspace.lock():
+        group = _prepare(workspace, job, grid, length)
+        done = _done(workspace)
+        blocks = [span for span in spans(len(grid), BLOCK) if span.start // BLOCK not in done]
+        finished = len(grid) - sum(span.stop - span.start for span in blocks)
+        begin = time.monotonic()
+
+        def describe(span):
+            return (span, *_describe(volume, grid, measure, span, length))
+
+        with open(workspace / "features.done", "a") as log:
+            for span, features, status in map_blocks(describe, blocks, workers=workers):
+                group["features"][span], group["status"][span] = features, status
+                print(span.start // BLOCK, file=log, flush=True)
+                finished += span.stop - span.start
+                if progress:
+                    progress(finished)
+        if blocks:
+            workspace.log("index", patches=len(grid), blocks=len(blocks), seconds=round(time.monotonic() - begin, 3))
+    return Index(path, volume, grid, measure)
+
+
+def open_index(path, *, volume=None):
+    """Open the index of a job folder.
+
+    Parameters
+    ----------
+    path : path
+        The job folder.
+    volume : DataArray, optional
+        The volume, where it is not a file or has moved; by default it is opened from where it was.
+    """
+    job = Workspace(path).read()
+    try:
+        identity, parameters = job["volume"], dict(job["index"])
+        truncate, finest = parameters.pop("truncate"), parameters.pop("finest")
+        if volume is None:
+            if not identity["source"]:
+                raise ValueError(f"Job {path} was made from an array; pass the volume.")
+            volume = open_volume(identity["source"], **identity.get("options", {}))
+        if {**identify(volume), "source": 0} != {**identity, "source": 0}:
+            raise ValueError(f"{identity['source'] or 'The volume'} changed since job {path} was made; index it again.")
+        plan = parameters.pop("plan")
+        grid = PatchGrid(volume, **parameters)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"{path}/job.toml has been changed to something unreadable ({error!r}); index again."
+        ) from None
+    if plan != _plan(grid):
+        raise ValueError(f"The patches that {path}/job.toml describes are not those of its index; index again.")
+    if _done(Workspace(path)) != set(range(-(-len(grid) // BLOCK))):
+        raise ValueError(f"The index of {path} is not finished; run the same 'outcrop index' again and it goes on.")
+    return Index(path, volume, grid, CurveletSVD(truncate=truncate, finest=finest))
+
+
+def identify(volume):
+    """What tells one volume from another: its source and fingerprint, or a digest of a sample of an array."""
+    source = volume.attrs.get("source")
+    if source:
+        options = (
+            {"header_bytes": [int(b) for b in volume.attrs["header_bytes"]]} if "header_bytes" in volume.attrs else {}
+        )
+        return {"source": str(source), **fingerprint(source), **({"options": options} if options else {})}
+    step = tuple(slice(None, None, max(1, n // 16)) for n in volume.shape)
+    sample = np.ascontiguousarray(volume[step].values, np.float32)
+    return {"source": "", "shape": list(volume.shape), "sha256": hashlib.sha256(sample.tobytes()).hexdigest()}
+
+
+def _parameters(grid):
+    """What makes the same grid again, as ``job.toml`` keeps it, and a digest of where its patches lie."""
+    plain: dict[str, Any] = {name: list(v) if isinstance(v, tuple) else v for name, v in grid.parameters.items() if v is not None}
+    if "area" in plain:
+        plain["area"] = {name: [float(limit) for limit in limits] for name, limits in plain["area"].items()}
+    if "between" in plain:
+        plain["between"] = [str(path) for path in plain["between"]]
+    return {**plain, "plan": _plan(grid)}
+
+
+def _plan(grid):
+    return hashlib.sha256(grid.starts.tobytes()).hexdigest()[:16]
+
+
+def _prepare(workspace, job, grid, length):
+    """Group of the index arrays: the one that is there where it belongs to this job, a fresh one otherwise."""
+    store = workspace / "features.zarr"
+    if workspace.exists():
+        old = workspace.read()
+        if old.get("volume") == job["volume"] and old.get("index") == job["index"] and store.is_dir():
+            return zarr.open_group(store, mode="r+")
+        workspace.log("index dropped", reason="volume or parameters changed")
+    for name in ("features.zarr", "labels.zarr"):
+        shutil.rmtree(workspace / name, ignore_errors=True)
+    for name in ("features.done", "retrieved.csv"):
+        (workspace / name).unlink(missing_ok=True)
+    with whole_file(store) as aside:
+        group = zarr.open_group(aside, mode="w")
+        n = len(grid)
+        group.create_array("features", shape=(n, length), chunks=(min(BLOCK, n), length), dtype="float32")
+        group.create_array("status", shape=(n,), chunks=(min(BLOCK, n),), dtype="uint8")
+        group.create_array("starts", data=grid.starts, chunks=(min(64 * BLOCK, n), 4))
+    workspace.write(job)
+    return zarr.open_group(store, mode="r+")
+
+
+def _done(workspace):
+    """Blocks that were written; a line cut short by a kill does not count."""
+    path = workspace / "features.done"
+    lines = path.read_text().split("\n")[:-1] if path.is_file() else []
+    return {int(line) for line in lines if line.isdigit()}
+
+
+def _describe(volume, grid, measure, span, length):
+    """Features and status of one block of patches."""
+    features = np.zeros((span.stop - span.start, length), np.float32)
+    status = np.zeros(span.stop - span.start, np.uint8)
+    patches = grid.extract(volume, span)
+    status[~np.isfinite(patches).all(axis=(1, 2))] = MISSING
+    status[(status == USED) & quiet(patches)] = QUIET
+    features[status == USED] = measure.describe(patches[status == USED], workers=1)
+    return features, status
+
+
+@dataclass
+class WeakLabels:
+    """Patches that were retrieved, with the class of the exemplar they look like.
+
+    Attributes
+    ----------
+    rows : array of int
+        Rows of the grid, class by class, the most similar first.
+    classes : array of str
+        Class of every row.
+    similarity : array of float
+        To the exemplar it resembles most.
+    exemplar : array of int
+        Which of its class's exemplars that is.
+    positions : DataFrame
+        Centres in survey labels.
+    lost : dict
+        Per class, how many patches it wanted went to a class they resemble more.
+    curves : dict
+        Per class, the similarity of all patches in falling order (the first few thousand), to choose a count by.
+    """
+
+    rows: np.ndarray
+    classes: np.ndarray
+    similarity: np.ndarray
+    exemplar: np.ndarray
+    positions: pd.DataFrame
+    lost: dict = field(default_factory=dict)
+    curves: dict = field(default_factory=dict)
+
+    def __len__(self):
+        return len(self.rows)
+
+    @property
+    def table(self):
+        """Everything as a DataFrame: class, rank, similarity, position, exemplar and row."""
+        rank = pd.Series(self.classes).groupby(self.classes, sort=False).cumcount() + 1
+        own = {"class": self.classes, "rank": rank.to_numpy(), "similarity": np.round(self.similarity, 6)}
+        return pd.DataFrame({**own, **dict(self.positions.items()), "exemplar": self.exemplar, "row": self.rows})
+
+    def picks(self, n):
+        """Positions of about `n` patches per class, evenly spaced over the ranks, the first and the last among them."""
+        own = [np.flatnonzero(self.classes == name) for name in dict.fromkeys(self.classes)]
+        return np.concatenate([rows[np.unique(np.linspace(0, len(rows) - 1, n).round().astype(int))] for rows in own])
+
+    def save(self, path):
+        """Write the table as CSV, whole or not at all."""
+        with whole_file(path) as aside:
+            self.table.to_csv(aside, index=False)
+
+
+def retrieve(index, exemplars, count=500, *, per_exemplar=False, diverse=False, device=None):
+    """Patches that look most like the exemplars of each class.
+
+    Parameters
+    ----------
+    index : Index
+        Of the volume.
+    exemplars : dict
+        Class name -> list of exemplars: positions (inline, crossline, time) of their centres, cut exactly there, or
+        arrays of the patch size with values in [0, 1]. A 2-D DataArray with ``attrs["sample_interval"]`` (ms or m) and
+        ``attrs["trace_spacing"]`` (m) is resampled to the sampling of the volume.
+    count : int or dict
+        Patches for every class, or class name -> patches.
+    per_exemplar : bool
+        Share the count evenly among the exemplars of a class; otherwise the best match counts.
+    diverse : bool
+        Skip near-copies: patches that overlap a better one by more than half within ten lines.
+    device : str, optional
+        A torch device to search on, for instance ``cuda``; by default NumPy on all cores.
+
+    Returns
+    -------
+    WeakLabels
+    """
+    if not exemplars or not all(len(places) for places in exemplars.values()):
+        raise ValueError(
+            "Every class needs at least one exemplar; give some as {'fault': [(inline, crossline, time)]}."
+        )
+    counts: dict = dict(count) if isinstance(count, dict) else dict.fromkeys(exemplars, int(count))
+    usable = int((index.status == USED).sum())
+    for name in exemplars:
+        if not 1 <= counts.get(name, 0) <= usable:
+            raise ValueError(
+                f"Count for {name!r} is {counts.get(name, 0)}; choose 1 to {usable}, the patches in the index."
+            )
+    owners = [(name, i) for name, places in exemplars.items() for i in range(len(places))]
+    patches = np.stack([exemplar_patch(index, place) for places in exemplars.values() for place in places])
+    scores = _search(index, index.measure.describe(patches), device=device)
+    wants = _wants(owners, counts, per_exemplar)
+    best = np.stack([scores[:, list(queries)].max(axis=1) for _, queries, _ in wants], axis=1)
+    chosen, lost = assign(best, [n for *_, n in wants], near=_near_copies(index.grid) if diverse else None)
+    return _collect(index, wants, owners, scores, best, chosen, lost)
+
+
+def exemplar_patch(index, exemplar):
+    """Patch of an exemplar given as a position or as a picture."""
+    grid = index.grid
+    if np.ndim(exemplar) == 1:
+        patch = grid.cut(index.volume, grid.start_at([float(p) for p in exemplar]))[0]
+        if not np.isfinite(patch).all():
+            raise ValueError(f"The exemplar at {tuple(exemplar)} touches missing traces; move it.")
+        return patch
+    if isinstance(exemplar, xr.DataArray) and {"sample_interval", "trace_spacing"} <= exemplar.attrs.keys():
+        exemplar = _resample(exemplar, index.volume, grid)
+    patch = np.asarray(exemplar, np.float32)
+    if patch.shape != grid.size:
+        raise ValueError(
+            f"An exemplar picture has {' x '.join(map(str, patch.shape))} samples, the patches "
+            f"{grid.size[0]} x {grid.size[1]}; cut it to that size, or give it as a DataArray with sample_interval and "
+            "trace_spacing to resample it."
+        )
+    if not (np.isfinite(patch).all() and patch.min() >= 0 and patch.max() <= 1):
+        raise ValueError(
+            f"An exemplar picture has values from {patch.min():g} to {patch.max():g}; scale it to 0 ... 1."
+        )
+    return by_rms(2 * patch[None] - 1)[0] if grid.gain == "patch" else patch
+
+
+def _resample(picture, volume, grid):
+    """Picture with the sample interval and trace spacing of the volume, its middle cut to the patch size."""
+    spacing = volume.attrs.get("bin_size")
+    if spacing is None:
+        raise ValueError(
+            "The volume does not say its bin size, so a picture of another sampling cannot be resampled to it."
+        )
+    across = spacing[1] if grid.along != "crossline" else spacing[0]
+    axis = volume[volume.dims[2]].values
+    factors = picture.attrs["sample_interval"] / abs(axis[1] - axis[0]), picture.attrs["trace_spacing"] / across
+    fitted = zoom(np.asarray(picture, np.float32), factors, order=1)
+    top, left = ((have - want) // 2 for have, want in zip(fitted.shape, grid.size, strict=True))
+    return fitted[max(top, 0) : max(top, 0) + grid.size[0], max(left, 0) : max(left, 0) + grid.size[1]]
+
+
+def _search(index, queries, *, device=None):
+    """Similarity of every patch to every query, -1 for patches without a descriptor, read block by block."""
+    out = np.empty((len(index), len(queries)), np.float32)
+    queries = np.ascontiguousarray(queries, np.float32)
+
+    def compare(span):
+        features = index.features[span]
+        out[span] = search(features, queries) if device is None else _search_on(device, features, queries)
+
+    for _ in map_blocks(compare, spans(len(index), 8 * BLOCK)):
+        pass
+    out[index.status != USED] = -1
+    return out
+
+
+def _search_on(device, features, queries):
+    import torch
+
+    a, b = (torch.from_numpy(x).to(device) for x in (features, queries))
+    return CurveletSVD().compare(a, b).cpu().numpy()
+
+
+@numba.njit(nogil=True, fastmath=True, cache=True)
+def search(features, queries):
+    """Bray-Curtis similarity of every row of `features` with every query; exact, one pass over the rows.
+
+    Examples
+    --------
+    >>> search(np.array([[1, 2], [0, 2]], "float32"), np.array([[1, 2]], "float32"))
+    array([[1. ],
+           [0.8]], dtype=float32)
+    """
+    n, length = features.shape
+    out = np.empty((n, len(queries)), np.float32)
+    sums = np.empty(len(queries), np.float32)
+    for q in range(len(queries)):
+        sums[q] = queries[q].sum()
+    for i in range(n):
+        row = features[i]
+        total = np.float32(0)
+        for k in range(length):
+            total += row[k]
+        for q in range(len(queries)):
+            query = queries[q]
+            difference = np.float32(0)
+            for k in range(length):
+                difference += abs(row[k] - query[k])
+            both = total + sums[q]
+            out[i, q] = np.float32(1) - difference / both if both > 0 else np.float32(1)
+    return out
+
+
+def _wants(owners, counts, per_exemplar):
+    """What is to be found: (class, its queries, how many); one want per exemplar where the count is shared."""
+    queries: dict = {}
+    for query, (name, _) in enumerate(owners):
+        queries.setdefault(name, []).append(query)
+    if not per_exemplar:
+        return [(name, own, counts[name]) for name, own in queries.items()]
+    shares = {
+        name: [len(part) for part in np.array_split(range(counts[name]), len(own))] for name, own in queries.items()
+    }
+    return [(name, [q], n) for name, own in queries.items() for q, n in zip(own, shares[name], strict=True) if n]
+
+
+def assign(similarity, counts, *, near=None):
+    """Best rows for every want, each row for one want only: the one it is most similar to.
+
+    Parameters
+    ----------
+    similarity : array, shape (n, n_wants)
+        Negative where a row cannot be taken.
+    counts : list of int
+        How many rows each want asks for.
+    near : callable, optional
+        ``near(row, accepted)`` tells whether a row is a near-copy of one already accepted.
+
+    Returns
+    -------
+    chosen : list of arrays
+        Rows per want, the most similar first, ties by row; fewer than asked where there are no more.
+    lost : array of int
+        Per want, rows among its best that went to another.
+
+    Examples
+    --------
+    >>> assign(np.array([[0.9, 0.8], [0.7, 0.6], [0.1, 0.5]]), [1, 2])
+    ([array([0]), array([1, 2])], array([0, 1]))
+    """
+    n, n_wants = similarity.shape
+    orders = [np.argsort(-similarity[:, w], kind="stable") for w in range(n_wants)]
+    orders = [order[: np.count_nonzero(similarity[:, w] >= 0)] for w, order in enumerate(orders)]
+    barred = np.zeros((n, n_wants), bool)
+    while True:
+        chosen = [_first(order[~barred[order, w]], counts[w], near) for w, order in enumerate(orders)]
+        taken = np.full((n, n_wants), -np.inf, np.float32)
+        for w, rows in enumerate(chosen):
+            taken[rows, w] = similarity[rows, w]
+        winner = taken.argmax(axis=1)
+        losing = np.isfinite(taken) & (np.arange(n_wants) != winner[:, None])
+        if not losing.any():
+            return chosen, barred.sum(axis=0)
+        barred |= losing
+
+
+def _first(order, count, near):
+    if near is None:
+        return order[:count]
+    accepted: list = []
+    for row in order:
+        if not near(row, accepted):
+            accepted.append(row)
+            if len(accepted) == count:
+                break
+    return np.array(accepted, dtype=order.dtype)
+
+
+def _near_copies(grid):
+    """Test whether a row overlaps an accepted one by more than half, on the same or one of the next ten lines."""
+    limit = np.array([1, NEAR_LINES + 1, grid.size[1] / 2, grid.size[0] / 2])
+
+    def near(row, accepted):
+        return bool((np.abs(grid.starts[accepted] - grid.starts[row]) < limit).all(axis=1).any()) if accepted else False
+
+    return near
+
+
+def _collect(index, wants, owners, scores, best, chosen, lost):
+    """Chosen rows of all wants as weak labels, class by class."""
+    names = list(dict.fromkeys(name for name, *_ in wants))
+    parts, losses, curves = [], dict.fromkeys(names, 0), {}
+    for (name, queries, _), rows, missed in zip(wants, chosen, lost, strict=True):
+        which = np.array([owners[q][1] for q in queries])[scores[rows][:, queries].argmax(axis=1)]
+        parts.append(
+            pd.DataFrame({"row": rows, "class": name, "exemplar": which, "similarity": scores[rows][:, queries].max(1)})
+        )
+        losses[name] += int(missed)
+    for name in names:
+        own = best[:, [w for w, want in enumerate(wants) if want[0] == name]].max(axis=1)
+        top = np.argpartition(-own, min(5000, len(own) - 1))[:5000]
+        curves[name] = np.sort(own[top])[::-1]
+    found = pd.concat(parts)
+    found["order"] = found["class"].map(names.index)
+    found = found.sort_values(["order", "similarity", "row"], ascending=[True, False, True])
+    rows = found["row"].to_numpy()
+    return WeakLabels(
+        rows, found["class"].to_numpy(str), found["similarity"].to_numpy(), found["exemplar"].to_numpy(),
+        index.table.iloc[rows].reset_index(drop=True), losses, curves,
+    )  # fmt: skip
+
+
+def knee(similarity):
+    """Rank after which a falling similarity curve bends: the point farthest below the line between its ends.
+
+    Examples
+    --------
+    >>> knee(np.array([1.0, 0.99, 0.98, 0.6, 0.55, 0.5]))
+    3
+    """
+    similarity = np.asarray(similarity, float)
+    if len(similarity) < 3:
+        return len(similarity)
+    line = np.linspace(similarity[0], similarity[-1], len(similarity))
+    return int(np.argmax(np.abs(similarity - line))) + 1

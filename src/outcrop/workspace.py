@@ -1,0 +1,117 @@
+"""The folder a job lives in: lock, whole files, fingerprints, provenance. It knows no stage."""
+
+import contextlib
+import datetime
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import tomllib
+from pathlib import Path
+
+import tomli_w
+
+import outcrop
+
+FORMAT = 1  # of the job folder; raised when an older program could not read it
+BLOCK = 4096
+
+
+class Workspace:
+    """A job folder with one writer at a time and files that appear whole.
+
+    Parameters
+    ----------
+    path : str or Path
+        The folder, by convention ``NAME.outcrop``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> job = Workspace(Path(tempfile.mkdtemp()) / "f3.outcrop")
+    >>> with job.lock():
+    ...     job.write({"index": {"size": [99, 99]}})
+    >>> job.read()["index"]["size"]
+    [99, 99]
+    """
+
+    def __init__(self, path):
+        self.path = Path(path)
+
+    def __truediv__(self, name):
+        return self.path / name
+
+    def exists(self):
+        """Whether the folder holds a job."""
+        return (self / "job.toml").is_file()
+
+    @contextlib.contextmanager
+    def lock(self):
+        """Hold the job for writing; a process that dies lets go of it by itself."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with open(self / ".lock", "a") as handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ValueError(f"Job {self.path} is being written by another process; wait until it ends.") from None
+            yield self
+
+    def read(self):
+        """Contents of ``job.toml``: what was done with what."""
+        if not self.exists():
+            raise ValueError(f"{self.path} is not a job folder; make one with 'outcrop index VOLUME -o {self.path}'.")
+        try:
+            job = tomllib.loads((self / "job.toml").read_text(encoding="utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ValueError(f"{self / 'job.toml'} cannot be read ({error}); mend it or index again.") from None
+        if job.get("format") != FORMAT:
+            raise ValueError(
+                f"Job {self.path} has format {job.get('format')!r}, this program reads {FORMAT}; index again."
+            )
+        return job
+
+    def write(self, job):
+        """Replace ``job.toml``, with the format and the program's version beside the given tables."""
+        with whole_file(self / "job.toml") as path:
+            path.write_text(tomli_w.dumps({"format": FORMAT, "version": outcrop.__version__} | job), encoding="utf-8")
+
+    def log(self, event, **fields):
+        """Append one line to ``log.jsonl``."""
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        with open(self / "log.jsonl", "a", encoding="utf-8") as handle:
+            handle.write(json.dumps({"time": now, "event": event, "version": outcrop.__version__} | fields) + "\n")
+
+
+@contextlib.contextmanager
+def whole_file(path):
+    """Give a path to write to that becomes `path` on a clean exit and vanishes on an error."""
+    path = Path(path)
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        yield aside
+        os.replace(aside, path)
+    finally:
+        if aside.is_dir():
+            shutil.rmtree(aside)
+        aside.unlink(missing_ok=True)
+
+
+def fingerprint(path):
+    """What identifies a file or folder without reading all of it: size, time, and a sha256 of evenly spaced blocks."""
+    path = Path(path)
+    files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+    digest, size = hashlib.sha256(), sum(file.stat().st_size for file in files)
+    spacing = max(1, size // 256)
+    position = 0  # of the file's first byte among all bytes
+    for file in files:
+        length = file.stat().st_size
+        digest.update(f"{file.relative_to(path)}:{length}".encode() if file != path else b"")
+        with open(file, "rb") as handle:
+            for offset in sorted(
+                {0, *range(-position % spacing, length, spacing)}
+            ):  # the first block holds the headers
+                handle.seek(offset)
+                digest.update(handle.read(BLOCK))
+        position += length
+    return {"size": size, "time": max(file.stat().st_mtime for file in files), "sha256": digest.hexdigest()}

@@ -1,0 +1,201 @@
+"""Patches cover every sample, skip missing traces, lie where they say, and stitch back to the section."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import given
+from hypothesis import strategies as st
+
+from outcrop import PatchGrid
+from outcrop.patches import patch_starts, quiet, read_horizon, sliding_rms, stitch
+
+
+def coded(shape=(6, 50, 60), *, missing=None, scaled=True):
+    """Volume whose value tells its position: inline + crossline / 100 + sample / 10000, squeezed into [0, 1]."""
+    i, x, t = np.meshgrid(*(np.arange(n) for n in shape), indexing="ij")
+    values = ((100 + 2 * i) + (300 + x) / 1000 + t / 1e6).astype(np.float64) / 200
+    live = np.ones(shape[:2], bool)
+    if missing is not None:
+        live[missing] = False
+    values[~live] = np.nan
+    coords = {
+        "inline": 100 + 2 * np.arange(shape[0]),
+        "crossline": 300 + np.arange(shape[1]),
+        "time": 4.0 + 4 * np.arange(shape[2]),
+        "live": (("inline", "crossline"), live),
+    }
+    return xr.DataArray(values, coords=coords, dims=("inline", "crossline", "time"), attrs={"scaled": scaled})
+
+
+def noise(shape=(2, 40, 80), scale=1000.0):
+    """Volume of raw random amplitudes."""
+    values = np.random.default_rng(0).normal(scale=scale, size=shape).astype(np.float32)
+    coords = {"inline": np.arange(shape[0]), "crossline": np.arange(shape[1]), "time": 4.0 * np.arange(shape[2])}
+    return xr.DataArray(values, coords=coords, dims=("inline", "crossline", "time"))
+
+
+@given(st.integers(1, 200), st.integers(1, 200), st.integers(1, 200))
+def test_starts_cover_every_sample(length, size, step):
+    """Every sample lies in a patch where the step is no longer than the patch; the last patch touches the end."""
+    if size > length:
+        with pytest.raises(ValueError, match="exceeds"):
+            patch_starts(length, size, step)
+        return
+    starts = patch_starts(length, size, step)
+    assert starts[0] == 0
+    assert starts[-1] + size == length
+    covered = {i for start in starts for i in range(start, start + size)}
+    assert len(covered) == length or step > size
+
+
+@pytest.mark.parametrize("along", ["inline", "crossline", "both"])
+def test_patch_holds_the_samples_its_table_names(along):
+    """The centre sample of every patch is the volume's value at the labels in the table, rows are time downwards."""
+    volume = coded((45, 50, 60))
+    grid = PatchGrid(volume, size=(40, 36), step=9, along=along, every=7)
+    patches = grid.extract(volume, slice(None))
+    assert patches.shape == (len(grid), 40, 36)
+    for patch, row in zip(patches, grid.table.itertuples(), strict=True):
+        at = volume.sel(inline=row.inline, crossline=row.crossline, time=row.time)
+        assert patch[20, 18] == pytest.approx(float(at), abs=1e-6)
+        below = volume.sel(inline=row.inline, crossline=row.crossline, time=row.time + 4)
+        assert patch[21, 18] == pytest.approx(float(below), abs=1e-6)
+
+
+def test_f3_at_step_33_has_210924_patches():
+    """The size of the paper's survey: 651 inlines, 951 crosslines, 462 samples, every line."""
+    lazy = xr.DataArray(np.broadcast_to(np.float32(0), (651, 951, 462)), dims=("inline", "crossline", "time"))
+    lazy = lazy.assign_coords({name: np.arange(n) for name, n in lazy.sizes.items()})
+    assert len(PatchGrid(lazy, size=99, step=33)) == 210_924
+
+
+def test_skips_missing_traces_and_counts_them():
+    """No patch touches a missing trace; each live run is covered to its end; what does not fit is counted."""
+    volume = coded((3, 100, 60), missing=(1, slice(40, 45)))
+    grid = PatchGrid(volume, size=32, step=10)
+    assert np.isfinite(grid.extract(volume, slice(None))).all()
+    on_gap = grid.starts[grid.starts[:, 1] == 1]
+    assert {0, 8, 45, 68} <= set(on_gap[:, 2])
+    assert grid.left_out > 0
+    assert PatchGrid(coded((3, 100, 60)), size=32, step=10).left_out == 0
+
+
+def test_area_of_interest_holds_every_patch():
+    """Patches lie wholly between the limits, ends included."""
+    volume = coded((10, 80, 90))
+    grid = PatchGrid(volume, size=32, step=8, area={"inline": (104, 108), "crossline": (310, 360), "time": (40, 300)})
+    assert set(grid.table.inline) == {104, 106, 108}
+    assert grid.table.crossline.between(310 + 16, 360 - 15).all()
+    assert grid.table.time.between(40 + 16 * 4, 300 - 15 * 4).all()
+    with pytest.raises(ValueError, match="No inline lies"):
+        PatchGrid(volume, size=32, area={"inline": (900, 950)})
+    with pytest.raises(ValueError, match="names 'depth'"):
+        PatchGrid(volume, size=32, area={"depth": (0, 1)})
+
+
+def test_between_horizons(tmp_path):
+    """Centres lie between the two picked surfaces; where a horizon was not picked there is no patch."""
+    volume = coded((4, 60, 120))
+    for name, time in (("top.txt", 150), ("base.txt", 250)):
+        picks = [f"{i} {x} {time + (x - 300) / 10}" for i in (100, 102) for x in range(300, 360)]
+        (tmp_path / name).write_text("# inline crossline time\n" + "\n".join(picks))
+    grid = PatchGrid(volume, size=32, step=4, between=(tmp_path / "top.txt", tmp_path / "base.txt"))
+    lean = (grid.table.crossline - 300) / 10
+    assert set(grid.table.inline) == {100, 102}
+    assert (grid.table.time >= 150 + lean).all()
+    assert (grid.table.time <= 250 + lean).all()
+    (tmp_path / "empty.txt").write_text("nothing here")
+    with pytest.raises(ValueError, match="no horizon"):
+        read_horizon(tmp_path / "empty.txt")
+
+
+def test_random_places_repeat_with_their_seed():
+    """As many patches as asked, all different, none on a missing trace, the same for the same seed."""
+    volume = coded((5, 90, 90), missing=(2, slice(30, 60)))
+    grids = [PatchGrid(volume, size=32, sample=200, seed=seed) for seed in (1, 1, 2)]
+    assert len(np.unique(grids[0].starts, axis=0)) == 200
+    assert np.isfinite(grids[0].extract(volume, slice(None))).all()
+    np.testing.assert_array_equal(grids[0].starts, grids[1].starts)
+    assert not np.array_equal(grids[0].starts, grids[2].starts)
+
+
+def test_stitching_patches_gives_the_section_back():
+    """Overlap weights sum out: the weighted mean of a section's own patches is the section."""
+    volume = coded((2, 70, 80))
+    grid = PatchGrid(volume, size=(40, 33), step=15)
+    for direction, line, rows in grid.lines():
+        section, weight = grid.stitch(grid.extract(volume, rows), rows)
+        assert direction == 0
+        assert (weight > 0).all()
+        np.testing.assert_allclose(section, volume[line], atol=1e-6)
+
+
+def test_stitch_leaves_uncovered_samples_at_weight_zero():
+    """Where no patch lies the weight says so."""
+    _, weight = stitch(np.ones((1, 2, 2, 3)), [(1, 1)], (4, 4))
+    assert (weight > 0).sum() == 4
+
+
+def test_exemplar_is_cut_where_it_was_put():
+    """A position names the centre, off the grid too; outside or at the rim it is refused with what would do."""
+    volume = coded((6, 90, 90))
+    grid = PatchGrid(volume, size=33, step=33)
+    patch = grid.cut(volume, grid.start_at((104, 333, 4 + 4 * 41)))[0]
+    assert patch[16, 16] == pytest.approx(float(volume.sel(inline=104, crossline=333, time=4 + 4 * 41)), abs=1e-6)
+    with pytest.raises(ValueError, match="inline 1 is outside"):
+        grid.start_at((1, 333, 200))
+    with pytest.raises(ValueError, match="sticks out of the volume; choose 316 to"):
+        grid.start_at((104, 305, 200))
+    with pytest.raises(ValueError, match="2 numbers"):
+        grid.start_at((104, 305))
+
+
+def test_gain_makes_patches_blind_to_amplitude():
+    """A volume twice as loud gives the same patches under every gain, a louder patch only under `patch` and `agc`."""
+    volume = noise()
+    loud = volume * np.where(np.arange(40) < 20, 1.0, 4.0).astype(np.float32)[:, None]
+    for gain in ("volume", "patch", "agc:80"):
+        first = PatchGrid(volume, size=32, step=8, gain=gain).extract(volume, slice(None))
+        second = PatchGrid(volume * 2, size=32, step=8, gain=gain).extract(volume * 2, slice(None))
+        np.testing.assert_allclose(first, second, atol=1e-5)
+        assert first.min() >= 0
+        assert first.max() <= 1
+    far = PatchGrid(volume, size=(32, 16), step=8, gain="agc:80")
+    right = np.flatnonzero(far.starts[:, 2] >= 20)
+    np.testing.assert_allclose(far.extract(volume, right), far.extract(loud, right), atol=1e-5)
+    with pytest.raises(ValueError, match="unknown"):
+        PatchGrid(volume, size=32, gain="loud")
+    with pytest.raises(ValueError, match="at least 3 samples"):
+        PatchGrid(volume, size=32, gain="agc:4")
+
+
+def test_sliding_rms_equals_its_definition():
+    """Window by window, shortened at the ends."""
+    trace = np.random.default_rng(3).normal(size=(2, 50))
+    fast = sliding_rms(trace, 7)
+    slow = [[np.sqrt(np.mean(t[max(0, i - 3) : i + 4] ** 2)) for i in range(50)] for t in trace]
+    np.testing.assert_allclose(fast, slow, rtol=1e-5)
+
+
+def test_quiet_patches_show_nothing():
+    """Constant, zero and mostly muted patches are quiet; noise and reflectors are not."""
+    reflectors = 0.5 + 0.3 * np.sin(np.arange(40) / 3)[:, None] * np.ones(40)
+    muted = reflectors.copy()
+    muted[:25] = 0.5
+    assert quiet(np.stack([np.full((40, 40), 0.7), np.full((40, 40), 0.5), muted, reflectors])).tolist() == [1, 1, 1, 0]
+
+
+def test_refuses_nonsense():
+    """Sizes, steps, directions and places that cannot be."""
+    volume = coded()
+    for wrong, says in [
+        ({"size": 2000}, "exceeds"),
+        ({"size": 0}, "size is 0"),
+        ({"step": -3, "size": 32}, "step is -3"),
+        ({"along": "time", "size": 32}, "'time' is unknown"),
+        ({"every": 0, "size": 32}, "every is 0"),
+    ]:
+        with pytest.raises(ValueError, match=says):
+            PatchGrid(volume, **wrong)
+    with pytest.raises(ValueError, match="No patch"):
+        PatchGrid(coded(missing=(slice(None), slice(None, None, 20))), size=32)

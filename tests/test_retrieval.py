@@ -1,0 +1,202 @@
+"""The index survives interruption, search is exact, and every patch goes to the class it resembles most."""
+
+import numpy as np
+import pytest
+import reference
+import torch
+import xarray as xr
+import zarr
+
+from outcrop import CurveletSVD, PatchGrid, build_index, open_index, retrieve
+from outcrop.retrieval import USED, assign, knee, search
+
+
+@pytest.fixture(scope="module")
+def volume():
+    """Two textures side by side: layers on the left, dipping layers on the right; one muted corner."""
+    rng = np.random.default_rng(0)
+    i, x, t = np.meshgrid(np.arange(8), np.arange(160), np.arange(100), indexing="ij")
+    values = np.where(x < 80, np.sin(t / 2 + i / 9), np.sin((t + 1.5 * x) / 3 + i / 9)) + 0.2 * rng.normal(size=i.shape)
+    values[0, :40, :50] = 0
+    coords = {"inline": 100 + np.arange(8), "crossline": 300 + np.arange(160), "time": 4.0 * np.arange(1, 101)}
+    return xr.DataArray((1000 * values).astype("f4"), coords=coords, dims=("inline", "crossline", "time"))
+
+
+@pytest.fixture
+def index(volume, tmp_path):
+    """Index of the volume with 33 x 33 patches."""
+    return build_index(volume, PatchGrid(volume, size=33, step=11), tmp_path / "job.outcrop")
+
+
+def test_index_holds_the_descriptor_of_every_patch(volume, index):
+    """Each row equals the descriptor of its patch; quiet patches are marked and left zero."""
+    patches = index.grid.extract(volume, slice(None))
+    expected = CurveletSVD().describe(patches)
+    used = index.status == USED
+    np.testing.assert_array_equal(index.features[:][used], expected[used])
+    assert (~used).sum() > 0
+    assert not index.features[:][~used].any()
+
+
+def test_an_interrupted_index_goes_on_to_the_same_result(volume, tmp_path, monkeypatch):
+    """Stopped after any block, the next run does the rest only, and the arrays are equal bit for bit."""
+    monkeypatch.setattr("outcrop.retrieval.BLOCK", 64)
+    grid = PatchGrid(volume, size=33, step=11)
+    whole = build_index(volume, grid, tmp_path / "whole.outcrop")
+    seen = []
+
+    def stop(done):
+        seen.append(done)
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        build_index(volume, grid, tmp_path / "b.outcrop", progress=stop)
+    with pytest.raises(ValueError, match="not finished"):
+        open_index(tmp_path / "b.outcrop", volume=volume)
+    with open(tmp_path / "b.outcrop" / "features.done", "a") as log:
+        log.write("7")  # a line that a kill cut short
+    again = []
+    rest = build_index(volume, grid, tmp_path / "b.outcrop", progress=again.append)
+    assert again[0] > seen[-1]
+    np.testing.assert_array_equal(whole.features[:], rest.features[:])
+    np.testing.assert_array_equal(whole.status, rest.status)
+
+
+def test_unchanged_index_is_reused_and_a_changed_one_redone(volume, tmp_path):
+    """Same volume and parameters: nothing is read; another step or another volume: all is done again."""
+    grid, path, calls = PatchGrid(volume, size=33, step=22), tmp_path / "j.outcrop", []
+    build_index(volume, grid, path)
+    build_index(volume, grid, path, progress=calls.append)
+    assert calls == []
+    (path / "retrieved.csv").write_text("stale")
+    build_index(volume, PatchGrid(volume, size=33, step=30), path, progress=calls.append)
+    assert calls
+    assert not (path / "retrieved.csv").exists()
+    with pytest.raises(ValueError, match="changed since"):
+        open_index(path, volume=volume * 2)
+
+
+def test_open_index_gives_the_same_index(volume, index):
+    """Grid, features and status come back from the folder."""
+    again = open_index(index.workspace.path, volume=volume)
+    np.testing.assert_array_equal(again.grid.starts, index.grid.starts)
+    np.testing.assert_array_equal(again.features[:], index.features[:])
+    assert isinstance(again.features, zarr.Array)
+
+
+def test_refuses_a_job_changed_by_hand(volume, index):
+    """Nonsense in job.toml is one clear line."""
+    path = index.workspace.path / "job.toml"
+    text = path.read_text()
+    path.write_text(text.replace("step", "stride"))
+    with pytest.raises(ValueError, match="changed to something unreadable"):
+        open_index(index.workspace.path, volume=volume)
+    path.write_text(text.replace("[\n    11,\n    11,\n]", "[ 5, 5 ]"))
+    with pytest.raises(ValueError, match="not those of its index"):
+        open_index(index.workspace.path, volume=volume)
+
+
+def test_search_is_exact():
+    """The kernel equals the definition, and the torch path equals the kernel."""
+    rng = np.random.default_rng(0)
+    features = (rng.random((300, 500)) * (rng.random((300, 500)) < 0.2)).astype("f4")
+    features[5] = 0
+    queries = np.concatenate([features[[5, 7]], rng.random((2, 500)).astype("f4")])
+    slow = [[reference.bray_curtis(a, b) for b in queries] for a in features]
+    np.testing.assert_allclose(search(features, queries), slow, atol=2e-6)
+    on_torch = CurveletSVD().compare(torch.from_numpy(features), torch.from_numpy(queries))
+    np.testing.assert_allclose(on_torch.numpy(), slow, atol=2e-6)
+
+
+def test_exemplar_finds_itself_first(index):
+    """A patch of the grid used as exemplar is retrieved at rank 1 with similarity 1, and its texture follows."""
+    middle = index.table.query("inline == 103 and crossline < 350").iloc[0]
+    weak = retrieve(index, {"flat": [tuple(middle[["inline", "crossline", "time"]])]}, 60)
+    assert weak.similarity[0] == pytest.approx(1, abs=1e-6)
+    assert (
+        weak.table.iloc[0][["inline", "crossline", "time"]].tolist() == middle[["inline", "crossline", "time"]].tolist()
+    )
+    assert (np.diff(weak.similarity) <= 0).all()
+    assert (weak.positions.crossline < 380).mean() > 0.95
+
+
+def test_two_classes_share_no_patch_and_are_pure(index):
+    """Each patch goes to one class; both textures are found; the CSV says the same."""
+    weak = retrieve(index, {"flat": [(103, 330, 200)], "dipping": [(103, 420, 200)]}, {"flat": 150, "dipping": 140})
+    assert len(np.unique(weak.rows)) == len(weak) == 290
+    crossline = weak.positions.crossline.to_numpy()
+    assert (crossline[weak.classes == "flat"] < 396).mean() > 0.9
+    assert (crossline[weak.classes == "dipping"] > 364).mean() > 0.9
+    weak.save(index.workspace / "retrieved.csv")
+    lines = (index.workspace / "retrieved.csv").read_text().splitlines()
+    assert lines[0].startswith("class,rank,similarity,inline,crossline,time")
+    assert len(lines) == 291
+
+
+def test_picture_exemplars(index, volume):
+    """A picture of the patch finds what its position finds; other sizes and ranges are refused; sampling is mended."""
+    place = (103, 330, 200)
+    patch = index.grid.cut(volume, index.grid.start_at(place))[0]
+    by_place, by_picture = (retrieve(index, {"a": [e]}, 20) for e in (place, patch))
+    np.testing.assert_array_equal(by_place.rows, by_picture.rows)
+    with pytest.raises(ValueError, match="30 x 33"):
+        retrieve(index, {"a": [patch[:30]]}, 20)
+    with pytest.raises(ValueError, match="scale it"):
+        retrieve(index, {"a": [patch * 9]}, 20)
+    fine = xr.DataArray(np.kron(patch, np.ones((2, 2))), dims=("time", "crossline"))
+    fine.attrs = {"sample_interval": 2.0, "trace_spacing": 12.5}
+    with pytest.raises(ValueError, match="bin size"):
+        retrieve(index, {"a": [fine]}, 20)
+    index.volume = volume.assign_attrs(bin_size=(25.0, 25.0))
+    resampled = retrieve(index, {"a": [fine]}, 20)
+    assert len(np.intersect1d(resampled.rows, by_place.rows)) > 10
+
+
+def test_quota_per_exemplar(index):
+    """With a quota each exemplar brings its share; without, the nearer one may bring all."""
+    places = [(103, 330, 200), (103, 420, 200)]
+    weak = retrieve(index, {"any": places}, 41, per_exemplar=True)
+    assert np.bincount(weak.exemplar).tolist() == [21, 20]
+
+
+def test_diverse_skips_near_copies(index):
+    """No two patches overlap by more than half within ten lines."""
+    weak = retrieve(index, {"flat": [(103, 330, 200)]}, 12, diverse=True)
+    starts = index.grid.starts[weak.rows]
+    gaps = np.abs(starts[:, None] - starts[None])
+    close = (gaps[..., 1] <= 10) & (gaps[..., 2] < 16.5) & (gaps[..., 3] < 16.5)
+    assert close.sum() == len(weak)
+
+
+def test_assign_gives_each_row_to_the_most_similar_want():
+    """Against all ways of trying: no row twice, each list is the best that is left, ties fall the same way."""
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        s = rng.integers(0, 6, (12, 3)) / 6
+        chosen, lost = assign(s, [3, 4, 2])
+        rows = np.concatenate(chosen)
+        assert len(np.unique(rows)) == len(rows) == 9
+        for want, own in enumerate(chosen):
+            worst = s[own, want].min()
+            better = [r for r in range(12) if s[r, want] > worst and r not in own]
+            assert all(any(r in o and s[r, w] >= s[r, want] for w, o in enumerate(chosen) if w != want) for r in better)
+        assert (lost >= 0).all()
+
+
+def test_knee_finds_the_bend():
+    """A curve that falls off a cliff bends at the cliff."""
+    assert knee(np.concatenate([np.linspace(1, 0.95, 100), np.linspace(0.5, 0.45, 100)])) in (100, 101)
+
+
+def test_refuses_bad_requests(index):
+    """Empty classes, too many patches, places outside."""
+    for exemplars, count, says in [
+        ({}, 5, "at least one exemplar"),
+        ({"a": []}, 5, "at least one exemplar"),
+        ({"a": [(103, 330, 200)]}, 10**9, "choose 1 to"),
+        ({"a": [(103, 330, 200)]}, {"b": 3}, "Count for 'a' is 0"),
+        ({"a": [(1, 2, 3)]}, 5, "outside the volume"),
+    ]:
+        with pytest.raises(ValueError, match=says):
+            retrieve(index, exemplars, count)

@@ -1,0 +1,86 @@
+"""A job folder has one writer, files that appear whole, and notices that a volume changed."""
+
+import multiprocessing
+import os
+
+import pytest
+
+from outcrop.workspace import FORMAT, Workspace, fingerprint, whole_file
+
+
+def hold(path, ready, leave):
+    """Hold the lock in another process."""
+    with Workspace(path).lock():
+        ready.set()
+        leave.wait(10)
+
+
+def test_one_writer_and_the_dead_hold_nothing(tmp_path):
+    """A second writer is refused while the first lives; a killed one lets go."""
+    context = multiprocessing.get_context("spawn")
+    ready, leave = context.Event(), context.Event()
+    other = context.Process(target=hold, args=(tmp_path / "a.outcrop", ready, leave))
+    other.start()
+    ready.wait(30)
+    with pytest.raises(ValueError, match="another process"), Workspace(tmp_path / "a.outcrop").lock():
+        pass
+    other.kill()
+    other.join()
+    with Workspace(tmp_path / "a.outcrop").lock():
+        pass
+
+
+def test_reads_back_what_it_wrote(tmp_path):
+    """Tables come back; the program's version stands beside them."""
+    job = Workspace(tmp_path)
+    job.write({"index": {"size": [99, 99], "gain": "agc:500", "name": "Brønn ß"}})
+    assert job.read()["index"] == {"size": [99, 99], "gain": "agc:500", "name": "Brønn ß"}
+    assert job.read()["format"] == FORMAT
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [(None, "not a job folder"), ("format = 99", "format 99"), ("format = [", "cannot be read"), ("", "format None")],
+)
+def test_refuses_a_job_it_cannot_read(tmp_path, text, says):
+    """No job, another version, broken TOML: one clear line each."""
+    if text is not None:
+        (tmp_path / "job.toml").write_text(text)
+    with pytest.raises(ValueError, match=says):
+        Workspace(tmp_path).read()
+
+
+def test_files_appear_whole_or_not_at_all(tmp_path):
+    """An error while writing leaves the old file and nothing else."""
+    target = tmp_path / "file"
+    target.write_text("old")
+    with pytest.raises(RuntimeError), whole_file(target) as aside:
+        aside.write_text("half")
+        raise RuntimeError
+    assert target.read_text() == "old"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_fingerprint_sees_content_size_and_time(tmp_path):
+    """Same bytes and time give the same fingerprint; one changed byte of a small file gives another."""
+    a = tmp_path / "a"
+    a.write_bytes(bytes(range(256)) * 40)
+    before = fingerprint(a)
+    assert fingerprint(a) == before
+    stamp = a.stat()
+    data = bytearray(a.read_bytes())
+    data[5000] ^= 1
+    a.write_bytes(bytes(data))
+    os.utime(a, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    after = fingerprint(a)
+    assert after["size"] == before["size"]
+    assert after["sha256"] != before["sha256"]
+
+
+def test_fingerprint_of_a_folder(tmp_path):
+    """A Zarr folder is identified by its files' names, sizes and contents."""
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c" / "0").write_bytes(b"one")
+    first = fingerprint(tmp_path)
+    (tmp_path / "c" / "1").write_bytes(b"")
+    assert fingerprint(tmp_path)["sha256"] != first["sha256"]
