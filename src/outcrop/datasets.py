@@ -51,7 +51,7 @@ def f3_sections(folder=None):
         of the pictures is sample 20, so 84 ms). A caption is burnt into the top-left corner of each picture: it lies
         above the first labelled time.
     labels : xarray.DataArray, shape (n_labelled, 951, 442)
-        Expert label of each pixel, uint8, `attrs["classes"][code - 1]` its name, for the inlines that have a label file.
+        Expert label of each pixel (uint8), `attrs["classes"][code - 1]` its name, for the inlines with a label file.
         Crosslines and times are those of `sections`, so `sections.sel(inline=labels.inline)` lies pixel on pixel; the
         expert starts at sample 124 (500 ms), and above it the label is 0: nothing said.
     """
@@ -143,7 +143,7 @@ def seg2017_patches(folder=None):
     xarray.Dataset
         `image` (patch, row, column) in [0, 1], rows downwards in time; `weak`, the class each patch was retrieved for;
         `published`, the authors' pixel labels, `attrs["classes"][code - 1]` the name of each. `patch` is the number in
-        the authors' file names. The compact file also says where each lies: `inline`, first `crossline`, first `sample`.
+        the authors' file names. The compact file also has positions: `inline`, first `crossline`, first `sample`.
     """
     folder = folder or os.environ.get("OUTCROP_DATA")
     if not folder:
@@ -240,9 +240,10 @@ _TILE = (150, 220)  # lines and traces that share a salt dome and a fault zone
 _KNOT = 64  # samples between horizons that are folded independently
 _LOG, _DEBRIS = 4096, 512  # samples of the impedance log, of which the last part is what chaotic bands are made of
 _FINE = 32  # readings of the log per sample
+_MOVED = 200  # samples that are more than a band's half thickness and all that folds, salt and faults move it
 _REACH = 45  # traces from a fault plane to undisturbed layers
 _HALF = 20  # half the wavelet, in samples
-_PLANE = 5  # lines between independent planes of random texture
+_PLANE = 4  # lines between independent planes of random texture
 
 
 class _Band(NamedTuple):
@@ -558,7 +559,7 @@ def _line(earth, row, plane):
     chaotic, buried = _bury(earth, row, traces, age, coarse)
     facies = _relief(earth.facies, row, traces)
     impedance = _impedance(earth, age + buried, facies, coarse, faulted=faulted, chaotic=chaotic)
-    impedance = np.where(samples > salt, 0.75 * fine + 0.8 * coarse, impedance)
+    impedance = np.where(samples > salt, 1.2 * fine + 1.2 * coarse, impedance)
     truth = np.where(faulted, np.uint8(FAULT), np.uint8(OTHER))
     truth[chaotic] = CHAOTIC
     truth[samples > salt] = SALT_DOME
@@ -622,10 +623,13 @@ def _bury(earth, row, traces, age, coarse):
     """Mask of the chaotic bands, and how much deeper in the log the layers below each unconformity are read."""
     chaotic, buried = np.zeros(age.shape, bool), np.zeros(age.shape, np.float32)
     swell, tilt = 4 * _relief(earth.fold, -2 * row, 2 * traces), _relief(earth.tilt, row, traces)
-    edge = age + 2 * coarse
     for band in earth.bands:
-        chaotic |= np.abs(edge - band.sample) < band.thickness / 2 - swell
-        buried += (age > band.unconformity) * (band.shift + band.tilt * tilt)
+        around = slice(max(0, int(band.sample) - _MOVED), int(band.sample) + _MOVED)
+        deeper = band.shift + band.tilt * tilt
+        edge = age[:, around] + 2 * coarse[:, around] - band.sample
+        chaotic[:, around] |= np.abs(edge) < band.thickness / 2 - swell
+        buried[:, around] += (age[:, around] > band.unconformity) * deeper
+        buried[:, around.stop :] += deeper
     return chaotic, buried
 
 
@@ -651,7 +655,7 @@ def _texture(row, plane):
 def _texture_plane(earth, number):
     rng = np.random.default_rng([earth.seed, 1, number])
     white = rng.standard_normal((earth.shape[1], earth.shape[2] + 1), dtype=np.float32)
-    return np.stack([_smooth(white, 1.7, 2.2), _smooth(white, 3.8, 5.5)])
+    return np.stack([_smooth(white, 2.0, 2.2), _smooth(white, 3.6, 5.5)])
 
 
 def _smooth(white, *sigmas):
