@@ -766,11 +766,10 @@ def write_class_table(path, classes):
     ----------
     path : path
         The SEG-Y file; the table becomes ``path + ".classes.toml"``.
-    classes : dict of int to str, or list of str
-        Name by code; in a list code i + 1 means ``classes[i]``.
+    classes : list of str
+        Code i + 1 means ``classes[i]``.
     """
-    table = classes if isinstance(classes, dict) else dict(enumerate(classes, 1))
-    rows = [f"{int(code)} = {json.dumps(str(name), ensure_ascii=False)}\n" for code, name in table.items()]
+    rows = [f"{code} = {json.dumps(str(name), ensure_ascii=False)}\n" for code, name in enumerate(classes, 1)]
     with whole_file(class_table_path(path)) as file:
         file.write("".join(["# Codes of the labels; 0 is uncertain, or nothing said.\n[classes]\n", *rows]).encode())
 
@@ -780,15 +779,17 @@ def read_class_table(path):
 
     Returns
     -------
-    classes : dict of int to str
-        Empty where no table lies beside the file.
+    classes : list of str
+        Code i + 1 means ``classes[i]``, a code without a name is called ``code N``; empty where no table lies beside
+        the file.
     """
     table = class_table_path(path)
     try:
         classes = tomllib.loads(table.read_text("utf-8"))["classes"]
-        return {int(code): str(name) for code, name in sorted(classes.items(), key=lambda item: int(item[0]))}
+        names = {int(code): str(name) for code, name in classes.items() if 0 < int(code) < 256}
+        return [names.get(code, f"code {code}") for code in range(1, max(names) + 1)]
     except FileNotFoundError:
-        return {}
+        return []
     except (KeyError, AttributeError, ValueError) as error:
         raise ValueError(
             f'{table} is not a class table ({error}); write lines such as 1 = "fault" under [classes].'

@@ -281,25 +281,39 @@ def assemble(array, dims=None, *, attrs, domain, beside=None):
         beside.get(name if i is None or dims[i] is None else dims[i]) for name, i in zip(names, axes, strict=True)
     ]
     coords = {name: axis_labels(label, n) for name, label, n in zip(names, labels, lazy.shape, strict=True)}
+    coords[names[2]] = coords[names[2]].astype(np.float64)
+    volume = xr.DataArray(data, coords, names, name="amplitude", attrs={"scaled": False, **attrs, "domain": names[2]})
     if labels[2] is not None and lazy.shape[2] > 1:
         first, last = map(float, coords[names[2]][[0, -1]])
-        attrs = {"sample_interval": (last - first) / (lazy.shape[2] - 1), "delay": first, **attrs}
-    live = beside.get("live", beside.get("trace_mask"))
-    if live is not None and live.shape == lazy.shape[:2]:
-        coords["live"] = (("inline", "crossline"), np.asarray(live).astype(bool))
-    if "bin_size" in attrs:
-        attrs["bin_size"] = tuple(map(float, attrs["bin_size"]))
-    if "classes" in attrs:  # JSON turns codes into text
-        attrs["classes"] = {int(code): str(name) for code, name in dict(attrs["classes"]).items()}
-    return xr.DataArray(data, coords, names, name="amplitude", attrs={"scaled": False, **attrs, "domain": names[2]})
+        volume.attrs.update(sample_interval=(last - first) / (lazy.shape[2] - 1), delay=first)
+    return add_survey(volume, beside)
 
 
 def axis_labels(labels, n):
     """Labels of an axis, whole numbers as such; positions where there are none."""
-    if labels is None:
-        return np.arange(n)
-    labels = np.asarray(labels, np.float64).reshape(n)
+    labels = np.arange(n) if labels is None else np.asarray(labels, np.float64).reshape(n)
     return labels.astype(np.int64) if np.array_equal(labels, np.rint(labels)) else labels
+
+
+def add_survey(volume, beside):
+    """Set on a volume what lies beside it: missing traces, distances between lines, names of codes."""
+    live = beside.get("live", beside.get("trace_mask"))  # the latter is MDIO's
+    if live is not None and live.shape == volume.shape[:2] and not np.all(live):
+        volume.coords["live"] = (("inline", "crossline"), np.asarray(live).astype(bool))
+    if {"cdp_x", "cdp_y"} <= set(beside) and beside["cdp_x"].shape == beside["cdp_y"].shape == volume.shape[:2]:
+        some = tuple(slice(None, None, -(-n // 64)) for n in volume.shape[:2])
+        points = np.asarray(beside["cdp_x"][some]) + 1j * np.asarray(beside["cdp_y"][some])
+        rows, columns = np.meshgrid(
+            *(np.arange(n)[part] for n, part in zip(volume.shape[:2], some, strict=True)), indexing="ij"
+        )
+        steps = segy.fit_steps(rows.ravel(), columns.ravel(), points.ravel())
+        if steps is not None:
+            volume.attrs["bin_size"] = steps
+    if "bin_size" in volume.attrs:
+        volume.attrs["bin_size"] = tuple(map(float, volume.attrs["bin_size"]))
+    if "classes" in volume.attrs:
+        volume.attrs["classes"] = list(map(str, volume.attrs["classes"]))
+    return volume
 
 
 def name_axes(dims, *, domain):
@@ -444,7 +458,7 @@ def describe_amplitude(sample, finite):
     """Range, percentiles, clip and histogram of a sample of amplitudes, and how many are not numbers or all zero."""
     values = sample[finite].astype(np.float64)
     sizes = np.abs(values[values != 0])
-    clip = float(np.percentile(sizes, 99.5)) if sizes.size else None
+    clip = float(np.percentile(sizes, 99.5)) if sizes.size else 0.0
     counts, edges = np.histogram(values, bins=64, range=(-(clip or 1), clip or 1))
     return {
         "minimum": values.min().item(),
