@@ -67,7 +67,7 @@ def f3_sections(folder=None):
         {"inline": list(F3_PICTURES), **coords},
         dims,
         name="amplitude",
-        attrs={"scaled": True, "source": "Netherlands F3, TNO / dGB, CC BY-SA"},
+        attrs={"scaled": True, "origin": "Netherlands F3, TNO / dGB, CC BY-SA"},
     )
     labelled = [inline for inline, name in F3_LABELS.items() if name in files]
     labels = xr.DataArray(
@@ -394,7 +394,7 @@ def exemplars(truth, size=99, *, count=1, min_share=0.6, seed=0):
     count : int
         Patches per class, on different inlines where there are enough.
     min_share : float
-        Share of the patch that is of the class, at least.
+        Share of the patch that is of the class, at least; of `other`, the background, nine tenths.
 
     Returns
     -------
@@ -413,8 +413,9 @@ def exemplars(truth, size=99, *, count=1, min_share=0.6, seed=0):
     axes = [truth[dim].values.tolist() for dim in truth.dims]
     for row in np.concatenate([rng.permutation(truth.sizes["inline"]) for _ in range(count)]):
         section = truth[row].values
-        for code, places in enumerate(found.values(), 1):
-            starts = np.argwhere(_patch_means(section == code, (width, height)) >= min_share)
+        for code, (name, places) in enumerate(found.items(), 1):
+            least = 0.9 if name == "other" else min_share
+            starts = np.argwhere(_patch_means(section == code, (width, height)) >= least)
             if len(places) < count and len(starts):
                 trace, sample = rng.choice(starts) + (width // 2, height // 2)
                 places.append((axes[0][row], axes[1][trace], axes[2][sample]))

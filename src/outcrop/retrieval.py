@@ -153,7 +153,9 @@ def identify(volume):
 
 def _parameters(grid):
     """What makes the same grid again, as ``job.toml`` keeps it, and a digest of where its patches lie."""
-    plain: dict[str, Any] = {name: list(v) if isinstance(v, tuple) else v for name, v in grid.parameters.items() if v is not None}
+    plain: dict[str, Any] = {
+        name: list(v) if isinstance(v, tuple) else v for name, v in grid.parameters.items() if v is not None
+    }
     if "area" in plain:
         plain["area"] = {name: [float(limit) for limit in limits] for name, limits in plain["area"].items()}
     if "between" in plain:
@@ -224,7 +226,7 @@ class WeakLabels:
     lost : dict
         Per class, how many patches it wanted went to a class they resemble more.
     curves : dict
-        Per class, the similarity of all patches in falling order (the first few thousand), to choose a count by.
+        Per class, the similarity of the first patches in falling order, ten times as many as asked for.
     """
 
     rows: np.ndarray
@@ -478,8 +480,8 @@ def _collect(index, wants, owners, scores, best, chosen, lost):
         losses[name] += int(missed)
     for name in names:
         own = best[:, [w for w, want in enumerate(wants) if want[0] == name]].max(axis=1)
-        top = np.argpartition(-own, min(5000, len(own) - 1))[:5000]
-        curves[name] = np.sort(own[top])[::-1]
+        asked = sum(count for other, _, count in wants if other == name)
+        curves[name] = np.sort(own[own >= 0])[::-1][: 10 * asked]
     found = pd.concat(parts)
     found["order"] = found["class"].map(names.index)
     found = found.sort_values(["order", "similarity", "row"], ascending=[True, False, True])

@@ -19,11 +19,12 @@ RANKS = (10, 25, 50, 100, 200)
 def run(data, *, quick=False):
     """Retrieve from the exemplars of both lines of ``exemplars.toml`` and from one synthetic exemplar a class."""
     sections, labels = datasets.f3_sections(data)
-    shape = (30, 150, 160) if quick else (120, 200, 256)
-    volume, truth = datasets.synthetic(shape, seed=0)
+    volume, truth = datasets.synthetic(seed=0)
+    if quick:
+        volume, truth = volume[40::10], truth[40::10]
     found = {
-        "F3": purity(sections, labels, eye_exemplars(310, 330), step=33 if quick else 11, count=50 if quick else 200),
-        "synthetic": purity(volume, truth, datasets.exemplars(truth, 99), step=33, count=20 if quick else 100),
+        "F3": purity(sections, labels, eye_exemplars(310, 330), size=99, step=33 if quick else 11, count=200),
+        "synthetic": purity(volume, truth, datasets.exemplars(truth, 64), size=64, step=32 if quick else 16, count=200),
     }
     rows = [
         {
@@ -55,10 +56,10 @@ def eye_exemplars(*lines):
     return {name: found[:: max(1, len(found) // 2)][:2] for name, found in places.items()}
 
 
-def purity(volume, truth, exemplars, *, step, count):
+def purity(volume, truth, exemplars, *, size, step, count):
     """Class -> whether each retrieved patch shows its class, by rank, where the truth is known."""
     with tempfile.TemporaryDirectory() as folder:
-        index = build_index(volume, PatchGrid(volume, size=99, step=step), Path(folder) / "job.outcrop")
+        index = build_index(volume, PatchGrid(volume, size=size, step=step), Path(folder) / "job.outcrop")
         weak = retrieve(index, exemplars, min(count, len(index) // len(exemplars)))
         shown = weak_label_scores(weak, index.grid, truth)
     return {name: own[np.isfinite(own)] for name, own in shown.items()}
