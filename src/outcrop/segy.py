@@ -284,19 +284,25 @@ def fit_layout(file, layout, size, *, starts, said):
 
     Sample counts that the headers say come first, then any other, which needs four traces to be believed.
     """
-    width = np.dtype(FORMATS[layout.format]).itemsize
-    counts = np.array([*said, *range(1, 1 << 16)], np.int64)
-    strides = HEADER_SIZE + counts * width
-    fits, guesses = [], []
-    for start in starts:
-        n_traces, rest = np.divmod(size - start, strides)
-        for i in np.flatnonzero((rest == 0) & (n_traces > 0) & (counts > 0)):
-            fit = layout._replace(start=start, n_samples=int(counts[i]), n_traces=int(n_traces[i]))
-            if i < len(said):
-                fits.append(fit)
-            elif n_traces[i] >= 4:
-                guesses.append(fit)
-    return next((fit for fit in fits + guesses if headers_agree(file, fit)), fits[0] if fits else None)
+    stated = filling(layout, size, starts=starts, counts=said)
+    for fit in stated:
+        if headers_agree(file, fit):
+            return fit
+    for fit in filling(layout, size, starts=starts, counts=range(1, 1 << 16)):
+        if fit.n_traces >= 4 and headers_agree(file, fit):
+            return fit
+    return stated[0] if stated else None
+
+
+def filling(layout, size, *, starts, counts):
+    """Layouts that fill a file of `size` bytes with whole traces, for starts of the first trace and sample counts."""
+    counts = np.array([count for count in counts if count > 0], np.int64)
+    strides = HEADER_SIZE + counts * np.dtype(FORMATS[layout.format]).itemsize
+    return [
+        layout._replace(start=start, n_samples=int(counts[i]), n_traces=int((size - start) // strides[i]))
+        for start in starts
+        for i in np.flatnonzero((size - start) % strides == 0)
+    ]
 
 
 def headers_agree(file, layout):

@@ -519,14 +519,15 @@ def parse_size(text, volume, *, along="inline"):
     >>> parse_size("99", volume), parse_size("400ms,2500m", volume), parse_size("0.2 s, 40", volume)
     ((99, 99), (100, 100), (50, 40))
     """
-    height, _, width = str(text).partition(",")
+    parts = str(text).split(",")
+    height, width = parts if len(parts) == 2 else (str(text), str(text))
     bins = volume.attrs.get("bin_size") or (np.nan, np.nan)
     lengths = {"m": 1, "km": 1000}
     return (
         parse_length(
             height, volume.attrs.get("sample_interval"), lengths if volume.dims[2] == "depth" else {"ms": 1, "s": 1000}
         ),
-        parse_length(width or height, bins[1 if along == "inline" else 0], lengths),
+        parse_length(width, bins[1 if along == "inline" else 0], lengths),
     )
 
 

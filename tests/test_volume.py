@@ -1,0 +1,361 @@
+"""One lazy volume from every kind of source, and what is said of its amplitudes."""
+
+import json
+import os
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+import zarr
+from PIL import Image
+
+from outcrop import segy
+from outcrop.volume import amplitude_clip, describe, live_traces, open_volume, parse_size, scale
+
+INLINES, CROSSLINES, TIMES = np.array([10, 12, 14]), np.arange(100, 105), 8 + 4.0 * np.arange(6)
+real_data = pytest.mark.skipif("OUTCROP_DATA" not in os.environ, reason="OUTCROP_DATA does not name the real data")
+
+
+def position_code():
+    """Array whose samples say where they lie: inline + crossline / 100 + sample / 10000."""
+    code = INLINES[:, None, None] + CROSSLINES[:, None] / 100 + np.arange(len(TIMES)) / 10000
+    return code.astype(np.float32)
+
+
+def write_segy(path, values=None, **options):
+    """Position-coded SEG-Y, or one of given values on the same axes."""
+    values = position_code() if values is None else values
+    with segy.create(path, INLINES, CROSSLINES, TIMES, **options) as write:
+        for row, section in enumerate(values):
+            write(row, section)
+    return path
+
+
+def labelled():
+    """The position-coded volume as a DataArray."""
+    coords = {"inline": INLINES, "crossline": CROSSLINES, "time": TIMES}
+    return xr.DataArray(
+        position_code(), coords, name="amplitude", attrs={"bin_size": (12.5, 25.0), "classes": ["fault"]}
+    )
+
+
+def write_source(folder, kind):
+    """The position-coded volume in a kind of store; returns what to open."""
+    path = folder / f"volume.{kind.split()[0]}"
+    if kind == "sgy":
+        return write_segy(path, bin_size=(12.5, 25.0))
+    if kind == "npy":
+        np.save(path, position_code().astype(np.float64))
+    elif kind == "zarr of xarray":
+        labelled().to_zarr(path, consolidated=False)
+    elif kind == "zarr of xarray, version 2, transposed":
+        labelled().transpose("time", "inline", "crossline").to_zarr(path, zarr_format=2, consolidated=False)
+    elif kind == "zarr array":
+        zarr.save_array(str(path), position_code())
+    elif kind == "zarr group":
+        group = zarr.open_group(str(path), mode="w")
+        group.create_array("other", data=np.zeros(4))
+        group.create_array("seismic", data=position_code())
+    else:
+        return {"array": position_code(), "DataArray": labelled(), "renamed": renamed()}[kind]
+    return path
+
+
+def renamed():
+    """The position-coded volume with other names of axes, in another order."""
+    return labelled().rename(inline="iline", crossline="xline", time="twt").transpose("twt", "xline", "iline")
+
+
+KINDS = ["sgy", "npy", "zarr of xarray", "zarr of xarray, version 2, transposed", "zarr array", "zarr group", "array"]
+KINDS += ["DataArray", "renamed"]
+NAMED = {"sgy", "zarr of xarray", "zarr of xarray, version 2, transposed", "DataArray", "renamed"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_source_is_the_same_volume_however_it_is_asked(tmp_path, kind):
+    """Whole, line, slice, trace, list of lines, backwards: the samples are those of the positions."""
+    volume, code = open_volume(write_source(tmp_path, kind)), position_code()
+    assert volume.name == "amplitude" and volume.dims == ("inline", "crossline", "time") and volume.dtype == np.float32
+    for key in [(), 1, np.s_[:, 2], np.s_[:, :, 3], (2, 4, 5), np.s_[::-2, ::2, 4:1:-1]]:
+        np.testing.assert_allclose(volume[key].values, code[key], atol=1e-6)
+    np.testing.assert_allclose(volume[[2, 0], 1:4, [5, 1]].values, code[[2, 0], 1:4][..., [5, 1]], atol=1e-6)
+    if kind in NAMED:
+        assert volume.inline.values.tolist() == INLINES.tolist() and volume.inline.dtype == np.int64
+        assert volume.crossline.values.tolist() == CROSSLINES.tolist() and volume.time.values.tolist() == TIMES.tolist()
+        assert (volume.attrs["sample_interval"], volume.attrs["delay"]) == (4.0, 8.0)
+        assert volume.attrs["bin_size"] == (12.5, 25.0)
+        assert float(volume.sel(inline=12, crossline=103, time=16)) == pytest.approx(12 + 1.03 + 0.0002, abs=1e-6)
+    assert live_traces(volume).shape == (3, 5) and live_traces(volume).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_volumes_are_lazy_and_travel(tmp_path, kind):
+    """A volume from a file is read when asked, and after pickling reads the same."""
+    volume = open_volume(write_source(tmp_path, kind))
+    in_memory = kind == "array"
+    assert volume.variable._in_memory == in_memory
+    section = pickle.loads(pickle.dumps(volume[1:]))[0]
+    np.testing.assert_allclose(section.values, position_code()[1], atol=1e-6)
+    assert volume.variable._in_memory == in_memory
+
+
+def test_a_volume_survives_zarr_with_its_attributes(tmp_path):
+    """A SEG-Y with holes and classes, saved by xarray and opened again, still knows both."""
+    values = position_code()
+    values[1, 2] = np.nan
+    path = write_segy(tmp_path / "a.sgy", values)
+    segy.write_class_table(path, ["fault", "other"])
+    volume = open_volume(path)
+    assert volume.attrs["classes"] == ["fault", "other"]
+    volume.to_zarr(tmp_path / "a.zarr", consolidated=False)
+    again = open_volume(tmp_path / "a.zarr")
+    np.testing.assert_array_equal(again, volume)
+    np.testing.assert_array_equal(live_traces(again), live_traces(volume))
+    assert np.argwhere(~live_traces(again)).tolist() == [[1, 2]]
+    for name in ("classes", "bin_size", "sample_interval", "delay", "domain", "text"):
+        assert again.attrs[name] == volume.attrs[name]
+
+
+def test_zarr_coordinates_tell_the_bin_size(tmp_path):
+    """MDIO keeps CDP coordinates and a trace mask beside the amplitudes: bins and holes come from them."""
+    x, y = np.meshgrid(25.0 * np.arange(5), 12.5 * np.arange(3))
+    live = np.ones((3, 5), bool)
+    live[0, 4] = False
+    plane = ("inline", "crossline")
+    data = labelled().drop_attrs().to_dataset().assign_coords(cdp_x=(plane, x + y), cdp_y=(plane, y - x))
+    data.assign(trace_mask=(plane, live)).to_zarr(tmp_path / "a.mdio", consolidated=False)
+    volume = open_volume(tmp_path / "a.mdio")
+    np.testing.assert_allclose(volume.attrs["bin_size"], (12.5 * 2**0.5, 25 * 2**0.5), atol=0.01)
+    np.testing.assert_array_equal(live_traces(volume), live)
+
+
+def test_missing_chunks_of_zarr_are_its_fill_value(tmp_path):
+    """A chunk that is not there reads as what the array says of missing ones."""
+    array = zarr.create_array(
+        str(tmp_path / "a.zarr"), shape=(4, 4, 4), chunks=(2, 4, 4), dtype="f4", fill_value=np.nan
+    )
+    array[:2] = 1.0
+    volume = open_volume(tmp_path / "a.zarr")
+    assert (volume[:2] == 1).all() and np.isnan(volume[2:]).all()
+
+
+@pytest.mark.parametrize("suffix", ["png", "bmp", "tif"])
+def test_a_picture_is_one_inline_with_time_downwards(tmp_path, suffix):
+    """Rows of pixels become times, columns crosslines, grey values [0, 1], and no scaling is due."""
+    pixels = np.arange(40, dtype=np.uint8).reshape(8, 5) * 6
+    Image.fromarray(np.repeat(pixels[..., None], 3, 2)).save(tmp_path / f"a.{suffix}")
+    volume = open_volume(tmp_path / f"a.{suffix}")
+    assert volume.sizes == {"inline": 1, "crossline": 5, "time": 8} and volume.attrs["scaled"] is True
+    np.testing.assert_allclose(volume[0].values.T, pixels / 255, atol=1e-6)
+
+
+def test_deep_pictures_keep_their_depth(tmp_path):
+    """A picture of 16 bits is not squeezed into 8."""
+    pixels = np.arange(40, dtype=np.uint16).reshape(8, 5) * 1638
+    Image.fromarray(pixels).save(tmp_path / "a.png")
+    np.testing.assert_allclose(open_volume(tmp_path / "a.png")[0].values.T, pixels / 65535, atol=1e-6)
+
+
+def test_a_plane_is_a_section(tmp_path):
+    """Two dimensions are one inline: rows are time, unless names say otherwise; a scalar label of the line is kept."""
+    section = position_code()[1]
+    for source in (section.T, labelled().sel(inline=12), labelled().isel(inline=1).transpose()):
+        volume = open_volume(source)
+        assert volume.sizes == {"inline": 1, "crossline": 5, "time": 6}
+        np.testing.assert_array_equal(volume[0], section)
+    assert volume.inline.values.tolist() == [12]
+    np.save(tmp_path / "a.npy", section.T)
+    np.testing.assert_array_equal(open_volume(tmp_path / "a.npy")[0], section)
+    crossline = open_volume(labelled().sel(crossline=103))
+    assert crossline.sizes == {"inline": 3, "crossline": 1, "time": 6}
+
+
+@pytest.mark.parametrize(
+    ("text", "domain"),
+    [
+        ("Depth domain", "depth"),
+        ("Sample interval: 4 m", "depth"),
+        ("4 ms", "time"),
+        ("PSDM, depth migrated, stretched to time", "time"),
+    ],
+)
+def test_depth_is_told_by_the_text_header_or_by_the_user(tmp_path, text, domain):
+    """A text header that says depth makes the last axis depth; the user has the last word."""
+    path = write_segy(tmp_path / "a.sgy", text=text)
+    assert open_volume(path).dims[2] == domain
+    assert open_volume(path, domain="depth").dims[2] == "depth"
+    np.testing.assert_array_equal(open_volume(path, domain="depth").depth, TIMES)
+
+
+@pytest.mark.parametrize(
+    "name", ["empty.sgy", "text.sgy", "a.npy", "objects.npy", "a.png", "a.zarr", "broken.zarr", "folder", "null\0.sgy"]
+)
+def test_what_is_no_volume_is_refused_with_one_clear_line(tmp_path, name):
+    """Whatever the file holds, the answer is a ValueError or an OSError of one line."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "a.zarr").mkdir()
+    (tmp_path / "a.zarr" / "zarr.json").write_text('{"zarr_format": 3, "node_type": "array"}')
+    (tmp_path / "broken.zarr").mkdir()
+    (tmp_path / "broken.zarr" / "zarr.json").write_bytes(b"\xff\x00{")
+    np.save(tmp_path / "objects.npy", np.array([{}, None]), allow_pickle=True)
+    for file, content in {
+        "empty.sgy": b"",
+        "text.sgy": b"hello\n",
+        "a.npy": b"\x93NUMPY\x01\x00",
+        "a.png": b"\x89PNG",
+    }.items():
+        (tmp_path / file).write_bytes(content)
+    with pytest.raises((ValueError, OSError)) as error:
+        open_volume(str(tmp_path / name))
+    assert str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "source", [np.zeros(3), np.zeros((2, 0, 3)), np.zeros((1, 2, 3, 4)), np.array([["a"]]), None, object()]
+)
+def test_arrays_that_are_no_volume_are_refused(source):
+    """Wrong dimensions, nothing, or no numbers."""
+    with pytest.raises(ValueError):
+        open_volume(source)
+
+
+def test_a_file_that_is_not_there_and_a_pipe_do_not_hang(tmp_path):
+    """A missing path is named; a named pipe, which would wait for ever, is refused."""
+    with pytest.raises(OSError, match="nowhere"):
+        open_volume(tmp_path / "nowhere.sgy")
+    os.mkfifo(tmp_path / "pipe.sgy")
+    with pytest.raises(ValueError, match="neither a file nor a folder"):
+        open_volume(tmp_path / "pipe.sgy")
+
+
+def test_mutated_files_give_an_answer_or_one_clear_line(tmp_path):
+    """Of 400 damaged SEG-Y files each opens and reads, or is refused; headers are hit oftener than samples."""
+    original = write_segy(tmp_path / "a.sgy", format=3).read_bytes()
+    rng = np.random.default_rng(1)
+    outcomes = {"opened": 0, "refused": 0}
+    for _ in range(400):
+        data = bytearray(original[: rng.integers(len(original))] if rng.random() < 0.2 else original)
+        low, high = [(0, len(data)), (3200, 3600), (3212, 3230), (3600, 3840)][rng.integers(4)]
+        for _ in range(rng.integers(1, 9)):
+            if low < len(data):
+                data[rng.integers(low, min(high, len(data)))] = rng.integers(256)
+        (tmp_path / "b.sgy").write_bytes(data)
+        try:
+            volume = open_volume(tmp_path / "b.sgy")
+            assert volume[volume.shape[0] // 2].values.ndim == 2
+            describe(volume)
+            outcomes["opened"] += 1
+        except (ValueError, OSError) as error:
+            outcomes["refused"] += len(str(error).splitlines()) == 1
+    assert sum(outcomes.values()) == 400 and min(outcomes.values()) > 50
+
+
+def test_clip_is_the_percentile_of_live_samples_only():
+    """NaN, Inf and zeros do not move the clip; samples in all lines do."""
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal((40, 50, 60)) * 100
+    expected = amplitude_clip(open_volume(values), percentile=98)
+    assert expected == pytest.approx(100 * 2.326, rel=0.02)  # 98 % of a normal distribution lie within 2.326 sigma
+    padded = np.pad(values, [(0, 0), (0, 50), (0, 0)])
+    padded[:, 70:80], padded[:, 80:90] = np.nan, np.inf
+    assert amplitude_clip(open_volume(padded), percentile=98) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("value", [0.0, np.nan, np.inf])
+def test_a_volume_without_amplitudes_has_no_clip(value):
+    """Nothing but zeros or NaN is refused in one line."""
+    with pytest.raises(ValueError, match="only zeros or NaN"):
+        amplitude_clip(open_volume(np.full((2, 3, 4), value)))
+
+
+def test_scaling_is_linear_within_the_clip_and_keeps_nan():
+    """-clip, 0 and clip are 0, 1/2 and 1, beyond is cut, and NaN stays."""
+    values = np.array([-30, -2, -1, 0, 1, 2, 30, np.nan, np.inf], np.float32)
+    np.testing.assert_array_equal(scale(values, 2), np.float32([0, 0, 0.25, 0.5, 0.75, 1, 1, np.nan, 1]))
+    assert scale(values, 2).dtype == np.float32 and scale(values.astype(float), 2).dtype == np.float64
+    for clip in (0, -1, np.nan, np.inf):
+        with pytest.raises(ValueError, match="clip"):
+            scale(values, clip)
+
+
+@real_data
+def test_the_published_patches_are_f3_clipped_at_8000():
+    """The patch of the paper on inline 110 is the SEG-Y there, from [-8000, 8000] to [0, 1]: the 98.7th percentile."""
+    folder = Path(os.environ["OUTCROP_DATA"])
+    with np.load(folder / "seg2017_patches.npz") as file:
+        i = int(np.flatnonzero(file["inline"] == 110)[0])
+        patch, first_crossline, first_sample = (
+            file["images"][i] * file["scale"],
+            file["crossline"][i],
+            file["sample"][i],
+        )
+    volume = open_volume(folder / "segy" / "f3_inlines_110_111.sgy")
+    section = volume.sel(inline=110, crossline=slice(first_crossline, first_crossline + 98))
+    ours = scale(section[:, first_sample : first_sample + 99].values.T, 8000)
+    np.testing.assert_allclose(ours, patch, atol=1e-5)  # stored in 16 bits
+    assert amplitude_clip(volume, percentile=98.7) == pytest.approx(8000, rel=0.02)
+
+
+def test_description_is_plain_and_counts_what_is_wrong(tmp_path):
+    """Axes, geometry, amplitudes and drift of a small volume, as JSON can hold them."""
+    values = np.random.default_rng(0).standard_normal((3, 5, 6)) * np.array([1, 2, 4])[:, None, None]
+    values[0, 0], values[1, 1], values[2, 2, 0], values[2, 2, 1] = np.nan, 0, np.nan, np.inf
+    facts = describe(open_volume(write_segy(tmp_path / "a.sgy", values, text="What it is", bin_size=(12.5, 25.0))))
+    assert facts == json.loads(json.dumps(facts)) | {"bin_size": (12.5, 25.0), "header_bytes": (189, 193)}
+    assert facts["axes"]["inline"] == {"first": 10, "last": 14, "step": 2, "count": 3}
+    assert facts["axes"]["time"] == {"first": 8.0, "last": 28.0, "step": 4.0, "count": 6}
+    assert facts["geometry"] == {
+        "regular": False,
+        "sorting": "inline",
+        "missing_traces": 0,
+        "dead_traces": 1,
+        "duplicate_traces": 0,
+    }
+    assert (facts["sample_interval"], facts["delay"], facts["domain"], facts["unit"]) == (4.0, 8.0, "time", "ms")
+    assert facts["format"] == "SEG-Y, IEEE float, 32 bit, big endian" and facts["text"][0] == "C 1 What it is"
+    amplitude = facts["amplitude"]
+    assert (amplitude["nan"], amplitude["infinite"], amplitude["zero_traces"], amplitude["sampled_traces"]) == (
+        7,
+        1,
+        1,
+        15,
+    )
+    assert facts["rms"]["inline"] == [10, 12, 14] and len(facts["rms"]["by_time"]) == 6
+
+
+def test_drift_is_the_gain_that_was_applied():
+    """Amplitudes that grow by 6 dB along lines and 12 dB along time are described so."""
+    noise = np.random.default_rng(0).standard_normal((16, 100, 400))
+    gain = np.repeat([1.0, 2.0], 8)[:, None, None] * np.repeat([1.0, 4.0], 200)
+    rms = describe(open_volume(noise * gain))["rms"]
+    assert rms["drift_lines"] == pytest.approx(6.02, abs=0.3) and rms["drift_time"] == pytest.approx(12.04, abs=0.3)
+
+
+def test_descriptions_bear_zeros_but_not_emptiness():
+    """A volume of zeros (a label volume with nothing found) is described, one without a number is refused."""
+    assert describe(open_volume(np.zeros((2, 3, 4))))["amplitude"]["clip"] == 0
+    with pytest.raises(ValueError, match="no finite amplitude"):
+        describe(open_volume(np.full((2, 3, 4), np.nan)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "x", "0", "-3", "9.5", "99,", "99,99,99", "400ms", "2500m,400ms", "400 furlong,9", "0.1ms,5", "nan", "1e3"],
+)
+def test_sizes_that_say_nothing_are_refused(text):
+    """Other units, signs, fractions of a trace, or a single length for both directions."""
+    volume = open_volume(np.zeros((2, 3, 4))).assign_attrs(sample_interval=4.0, bin_size=(12.5, 25.0))
+    with pytest.raises(ValueError, match="Size"):
+        parse_size(text, volume)
+
+
+def test_sizes_in_metres_follow_the_section():
+    """Traces of an inline are crosslines apart, those of a crossline inlines; without bins metres are refused."""
+    volume = open_volume(np.zeros((2, 3, 4))).assign_attrs(sample_interval=4.0, bin_size=(12.5, 25.0))
+    assert parse_size("400ms,2500m", volume) == (100, 100)
+    assert parse_size("400ms,2500m", volume, along="crossline") == (100, 200)
+    assert parse_size("0.4s,2.5km", volume) == (100, 100) and parse_size(99, volume) == (99, 99)
+    with pytest.raises(ValueError, match="spacing"):
+        parse_size("99,2500m", open_volume(np.zeros((2, 3, 4))))
