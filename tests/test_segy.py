@@ -95,13 +95,35 @@ def test_header_bytes_are_found_or_taken(tmp_path, header_bytes, given):
     np.testing.assert_allclose(read_all(geometry), position_code(), atol=1e-5)
 
 
-@pytest.mark.parametrize(("header_bytes", "remedy"), [((115, 119), "--header-bytes"), ((1, 300), "choose 1 to 237")])
+@pytest.mark.parametrize(
+    ("header_bytes", "remedy"),
+    [((115, 119), "--header-bytes"), ((1, 300), "two from 1 to 237"), ((189,), "two from 1 to 237")],
+)
 def test_wrong_header_bytes_are_refused_in_one_line(tmp_path, header_bytes, remedy):
     """Bytes that hold no labels, or lie outside the header, are named together with the way out."""
     write_by_segyio(tmp_path / "a.sgy", position_code())
     with pytest.raises(ValueError, match=remedy) as error:
         segy.scan(tmp_path / "a.sgy", header_bytes=header_bytes)
     assert "\n" not in str(error.value)
+
+
+def test_narrow_lines_are_not_taken_for_one_long_line(tmp_path):
+    """A running CDP number makes steadier steps than labels of lines of two traces, and is still not preferred."""
+    labels = np.array([(inline, crossline) for inline in range(40) for crossline in (7, 8, 9)])
+    path = write_by_segyio(tmp_path / "a.sgy", np.zeros((120, 3)), labels=labels)
+    with segyio.open(str(path), "r+", ignore_geometry=True) as file:
+        for number in range(120):
+            file.header[number] = {segyio.su.cdp: number + 1, segyio.su.fldr: 1}
+    assert segy.scan(path).traces.shape == (40, 3)
+
+
+def test_a_sparse_file_of_terabytes_is_refused_at_once(tmp_path):
+    """Three thousand million empty traces after a good one are not scanned one by one."""
+    data = write_by_segyio(tmp_path / "a.sgy", position_code()).read_bytes()
+    (tmp_path / "b.sgy").write_bytes(data[:3860])
+    os.truncate(tmp_path / "b.sgy", 3600 + 260 * 3 * 10**9)
+    with pytest.raises(ValueError, match="header bytes"):
+        segy.scan(tmp_path / "b.sgy")
 
 
 def test_random_labels_do_not_make_a_vast_grid(tmp_path):
@@ -273,6 +295,15 @@ def test_ibm_numbers_survive_the_way_there_and_back():
     x = rng.standard_normal(10**5) * 10.0 ** rng.integers(-30, 30, 10**5)
     np.testing.assert_allclose(segy.decode(segy.ibm_bits(x), 1), x.astype(np.float32), rtol=2.0**-21)
     assert segy.decode(segy.ibm_bits([np.nan, np.inf, -np.inf, 0.0]), 1).tolist() == [0, np.inf, -np.inf, 0]
+
+
+def test_ibm_numbers_are_those_of_segyio(tmp_path):
+    """IBM traces that segyio writes are ours bit for bit but for the last bit, which it cuts where we round."""
+    x = np.random.default_rng(0).standard_normal((12, 500)).astype(np.float32) * 1000
+    stored = np.frombuffer(write_by_segyio(tmp_path / "a.sgy", x, format=1).read_bytes()[3600:], "V240, (500,)>u4")[
+        "f1"
+    ]
+    assert np.abs(segy.ibm_bits(x).astype(np.int64) - stored).max() <= 1
 
 
 @pytest.mark.parametrize("format", FLOATS + INTEGERS)

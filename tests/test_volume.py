@@ -131,6 +131,13 @@ def test_zarr_coordinates_tell_the_bin_size(tmp_path):
     np.testing.assert_array_equal(live_traces(volume), live)
 
 
+def test_zarr_that_claims_endless_axes_is_refused(tmp_path):
+    """Metadata may say any shape; labels for it are not made."""
+    zarr.create_array(str(tmp_path / "a.zarr"), shape=(10**9, 10**9, 4), chunks=(1, 1, 4), dtype="f4")
+    with pytest.raises(ValueError, match="1000000000"):
+        open_volume(tmp_path / "a.zarr")
+
+
 def test_missing_chunks_of_zarr_are_its_fill_value(tmp_path):
     """A chunk that is not there reads as what the array says of missing ones."""
     array = zarr.create_array(

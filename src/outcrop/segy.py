@@ -170,6 +170,8 @@ def scan(path, *, header_bytes=None, endian=None, domain=None):
     ValueError
         The file is not SEG-Y, is truncated, or has no inline and crossline at the header bytes.
     """
+    if endian not in (None, *ENDIANS.values()):
+        raise ValueError(f"endian is {endian!r}; choose big or little.")
     path = os.path.abspath(path)
     with open(path, "rb") as file:
         stat = os.fstat(file.fileno())
@@ -275,8 +277,8 @@ def trace_starts(binary):
     extended = int(binary["extended_text"])
     counts = range(17) if extended < 0 else (extended, 0)  # -1: as many as there are
     starts = [TEXT_SIZE + BINARY_SIZE + TEXT_SIZE * count for count in counts]
-    first_trace = int(binary["first_trace"]) if binary["revision"] == 2 else 0
-    return [first_trace, *starts] if first_trace > starts[-1] else starts
+    stated = [int(binary["first_trace"])] if binary["revision"] == 2 else []
+    return [start for start in stated + starts if start >= TEXT_SIZE + BINARY_SIZE]
 
 
 def fit_layout(file, layout, size, *, starts, said):
@@ -334,11 +336,13 @@ def sample_headers(file, layout, *, n_blocks=32, block=128):
 def find_grid(file, layout, headers, *, header_bytes):
     """Header bytes of inline and crossline, given or found, and the grid that they make."""
     pairs = HEADER_BYTES if header_bytes is None else [tuple(map(int, header_bytes))]
-    for byte in {byte for pair in pairs for byte in pair}:
-        if not 1 <= byte <= HEADER_SIZE - 3:
-            raise ValueError(f"Header byte {byte} is outside the trace header; choose 1 to {HEADER_SIZE - 3}.")
-    likeness = [line_likeness(*(word_at(headers, byte, layout.order) for byte in pair)) for pair in pairs]
-    for i in np.argsort(-np.round(likeness, 1), kind="stable"):
+    if len(pairs[0]) != 2 or not all(1 <= byte <= HEADER_SIZE - 3 for byte in pairs[0]):
+        raise ValueError(
+            f"Header bytes are {header_bytes}; give two from 1 to {HEADER_SIZE - 3}, inline and crossline."
+        )
+    likeness = np.array([line_likeness(*(word_at(headers, byte, layout.order) for byte in pair)) for pair in pairs])
+    # Of pairs that look good enough the usual one is right: on short lines it has fewer steady steps than a counter.
+    for i in np.argsort(np.where(likeness > 0.7, 0, 1 - likeness), kind="stable"):
         grid = make_grid(*read_labels(file, layout, pairs[i])) if likeness[i] > 0 else None
         if grid is not None:
             return pairs[i], grid
@@ -362,8 +366,8 @@ def line_likeness(inline, crossline):
     position = inline.astype(np.int64) << 32 | crossline.astype(np.int64) & 0xFFFFFFFF
     distinct = len(np.unique(position)) / position.size
     steady = (np.diff(inline) == 0) != (np.diff(crossline) == 0)
-    # Unsorted files have no steady steps: they keep a small likeness, and the grid decides.
-    return 0.0 if distinct < 0.5 else distinct * max(0.1, float(steady.mean()) if steady.size else 1.0)
+    # Unsorted files have no steady steps, and positions held twice are the worse sign.
+    return 0.0 if distinct < 0.5 else distinct**2 * (1 + (float(steady.mean()) if steady.size else 1.0)) / 2
 
 
 def read_labels(file, layout, header_bytes):
@@ -562,14 +566,15 @@ def ibm_bits(x):
     >>> [hex(bits) for bits in ibm_bits(np.array([1.0, -118.625, 0.0]))]
     ['0x41100000', '0xc276a000', '0x0']
     """
-    x = np.asarray(x, np.float64)
-    mantissa, exponent = np.frexp(np.clip(np.nan_to_num(x, posinf=np.inf, neginf=-np.inf), -7.2e75, 7.2e75))
-    exponent16 = -(-exponent // 4)
-    fraction = np.rint(np.ldexp(np.abs(mantissa), 24 + exponent - 4 * exponent16)).astype(np.uint32)
-    carry = fraction >> 24  # rounded up to 2**24
-    exponent16 = exponent16 + carry + 64
-    bits = (x < 0).astype(np.uint32) << 31 | exponent16.astype(np.uint32) << 24 | fraction >> 4 * carry
-    return np.where((fraction == 0) | (exponent16 < 0), 0, bits).astype(np.uint32)
+    bits = np.asarray(x, np.float32).view(np.uint32)
+    exponent = (bits >> 23 & 0xFF).astype(np.int32) - 126  # x = mantissa / 2**24 * 2**exponent
+    exponent16 = exponent + 3 >> 2
+    shift = (4 * exponent16 - exponent).astype(np.uint32)
+    fraction = (bits & 0x7FFFFF | 0x800000) + (np.uint32(1) << shift >> 1) >> shift
+    sign = bits & 0x80000000
+    words = sign | (exponent16 + 64).astype(np.uint32) << 24 | fraction
+    words = np.where(exponent == -126, sign, words)  # zero, and what float32 holds with fewer digits
+    return np.where(exponent < 129, words, np.where(bits & 0x7FFFFF == 0, sign | 0x7FFFFFFF, 0)).astype(np.uint32)
 
 
 def encode(x, *, format, order=">"):

@@ -23,6 +23,8 @@ AXES = {
     "depth": {"depth", "z"},
 }
 
+MOST_LINES = 10**7  # no survey has more; labels of an axis that claims to would not fit in memory
+
 FORMAT_NAMES = {
     1: "IBM float, 32 bit",
     2: "integer, 32 bit",
@@ -273,7 +275,7 @@ def assemble(array, dims=None, *, attrs, domain, beside=None):
     """
     dims, beside = dims or [None] * array.ndim, beside or {}
     names, axes = name_axes(dims, domain=domain)
-    if array.dtype.kind not in "biuf" or 0 in array.shape:
+    if array.dtype.kind not in "biuf" or 0 in array.shape or max(array.shape) > MOST_LINES:
         raise ValueError(f"{attrs['source']} holds {array.dtype} of shape {array.shape}; give a volume of numbers.")
     lazy = LazyVolume(functools.partial(take_block, array, axes), [1 if i is None else array.shape[i] for i in axes])
     data = lazy.block((slice(None),) * 3) if isinstance(array, np.ndarray) else indexing.LazilyIndexedArray(lazy)
