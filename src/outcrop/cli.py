@@ -7,7 +7,7 @@ import re
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -26,7 +26,7 @@ app = typer.Typer(
 )
 screen = Console(stderr=True)
 AS_JSON = Annotated[bool, typer.Option("--json", help="Answer in JSON on standard output.")]
-USAGE_ERROR = typer.BadParameter.__mro__[1]  # typer may carry its own copy of click
+USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # typer may carry its own copy of click
 HEADER_BYTES = Annotated[
     str | None,
     typer.Option(
@@ -56,6 +56,11 @@ def fail(message, *, code=2):
     """Say one line on standard error and stop."""
     print("Error: " + " ".join(str(message).split()), file=sys.stderr)
     sys.exit(code)
+
+
+def say(text, *, style=None):
+    """Tell the user something on standard error, in one line that is not broken."""
+    screen.print(text, style=style, highlight=False, markup=False, soft_wrap=True)
 
 
 def explain(error):
@@ -206,7 +211,7 @@ def synth(
     lines, traces, samples = numbers(shape, 3, "--shape")
     with progress_bar("writing", lines) as update:
         write_synthetic(out, (lines, traces, samples), seed=seed, progress=update)
-    screen.print(f"{out} and its truth: {lines} inlines, {traces} crosslines, {samples} samples", highlight=False)
+    say(f"{out} and its truth: {lines} inlines, {traces} crosslines, {samples} samples")
 
 
 @app.command()
@@ -264,9 +269,7 @@ def index(
         "muted, water or constant": (built.status == 2).sum(),
     }
     counted = ", ".join(f"{n} {why}" for why, n in skipped.items() if n)
-    screen.print(
-        f"{output}: {(built.status == 0).sum()} patches described" + (f"; skipped {counted}" if counted else "")
-    )
+    say(f"{output}: {(built.status == 0).sum()} patches described" + (f"; skipped {counted}" if counted else ""))
 
 
 def random_count(text):
@@ -294,19 +297,17 @@ def announce(volume, grid, finest):
     seconds = (time.perf_counter() - begin) / len(rows) * len(grid) / n_cores()
     left = f", {grid.left_out} left out at missing traces or outside the area" if grid.left_out else ""
     clip = "none" if grid.clip is None else f"{grid.clip:.4g}"
-    screen.print(
+    say(
         f"{len(grid)} patches of {grid.size[0]} x {grid.size[1]}{left}; about {duration(seconds)} and "
-        f"{len(grid) * length * 4 / 1e6:.0f} MB at most; clip {clip}",
-        highlight=False,
+        f"{len(grid) * length * 4 / 1e6:.0f} MB at most; clip {clip}"
     )
     rms = describe(volume)["rms"]
     drifts = {"lines": rms["drift_lines"], "time": rms["drift_time"]}
     across = " and ".join(f"{value:.1f} dB over {name}" for name, value in drifts.items() if value and value > 3)
     if grid.gain == "volume" and across:
-        screen.print(
+        say(
             f"Warning: RMS amplitude drifts by {across}, and the measure follows amplitude; "
             "consider --gain agc:500 or --gain patch.",
-            highlight=False,
             style="yellow",
         )
 
@@ -421,7 +422,7 @@ def show_summary(weak, job):
     for name, row in summary(weak).items():
         table.add_row(name, *(str(value) for value in row.values()))
     Console().print(table)
-    screen.print(f"{job / 'retrieved.csv'}; pictures: gallery.png, similarity.png, section.png", highlight=False)
+    say(f"{job / 'retrieved.csv'}; pictures: gallery.png, similarity.png, section.png")
 
 
 def save_retrieval_pictures(opened, weak, folder):
@@ -467,7 +468,7 @@ def demo(
     for name, own in shown.items():
         table.add_row(name, ", ".join(f"{p:g}" for p in places[name][0]), str(len(own)), f"{np.nanmean(own):.0%}")
     Console().print(table)
-    screen.print(f"Pictures in {output}: gallery.png, similarity.png, section.png, purity.png", highlight=False)
+    say(f"Pictures in {output}: gallery.png, similarity.png, section.png, purity.png")
 
 
 @app.command()
@@ -485,7 +486,7 @@ def reproduce(
         begin = time.perf_counter()
         result, deviations = experiments.run(one, data, output, quick=quick)
         show_frame(result.table, f"{one} ({duration(time.perf_counter() - begin)})")
-        screen.print(result.remark, highlight=False)
+        say(result.remark)
         failed += deviations
     if failed:
         raise ValueError("; ".join(failed) + ".")

@@ -13,7 +13,7 @@ from outcrop.experiments import Result
 from outcrop.patches import PatchGrid
 from outcrop.retrieval import build_index, retrieve
 
-RANKS = (10, 25, 50, 100, 200)
+RANKS = (10, 50, 100, 200, 300)
 
 
 def run(data, *, quick=False):
@@ -23,7 +23,7 @@ def run(data, *, quick=False):
     if quick:
         volume, truth = volume[40::10], truth[40::10]
     found = {
-        "F3": purity(sections, labels, eye_exemplars(310, 330), size=99, step=33 if quick else 11, count=200),
+        "F3": purity(sections, labels, eye_exemplars(310, 330), size=99, step=33 if quick else 11, count=600),
         "synthetic": purity(volume, truth, datasets.exemplars(truth, 64), size=64, step=32 if quick else 16, count=200),
     }
     rows = [

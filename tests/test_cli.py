@@ -1,0 +1,170 @@
+"""The command line: the whole job on a small file, and one clear line with exit code 2 for everything wrong."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from outcrop import datasets
+from outcrop.cli import main
+
+DATA = os.environ.get("OUTCROP_DATA")
+
+
+@pytest.fixture
+def outcrop(monkeypatch, capsys):
+    """Run the command line in this process: (exit code, standard output, standard error)."""
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["outcrop", *map(str, words)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        return stop.value.code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory):
+    """A synthetic volume and its index."""
+    folder = tmp_path_factory.mktemp("cli")
+    datasets.write_synthetic(folder / "v.sgy", (12, 120, 128), seed=1)
+    command = [sys.executable, "-m", "outcrop", "index", folder / "v.sgy", "-o", folder / "v.outcrop", "--size", "48"]
+    subprocess.run([*command, "--step", "24", "--every", "2"], check=True, capture_output=True)
+    return folder
+
+
+def test_info_describes_a_volume(outcrop, job):
+    """Axes, format and patch size in physical units, for people and for programs; nothing is written."""
+    before = sorted(os.listdir(job))
+    code, said, _ = outcrop("info", job / "v.sgy")
+    assert code == 0
+    assert "step 4 (128)" in said
+    code, said, _ = outcrop("info", job / "v.sgy", "--json", "--size", "200ms,1000m")
+    facts = json.loads(said)
+    assert facts["axes"]["time"]["count"] == 128
+    assert facts["patch"] == {"samples": 50, "traces": 40, "height_ms": 200.0, "width_m": 1000.0}
+    assert sorted(os.listdir(job)) == before
+
+
+def test_retrieve_writes_what_it_found(outcrop, job):
+    """The CSV holds as many rows as asked per class; the pictures are there; JSON says the same."""
+    words = ["retrieve", job / "v.outcrop", "--exemplar", "layers=104,360,250", "--exemplar", "salt-dome=108,350,400"]
+    code, said, _ = outcrop(*words, "--count", "layers=7,salt-dome=5", "--json")
+    assert code == 0
+    table = pd.read_csv(job / "v.outcrop" / "retrieved.csv")
+    assert table["class"].value_counts().to_dict() == {"layers": 7, "salt dome": 5}
+    assert json.loads(said)["classes"]["layers"]["patches"] == 7
+    for picture in ("gallery.png", "similarity.png", "section.png"):
+        assert (job / "v.outcrop" / picture).stat().st_size > 1000
+
+
+def test_dry_run_says_the_cost_and_writes_nothing(outcrop, job, tmp_path):
+    """Patches, time and disk before anything starts."""
+    code, _, said = outcrop("index", job / "v.sgy", "-o", tmp_path / "x.outcrop", "--size", "48", "--dry-run")
+    assert code == 0
+    assert "patches of 48 x 48" in said
+    assert not (tmp_path / "x.outcrop").exists()
+
+
+def test_area_horizons_and_sampling_reach_the_grid(outcrop, job, tmp_path):
+    """Options of the command are those of the grid."""
+    for name, time in (("top", 100), ("base", 400)):
+        lines = [f"{i} {x} {time}" for i in range(100, 112) for x in range(300, 420)]
+        (tmp_path / f"{name}.txt").write_text("\n".join(lines))
+    words = ["index", job / "v.sgy", "-o", tmp_path / "a.outcrop", "--size", "200ms,800m", "--along", "both"]
+    words += ["--inlines", "100,111", "--times", "80,500", "--between", f"{tmp_path}/top.txt,{tmp_path}/base.txt"]
+    code, _, said = outcrop(*words, "--sample", "random:40", "--gain", "agc:200", "--seed", "3")
+    assert code == 2  # 12 inlines cannot hold a crossline patch of 32 traces
+    assert "exceeds" in said
+    code, _, said = outcrop(
+        *[w if w != "both" else "inline" for w in words], "--sample", "random:40", "--gain", "agc:200"
+    )
+    assert code == 0, said
+    assert "40 patches described" in said
+
+
+def wrong_inputs(job, folder):
+    """Words of a command and what the one line must say."""
+    (folder / "noise.sgy").write_bytes(np.random.default_rng(0).bytes(5000))
+    (folder / "empty.sgy").write_bytes(b"")
+    (folder / "short.sgy").write_bytes((job / "v.sgy").read_bytes()[:100_000])
+    (folder / "nan.npy").write_bytes(b"")
+    np.save(folder / "nan.npy", np.full((2, 40, 40), np.nan))
+    (folder / "old.outcrop").mkdir()
+    (folder / "old.outcrop" / "job.toml").write_text("format = 0")
+    (folder / "file").write_text("")
+    v, o = job / "v.sgy", ["-o", folder / "x.outcrop"]
+    retrieve = ["retrieve", job / "v.outcrop", "--exemplar"]
+    return [
+        (["info", folder / "noise.sgy"], "noise.sgy"),
+        (["info", folder / "empty.sgy"], "empty"),
+        (["index", folder / "short.sgy", *o], "truncated"),
+        (["info", folder / "nothere.sgy"], "nothere.sgy"),
+        (["index", v, *o, "--header-bytes", "1,2,3"], "--header-bytes"),
+        (["index", v, *o, "--header-bytes", "25,33"], "header"),
+        (["index", v, *o, "--size", "500"], "exceeds"),
+        (["index", v, *o, "--size", "big"], "big"),
+        (["index", v, *o, "--size", "48", "--gain", "loud"], "loud"),
+        (["index", v, *o, "--size", "48", "--sample", "20"], "random:N"),
+        (["index", v, "-o", folder / "file" / "x.outcrop", "--size", "48"], "file"),
+        (["index", folder / "nan.npy", *o, "--size", "32"], "finite"),
+        (["retrieve", folder / "old.outcrop", "--exemplar", "a=1,2,3"], "format 0"),
+        (["retrieve", folder / "none.outcrop", "--exemplar", "a=1,2,3"], "not a job folder"),
+        ([*retrieve, "fault=1,2,3"], "outside the volume"),
+        ([*retrieve, "fault"], "CLASS=INLINE"),
+        ([*retrieve, "fault=104,360"], "2 numbers"),
+        ([*retrieve, "fault=nosuch.png"], "nosuch.png"),
+        ([*retrieve, "fault=104,360,250", "--count", "1000000000"], "choose 1 to"),
+        ([*retrieve, "fault=104,360,250", "--count", "salt=3"], "same classes"),
+        ([*retrieve, "uncertain=104,360,250"], "not a class name"),
+        (["synth", folder / "s.sgy", "--shape", "3,4"], "--shape"),
+        (["reproduce", "nosuch"], "Unknown experiment"),
+        (["nosuch"], "nosuch"),
+        (["index"], "Missing"),
+    ]
+
+
+def test_wrong_input_gets_one_line_and_leaves_nothing(outcrop, job, tmp_path):
+    """Exit code 2, one line with the value or the remedy, no traceback, no folder left behind."""
+    for words, says in wrong_inputs(job, tmp_path):
+        code, _, said = outcrop(*words)
+        assert code == 2, (words, said)
+        *before, last = said.strip().splitlines()  # the cost may be said before the disk refuses
+        assert len(before) <= 2, (words, said)
+        assert last.startswith("Error: "), (words, said)
+        assert says in last, (words, said)
+    assert not (tmp_path / "x.outcrop").exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_full_disk_stops_with_one_line(outcrop, job, tmp_path):
+    """A job whose log cannot be written says that the disk is full, and goes on after there is space again."""
+    words = ["index", job / "v.sgy", "-o", tmp_path / "v.outcrop", "--size", "48", "--step", "24", "--every", "4"]
+    (tmp_path / "v.outcrop").mkdir()
+    log = tmp_path / "v.outcrop" / "log.jsonl"
+    log.symlink_to("/dev/full")
+    code, _, said = outcrop(*words)
+    assert code == 2
+    assert "disk is full" in said
+    log.unlink()
+    code, _, said = outcrop(*words)
+    assert code == 0, said
+
+
+@pytest.mark.skipif(not DATA, reason="needs the real data in OUTCROP_DATA")
+def test_real_file_from_index_to_retrieval(outcrop, tmp_path):
+    """Two whole F3 inlines: index, retrieve, and the exemplar's neighbour on the next line comes first."""
+    source = Path(str(DATA)) / "segy" / "f3_inlines_110_111.sgy"
+    code, _, said = outcrop("index", source, "-o", tmp_path / "f3.outcrop", "--step", "66")
+    assert code == 0, said
+    code, _, _ = outcrop("retrieve", tmp_path / "f3.outcrop", "--exemplar", "a=110,547,1200", "--count", "10")
+    assert code == 0
+    table = pd.read_csv(tmp_path / "f3.outcrop" / "retrieved.csv")
+    assert table.similarity.is_monotonic_decreasing
+    assert table.similarity[0] > 0.9
