@@ -113,7 +113,7 @@ def wrong_inputs(job, folder):
         (["index", v, *o, "--size", "48", "--gain", "loud"], "loud"),
         (["index", v, *o, "--size", "48", "--sample", "20"], "random:N"),
         (["index", v, "-o", folder / "file" / "x.outcrop", "--size", "48"], "file"),
-        (["index", folder / "nan.npy", *o, "--size", "32"], "finite"),
+        (["index", folder / "nan.npy", *o, "--size", "32"], "NaN"),
         (["retrieve", folder / "old.outcrop", "--exemplar", "a=1,2,3"], "format 0"),
         (["retrieve", folder / "none.outcrop", "--exemplar", "a=1,2,3"], "not a job folder"),
         ([*retrieve, "fault=1,2,3"], "outside the volume"),
