@@ -333,7 +333,9 @@ def retrieve(
         list[str],
         typer.Option(help="CLASS=INLINE,CROSSLINE,TIME of the centre, or CLASS=PICTURE of the patch size. Repeat it."),
     ],
-    count: Annotated[str, typer.Option(help="Patches per class: 500, or fault=500,salt-dome=200.")] = "500",
+    count: Annotated[
+        str | None, typer.Option(help="Patches per class: 500 (default, or all there are), or fault=500,salt-dome=200.")
+    ] = None,
     per_exemplar: Annotated[bool, typer.Option(help="Share a class's count evenly among its exemplars.")] = False,
     diverse: Annotated[bool, typer.Option(help="Skip near-copies on neighbouring lines.")] = False,
     device: Annotated[str | None, typer.Option(help="Search on a torch device, e.g. cuda.")] = None,
@@ -347,7 +349,7 @@ def retrieve(
     )
     with opened.workspace.lock():
         weak.save(job / "retrieved.csv")
-        recorded = {"exemplars": exemplar, "count": count, "per_exemplar": per_exemplar, "diverse": diverse}
+        recorded = {"exemplars": exemplar, "count": count or "", "per_exemplar": per_exemplar, "diverse": diverse}
         opened.workspace.write(opened.workspace.read() | {"retrieve": recorded})
         opened.workspace.log("retrieve", patches=len(weak), lost=weak.lost)
         save_retrieval_pictures(opened, weak, job)
@@ -388,8 +390,8 @@ def parse_exemplars(texts):
 
 def parse_count(text, exemplars):
     """Patches per class of a --count option."""
-    if text.isdigit():
-        return int(text)
+    if text is None or text.isdigit():
+        return text and int(text)
     pairs = [part.partition("=") for part in text.split(",")]
     if not all(number.isdigit() for *_, number in pairs):
         raise ValueError(f"--count is {text!r}; write 500, or fault=500,salt-dome=200.")

@@ -258,7 +258,7 @@ class WeakLabels:
             self.table.to_csv(aside, index=False)
 
 
-def retrieve(index, exemplars, count=500, *, per_exemplar=False, diverse=False, device=None):
+def retrieve(index, exemplars, count=None, *, per_exemplar=False, diverse=False, device=None):
     """Patches that look most like the exemplars of each class.
 
     Parameters
@@ -269,8 +269,8 @@ def retrieve(index, exemplars, count=500, *, per_exemplar=False, diverse=False, 
         Class name -> list of exemplars: positions (inline, crossline, time) of their centres, cut exactly there, or
         arrays of the patch size with values in [0, 1]. A 2-D DataArray with ``attrs["sample_interval"]`` (ms or m) and
         ``attrs["trace_spacing"]`` (m) is resampled to the sampling of the volume.
-    count : int or dict
-        Patches for every class, or class name -> patches.
+    count : int or dict, optional
+        Patches for every class, or class name -> patches; by default 500, or all there are.
     per_exemplar : bool
         Share the count evenly among the exemplars of a class; otherwise the best match counts.
     diverse : bool
@@ -286,15 +286,16 @@ def retrieve(index, exemplars, count=500, *, per_exemplar=False, diverse=False, 
         raise ValueError(
             "Every class needs at least one exemplar; give some as {'fault': [(inline, crossline, time)]}."
         )
-    counts: dict = dict(count) if isinstance(count, dict) else dict.fromkeys(exemplars, int(count))
+    owners = [(name, i) for name, places in exemplars.items() for i in range(len(places))]
+    patches = np.stack([exemplar_patch(index, place) for places in exemplars.values() for place in places])
     usable = int((index.status == USED).sum())
+    count = min(500, usable) if count is None else count
+    counts: dict = dict(count) if isinstance(count, dict) else dict.fromkeys(exemplars, int(count))
     for name in exemplars:
         if not 1 <= counts.get(name, 0) <= usable:
             raise ValueError(
                 f"Count for {name!r} is {counts.get(name, 0)}; choose 1 to {usable}, the patches in the index."
             )
-    owners = [(name, i) for name, places in exemplars.items() for i in range(len(places))]
-    patches = np.stack([exemplar_patch(index, place) for places in exemplars.values() for place in places])
     scores = _search(index, index.measure.describe(patches), device=device)
     wants = _wants(owners, counts, per_exemplar)
     best = np.stack([scores[:, list(queries)].max(axis=1) for _, queries, _ in wants], axis=1)
