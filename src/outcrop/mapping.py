@@ -1,0 +1,710 @@
+"""Label mapping by factorisation: which pixels of a patch carry the class that the whole patch was given.
+
+Patches are written as non-negative sums of sparse atoms, and every atom belongs to one class, so the atoms used at a
+pixel vote for its label (Alaudah, Alfarraj and AlRegib, GEOPHYSICS 84(1), 2019). The numerical core keeps the paper's
+symbols; everything public speaks of atoms and coefficients, samples first.
+
+=====  ==============================  ================================================================
+X      (n_pixels, n_patches)           one vectorised patch per column
+W      (n_pixels, n_atoms)             one atom per column; atoms of a class stand side by side
+H      (n_atoms, n_patches)            coefficients
+A      W^T X;  S = W^T W;  G = H H^T   the products that the updates and the objective share
+=====  ==============================  ================================================================
+
+The objective, with gamma the orthogonality, lambda1 the atom penalty and lambda2 the coefficient penalty, is::
+
+    F(W, H) = ||X - W H||^2 + gamma ||H H^T - I||^2 + lambda1 ||W||^2 + lambda2 ||H||^2,    W, H >= 0
+
+Where pixels were painted by hand, F also holds ``paint`` times the squared evidence of wrong classes on those pixels.
+"""
+
+import contextlib
+import warnings
+from itertools import islice
+from typing import Any, NamedTuple
+
+import array_api_compat
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.cluster import KMeans
+from sklearn.utils.validation import check_is_fitted
+
+from .arrays import array_namespace, as_floats, constant, to_numpy
+from .scores import confidence, label, majority_filter, median_filter, neighbourhood_sum, winner
+
+EPSILON = 1e-9  # keeps 0 / 0 out of the update rules, as in the paper's eq. A-7
+BLOCK = 128  # patches whose scores are held at a time
+
+
+class Penalties(NamedTuple):
+    """Weights of the terms of the objective beside the misfit."""
+
+    orthogonality: float = 5.0
+    atoms: float = 0.1
+    coefficients: float = 0.5
+    paint: float = 10.0
+
+
+class Variant(NamedTuple):
+    """What the paper, the authors' released code and the exact gradient of F do differently."""
+
+    pull: int  # multiple of gamma H in the numerator of the H update
+    push: int  # multiple of gamma H H^T H in its denominator
+    root: bool  # cubic-root rule, which never raises F, instead of the ratio rule
+    normalise: bool  # unit rows of H and columns of W after every iteration, smoothed class scores
+    iterations: int
+    threshold: float  # of the variant's own confidence
+    order: str  # of threshold and median filter
+
+
+VARIANTS = {
+    "paper": Variant(1, 1, False, False, 200, 1e-3, "paper"),
+    "published": Variant(2, 1, False, True, 400, 15e-4, "published"),
+    "exact": Variant(2, 2, True, False, 200, 1e-3, "paper"),
+}
+SMOOTHERS = {"median": median_filter, "majority": majority_filter, None: None}
+
+
+class Paint(NamedTuple):
+    """Pixels labelled by hand: which patches have some, and where in them each class would be wrong."""
+
+    columns: Any  # positions of the painted patches
+    wrong: list  # one (n_pixels, n_painted) array of 0 and 1 per class
+    groups: list  # one slice of atoms per class
+
+
+def sparsity(atoms):
+    """Hoyer's sparsity of every row: 0 for a constant one, 1 for a single non-zero entry (the paper's eq. 4).
+
+    Examples
+    --------
+    >>> sparsity(np.array([[1.0, 1.0, 1.0, 1.0], [0.0, 0.0, 3.0, 0.0]])).tolist()
+    [0.0, 1.0]
+    """
+    xp = array_namespace(atoms)
+    root = atoms.shape[-1] ** 0.5
+    norm = xp.linalg.vector_norm(atoms, axis=-1)
+    return (root - xp.sum(xp.abs(atoms), axis=-1) / norm) / (root - 1)
+
+
+def project_sparsity(atoms, sparsity):
+    """Nearest non-negative rows of the same Euclidean norm that have the asked sparsity.
+
+    Parameters
+    ----------
+    atoms : array, shape (n_atoms, n_pixels)
+    sparsity : float
+        Between 0 and 1, both excluded.
+
+    Returns
+    -------
+    projected : float64 array, shape (n_atoms, n_pixels)
+        A zero row stays zero. Where equal pixels would have to differ, the later ones win.
+
+    Notes
+    -----
+    Hoyer's alternating projection (JMLR 5, 2004) ends at ``c (w - m)_+`` for one shift m per row. Given the pixels
+    above the shift, m has a closed form; it grows and the pixels become fewer until they stay the same.
+
+    Examples
+    --------
+    >>> project_sparsity(np.array([[3.0, 2.0, 1.0, 0.0]]), 0.5).round(2).tolist()
+    [[3.19, 1.87, 0.55, 0.0]]
+    """
+    if not 0 < sparsity < 1:
+        raise ValueError(f"sparsity is {sparsity}; choose a value between 0 and 1, or None for none.")
+    xp = array_namespace(atoms)
+    atoms = xp.astype(atoms, xp.float64)
+    n_pixels = atoms.shape[1]
+    ratio = n_pixels**0.5 - sparsity * (n_pixels**0.5 - 1)  # asked L1 norm over L2 norm
+    norm = xp.linalg.vector_norm(atoms, axis=1, keepdims=True)
+    top = xp.max(xp.abs(atoms), axis=1, keepdims=True)
+    scale = xp.where(top > 0, top, xp.ones_like(top))
+    ramp = constant(xp, np.linspace(0, 1e-9, n_pixels), like=atoms)
+    # Rows hang from their largest entry, so that the ramp is not lost to rounding where entries are equal.
+    atoms = (atoms - xp.max(atoms, axis=1, keepdims=True)) / scale + ramp
+    above = xp.ones_like(atoms)
+    while True:
+        count = xp.sum(above, axis=1, keepdims=True)
+        mean = xp.sum(atoms * above, axis=1, keepdims=True) / count
+        scatter = xp.sum((atoms - mean) ** 2 * above, axis=1, keepdims=True)
+        excess = atoms - mean + ratio * xp.sqrt(scatter / (count * (count - ratio**2)))
+        still = xp.astype(excess > 0, xp.float64) * above
+        if xp.all(still == above):
+            break
+        above = still
+    excess = xp.where(above > 0, excess, xp.zeros_like(excess))
+    return excess * norm / xp.linalg.vector_norm(excess, axis=1, keepdims=True)
+
+
+def cluster_means(patches, n_clusters, *, random_state):
+    """Mean patches of the k-means clusters of one class.
+
+    Parameters
+    ----------
+    patches : array, shape (n_patches, n_pixels)
+    n_clusters : int
+    random_state : int
+
+    Returns
+    -------
+    means : array, shape (n_clusters, n_pixels)
+        No more than there are patches.
+
+    Notes
+    -----
+    k-means sees distances alone, so it runs on the Cholesky factor of the Gram matrix, a rotation of the patches into
+    as many dimensions as there are patches: the same clusters at a small part of the cost.
+    """
+    xp = array_namespace(patches)
+    n_patches, n_pixels = patches.shape
+    if n_patches <= n_clusters:
+        return patches
+    points = xp.astype(patches, xp.float64)
+    points = points - xp.mean(points, axis=0)
+    if n_patches <= n_pixels:
+        gram = to_numpy(points @ points.T)
+        # Equal patches make the Gram matrix singular; the lift moves all points apart by the same hair.
+        points = np.linalg.cholesky(gram + np.eye(n_patches) * (1e-9 * np.trace(gram) or 1.0))
+    clusters = KMeans(n_clusters, n_init=1, random_state=random_state).fit(to_numpy(points)).labels_
+    _, clusters, counts = np.unique(clusters, return_inverse=True, return_counts=True)
+    members = (clusters == np.arange(len(counts))[:, None]) / counts[:, None]
+    return constant(xp, members, like=patches, dtype=patches.dtype) @ patches
+
+
+def objective(X, W, H, *, penalties=Penalties(), paint=None):  # noqa: B008
+    """The objective F, the part that the W update lowers and the part that the H update lowers.
+
+    Returns
+    -------
+    whole, atoms_part, coefficients_part : 0-d float64 arrays
+
+    Notes
+    -----
+    The misfit comes from the products of the updates, ``||X - W H||^2 = ||X||^2 - 2 <H, W^T X> + <W^T W, H H^T>``, so
+    that following F through the iterations costs no matrix product.
+    """
+    return _objective(_energy(X), W.T @ X, W.T @ W, H, H @ H.T, penalties, _strife(W, H, paint))
+
+
+def _objective(energy, A, S, H, G, penalties, strife):
+    xp = array_namespace(H)
+    eye = xp.eye(G.shape[0], dtype=G.dtype, device=array_api_compat.device(G))
+    misfit = energy - 2 * xp.sum(H * A, dtype=xp.float64) + xp.sum(S * G, dtype=xp.float64)
+    for wrong in strife:
+        misfit = misfit + penalties.paint * _energy(wrong)
+    atoms = penalties.atoms * xp.sum(S * eye, dtype=xp.float64)
+    coefficients = penalties.orthogonality * _energy(G - eye) + penalties.coefficients * xp.sum(
+        G * eye, dtype=xp.float64
+    )
+    return misfit + atoms + coefficients, misfit + atoms, misfit + coefficients
+
+
+def _energy(x):
+    xp = array_namespace(x)
+    return xp.sum(x * x, dtype=xp.float64)
+
+
+def _strife(W, H, paint, rows=slice(None)):
+    """Evidence of every class on the pixels painted as another: one (n_rows, n_painted) array per class."""
+    if paint is None:
+        return []
+    return [
+        wrong[rows, :] * (W[rows, atoms] @ H[atoms, :][:, paint.columns])
+        for wrong, atoms in zip(paint.wrong, paint.groups, strict=True)
+    ]
+
+
+def _row_blocks(x):
+    """Slices of rows whose temporaries stay in the cache of a CPU; all rows at once on an accelerator."""
+    n_rows, n_columns = x.shape
+    size = max(64, 2**19 // n_columns) if str(array_api_compat.device(x)) == "cpu" else n_rows
+    return [slice(start, start + size) for start in range(0, n_rows, size)]
+
+
+def update_atoms(X, W, H, G, *, penalties, paint=None, repeats=1):
+    """One multiplicative step of W, in place (the paper's eq. WMUR); G is H H^T.
+
+    Rows of W do not depend on each other, so blocks of rows take all `repeats` steps while they are in the cache.
+    """
+    xp = array_namespace(W)
+    ridge = G + penalties.atoms * xp.eye(G.shape[0], dtype=G.dtype, device=array_api_compat.device(G))
+    for rows in _row_blocks(W):
+        target = X[rows, :] @ H.T + EPSILON
+        for _ in range(repeats):
+            model = W[rows, :] @ ridge + EPSILON
+            if paint is not None:
+                pairs = zip(_strife(W, H, paint, rows), paint.groups, strict=True)
+                model += penalties.paint * xp.concat(
+                    [wrong @ H[atoms, :][:, paint.columns].T for wrong, atoms in pairs], axis=1
+                )
+            W[rows, :] *= target / model
+    return W
+
+
+def update_coefficients(A, S, H, G, *, variant, penalties, strife=None):
+    """One multiplicative step of H (the paper's eq. HMUR, or the cubic-root rule); A is W^T X, S is W^T W, G is H H^T.
+
+    Notes
+    -----
+    The root rule multiplies by the positive root r of ``c r^3 + b r = a`` with ``a = A + 2 gamma H``,
+    ``b = S H + lambda2 H`` and ``c = 2 gamma G H``. It minimises a bound of F that touches F at r = 1, so F never
+    rises; the ratio rule ``a / (b + c)`` has the same fixed points but may raise F. `strife` is W^T times the evidence
+    of wrong classes on painted pixels, in the shape of H.
+    """
+    xp = array_namespace(H)
+    pull, push = variant.pull * penalties.orthogonality, variant.push * penalties.orthogonality
+    ridge = S + penalties.coefficients * xp.eye(S.shape[0], dtype=S.dtype, device=array_api_compat.device(S))
+    if not variant.root:
+        ridge += push * G
+    updated = []
+    for rows in _row_blocks(H):
+        a = A[rows, :] + pull * H[rows, :] + EPSILON
+        b = ridge[rows, :] @ H + EPSILON
+        if strife is not None:
+            b += penalties.paint * strife[rows, :]
+        ratio = _cubic_root(a, b, push * (G[rows, :] @ H)) if variant.root and push else a / b
+        updated.append(H[rows, :] * ratio)
+    return xp.concat(updated, axis=0)
+
+
+def _cubic_root(a, b, c):
+    """The positive root of c r^3 + b r = a, by Newton's method from above, where it only descends."""
+    xp = array_namespace(a)
+    r = xp.minimum(a / b, (a / (c + EPSILON)) ** (1 / 3))
+    for _ in range(5):
+        square = c * r * r
+        r = (2 * square * r + a) / (3 * square + b)
+    return r
+
+
+def factorise(X, W, H, *, variant="paper", penalties=Penalties(), paint=None, accelerate=False):  # noqa: B008
+    """Factorise X into W H, yielding W, H and the `objective` at the start and after every iteration, without end.
+
+    Parameters
+    ----------
+    X : array, shape (n_pixels, n_patches)
+    W : array, shape (n_pixels, n_atoms)
+        Changed in place; its zeros stay.
+    H : array, shape (n_atoms, n_patches)
+    variant : {"paper", "published", "exact"}
+    penalties : Penalties
+    paint : Paint, optional
+    accelerate : bool
+        Repeat the cheap part of each half step, whose costly products stay the same: the same fixed points in fewer
+        iterations. Not for `published`, whose fixed points depend on the scaling between the steps.
+    """
+    if accelerate and VARIANTS[variant].normalise:
+        raise ValueError(f"accelerate is True, which would change what {variant!r} converges to; leave it False.")
+    xp, rule = array_namespace(X), VARIANTS[variant]
+    energy = _energy(X)
+    A, S, G = W.T @ X, W.T @ W, H @ H.T
+    while True:
+        yield W, H, _objective(energy, A, S, H, G, penalties, _strife(W, H, paint))
+        W = update_atoms(X, W, H, G, penalties=penalties, paint=paint, repeats=2 if accelerate else 1)
+        A, S = W.T @ X, W.T @ W
+        for _ in range(5 if accelerate else 1):
+            H = update_coefficients(A, S, H, G, variant=rule, penalties=penalties, strife=_pull(W, H, paint))
+            G = H @ H.T
+        if rule.normalise:
+            atoms, coefficients = xp.sqrt(xp.linalg.diagonal(S)), xp.sqrt(xp.linalg.diagonal(G))
+            atoms = xp.where(atoms > 0, atoms, xp.ones_like(atoms))
+            coefficients = xp.where(coefficients > 0, coefficients, xp.ones_like(coefficients))
+            W /= atoms
+            H = H / coefficients[:, None]
+            A, S, G = A / atoms[:, None], S / (atoms * atoms[:, None]), G / (coefficients * coefficients[:, None])
+
+
+def _pull(W, H, paint):
+    """W^T times the evidence of wrong classes, in the columns of the painted patches."""
+    if paint is None:
+        return None
+    xp = array_namespace(H)
+    pull = xp.zeros_like(H)
+    for wrong, atoms in zip(_strife(W, H, paint), paint.groups, strict=True):
+        pull[atoms, paint.columns] = W[:, atoms].T @ wrong
+    return pull
+
+
+def solve_coefficients(A, S, *, penalty):
+    """Coefficients H >= 0 of the least ``||X - W H||^2 + penalty ||H||^2`` for given atoms; A is W^T X, S is W^T W.
+
+    Notes
+    -----
+    Alternating directions (ADMM) with over-relaxation: every step is one product with a fixed matrix, columns do not
+    depend on each other, and a step length at the geometric mean of the eigenvalues makes 60 steps enough where
+    multiplicative updates take thousands.
+    """
+    xp = array_namespace(A)
+    eye = xp.eye(S.shape[0], dtype=xp.float64, device=array_api_compat.device(S))
+    ridge = xp.astype(S, xp.float64)
+    ridge = ridge + (penalty + 1e-9 * xp.max(ridge)) * eye
+    step = xp.exp(xp.linalg.slogdet(ridge).logabsdet / S.shape[0])
+    inverse = xp.astype(xp.linalg.inv(ridge + step * eye), A.dtype)
+    step = xp.astype(step, A.dtype)
+    H, dual = xp.zeros_like(A), xp.zeros_like(A)
+    for _ in range(60):
+        relaxed = 1.6 * (inverse @ (A + step * (H - dual))) - 0.6 * H
+        H = xp.maximum(relaxed + dual, xp.zeros_like(H))
+        dual = dual + relaxed - H
+    return H
+
+
+class LabelMapper(BaseEstimator):
+    """Map the classes of whole patches to their pixels by sparse, orthogonal non-negative factorisation.
+
+    Parameters
+    ----------
+    atoms_per_class : int
+        A class with fewer patches gets one atom per patch.
+    sparsity : float or None
+        Hoyer sparsity of the initial atoms, between 0 and 1; None leaves them as k-means gives them.
+    variant : {"paper", "published", "exact"}
+        The update rules as printed; what the authors' released code does; or rules that never raise the objective.
+    orthogonality, atom_penalty, coefficient_penalty : float
+        Weights of the terms of the objective. All zero, with ``sparsity=None``: plain factorisation.
+    iterations : int, optional
+        200, and 400 for `published`, by default.
+    tolerance : float, optional
+        Stop once an iteration changes the objective by less than this share of it.
+    min_confidence : float, optional
+        Pixels whose `confidence` is lower become `uncertain`. It is a share of the evidence, so values up to
+        1 / n_classes do nothing. None keeps the variant's own threshold, which is practically dead: the paper's fires
+        on every pixel at the first iteration and on none from about the tenth, the published one never.
+    smoothing : {"median", "majority", None}
+        3x3 filter of the labels. The median, the paper's, works on codes; the majority does not depend on them.
+    accelerate : bool
+        Reach the same fixed points in about half the time; not for `published`.
+    tf32 : bool
+        Allow 10-bit mantissas in matrix products on CUDA, about three times as fast.
+    random_state : int, optional
+        Seed of k-means and of the initial coefficients.
+
+    Attributes
+    ----------
+    classes_ : array of str, shape (n_classes,)
+        In the order in which `fit` first met them; label ``i + 1`` is ``classes_[i]``, 0 is `uncertain`.
+    atoms_ : array, shape (n_atoms, height, width)
+    atom_classes_ : int array, shape (n_atoms,)
+        Position in `classes_` of each atom's class.
+    coefficients_ : array, shape (n_patches, n_atoms)
+    objective_ : float64 array, shape (n_iterations + 1,)
+        The objective at the start and after every iteration.
+    objective_parts_ : float64 array, shape (n_iterations + 1, 2)
+        What the updates of atoms and of coefficients lower.
+    labels_ : uint8 array, shape (n_patches, height, width)
+    confidence_ : array, shape (n_patches, height, width)
+
+    Examples
+    --------
+    >>> patches = np.zeros((8, 6, 6)); patches[:4, :3] = 1; patches[4:, 3:] = 1
+    >>> mapper = LabelMapper(atoms_per_class=2)
+    >>> labels = mapper.fit_predict(patches, ["salt dome"] * 4 + ["other"] * 4)
+    >>> mapper.classes_.tolist(), labels[0, 0, 0], labels[7, 5, 5]
+    (['salt dome', 'other'], np.uint8(1), np.uint8(2))
+    """
+
+    def __init__(
+        self,
+        atoms_per_class=250,
+        sparsity=0.4,
+        *,
+        variant="paper",
+        orthogonality=5.0,
+        atom_penalty=0.1,
+        coefficient_penalty=0.5,
+        iterations=None,
+        tolerance=None,
+        min_confidence=None,
+        smoothing="median",
+        accelerate=False,
+        tf32=False,
+        random_state=0,
+    ):
+        self.atoms_per_class = atoms_per_class
+        self.sparsity = sparsity
+        self.variant = variant
+        self.orthogonality = orthogonality
+        self.atom_penalty = atom_penalty
+        self.coefficient_penalty = coefficient_penalty
+        self.iterations = iterations
+        self.tolerance = tolerance
+        self.min_confidence = min_confidence
+        self.smoothing = smoothing
+        self.accelerate = accelerate
+        self.tf32 = tf32
+        self.random_state = random_state
+
+    def fit(self, patches, classes, masks=None):
+        """Learn atoms and coefficients from patches with one class each.
+
+        Parameters
+        ----------
+        patches : array, shape (n_patches, height, width)
+            Values >= 0, as a rule in [0, 1]. NumPy or torch; float64 is computed in float64, anything else in float32.
+        classes : sequence of str, length n_patches
+        masks : int array, shape (n_patches, height, width), optional
+            Pixels painted by hand: ``i + 1`` for ``classes_[i]``, 0 where nothing is said. The factorisation is charged
+            for every other class that shows up on a painted pixel, and the fitted labels keep what was painted.
+        """
+        self._check_parameters()
+        patches, xp = check_patches(patches)
+        self.classes_, codes = class_codes(classes, n_patches=patches.shape[0])
+        masks = _check_masks(masks, patches, n_classes=len(self.classes_))
+        X = xp.reshape(patches, (patches.shape[0], -1)).T
+        rng = np.random.default_rng(self.random_state)
+        with _float32_products(X, tf32=self.tf32):
+            atoms, self.atom_classes_ = self._initial_atoms(X.T, codes, seed=int(rng.integers(2**31)))
+            H = constant(xp, rng.random((atoms.shape[0], X.shape[1]), dtype="f4"), like=X, dtype=X.dtype)
+            W, H = self._iterate(X, _transposed(atoms), H, masks)
+            self.atoms_ = xp.reshape(_transposed(W), (-1, *patches.shape[1:]))
+            self.coefficients_ = _transposed(H)
+            self.labels_, self.confidence_ = self._label_fitted(masks)
+        return self
+
+    def fit_predict(self, patches, classes, masks=None):
+        """Label the pixels of the patches it is fitted on, from their own coefficients.
+
+        Returns
+        -------
+        labels : uint8 array, shape (n_patches, height, width)
+        """
+        return self.fit(patches, classes, masks).labels_
+
+    def predict(self, patches):
+        """Label the pixels of any patches: atoms held, coefficients solved without the orthogonality term.
+
+        Returns
+        -------
+        labels : uint8 array, shape (n_patches, height, width)
+        """
+        return self._by_blocks(self._label, patches)
+
+    def confidence(self, patches):
+        """Share of the winning class in the evidence at every pixel, between 0 and 1.
+
+        Returns
+        -------
+        confidence : array, shape (n_patches, height, width)
+        """
+        return self._by_blocks(confidence, patches)
+
+    def scores(self, patches):
+        """Evidence for every class at every pixel, from the class's atoms alone.
+
+        Returns
+        -------
+        scores : array, shape (n_patches, height, width, n_classes)
+        """
+        return self._by_blocks(lambda scores: scores, patches)
+
+    def _check_parameters(self):
+        if self.variant not in VARIANTS:
+            raise ValueError(f"variant is {self.variant!r}; choose one of {', '.join(VARIANTS)}.")
+        if self.smoothing not in SMOOTHERS:
+            raise ValueError(f"smoothing is {self.smoothing!r}; choose 'median', 'majority' or None.")
+        if self.atoms_per_class < 1:
+            raise ValueError(f"atoms_per_class is {self.atoms_per_class}; choose 1 or more.")
+        if self.sparsity is not None and not 0 < self.sparsity < 1:
+            raise ValueError(f"sparsity is {self.sparsity}; choose a value between 0 and 1, or None for none.")
+        if self.min_confidence is not None and not 0 <= self.min_confidence <= 1:
+            raise ValueError(f"min_confidence is {self.min_confidence}; choose a value between 0 and 1.")
+        for name in ("orthogonality", "atom_penalty", "coefficient_penalty"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} is {getattr(self, name)}; choose 0 or more.")
+
+    def _initial_atoms(self, patches, codes, *, seed):
+        """Sparse k-means centres of every class, and the class of each."""
+        xp = array_namespace(patches)
+        groups = []
+        for i, name in enumerate(self.classes_):
+            rows = constant(xp, np.flatnonzero(codes == i), like=patches)
+            if rows.shape[0] < self.atoms_per_class:
+                warnings.warn(
+                    f"Class {str(name)!r} has {rows.shape[0]} patches, fewer than atoms_per_class "
+                    f"{self.atoms_per_class}; it gets one atom per patch.",
+                    stacklevel=4,
+                )
+            groups.append(cluster_means(patches[rows, :], self.atoms_per_class, random_state=seed))
+        atoms = xp.concat(groups, axis=0)
+        if self.sparsity is not None:
+            atoms = xp.astype(project_sparsity(atoms, self.sparsity), atoms.dtype)
+        return atoms, np.repeat(np.arange(len(groups)), [group.shape[0] for group in groups])
+
+    def _iterate(self, X, W, H, masks):
+        """Run the iterations, keep the course of the objective and return the last W and H."""
+        xp = array_namespace(X)
+        rule = VARIANTS[self.variant]
+        penalties = Penalties(self.orthogonality, self.atom_penalty, self.coefficient_penalty)
+        paint = _paint(masks, self.atom_classes_, like=X)
+        steps = factorise(X, W, H, variant=self.variant, penalties=penalties, paint=paint, accelerate=self.accelerate)
+        history: list = []
+        for step in islice(steps, 1 + (rule.iterations if self.iterations is None else self.iterations)):
+            W, H, terms = step
+            history.append(xp.stack(terms))
+            # Looked at only where asked for, since it makes an accelerator wait.
+            if self.tolerance is not None and len(history) > 1:
+                before, now = float(history[-2][0]), float(terms[0])
+                if abs(before - now) <= self.tolerance * before:
+                    break
+        course = to_numpy(xp.stack(history))
+        self.objective_, self.objective_parts_ = course[:, 0], course[:, 1:]
+        return W, H
+
+    def _label_fitted(self, masks):
+        """Labels and confidence of the fitted patches; painted pixels keep their label and are sure."""
+        labels, sure = (self._by_blocks(function) for function in (self._label, confidence))
+        if masks is None:
+            return labels, sure
+        xp = array_namespace(labels)
+        return xp.where(masks > 0, masks, labels), xp.where(masks > 0, xp.ones_like(sure), sure)
+
+    def _by_blocks(self, function, patches=None):
+        """A function of the scores of given patches, or of the fitted ones, a block at a time."""
+        check_is_fitted(self)
+        coefficients = self.coefficients_ if patches is None else self._solve(patches)
+        xp = array_namespace(coefficients)
+        atoms = constant(xp, to_numpy(self.atoms_), like=coefficients, dtype=coefficients.dtype)
+        published = VARIANTS[self.variant].normalise
+        blocks = [coefficients[start : start + BLOCK, :] for start in range(0, coefficients.shape[0], BLOCK)]
+        with _float32_products(atoms, tf32=self.tf32):
+            return xp.concat(
+                [function(class_scores(atoms, block, self.atom_classes_, smooth=published)) for block in blocks]
+            )
+
+    def _solve(self, patches):
+        patches, xp = check_patches(patches)
+        if patches.shape[1:] != self.atoms_.shape[1:]:
+            raise ValueError(
+                f"Patches are {patches.shape[1]} x {patches.shape[2]} pixels and the atoms "
+                f"{self.atoms_.shape[1]} x {self.atoms_.shape[2]}; cut patches of the size that was fitted."
+            )
+        X = xp.reshape(patches, (patches.shape[0], -1)).T
+        atoms = constant(xp, to_numpy(self.atoms_), like=X, dtype=X.dtype)
+        atoms = xp.reshape(atoms, (atoms.shape[0], -1))
+        with _float32_products(X, tf32=self.tf32):
+            return solve_coefficients(atoms @ X, atoms @ atoms.T, penalty=self.coefficient_penalty).T
+
+    def _label(self, scores):
+        rule = VARIANTS[self.variant]
+        if self.min_confidence is not None:
+            confident = confidence(scores) >= self.min_confidence
+        else:
+            evidence = winner(scores)[1]
+            if rule.normalise:
+                evidence = evidence / (array_namespace(scores).sum(scores, axis=-1) + 1e-6)
+            confident = evidence >= rule.threshold
+        return label(scores, confident=confident, smooth=SMOOTHERS[self.smoothing], order=rule.order)
+
+
+def class_scores(atoms, coefficients, atom_classes, *, smooth=False):
+    """Evidence for every class at every pixel: what the atoms of the class put there (the paper's eq. 7).
+
+    Parameters
+    ----------
+    atoms : array, shape (n_atoms, height, width)
+    coefficients : array, shape (n_patches, n_atoms)
+    atom_classes : int array, shape (n_atoms,)
+        Class of each atom; atoms of a class stand side by side.
+    smooth : bool
+        Mean instead of sum over the atoms of a class, and a Gaussian of 0.5 pixels, as the authors' released code does.
+
+    Returns
+    -------
+    scores : array, shape (n_patches, height, width, n_classes)
+    """
+    xp = array_namespace(atoms)
+    scores = []
+    for group in _groups(atom_classes):
+        part = xp.reshape(atoms[group, ...], (group.stop - group.start, -1))
+        evidence = xp.reshape(coefficients[:, group] @ part, (-1, *atoms.shape[1:]))
+        if smooth:
+            side = float(np.exp(-2.0))  # exp(-d^2 / (2 sigma^2)) at d = 1, sigma = 0.5
+            evidence = neighbourhood_sum(evidence, side) / (part.shape[0] * (1 + 2 * side) ** 2)
+        scores.append(evidence)
+    return xp.stack(scores, axis=-1)
+
+
+def check_patches(patches):
+    """Patches as floats and their namespace, or one clear ValueError."""
+    patches, xp = as_floats(patches)
+    if patches.ndim != 3 or 0 in patches.shape or patches.shape[1] * patches.shape[2] < 2:
+        raise ValueError(
+            f"Patches have shape {tuple(patches.shape)}; give a non-empty stack (n_patches, height, width)."
+        )
+    if not xp.all(xp.isfinite(patches)):
+        raise ValueError("Patches hold NaN or infinite values; fill missing samples or leave those patches out.")
+    if xp.any(patches < 0):
+        raise ValueError(f"Patches go down to {float(xp.min(patches)):g}; scale amplitudes to [0, 1] first.")
+    return patches, xp
+
+
+def class_codes(classes, *, n_patches):
+    """Class names in order of first appearance, and the position of every patch's class among them.
+
+    Examples
+    --------
+    >>> names, codes = class_codes(["salt dome", "fault", "salt dome"], n_patches=3)
+    >>> names.tolist(), codes.tolist()
+    (['salt dome', 'fault'], [0, 1, 0])
+    """
+    classes = np.asarray(classes)
+    if classes.shape != (n_patches,):
+        raise ValueError(f"classes has shape {classes.shape} for {n_patches} patches; give one class per patch.")
+    names, first, codes = np.unique(classes, return_index=True, return_inverse=True)
+    if not 2 <= len(names) <= 255:
+        raise ValueError(f"classes names {len(names)} classes ({', '.join(map(str, names[:3]))}); give 2 to 255.")
+    order = np.argsort(first)
+    return names[order], np.argsort(order)[codes]
+
+
+def _check_masks(masks, patches, *, n_classes):
+    """Painted pixels as uint8 beside the patches, or None where there are none."""
+    if masks is None:
+        return None
+    masks = to_numpy(masks)
+    if masks.shape != tuple(patches.shape):
+        raise ValueError(f"masks has shape {masks.shape} and patches {tuple(patches.shape)}; give one code per pixel.")
+    if masks.dtype.kind not in "iub" or masks.min() < 0 or masks.max() > n_classes:
+        raise ValueError(f"masks holds values outside 0 to {n_classes}; use 0 for unknown and i + 1 for classes_[i].")
+    return constant(array_namespace(patches), masks.astype("u1"), like=patches) if masks.any() else None
+
+
+def _paint(masks, atom_classes, *, like):
+    """Painted pixels in the layout of the factorisation, or None where there are none."""
+    if masks is None:
+        return None
+    xp = array_namespace(like)
+    columns = xp.nonzero(xp.any(xp.reshape(masks > 0, (masks.shape[0], -1)), axis=1))[0]
+    painted = xp.reshape(masks[columns, ...], (columns.shape[0], -1)).T
+    groups = _groups(atom_classes)
+    wrong = [xp.astype((painted > 0) & (painted != i + 1), like.dtype) for i in range(len(groups))]
+    return Paint(columns, wrong, groups)
+
+
+def _groups(atom_classes):
+    """The slice of atoms of every class."""
+    ends = np.cumsum(np.bincount(atom_classes)).tolist()
+    return [slice(start, stop) for start, stop in zip([0, *ends], ends, strict=False)]
+
+
+def _transposed(x):
+    """The transpose, copied so that its own rows are contiguous."""
+    xp = array_namespace(x)
+    return xp.reshape(xp.reshape(x.T, (-1,)), (x.shape[1], x.shape[0]))
+
+
+@contextlib.contextmanager
+def _float32_products(x, *, tf32):
+    """Matrix products of torch in full float32, or with TF32 where the user chose it."""
+    if not array_api_compat.is_torch_array(x):
+        yield
+        return
+    import torch
+
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if tf32 else "highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)

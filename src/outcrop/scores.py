@@ -1,0 +1,140 @@
+"""From class scores to labels and confidence: the one rule that every mapper shares.
+
+Scores are real numbers >= 0 of shape (n_patches, height, width, n_classes), NumPy or torch. Labels are uint8 codes:
+0 is `uncertain`, ``i + 1`` the class of ``scores[..., i]``. Every function treats patches one by one, so blocks may
+be streamed in any split.
+"""
+
+from .arrays import array_namespace
+
+
+def winner(scores):
+    """Label code and score of the winning class of every pixel; the first class wins a tie.
+
+    The score of the winner is the paper's confidence (eq. 9), a raw magnitude that grows with the amplitude.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> codes, best = winner(np.array([[0.1, 0.6, 0.3], [0.5, 0.0, 0.5]]))
+    >>> codes.tolist(), best.tolist()
+    ([2, 1], [0.6, 0.5])
+    """
+    xp = array_namespace(scores)
+    best = scores[..., 0]
+    codes = xp.ones_like(best, dtype=xp.uint8)
+    # A loop over few classes: argmax and max over a short last axis took twice as long.
+    for i in range(1, scores.shape[-1]):
+        better = scores[..., i] > best
+        codes = xp.where(better, xp.asarray(i + 1, dtype=xp.uint8), codes)
+        best = xp.where(better, scores[..., i], best)
+    return codes, best
+
+
+def confidence(scores):
+    """Share of the winning class in all the evidence of a pixel, between 0 and 1.
+
+    It reads as a probability, and is one where the scores are probabilities: 1 where a single class explains the pixel,
+    one half where two classes tie, 1 / n_classes where nothing is known, and 0 where no class has any evidence at all.
+    It does not change with the amplitude of the patch. A rescaled share or a margin would fill [0, 1] evenly, but could
+    not be compared with the accuracy of the labels, and that comparison (calibration) keeps a confidence honest.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> confidence(np.array([[0.1, 0.6, 0.3], [0.5, 0.0, 0.5], [0.0, 0.0, 0.0]])).tolist()
+    [0.6, 0.5, 0.0]
+    """
+    xp = array_namespace(scores)
+    best, total = winner(scores)[1], xp.sum(scores, axis=-1)
+    return best / xp.where(total > 0, total, xp.ones_like(total))
+
+
+def label(scores, *, confident=None, smooth=None, order="paper"):
+    """Label every pixel: the winning class, `uncertain` where not confident, smoothed.
+
+    Parameters
+    ----------
+    scores : array, shape (n_patches, height, width, n_classes)
+    confident : bool array, shape (n_patches, height, width), optional
+        Pixels that keep their label; the others become 0, `uncertain`.
+    smooth : callable, optional
+        `median_filter` or `majority_filter`.
+    order : {"paper", "published"}
+        The paper removes uncertain pixels and then smooths, so that small holes close; the authors' released code
+        smooths first, so that every unsure pixel ends as `uncertain`.
+
+    Returns
+    -------
+    labels : uint8 array, shape (n_patches, height, width)
+    """
+    if order not in ("paper", "published"):
+        raise ValueError(f"order is {order!r}; choose 'paper' or 'published'.")
+    xp = array_namespace(scores)
+    labels = winner(scores)[0]
+    if smooth is not None and order == "published":
+        labels = smooth(labels)
+    if confident is not None:
+        labels = xp.where(confident, labels, xp.zeros_like(labels))
+    if smooth is not None and order == "paper":
+        labels = smooth(labels)
+    return labels
+
+
+def median_filter(labels):
+    """Median of the label codes in 3x3 neighbourhoods, the edge pixels repeated outwards.
+
+    The median works on numbers, so that between classes 1 and 3 it may answer 2, and renumbering the classes can change
+    single pixels; `majority_filter` does neither.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> median_filter(np.array([[1, 1, 3], [1, 2, 3], [1, 3, 3]], "uint8")).tolist()
+    [[1, 1, 3], [1, 2, 3], [1, 3, 3]]
+    """
+    xp = array_namespace(labels)
+    median = xp.zeros_like(labels)
+    # The median of nine is the number of codes that at least five of them exceed.
+    for code in range(int(xp.max(labels))):
+        median = median + xp.astype(neighbourhood_sum(xp.astype(labels > code, xp.uint8)) > 4, xp.uint8)
+    return median
+
+
+def majority_filter(labels):
+    """Most frequent label in 3x3 neighbourhoods, the edge pixels repeated outwards; on a tie a pixel keeps its own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> majority_filter(np.array([[1, 1, 3], [1, 2, 3], [1, 3, 3]], "uint8")).tolist()
+    [[1, 1, 3], [1, 2, 3], [1, 3, 3]]
+    >>> majority_filter(np.array([[1, 1, 3], [1, 2, 3], [1, 1, 3]], "uint8")).tolist()
+    [[1, 1, 3], [1, 1, 3], [1, 1, 3]]
+    """
+    xp = array_namespace(labels)
+    out = labels
+    most = xp.zeros_like(labels)
+    for code in range(int(xp.max(labels)) + 1):
+        count = neighbourhood_sum(xp.astype(labels == code, xp.uint8))
+        out = xp.where(count > most, xp.asarray(code, dtype=xp.uint8), xp.where(count == most, labels, out))
+        most = xp.where(count > most, count, most)
+    return out
+
+
+def neighbourhood_sum(x, side=1):
+    """Weighted sum over 3x3 neighbourhoods of the last two axes, the edges repeated outwards.
+
+    The weights are the outer product of (side, 1, side) with itself.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> neighbourhood_sum(np.array([[0, 0, 0], [0, 1, 0], [0, 0, 0]]), side=2).tolist()
+    [[4, 2, 4], [2, 1, 2], [4, 2, 4]]
+    """
+    xp = array_namespace(x)
+    rows = xp.concat((x[..., :1, :], x, x[..., -1:, :]), axis=-2)
+    x = (rows[..., :-2, :] + rows[..., 2:, :]) * side + x
+    columns = xp.concat((x[..., :, :1], x, x[..., :, -1:]), axis=-1)
+    return (columns[..., :, :-2] + columns[..., :, 2:]) * side + x
