@@ -4,6 +4,7 @@ from functools import lru_cache
 from math import ceil, factorial, floor, log2
 
 import numpy as np
+from scipy.signal import hilbert
 
 # curvelet
 
@@ -135,6 +136,120 @@ def curvelet_svd(image):
                 s[floor(np.exp(-np.sum(p * np.log(p))) + 1e-12) :] = 0
             parts.append(s)
     return np.concatenate(parts)
+
+
+def cw_ssim(x, y, levels=4, orientations=16):
+    """CW-SSIM of two images, window by window."""
+    one, two = (steerable_pyramid(z, levels, orientations)[1][-1] for z in (x, y))
+    scores = []
+    for c, d in zip(one, two, strict=True):
+        rows, columns = c.shape
+        score = weight = 0
+        for i in range(rows - 6):
+            for j in range(columns - 6):
+                u, v = c[i : i + 7, j : j + 7], d[i : i + 7, j : j + 7]
+                energy = (abs(u) ** 2).sum() + (abs(v) ** 2).sum()
+                g = np.exp(-((i - (rows - 7) / 2) ** 2 + (j - (columns - 7) / 2) ** 2) / (2 * (rows / 4) ** 2))
+                score += g * (2 * abs((u * v.conj()).sum()) / energy if energy else 1)
+                weight += g
+        scores.append(score / weight)
+    return np.mean(scores)
+
+
+def band_agreement(x, y, stabilizer):
+    """(l c c01 c10)^(1/4) of one window of two bands."""
+
+    def covariance(u, v):
+        return (u * v.conj()).mean() - u.mean() * v.conj().mean()
+
+    def correlation(u, v):
+        deviations = np.sqrt(covariance(u, u).real * covariance(v, v).real)
+        return (covariance(u, v) + stabilizer) / (deviations + stabilizer)
+
+    def alike(p, q):
+        return (2 * p * q + stabilizer) / (p**2 + q**2 + stabilizer)
+
+    q = alike(abs(x.mean()), abs(y.mean()))
+    q *= alike(np.sqrt(covariance(x, x).real), np.sqrt(covariance(y, y).real))
+    q *= 1 - abs(correlation(x[:, :-1], x[:, 1:]) - correlation(y[:, :-1], y[:, 1:])) / 2
+    q *= 1 - abs(correlation(x[:-1], x[1:]) - correlation(y[:-1], y[1:])) / 2
+    return q**0.25
+
+
+def windows(band, window):
+    """The whole band, or every window of 7 x 7 (fewer where the band is smaller)."""
+    rows, columns = band.shape if window == "global" else (min(7, n) for n in band.shape)
+    for i in range(band.shape[0] - rows + 1):
+        for j in range(band.shape[1] - columns + 1):
+            yield band[i : i + rows, j : j + columns]
+
+
+def stsim(x, y, window, cross, levels=4, orientations=8):
+    """STSIM-1 or (with `cross`) STSIM-2 of two images, band by band and window by window."""
+    pyramids = [steerable_pyramid(255 * z, levels, orientations) for z in (x, y)]
+    one, two = ([high, *(band for level in bands for band in level), low] for high, bands, low in pyramids)
+    terms = [
+        np.mean([band_agreement(u, v, 1e-3) for u, v in zip(windows(c, window), windows(d, window), strict=True)])
+        for c, d in zip(one, two, strict=True)
+    ]
+    if cross:
+        one, two = (steerable_pyramid(255 * z, levels, orientations, decimate=False)[1] for z in (x, y))
+        pairs = [((s, i), (s, j)) for s in range(levels) for i in range(orientations) for j in range(i)]
+        pairs += [((s, i), (s + 1, i)) for s in range(levels - 1) for i in range(orientations)]
+
+        def correlations(bands, p, q):
+            for u, v in zip(*(windows(abs(bands[level][b]), window) for level, b in (p, q)), strict=True):
+                yield (np.mean(u * v) - u.mean() * v.mean() + 1e-3) / (u.std() * v.std() + 1e-3)
+
+        for p, q in pairs:
+            both = zip(correlations(one, p, q), correlations(two, p, q), strict=True)
+            terms.append(np.mean([1 - abs(u - v) / 2 for u, v in both]))
+    return np.mean(terms)
+
+
+def discontinuity(section):
+    """One minus semblance along the dip, pixel by pixel; the dip in degrees from instantaneous wavenumbers."""
+    s = section - section.mean()
+    signal = hilbert(s, axis=0)
+    h = signal.imag
+    (s_z, s_x), (h_z, h_x) = np.gradient(s), np.gradient(h)
+    dip = np.degrees(np.arctan((s * h_x - h * s_x) / (s * h_z - h * s_z)))
+    out = np.empty((s.shape[0] - 4, s.shape[1] - 2))
+    for r, c in np.ndindex(out.shape):
+        i, j = r + 2, c + 1
+        step = 0 if abs(dip[i, j]) <= 22.5 else -np.sign(dip[i, j])
+        above = below = 0
+        for t in (-1, 0, 1):
+            if abs(dip[i, j]) > 67.5:
+                line = [signal[i + k, j + t] for k in (-1, 0, 1)]
+            else:
+                line = [signal[int(i + t + step * k), j + k] for k in (-1, 0, 1)]
+            above, below = above + abs(np.mean(line)) ** 2, below + np.mean(np.abs(line) ** 2)
+        out[r, c] = 1 - above / below
+    return out
+
+
+def curvelet_histogram(x, y, standardize=True, finest=None):
+    """Squared-chord distance of curvelet histograms of two images, with MATLAB's automatic bins."""
+    if standardize:
+        x, y = ((z - z.mean()) / z.std(ddof=1) for z in (x, y))
+    one, two = curvelet(x), curvelet(y)
+    n_scales = len(one) if finest or (finest is None and len(one) < 4) else len(one) - 1
+    total = 0.0
+    for scale, other in zip(one[:n_scales], two[:n_scales], strict=True):
+        for c, d in zip(scale[: ceil(len(scale) / 2)], other[: ceil(len(scale) / 2)], strict=True):
+            both = c + d
+            width = 3.5 * both.std(ddof=1) / both.size ** (1 / 3)
+            power = 10 ** floor(np.log10(width))
+            ratio = width / power
+            width = power * next(
+                w for limit, w in ((1.5, 1), (2.5, 2), (4, 3), (7.5, 5), (np.inf, 10)) if ratio < limit
+            )
+            left = width * floor(both.min() / width)
+            edges = left + width * np.arange(ceil((both.max() - left) / width) + 1)
+            h, k = (np.histogram(z, edges)[0] for z in (c, d))
+            total += ((np.sqrt(h) - np.sqrt(k)) ** 2).sum()
+    return total
 
 
 # evaluate

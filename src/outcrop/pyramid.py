@@ -52,16 +52,24 @@ class SteerablePyramid:
 
     def forward(self, x):
         """High-pass residual, per level the complex bands (..., orientations, rows, columns), low-pass residual."""
+        high, *bands, low = self._filtered(x, slice(None))
+        return high[..., 0, :, :].real, bands, low[..., 0, :, :].real
+
+    def level(self, x, number):
+        """Complex bands (..., orientations, rows, columns) of one level, 0 the finest, -1 the coarsest."""
+        number = range(self.plan[1])[number]
+        return self._filtered(x, slice(number + 1, number + 2))[0]
+
+    def _filtered(self, x, part):
         x, xp = as_floats(x)
         if tuple(x.shape[-2:]) != self.plan[0]:
             raise ValueError(f"Images have shape {tuple(x.shape[-2:])}; this pyramid is for {self.plan[0]}.")
         batch, fft = tuple(x.shape[:-2]), fourier(xp)
         spectrum = xp.reshape(fft.fftn(x, axes=(-2, -1)), (*batch, 1, -1))
-        high, *bands, low = (
+        return [
             fft.ifftn(xp.reshape(xp.take(spectrum, source, axis=-1) * weight, (*batch, -1, *shape)), axes=(-2, -1))
-            for shape, source, weight in _cast(self.plan, xp, spectrum.dtype, device(x))
-        )
-        return high[..., 0, :, :].real, bands, low[..., 0, :, :].real
+            for shape, source, weight in _cast(self.plan, xp, spectrum.dtype, device(x))[part]
+        ]
 
 
 def max_levels(shape):
