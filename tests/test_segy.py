@@ -236,7 +236,7 @@ def test_a_file_cut_after_it_was_opened_is_an_error_not_a_crash(tmp_path):
     path = write_by_segyio(tmp_path / "a.sgy", position_code())
     geometry = segy.scan(path)
     os.truncate(path, 4000)
-    with pytest.raises((ValueError, OSError)):
+    with pytest.raises(ValueError, match="changed since"):
         read_all(geometry)
 
 

@@ -131,6 +131,35 @@ def test_zarr_coordinates_tell_the_bin_size(tmp_path):
     np.testing.assert_array_equal(live_traces(volume), live)
 
 
+def test_holes_stay_where_they_are_when_axes_are_turned():
+    """The map of live traces follows the order of the axes."""
+    live = np.ones((3, 5), bool)
+    live[0, 4] = False
+    turned = labelled().assign_coords(live=(("inline", "crossline"), live)).transpose("time", "crossline", "inline")
+    np.testing.assert_array_equal(live_traces(open_volume(turned)), live)
+
+
+def test_nothing_in_a_zarr_folder_is_unpickled(tmp_path):
+    """A coordinate that hides a pickle in its filters is refused, not executed."""
+    trap, folder = tmp_path / "trap", tmp_path / "a.zarr"
+    common = {"zarr_format": 2, "compressor": None, "fill_value": 0, "order": "C"}
+    filters = [{"id": "vlen-utf8"}, {"id": "pickle"}]
+    for name, shape, kind, steps in [("amplitude", [2, 2, 2], "<f4", None), ("inline", [2], "|O", filters)]:
+        (folder / name).mkdir(parents=True)
+        array = common | {"shape": shape, "chunks": shape, "dtype": kind, "filters": steps}
+        (folder / name / ".zarray").write_text(json.dumps(array))
+        (folder / name / ".zattrs").write_text(
+            json.dumps({"_ARRAY_DIMENSIONS": ["inline", "xline", "time"][: len(shape)]})
+        )
+    (folder / ".zgroup").write_text(json.dumps({"zarr_format": 2}))
+    (folder / "inline" / "0").write_bytes(f"cpathlib\nPath\n(V{trap}\ntRp0\n0cos\nmkdir\n(V{trap}\ntR.".encode())
+    pickle.loads((folder / "inline" / "0").read_bytes())
+    trap.rmdir()  # it would have worked
+    with pytest.raises(ValueError):
+        open_volume(folder)
+    assert not trap.exists()
+
+
 def test_zarr_that_claims_endless_axes_is_refused(tmp_path):
     """Metadata may say any shape; labels for it are not made."""
     zarr.create_array(str(tmp_path / "a.zarr"), shape=(10**9, 10**9, 4), chunks=(1, 1, 4), dtype="f4")

@@ -7,6 +7,7 @@ geometry freely and memory does not grow with the file.
 import contextlib
 import dataclasses
 import functools
+import itertools
 import json
 import mmap
 import os
@@ -61,7 +62,8 @@ DEAD = 2  # trace identification code
 HEADER_BYTES = [(189, 193), (9, 21), (5, 21), (17, 21), (9, 13), (17, 13), (21, 25), (233, 237), (213, 217), (189, 21)]
 
 ENDIANS = {">": "big", "<": "little"}
-SCAN_WINDOW, READ_WINDOW = 1 << 28, 1 << 23  # bytes of the file mapped at a time
+WINDOW = 1 << 26  # bytes of the file mapped at a time
+BATCH = 1 << 18  # samples decoded at a time: what they need stays in the cache of a core
 NEAR = 1 << 14  # bytes; reading over such a gap costs no more than asking twice
 
 # Words of a text header that tell depth from time; a mere "depth migrated" does not, it may be stretched to time.
@@ -70,8 +72,11 @@ DEPTH = re.compile(
     re.IGNORECASE,
 )
 
-# Value of the last bit of an IBM number by its first byte, which is sign and exponent.
-IBM_UNIT = np.ldexp(np.where(np.arange(256) < 128, 1.0, -1.0), 4 * (np.arange(256) % 128 - 64) - 24)
+
+@functools.lru_cache
+def trace_type(kind, n_samples):
+    """NumPy type of a trace of `n_samples` of a type."""
+    return np.dtype([("header", f"V{HEADER_SIZE}"), ("samples", kind, n_samples)])
 
 
 class Layout(NamedTuple):
@@ -87,7 +92,7 @@ class Layout(NamedTuple):
     @property
     def trace(self):
         """NumPy type of one trace: header and samples."""
-        return np.dtype([("header", f"V{HEADER_SIZE}"), ("samples", self.order + FORMATS[self.format], self.n_samples)])
+        return trace_type(self.order + FORMATS[self.format], self.n_samples)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -316,13 +321,14 @@ def headers_agree(file, layout):
 
 def trace_records(file, layout, first, last):
     """Traces from number `first` to before `last` as stored; a large span is mapped, and only what is used is read."""
-    start, size = layout.start + first * layout.trace.itemsize, (last - first) * layout.trace.itemsize
-    if size < 1 << 20:
+    trace = layout.trace
+    start, size = layout.start + first * trace.itemsize, (last - first) * trace.itemsize
+    if size < 1 << 18:
         file.seek(start)
-        return np.frombuffer(file.read(size), layout.trace, last - first)
+        return np.frombuffer(file.read(size), trace, last - first)
     page = start // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
     window = mmap.mmap(file.fileno(), start + size - page, offset=page, access=mmap.ACCESS_READ)
-    return np.frombuffer(window, layout.trace, last - first, start - page)
+    return np.frombuffer(window, trace, last - first, start - page)
 
 
 def sample_headers(file, layout, *, n_blocks=32, block=128):
@@ -380,7 +386,7 @@ def read_labels(file, layout, header_bytes):
     kind = words_dtype(words, first=1, size=layout.trace.itemsize, order=layout.order)
     inline, crossline = np.empty((2, layout.n_traces), np.int32)
     dead = np.empty(layout.n_traces, bool)
-    step = max(1, SCAN_WINDOW // kind.itemsize)
+    step = max(1, WINDOW // kind.itemsize)
     for first in range(0, layout.n_traces, step):
         part = slice(first, min(first + step, layout.n_traces))
         window = trace_records(file, layout, part.start, part.stop).view(kind)
@@ -482,6 +488,10 @@ def find_bin_size(words, rows, columns, *, metres):
 
 def fit_steps(rows, columns, points):
     """Distances from row to row and column to column of points x + iy, NaN where there is one; None if no grid."""
+    known = np.isfinite(points)
+    if known.sum() < 2:
+        return None
+    rows, columns, points = rows[known], columns[known], points[known]
     varies = [np.ptp(rows) > 0, np.ptp(columns) > 0]
     design = np.column_stack([np.ones(len(rows)), rows, columns]).astype(np.complex128)[:, [True, *varies]]
     kept = np.ones(len(rows), bool)
@@ -519,24 +529,33 @@ def read(geometry, rows, columns, *, samples=slice(None)):
     -------
     block : array of float32, shape (n_rows, n_columns, n_samples)
     """
-    layout = geometry.layout
     wanted = geometry.traces[np.ix_(rows, columns)].ravel()
-    block = np.full((wanted.size, len(range(*samples.indices(layout.n_samples)))), np.nan, np.float32)
+    n_samples = len(range(*samples.indices(geometry.layout.n_samples)))
+    block = np.full((wanted.size, n_samples), np.nan, np.float32)
     order = np.argsort(wanted, kind="stable")
     order = order[np.searchsorted(wanted[order], 0) :]
-    numbers = wanted[order]
+    step = max(1, BATCH // max(1, n_samples))
+    with open(geometry.layout.path, "rb", buffering=0) as file:
+        if os.fstat(file.fileno()).st_size != geometry.stamp[0]:
+            raise ValueError(f"{geometry.layout.path} has changed since it was opened; open it again.")
+        for first in range(0, len(order), step):
+            part = order[first : first + step]
+            block[part] = decode(stored_samples(file, geometry.layout, wanted[part], samples), geometry.layout.format)
+    return block.reshape(len(rows), len(columns), n_samples)
+
+
+def stored_samples(file, layout, numbers, samples):
+    """Samples as stored of traces in ascending order, read by runs of neighbours."""
     stride = layout.trace.itemsize
     jumps = np.diff(numbers) > 1 + NEAR // stride
-    turns = np.diff(numbers // max(1, READ_WINDOW // stride)) > 0
-    runs = np.split(np.arange(len(numbers)), np.flatnonzero(jumps | turns) + 1)
-    with open(layout.path, "rb", buffering=0) as file:
-        for run in runs if len(numbers) else []:
-            first, last = int(numbers[run[0]]), int(numbers[run[-1]]) + 1
-            stored = trace_records(file, layout, first, last)["samples"][:, samples]
-            block[order[run]] = decode(
-                stored if len(run) == last - first else stored[numbers[run] - first], layout.format
-            )
-    return block.reshape(len(rows), len(columns), -1)
+    turns = np.diff(numbers // max(1, WINDOW // stride)) > 0
+    cuts = (np.flatnonzero(jumps | turns) + 1).tolist()
+    runs = []
+    for low, high in itertools.pairwise([0, *cuts, len(numbers)]):
+        first, last = int(numbers[low]), int(numbers[high - 1]) + 1
+        run = trace_records(file, layout, first, last)["samples"][:, samples]
+        runs.append(run if high - low == last - first else run[numbers[low:high] - first])
+    return runs[0] if len(runs) == 1 else np.concatenate(runs)
 
 
 def decode(stored, format):
@@ -551,7 +570,11 @@ def decode(stored, format):
         if format != 1:
             return stored.astype(np.float32)
         bits = stored.astype(np.uint32)
-        return (IBM_UNIT.take(bits >> 24) * (bits & 0xFFFFFF)).astype(np.float32)
+        fraction = (bits & 0xFFFFFF).astype(np.float32)
+        power = (bits >> 22 & 0x1FC).astype(
+            np.int32
+        ) - 280  # four times (exponent - 64), less the 24 bits of the fraction
+        return np.copysign(np.ldexp(fraction, power), bits.view(np.float32))
 
 
 def ibm_bits(x):
@@ -641,8 +664,7 @@ def create(path, inlines, crosslines, times, *, bin_size=(25.0, 25.0), text="", 
             f"A volume of {len(inlines)} x {len(crosslines)} x {len(times)} is empty; give every axis a label."
         )
     interval = check_times(times)
-    if format not in FORMATS:
-        raise ValueError(f"SEG-Y format is {format}; choose one of {', '.join(map(str, FORMATS))}.")
+    check_format(format)
     binary = np.zeros(1, binary_dtype())
     binary["interval"], binary["samples"], binary["format"], binary["sorting"] = interval, len(times), format, 4
     binary["units"] = binary["revision"] = binary["fixed_length"] = 1
@@ -655,8 +677,7 @@ def create(path, inlines, crosslines, times, *, bin_size=(25.0, 25.0), text="", 
 
         def write(row, section):
             section = np.asarray(section)
-            if section.shape != line["samples"].shape:
-                raise ValueError(f"Section {row} has shape {section.shape}; it must be {line['samples'].shape}.")
+            check_section(row, section, line["samples"].shape)
             dead = np.isnan(section).all(1)
             number = 1 + row * len(crosslines) + np.arange(len(crosslines))
             line["header"]["line_sequence"] = line["header"]["file_sequence"] = number
@@ -693,6 +714,7 @@ def create_like(path, geometry, *, text="", format=5):
         ``write(row, section)`` stores inline number `row`, shape (n_crossline, n_sample), in any order; traces that
         the source holds twice or marks dead get their samples too.
     """
+    check_format(format)
     source = geometry.layout
     target = source._replace(format=format, start=TEXT_SIZE + BINARY_SIZE)
     written = np.zeros(len(geometry.inlines), bool)
@@ -709,6 +731,7 @@ def create_like(path, geometry, *, text="", format=5):
         starts = np.searchsorted(rows[by_row], np.arange(len(written) + 1))
 
         def write(row, section):
+            check_section(row, section, (len(geometry.crosslines), source.n_samples))
             numbers = by_row[starts[row] : starts[row + 1]]
             for run in np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1) if len(numbers) else []:
                 traces = np.empty(len(run), target.trace)
@@ -720,6 +743,18 @@ def create_like(path, geometry, *, text="", format=5):
 
         yield write
         check_written(path, written)
+
+
+def check_format(format):
+    """Refuse a sample format that is not known."""
+    if format not in FORMATS:
+        raise ValueError(f"SEG-Y format is {format}; choose one of {', '.join(map(str, FORMATS))}.")
+
+
+def check_section(row, section, shape):
+    """Refuse a section that does not fit the file."""
+    if section.shape != shape:
+        raise ValueError(f"Section {row} has shape {section.shape}; it must be {shape}.")
 
 
 def check_written(path, written):

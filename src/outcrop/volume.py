@@ -122,14 +122,16 @@ def open_volume(source, *, header_bytes=None, endian=None, domain=None):
     """
     if domain not in (None, "time", "depth"):
         raise ValueError(f"domain is {domain!r}; choose time or depth.")
-    if not isinstance(source, str | os.PathLike):
-        return from_array(source, domain=domain)
+    is_path = isinstance(source, str | os.PathLike)
     try:
+        if not is_path:
+            return from_array(source, domain=domain)
         return open_path(os.fspath(source), header_bytes=header_bytes, endian=endian, domain=domain)
-    except (ValueError, OSError):
-        raise
     except Exception as error:  # decoders of other formats raise what they like
-        raise ValueError(f"{source} cannot be opened as a volume ({type(error).__name__}: {error}).") from error
+        if isinstance(error, ValueError | OSError) and "\n" not in str(error):
+            raise
+        what, why = source if is_path else type(source).__name__, " ".join(str(error).split())
+        raise ValueError(f"{what} cannot be opened as a volume ({type(error).__name__}: {why}).") from error
 
 
 def open_path(path, *, header_bytes, endian, domain):
@@ -208,7 +210,10 @@ class NpyFile:
 
     def load(self):
         """The mapped array."""
-        return np.load(self.path, mmap_mode="r", allow_pickle=False)
+        try:
+            return np.load(self.path, mmap_mode="r", allow_pickle=False)
+        except (ValueError, EOFError) as error:
+            raise ValueError(f"{self.path} is not an array of numbers that NumPy can map ({error}).") from None
 
 
 def open_picture(path):
@@ -288,7 +293,14 @@ def assemble(array, dims=None, *, attrs, domain, beside=None):
     if labels[2] is not None and lazy.shape[2] > 1:
         first, last = map(float, coords[names[2]][[0, -1]])
         volume.attrs.update(sample_interval=(last - first) / (lazy.shape[2] - 1), delay=first)
-    return add_survey(volume, beside)
+    plane = [dims[i] for i in axes[:2] if i is not None]
+    return add_survey(volume, {name: upright(other, plane) for name, other in beside.items()})
+
+
+def upright(variable, plane):
+    """A map of the survey with its axes in the order of the volume; anything else as it is."""
+    is_map = isinstance(variable, xr.Variable) and len(plane) == 2 and set(variable.dims) == set(plane)
+    return variable.transpose(*plane) if is_map else variable
 
 
 def axis_labels(labels, n):
