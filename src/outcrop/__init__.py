@@ -15,7 +15,15 @@ _HOMES = {
     "open_index": "retrieval",
     "retrieve": "retrieval",
     "WeakLabels": "retrieval",
+    "LabelMapper": "mapping",
+    "MAPPERS": "labels",
+    "label_volume": "labels",
+    "export_segy": "export",
+    "export_zarr": "export",
+    "export_training_set": "export",
     "retrieval_scores": "evaluate",
+    "cluster_scores": "evaluate",
+    "pixel_scores": "evaluate",
 }
 
 __all__ = [*_HOMES, "__version__"]

@@ -2,10 +2,13 @@
 
 import contextlib
 import errno
+import hashlib
 import json
 import re
+import shutil
 import sys
 import time
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -436,6 +439,227 @@ def save_retrieval_pictures(opened, weak, folder):
     along = weak.table["along"].mode()[0]
     section = opened.volume.sel({along: weak.table.loc[weak.table["along"] == along, along].mode()[0]})
     oc.plots.section(section, weak=weak, size=opened.grid.size).figure.savefig(folder / "section.png", dpi=110)
+
+
+@app.command()
+def label(
+    job: Path,
+    mapping: Annotated[str, typer.Option(help="How image labels become pixel labels: a name of oc.MAPPERS.")] = "paper",
+    lines: Annotated[
+        str | None, typer.Option(help="Only these lines, e.g. 310,330, to look before the long run.")
+    ] = None,
+    step: Annotated[int | None, typer.Option(help="Samples and traces between patches; a third of the size.")] = None,
+    min_confidence: Annotated[
+        float | None, typer.Option(help="Below it a sample is uncertain, 0 to 1; by default what the mapping says.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Same seed, same labels.")] = 0,
+    device: Annotated[str | None, typer.Option(help="Compute on a torch device, e.g. cuda.")] = None,
+):
+    """Map the classes of the retrieved patches to pixels and label the volume; goes on where it was stopped."""
+    opened = oc.open_index(job)
+    if mapping not in oc.MAPPERS:
+        raise ValueError(f"--mapping is {mapping!r}; choose one of {', '.join(oc.MAPPERS)}.")
+    if min_confidence is not None and not 0 <= min_confidence <= 1:
+        raise ValueError(f"--min-confidence is {min_confidence}; choose a value between 0 and 1.")
+    grid = labelling_grid(opened, step)
+    wanted = [int(n) for n in numbers(lines, lines.count(",") + 1, "--lines")] if lines else None
+    with opened.workspace.lock():
+        record = {"mapping": mapping, "step": list(grid.step), "seed": seed, "weak": digest(job / "retrieved.csv")}
+        record |= {} if min_confidence is None else {"min_confidence": min_confidence}
+        forget_labels_unless(opened.workspace, record)
+        mapper = fit_mapper(opened, mapping, seed=seed, device=device)
+        run_labelling(opened, grid, mapper, wanted, min_confidence, device)
+        opened.workspace.log("label", lines=wanted or "all", **record)
+    save_label_pictures(opened, wanted)
+
+
+def digest(path):
+    """Short sha256 of a small file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.is_file() else ""
+
+
+def labelling_grid(opened, step=None):
+    """Grid of a job made dense: every line, overlapping patches."""
+    grid = opened.grid
+    options = grid.parameters | {"sample": None, "every": 1, "between": None}
+    options["step"] = step or tuple(max(1, n // 3) for n in grid.size)
+    options["along"] = "crossline" if grid.along == "crossline" else "inline"
+    return oc.PatchGrid(opened.volume, **options)
+
+
+def forget_labels_unless(workspace, record):
+    """Drop labels that were made with other parameters, and note the new ones."""
+    job = workspace.read()
+    if job.get("label") != record:
+        shutil.rmtree(workspace / "labels.zarr", ignore_errors=True)
+        (workspace / "labels.done").unlink(missing_ok=True)
+        workspace.write(job | {"label": record})
+
+
+def fit_mapper(opened, mapping, *, seed=0, device=None):
+    """Fit a mapper on the retrieved patches of a job."""
+    from outcrop.retrieval import read_retrieved
+
+    table, starts = read_retrieved(opened)
+    patches = opened.grid.cut(opened.volume, starts)
+    if device:
+        import torch
+
+        patches = torch.from_numpy(patches).to(device)
+    mapper = oc.MAPPERS[mapping]()
+    mapper.set_params(random_state=seed)
+    say(f"Fitting {mapping!r} on {len(table)} patches: {table['class'].value_counts(sort=False).to_dict()}")
+    begin = time.perf_counter()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        mapper.fit(patches, table["class"].to_numpy(str))
+    for warning in caught:
+        say(f"Warning: {warning.message}", style="yellow")
+    say(f"Fitted in {duration(time.perf_counter() - begin)}")
+    return mapper
+
+
+def run_labelling(opened, grid, mapper, lines, min_confidence, device):
+    """Label lines into the job, the cost said first."""
+    from outcrop.labels import section_votes
+
+    spans = [rows for _, _, rows in grid.lines()]
+    begin = time.perf_counter()
+    section_votes(opened.volume, grid, mapper, spans[len(spans) // 2], device=device)
+    each, count = time.perf_counter() - begin, len(lines or spans)
+    samples = np.prod(opened.volume.shape[1:]) * count
+    say(f"{count} lines to label: about {duration(each * count)} for {samples / 1e6:.1f} million samples")
+    with progress_bar("labelling", count) as update:
+        oc.label_volume(
+            opened.volume, grid, mapper, lines=lines, min_confidence=min_confidence,
+            path=opened.workspace / "labels.zarr", device=device, progress=update,
+        )  # fmt: skip
+
+
+def save_label_pictures(opened, lines):
+    """Draw labels and confidence of the first line that was labelled, or of the middle one."""
+    from outcrop.labels import open_labels
+
+    labels = open_labels(opened.workspace / "labels.zarr")
+    along = "crossline" if opened.grid.along == "crossline" else "inline"
+    line = lines[0] if lines else labels[along].values[labels.sizes[along] // 2]
+    place = {along: line}
+    figure = oc.plots.labelled_section(opened.volume.sel(place), labels.sel(place))
+    figure.savefig(opened.workspace / "labels.png", dpi=110)
+    say(f"{opened.workspace.path}: labels.zarr, labels.png ({along} {line})")
+
+
+@app.command()
+def evaluate(
+    job: Path,
+    truth: Annotated[str | None, typer.Option(help="Expert labels: SEG-Y with FILE.classes.toml, or Zarr.")] = None,
+    lines: Annotated[str | None, typer.Option(help="Only these inlines.")] = None,
+    json_: AS_JSON = False,
+):
+    """Score the labels of a JOB against expert labels; without them, say how stable the labels are."""
+    from outcrop.labels import open_labels
+
+    opened = oc.open_index(job)
+    labels = open_labels(job / "labels.zarr")
+    done = [line for line in labels["inline"].values if (labels["confidence"].sel(inline=line) > 0).any()]
+    chosen = [int(n) for n in numbers(lines, lines.count(",") + 1, "--lines")] if lines else done
+    if truth:
+        result = score(opened, labels.sel(inline=chosen), truth, job)
+    else:
+        result = probe(opened, chosen[:: max(1, len(chosen) // 2)][:2], json_)
+    if json_:
+        print(json.dumps(result, default=plain))
+
+
+def score(opened, labels, truth_path, job):
+    """Scores against truth, shown and drawn."""
+    from outcrop.evaluate import boundary_distance, zone_scores
+
+    truth = oc.open_volume(truth_path)
+    if not truth.attrs.get("classes"):
+        raise ValueError(f"{truth_path} does not name its codes; write a table {truth_path}.classes.toml beside it.")
+    names = list(labels.attrs["classes"])
+    common = np.intersect1d(labels["inline"].values, truth["inline"].values)
+    if not len(common):
+        raise ValueError(f"{truth_path} has none of the labelled inlines; label some of its lines with --lines.")
+    coded = labels["label"].sel(inline=common).assign_attrs(classes=names)
+    truth = truth.sel(inline=common).astype("uint8")
+    scores = oc.pixel_scores(coded, truth)
+    scores["MIU_without_boundary"] = oc.pixel_scores(coded, truth, band=5)["MIU"]
+    time_step = abs(float(np.diff(opened.volume[opened.volume.dims[2]].values[:2])[0]))
+    trace_step = float(opened.volume.attrs.get("bin_size", (1.0, 1.0))[1])
+    rows = []
+    for name in (name for name in scores["IU"] if name != "other"):
+        edges = boundary_distance(coded, truth, name, spacing=(trace_step, time_step))
+        rows.append({"class": name, "IU": scores["IU"][name], **flat(edges), **zone_scores(coded, truth, name)})
+    scores["bodies"] = rows
+    line = {"inline": common[len(common) // 2]}
+    figure = oc.plots.labelled_section(opened.volume.sel(line), labels.sel(line), truth=truth.sel(line))
+    figure.savefig(job / "evaluation.png", dpi=110)
+    oc.plots.confusion(scores["confusion"], list(scores["IU"])).figure.savefig(job / "confusion.png", dpi=110)
+    show_scores(scores)
+    return scores
+
+
+def flat(nested):
+    """A nested dict with its keys joined."""
+    out: dict = {}
+    for key, value in nested.items():
+        out |= {f"{key} {k}": v for k, v in value.items()} if isinstance(value, dict) else {key: value}
+    return out
+
+
+def show_scores(scores):
+    """Print pixel scores, MIU first."""
+    table = Table("MIU", "MIU without 5 px", "PA", "MA", "FWIU", "coverage", *(f"IU {name}" for name in scores["IU"]))
+    numbers_ = [scores[key] for key in ("MIU", "MIU_without_boundary", "PA", "MA", "FWIU", "coverage")]
+    table.add_row(*(f"{value:.3f}" for value in (*numbers_, *scores["IU"].values())))
+    Console(stderr=True).print(table)
+
+
+def probe(opened, lines, quiet):
+    """Stability of the labels without truth."""
+    from outcrop.labels import stability
+
+    record = opened.workspace.read().get("label")
+    if not record:
+        raise ValueError(f"{opened.workspace.path} has no labels yet; run 'outcrop label' first.")
+    grid = labelling_grid(opened, tuple(record["step"]))
+    with progress_bar("labelling under changes", 6) as update:
+        table = stability(
+            opened.volume, grid, lambda seed: fit_mapper(opened, record["mapping"], seed=record["seed"] + seed),
+            lines=lines, progress=update,
+        )  # fmt: skip
+    if not quiet:
+        show_frame(table, f"share of labels unchanged on inlines {', '.join(map(str, lines))}")
+    return table.to_dict("records")
+
+
+@app.command()
+def export(
+    job: Path,
+    out: Path,
+    what: Annotated[str, typer.Option(help="For SEG-Y: label or confidence.")] = "label",
+    format_: Annotated[int, typer.Option("--format", help="SEG-Y sample format: 5 IEEE, 1 IBM, 8 one byte.")] = 5,
+    seed: Annotated[int, typer.Option(help="Of the split of a training set.")] = 0,
+):
+    """Write labels to OUT.sgy (headers of the source), OUT.zarr, or a training set into the folder OUT."""
+    from outcrop.labels import open_labels
+    from outcrop.retrieval import read_retrieved
+
+    opened = oc.open_index(job)
+    labels = open_labels(job / "labels.zarr")
+    if out.suffix.lower() in (".sgy", ".segy"):
+        source = opened.volume.attrs.get("source", "")
+        like = source if str(opened.volume.attrs.get("format", "")).startswith("SEG-Y") else None
+        oc.export_segy(labels, out, like=like, what=what, format=format_)
+    elif out.suffix.lower() == ".zarr":
+        oc.export_zarr(labels, out)
+    else:
+        oc.export_training_set(
+            labels, out, volume=opened.volume, grid=opened.grid, weak=read_retrieved(opened), seed=seed
+        )
+    say(f"{out} written")
 
 
 @app.command()

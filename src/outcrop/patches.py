@@ -159,13 +159,13 @@ class PatchGrid:
             section = 2 * section - 1
         return section if self.gain == "patch" else scale(section / sliding_rms(section, self.agc), HEADROOM)
 
-    def start_at(self, position):
+    def start_at(self, position, *, along=None):
         """Start of the patch centred at (inline, crossline, time), cut exactly there and not snapped to the grid."""
         names = (*DIRECTIONS, self._volume.dims[2])
         if len(position) != 3:
             raise ValueError(f"Position {position} has {len(position)} numbers; give {', '.join(names)}.")
         centre = [_nearest(axis, p, name) for axis, p, name in zip(self.axes, position, names, strict=True)]
-        direction = int(self.along == "crossline")
+        direction = int((along or self.along) == "crossline")
         line, trace = (centre[0], centre[1]) if direction == 0 else (centre[1], centre[0])
         middle = (
             (trace, self.axes[1 - direction], self.size[1], names[1 - direction]),
@@ -280,16 +280,20 @@ def stitch(values, starts, shape):
            [1., 1., 1., 0.]])
     """
     values = np.asarray(values)
-    _, a, b = values.shape[:3]
-    taper = np.outer(_taper(a), _taper(b))
     total = np.zeros((*shape, *values.shape[3:]), np.result_type(values.dtype, np.float32))
     weight = np.zeros(shape, np.float32)
+    add_windows(total, weight, values, starts)
+    return total / np.where(weight > 0, weight, 1).reshape(*shape, *(1,) * (values.ndim - 3)), weight
+
+
+def add_windows(total, weight, values, starts):
+    """Add weighted windows to a running total and their weights to another, in place."""
+    _, a, b = values.shape[:3]
+    taper = np.outer(_taper(a), _taper(b))
     wide = taper.reshape(a, b, *(1,) * (values.ndim - 3))
     for value, (i, j) in zip(values, starts, strict=True):
         total[i : i + a, j : j + b] += value * wide
         weight[i : i + a, j : j + b] += taper
-    safe = np.where(weight > 0, weight, 1).reshape(*shape, *(1,) * (values.ndim - 3))
-    return total / safe, weight
 
 
 def sliding_rms(section, window):

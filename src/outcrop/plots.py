@@ -38,25 +38,148 @@ def section(line, *, weak=None, size=None, gain=1.0, ax=None):
         Contrast; 2 shows amplitudes half as large in full black and white.
     """
     ax = ax or new_axes(figsize=(12, 5))
-    traces, time = line.dims
-    x, t = line[traces].values, line[time].values
+    traces = line.dims[0]
     values = line.values.T
     if line.attrs.get("scaled"):
         values = 2 * values - 1
     limit = np.nanpercentile(np.abs(values), 99) / gain or 1.0
-    dx, dt = _spacing(x), _spacing(t)
-    extent = (x[0] - dx / 2, x[-1] + dx / 2, t[-1] + dt / 2, t[0] - dt / 2)
-    ax.imshow(values, cmap="gray", vmin=-limit, vmax=limit, extent=extent, aspect="auto", interpolation="bilinear")
-    ax.set(xlabel=traces, ylabel=f"{time} ({'ms' if time == 'time' else 'm'})")
+    ax.imshow(values, cmap="gray", vmin=-limit, vmax=limit, interpolation="bilinear", **_frame(line))
+    ax.set(xlabel=traces, ylabel=_time_label(line))
     fixed = next((n for n in ("inline", "crossline") if n in line.coords and n != traces), None)
     if fixed:
         ax.set_title(f"{fixed} {line[fixed].item():g}", loc="left")
     if weak is not None:
-        _boxes(ax, line, weak, size, fixed, (dx, dt))
+        _boxes(ax, line, weak, size, fixed)
     return ax
 
 
-def _boxes(ax, line, weak, size, fixed, spacing):
+def labelled_section(line, labels, *, truth=None, opacity=0.5):
+    """Draw a section with its labels in the standard colours, and its confidence below.
+
+    Parameters
+    ----------
+    line : DataArray, two dimensions
+        For instance ``volume.sel(inline=310)``.
+    labels : Dataset
+        ``label`` and ``confidence`` of the same line, as `label_volume` gives them.
+    truth : DataArray, optional
+        Expert labels of the line, drawn above; same codes and names as ``attrs["classes"]`` says.
+    opacity : float
+        Of the colours over the amplitudes.
+    """
+    rows = 2 + (truth is not None)
+    figure = new_figure(figsize=(12, 4 * rows), layout="constrained")
+    *above, middle, below = figure.subplots(rows, 1, sharex=True)
+    if truth is not None:
+        overlay(line, truth, truth.attrs["classes"], opacity=opacity, ax=above[0]).set_title("expert", loc="right")
+    overlay(line, labels["label"], labels.attrs["classes"], opacity=opacity, ax=middle).set_title("labels", loc="right")
+    image = below.imshow(labels["confidence"].values.T / 255, cmap="viridis", vmin=0, vmax=1, **_frame(line))
+    figure.colorbar(image, ax=below, label="confidence", pad=0.01)
+    below.set(xlabel=line.dims[0], ylabel=_time_label(line))
+    return figure
+
+
+def overlay(line, codes, classes, *, opacity=0.5, ax=None):
+    """Draw label codes over a section; 0, uncertain, is grey."""
+    from matplotlib.colors import to_rgba
+    from matplotlib.patches import Patch
+
+    ax = section(line, ax=ax)
+    palette = {"uncertain": COLOURS["uncertain"], **colours(list(classes))}
+    table = np.array([to_rgba(colour, opacity) for colour in palette.values()])
+    ax.imshow(table[codes.values.T.astype(int)], interpolation="nearest", **_frame(line))
+    present = np.unique(codes.values)
+    handles = [Patch(color=c, label=name) for i, (name, c) in enumerate(palette.items()) if i in present]
+    ax.legend(handles=handles, loc="lower right", ncols=len(handles), framealpha=0.9, fontsize="small")
+    return ax
+
+
+def confusion(matrix, classes, *, ax=None):
+    """Draw a confusion matrix: of the samples of each true class (row), the share that got each label (column)."""
+    ax = ax or new_axes(figsize=(1.2 * len(classes) + 2.5, len(classes) + 1.5))
+    matrix = np.asarray(matrix, float)
+    share = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
+    names = list(classes) if matrix.shape[1] == len(classes) else ["uncertain", *classes]
+    ax.imshow(share, cmap="Blues", vmin=0, vmax=1)
+    for (i, j), value in np.ndenumerate(share):
+        ax.text(j, i, f"{value:.2f}", ha="center", va="center", color="white" if value > 0.6 else "black")
+    ax.set_xticks(range(len(names)), names, rotation=30, ha="right")
+    ax.set_yticks(range(len(classes)), classes)
+    ax.set(xlabel="label", ylabel="truth")
+    return ax
+
+
+def atoms(mapper, *, per_class=8):
+    """Draw some atoms of every class of a fitted `LabelMapper`."""
+    classes = [str(name) for name in mapper.classes_]
+    figure = new_figure(figsize=(1.25 * per_class + 0.4, 1.4 * len(classes)), layout="constrained")
+    palette = colours(classes)
+    for i, (own, name) in enumerate(zip(figure.subplots(len(classes), per_class, squeeze=False), classes, strict=True)):
+        rows = np.flatnonzero(mapper.atom_classes_ == i)
+        for ax, row in zip(own, rows[np.linspace(0, len(rows) - 1, per_class).astype(int)], strict=True):
+            ax.imshow(np.asarray(mapper.atoms_[int(row)]), cmap="gray_r")
+            ax.set(xticks=[], yticks=[])
+            for spine in ax.spines.values():
+                spine.set(color=palette[name], linewidth=2)
+        own[0].set_ylabel(name)
+    return figure
+
+
+def convergence(mapper, *, ax=None):
+    """Draw the objective of a fitted `LabelMapper` and the parts that its two updates lower, by iteration."""
+    ax = ax or new_axes(figsize=(7, 4))
+    parts = {
+        "overall": mapper.objective_,
+        "atoms": mapper.objective_parts_[:, 0],
+        "coefficients": mapper.objective_parts_[:, 1],
+    }
+    for name, course in parts.items():
+        ax.plot(np.arange(len(course)), course, label=name)
+    ax.set(xlabel="iteration", ylabel="objective", yscale="log")
+    ax.grid(alpha=0.3)
+    ax.legend()
+    return ax
+
+
+def evolution(patches, labels, classes, titles):
+    """Draw patches (rows) with their labels at several moments (columns).
+
+    Parameters
+    ----------
+    patches : array, shape (n, height, width)
+    labels : array of int, shape (n_moments, n, height, width)
+    classes : sequence of str
+    titles : sequence of str
+        One per moment.
+    """
+    from matplotlib.colors import to_rgba
+
+    palette = {"uncertain": COLOURS["uncertain"], **colours(list(classes))}
+    table = np.array([to_rgba(colour, 0.5) for colour in palette.values()])
+    figure = new_figure(figsize=(1.6 * len(titles), 1.7 * len(patches)), layout="constrained")
+    axes = figure.subplots(len(patches), len(titles), squeeze=False)
+    for i, own in enumerate(axes):
+        for ax, moment, title in zip(own, labels, titles, strict=True):
+            ax.imshow(patches[i], cmap="gray", vmin=0, vmax=1)
+            ax.imshow(table[moment[i].astype(int)], interpolation="nearest")
+            ax.set(xticks=[], yticks=[])
+            if i == 0:
+                ax.set_title(title, fontsize=9)
+    return figure
+
+
+def _frame(line):
+    """Extent of a section in survey labels, time downwards."""
+    x, t = (line[name].values for name in line.dims)
+    dx, dt = _spacing(x), _spacing(t)
+    return {"extent": (x[0] - dx / 2, x[-1] + dx / 2, t[-1] + dt / 2, t[0] - dt / 2), "aspect": "auto"}
+
+
+def _time_label(line):
+    return f"{line.dims[1]} ({'ms' if line.dims[1] == 'time' else 'm'})"
+
+
+def _boxes(ax, line, weak, size, fixed):
     """Outline the retrieved patches of this line and name their classes."""
     from matplotlib.patches import Rectangle
 
@@ -64,7 +187,7 @@ def _boxes(ax, line, weak, size, fixed, spacing):
     here = weak.table
     here = here[(here["along"] == fixed) & (here[fixed] == line[fixed].item())]
     palette = colours(list(dict.fromkeys(weak.classes)))
-    height, width = size[0] * spacing[1], size[1] * spacing[0]
+    height, width = size[0] * _spacing(line[time].values), size[1] * _spacing(line[traces].values)
     for _, row in here[::-1].iterrows():
         corner = (row[traces] - width / 2, row[time] - height / 2)
         ax.add_patch(Rectangle(corner, width, height, fill=False, lw=1.5, ec=palette[row["class"]]))

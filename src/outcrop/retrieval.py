@@ -18,7 +18,7 @@ from outcrop.measures import CurveletSVD
 from outcrop.parallel import map_blocks, spans
 from outcrop.patches import PatchGrid, by_rms, quiet
 from outcrop.volume import open_volume
-from outcrop.workspace import Workspace, fingerprint, whole_file
+from outcrop.workspace import DoneLog, Workspace, fingerprint, whole_file
 
 BLOCK = 1024  # patches described, written and resumed as one
 USED, MISSING, QUIET = range(3)  # why a row has no descriptor: NaN inside, or nothing to see
@@ -85,7 +85,8 @@ def build_index(volume, grid, path, *, truncate=True, finest=True, workers=None,
     workspace = Workspace(path)
     with workspace.lock():
         group = _prepare(workspace, job, grid, length)
-        done = _done(workspace)
+        log = DoneLog(workspace / "features.done")
+        done = log.read()
         blocks = [span for span in spans(len(grid), BLOCK) if span.start // BLOCK not in done]
         finished = len(grid) - sum(span.stop - span.start for span in blocks)
         begin = time.monotonic()
@@ -93,13 +94,12 @@ def build_index(volume, grid, path, *, truncate=True, finest=True, workers=None,
         def describe(span):
             return (span, *_describe(volume, grid, measure, span, length))
 
-        with open(workspace / "features.done", "a") as log:
-            for span, features, status in map_blocks(describe, blocks, workers=workers):
-                group["features"][span], group["status"][span] = features, status
-                print(span.start // BLOCK, file=log, flush=True)
-                finished += span.stop - span.start
-                if progress:
-                    progress(finished)
+        for span, features, status in map_blocks(describe, blocks, workers=workers):
+            group["features"][span], group["status"][span] = features, status
+            log.add(span.start // BLOCK)
+            finished += span.stop - span.start
+            if progress:
+                progress(finished)
         if blocks:
             workspace.log("index", patches=len(grid), blocks=len(blocks), seconds=round(time.monotonic() - begin, 3))
     return Index(path, volume, grid, measure)
@@ -133,7 +133,7 @@ def open_index(path, *, volume=None):
         ) from None
     if plan != _plan(grid):
         raise ValueError(f"The patches that {path}/job.toml describes are not those of its index; index again.")
-    if _done(Workspace(path)) != set(range(-(-len(grid) // BLOCK))):
+    if DoneLog(Workspace(path) / "features.done").read() != set(range(-(-len(grid) // BLOCK))):
         raise ValueError(f"The index of {path} is not finished; run the same 'outcrop index' again and it goes on.")
     return Index(path, volume, grid, CurveletSVD(truncate=truncate, finest=finest))
 
@@ -187,13 +187,6 @@ def _prepare(workspace, job, grid, length):
         group.create_array("starts", data=grid.starts, chunks=(min(64 * BLOCK, n), 4))
     workspace.write(job)
     return zarr.open_group(store, mode="r+")
-
-
-def _done(workspace):
-    """Blocks that were written; a line cut short by a kill does not count."""
-    path = workspace / "features.done"
-    lines = path.read_text().split("\n")[:-1] if path.is_file() else []
-    return {int(line) for line in lines if line.isdigit()}
 
 
 def _describe(volume, grid, measure, span, length):
@@ -491,6 +484,34 @@ def _collect(index, wants, owners, scores, best, chosen, lost):
         rows, found["class"].to_numpy(str), found["similarity"].to_numpy(), found["exemplar"].to_numpy(),
         index.table.iloc[rows].reset_index(drop=True), losses, curves,
     )  # fmt: skip
+
+
+def read_retrieved(index):
+    """Classes and patches that ``retrieved.csv`` of a job names; rows may have been taken out or added by hand.
+
+    Returns
+    -------
+    table : DataFrame
+        As `WeakLabels.table`.
+    starts : array, shape (n, 4)
+        Where the patches lie, for `PatchGrid.cut`.
+    """
+    path, time = index.workspace / "retrieved.csv", index.volume.dims[2]
+    if not path.is_file():
+        raise ValueError(f"{index.workspace.path} has no retrieved patches; run 'outcrop retrieve' first.")
+    try:
+        table = pd.read_csv(path)
+        places = table[["inline", "crossline", time]].to_numpy(float)
+        names = table["class"].astype(str)
+    except (KeyError, ValueError, UnicodeDecodeError, pd.errors.ParserError) as error:
+        raise ValueError(f"{path} is not a table of retrieved patches ({error}); retrieve again.") from None
+    starts = []
+    for number, place in enumerate(places, 2):
+        try:
+            starts.append(index.grid.start_at(place, along=table["along"][number - 2] if "along" in table else None))
+        except ValueError as error:
+            raise ValueError(f"{path}, line {number}: {error}") from None
+    return table.assign(**{"class": names}), np.array(starts, np.int32).reshape(-1, 4)
 
 
 def knee(similarity):

@@ -83,6 +83,32 @@ class Workspace:
             handle.write(json.dumps({"time": now, "event": event, "version": outcrop.__version__} | fields) + "\n")
 
 
+class DoneLog:
+    """Numbers of the blocks that are written, one a line; a line that a kill cut short does not count.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> log = DoneLog(Path(tempfile.mkdtemp()) / "features.done")
+    >>> log.add(3)
+    >>> log.read()
+    {3}
+    """
+
+    def __init__(self, path):
+        self.path = Path(path)
+
+    def read(self):
+        """Numbers so far."""
+        lines = self.path.read_text().split("\n")[:-1] if self.path.is_file() else []
+        return {int(line) for line in lines if line.isdigit()}
+
+    def add(self, number):
+        """Note that a block is written."""
+        with open(self.path, "a") as handle:
+            handle.write(f"{number}\n")
+
+
 @contextlib.contextmanager
 def whole_file(path):
     """Give a path to write to that becomes `path` on a clean exit and vanishes on an error."""

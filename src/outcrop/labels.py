@@ -1,0 +1,223 @@
+"""Labels and confidence for whole sections and volumes: overlapping patches vote, line by line."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+import zarr
+
+import outcrop
+from outcrop.arrays import to_numpy
+from outcrop.mapping import VARIANTS, LabelMapper
+from outcrop.parallel import spans
+from outcrop.patches import PatchGrid, add_windows
+from outcrop.scores import confidence, winner
+from outcrop.workspace import DoneLog, whole_file
+
+MAPPERS = {name: partial(LabelMapper, variant=name) for name in VARIANTS}
+BLOCK = 256  # patches whose scores are held at once
+
+
+def label_volume(volume, grid, mapper, *, lines=None, min_confidence=None, path=None, device=None, progress=None):
+    """Label every sample of the lines of a grid by the weighted vote of the patches that cover it.
+
+    Parameters
+    ----------
+    volume : DataArray
+        As `open_volume` gives it.
+    grid : PatchGrid
+        Overlapping patches on inlines or on crosslines, of the size the mapper was fitted on.
+    mapper : LabelMapper or any object with ``classes_`` and ``scores(patches)``
+        Already fitted.
+    lines : sequence of int, optional
+        Survey labels of the lines to do; by default all lines of the grid.
+    min_confidence : float, optional
+        Samples whose share of the vote is lower become `uncertain`; by default the mapper's own value, or none.
+    path : path, optional
+        A Zarr folder to stream to; an interrupted run goes on there. Without it the result is held in memory.
+    device : str, optional
+        A torch device for the mapper, for instance ``cuda``.
+    progress : callable, optional
+        Called with the number of lines done so far.
+
+    Returns
+    -------
+    Dataset
+        ``label`` (uint8: 0 uncertain, i + 1 = ``attrs["classes"][i]``) and ``confidence`` (uint8, 255 = sure) on the
+        axes of the volume. Samples that no patch covers are uncertain with confidence 0.
+    """
+    if grid.along == "both":
+        raise ValueError("Patches on inlines and crosslines at once cannot vote; make a grid along one of them.")
+    if min_confidence is None:
+        min_confidence = getattr(mapper, "min_confidence", None) or 0.0
+    chosen = _chosen_lines(grid, lines)
+    out = _Store(volume, grid, path, {"classes": [str(name) for name in mapper.classes_]})
+    finished = out.done.read() if out.done else set()
+    for count, (line, rows) in enumerate(chosen.items(), 1):
+        if line not in finished:
+            votes = section_votes(volume, grid, mapper, rows, device=device)
+            out.write(line, *decide(votes, min_confidence))
+        if progress:
+            progress(count)
+    return out.dataset()
+
+
+def section_votes(volume, grid, mapper, rows, *, device=None):
+    """Share of the vote of every class on one line, shape (n_traces, n_samples, n_classes); 0 where nobody votes."""
+    starts = grid.starts[rows]
+    shape = (len(grid.axes[1 - starts[0, 0]]), len(grid.axes[2]))
+    total = np.zeros((*shape, len(mapper.classes_)), np.float32)
+    weight = np.zeros(shape, np.float32)
+    for span in spans(len(starts), BLOCK):
+        patches = grid.cut(volume, starts[span])
+        whole = np.isfinite(patches).all(axis=(1, 2))
+        if not whole.any():
+            continue
+        scores = _scores(mapper, patches[whole], device)
+        share = scores / np.maximum(scores.sum(axis=-1, keepdims=True), np.finfo(np.float32).tiny)
+        add_windows(total, weight, share.swapaxes(1, 2), starts[span][whole, 2:])
+    return total / np.where(weight > 0, weight, 1)[..., None]
+
+
+def _scores(mapper, patches, device):
+    if device is None:
+        return to_numpy(mapper.scores(patches))
+    import torch
+
+    return to_numpy(mapper.scores(torch.from_numpy(patches).to(device)))
+
+
+def decide(votes, min_confidence=0.0):
+    """Label and confidence (both uint8) from votes; a sample without votes, or below the limit, is uncertain."""
+    labels, best = winner(votes)
+    sure = confidence(votes)
+    labels = np.where((best > 0) & (sure >= min_confidence), labels, 0).astype(np.uint8)
+    return labels, np.round(255 * sure).astype(np.uint8)
+
+
+def _chosen_lines(grid, lines):
+    """Line position -> rows, for the lines asked for."""
+    rows = {int(line): span for _, line, span in grid.lines()}
+    if lines is None:
+        return rows
+    axis = grid.axes[int(grid.along == "crossline")]
+    missing = [label for label in lines if label not in axis[list(rows)]]
+    if missing:
+        have = axis[list(rows)]
+        raise ValueError(
+            f"{grid.along} {missing[0]} is not among the lines to label, {have[0]} to {have[-1]}; choose another."
+        )
+    return {int(np.flatnonzero(axis == label)[0]): rows[int(np.flatnonzero(axis == label)[0])] for label in lines}
+
+
+class _Store:
+    """Where label sections go: a Zarr folder with a log of finished lines, or memory."""
+
+    def __init__(self, volume, grid, path, attrs):
+        self.axis = int(grid.along == "crossline")
+        self.coords = {name: volume[name].values for name in volume.dims}
+        self.attrs = attrs | {"source": str(volume.attrs.get("source", "")), "version": outcrop.__version__}
+        self.path, self.done = path and Path(path), path and DoneLog(Path(path).with_suffix(".done"))
+        if self.path is None:
+            self.arrays: Any = {name: np.zeros(volume.shape, np.uint8) for name in ("label", "confidence")}
+        else:
+            if not self.path.is_dir():
+                self._create(volume)
+            self.arrays = zarr.open_group(self.path, mode="r+")
+
+    def _create(self, volume):
+        chunks = tuple(1 if i == self.axis else max(1, n) for i, n in enumerate(volume.shape))
+        self.done.path.unlink(missing_ok=True)
+        with whole_file(self.path) as aside:
+            group = zarr.open_group(aside, mode="w", attributes=self.attrs)
+            for name, values in self.coords.items():
+                group.create_array(name, data=values, dimension_names=(name,))
+            for name in ("label", "confidence"):
+                options = {"shape": volume.shape, "chunks": chunks, "dtype": "uint8", "fill_value": 0}
+                group.create_array(name, dimension_names=volume.dims, **options)
+
+    def write(self, line, label, sure):
+        key = (line,) if self.axis == 0 else (slice(None), line)
+        self.arrays["label"][key], self.arrays["confidence"][key] = label, sure
+        if self.done:
+            self.done.add(line)
+
+    def dataset(self):
+        if self.path is not None:
+            return open_labels(self.path)
+        data = {name: (tuple(self.coords), array) for name, array in self.arrays.items()}
+        return xr.Dataset(data, coords=self.coords, attrs=self.attrs)
+
+
+def open_labels(path):
+    """Labels of a job as a lazy Dataset."""
+    if not Path(path).is_dir():
+        raise ValueError(f"{path} holds no labels yet; run 'outcrop label' first.")
+    return xr.open_zarr(path, consolidated=False, chunks=None, mask_and_scale=False)
+
+
+def stability(volume, grid, fit, *, lines, progress=None):
+    """Share of labels that stay the same, class by class, under changes that should not matter.
+
+    Parameters
+    ----------
+    volume : DataArray
+        The volume.
+    grid : PatchGrid
+        How it is labelled.
+    fit : callable
+        ``fit(seed)`` gives a fitted mapper.
+    lines : sequence of int
+        Survey labels of the inlines to try it on.
+    progress : callable, optional
+        Called with the number of changes done so far.
+
+    Returns
+    -------
+    DataFrame
+        One row per change, one column per class, and ``all``.
+    """
+    mapper, options = fit(0), grid.parameters | {"area": None, "between": None, "sample": None, "every": 1}
+    few = volume.sel(inline=list(lines)).load()
+    step = [half // 2 for half in grid.step]
+
+    def labels(data, model=mapper, *, shift=(0, 0)):
+        axes = [data[name].values for name in data.dims]
+        area = {data.dims[1]: (axes[1][shift[1]], axes[1][-1]), data.dims[2]: (axes[2][shift[0]], axes[2][-1])}
+        with_area = options | {"area": area, "along": "inline"}
+        return label_volume(data, PatchGrid(data, **with_area), model)["label"].values
+
+    scaled = few.attrs.get("scaled")
+    middle = 0.5 if scaled else 0.0
+    inlines = volume["inline"].values
+    beside = [inlines[min(int(np.flatnonzero(inlines == line)[0]) + 1, len(inlines) - 1)] for line in lines]
+    changes = {
+        "mirrored": lambda: labels(few.copy(data=few.values[:, ::-1]))[:, ::-1],
+        "grid shifted by half a step": lambda: labels(few, shift=step),
+        "3 dB louder": lambda: labels(few.copy(data=_clipped((few.values - middle) * 10**0.15 + middle, scaled))),
+        "polarity reversed": lambda: labels(few.copy(data=2 * middle - few.values)),
+        "neighbouring line": lambda: labels(volume.sel(inline=beside).load()),
+        "another seed": lambda: labels(few, fit(1)),
+    }
+    base, rows = labels(few), []
+    for count, (name, change) in enumerate(changes.items(), 1):
+        rows.append({"change": name, **_unchanged(base, change(), mapper.classes_)})
+        if progress:
+            progress(count)
+    return pd.DataFrame(rows)
+
+
+def _clipped(values, scaled):
+    return np.clip(values, 0, 1) if scaled else values
+
+
+def _unchanged(before, after, classes):
+    """Share of the samples labelled in both that keep their label, by class and in all."""
+    both = (before > 0) & (after > 0)
+    same = before == after
+    shares = {str(name): before == code for code, name in enumerate(classes, 1)}
+    means = {name: same[own & both].mean() if (own & both).any() else np.nan for name, own in shares.items()}
+    return {**means, "all": same[both].mean() if both.any() else np.nan}

@@ -1,0 +1,143 @@
+"""Label volumes: patches vote with weights, every live sample is labelled, streams go on, and changes are told."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from outcrop import PatchGrid, label_volume
+from outcrop.labels import decide, open_labels, stability
+
+
+class ByAmplitude:
+    """A mapper whose answer is known: bright samples are `high`, dark ones `low`, by how far they are from 0.5."""
+
+    classes_ = np.array(["low", "high"])
+    min_confidence = None
+
+    def scores(self, patches):
+        """Evidence of both classes."""
+        return np.stack([1 - patches, patches], axis=-1)
+
+
+def ramp(shape=(4, 70, 60), missing=None):
+    """Volume in [0, 1] that grows along the crosslines."""
+    values = np.broadcast_to(np.linspace(0, 1, shape[1])[None, :, None], shape).astype(np.float32).copy()
+    live = np.ones(shape[:2], bool)
+    if missing is not None:
+        live[missing] = False
+        values[missing] = np.nan
+    coords = {
+        "inline": 10 + np.arange(shape[0]), "crossline": np.arange(shape[1]), "time": 4.0 * np.arange(shape[2]),
+        "live": (("inline", "crossline"), live),
+    }  # fmt: skip
+    return xr.DataArray(values, coords=coords, dims=("inline", "crossline", "time"), attrs={"scaled": True})
+
+
+@pytest.mark.parametrize("along", ["inline", "crossline"])
+def test_vote_of_a_local_mapper_is_its_own_answer(along):
+    """Where every patch says the same of a sample, the vote says it too, on the volume's axes."""
+    volume = ramp((70, 70, 60))
+    out = label_volume(volume, PatchGrid(volume, size=33, step=11, along=along), ByAmplitude())
+    expected = np.where(volume.values > 0.5, 2, 1)
+    assert out["label"].dims == volume.dims
+    assert out["label"].dtype == out["confidence"].dtype == np.uint8
+    np.testing.assert_array_equal(out["label"], expected)
+    sure = np.maximum(volume.values, 1 - volume.values)
+    np.testing.assert_allclose(out["confidence"] / 255, sure, atol=0.003)
+    assert out.attrs["classes"] == ["low", "high"]
+
+
+def test_every_live_sample_gets_a_label_and_missing_ones_none():
+    """Up to the rim of a gap; missing traces stay uncertain with confidence 0."""
+    volume = ramp((3, 120, 60), missing=(1, slice(50, 60)))
+    out = label_volume(volume, PatchGrid(volume, size=33, step=11), ByAmplitude())
+    live = np.isfinite(volume.values)
+    assert (out["label"].values[live] > 0).all()
+    assert not out["label"].values[~live].any()
+    assert not out["confidence"].values[~live].any()
+
+
+def test_unsure_samples_become_uncertain():
+    """With a limit the middle of the ramp, and only it, is uncertain."""
+    volume = ramp()
+    out = label_volume(volume, PatchGrid(volume, size=33, step=11), ByAmplitude(), min_confidence=0.75)
+    unsure = np.maximum(volume.values, 1 - volume.values) < 0.75
+    assert ((out["label"].values == 0) == unsure).mean() > 0.98
+
+
+def test_stream_equals_memory_and_goes_on(tmp_path):
+    """Written to disk, stopped and continued, the result equals the one in memory; chosen lines only are done first."""
+    volume = ramp((6, 70, 60))
+    grid = PatchGrid(volume, size=33, step=11)
+    whole = label_volume(volume, grid, ByAmplitude())
+    path, seen = tmp_path / "labels.zarr", []
+
+    def stop(done):
+        seen.append(done)
+        if done == 3:
+            raise KeyboardInterrupt
+
+    label_volume(volume, grid, ByAmplitude(), path=path, lines=[14])
+    assert (open_labels(path)["label"].sel(inline=14) > 0).all()
+    assert not (open_labels(path)["label"].sel(inline=12) > 0).any()
+    with pytest.raises(KeyboardInterrupt):
+        label_volume(volume, grid, ByAmplitude(), path=path, progress=stop)
+    calls = []
+
+    class Counted(ByAmplitude):
+        def scores(self, patches):
+            calls.append(len(patches))
+            return super().scores(patches)
+
+    streamed = label_volume(volume, grid, Counted(), path=path)
+    xr.testing.assert_equal(streamed.load(), whole)
+    assert sum(calls) == 2 * len(grid) // 6
+
+
+def test_paper_mapper_labels_a_volume():
+    """The real mapper end to end: two textures, each labelled where it lies, bit for bit the same twice."""
+    from outcrop import LabelMapper
+
+    x, t = np.meshgrid(np.arange(120), np.arange(60), indexing="ij")
+    section = np.where(x < 60, 0.9 * (t % 8 < 4), 0.9 * (x % 8 < 4)).astype(np.float32)
+    volume = ramp((2, 120, 60)).copy(data=np.stack([section, section]))
+    grid = PatchGrid(volume, size=32, step=8)
+    classes = np.where(grid.table.crossline < 60, "flat", "steep")
+    inside = (np.abs(grid.table.crossline - 60) >= 16).to_numpy()
+    mapper = LabelMapper(atoms_per_class=6, sparsity=0.4, iterations=60)
+    mapper.fit(grid.extract(volume, np.flatnonzero(inside)), classes[inside])
+    first, second = (label_volume(volume, grid, mapper)["label"].values for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    names = list(mapper.classes_)
+    for name, part in (("flat", slice(0, 48)), ("steep", slice(72, 120))):
+        bright = section[part] > 0  # zeros are no evidence for any class
+        assert (first[:, part][:, bright] == names.index(name) + 1).mean() > 0.8
+
+
+def test_decide_needs_votes():
+    """No votes, no label."""
+    labels, sure = decide(np.array([[[0.0, 0.0], [0.2, 0.8]]]))
+    assert labels.tolist() == [[0, 2]]
+    assert sure.tolist() == [[0, 204]]
+
+
+def test_stability_tells_what_changes():
+    """A mapper of amplitudes is blind to mirroring, grids, lines and seeds, and turned around by polarity."""
+    volume = ramp((5, 70, 60))
+    table = stability(volume, PatchGrid(volume, size=33, step=11), lambda seed: ByAmplitude(), lines=[11, 13])
+    shares = table.set_index("change")
+    for change in ("mirrored", "grid shifted by half a step", "neighbouring line", "another seed", "3 dB louder"):
+        assert shares.loc[change, "all"] > 0.97
+    assert shares.loc["polarity reversed", "all"] < 0.05
+
+
+def test_refuses_what_it_cannot_label(tmp_path):
+    """Unknown lines, both directions at once, no labels yet."""
+    volume = ramp((40, 70, 60))
+    grid = PatchGrid(volume, size=33)
+    with pytest.raises(ValueError, match="inline 99 is not among"):
+        label_volume(volume, grid, ByAmplitude(), lines=[99])
+    with pytest.raises(ValueError, match="along one of them"):
+        label_volume(volume, PatchGrid(volume, size=33, along="both"), ByAmplitude())
+    with pytest.raises(ValueError, match="no labels yet"):
+        open_labels(tmp_path / "labels.zarr")
