@@ -1,11 +1,7 @@
 """The command line: one thin function per command."""
 
-import contextlib
-import errno
-import hashlib
 import json
 import re
-import shutil
 import sys
 import time
 import warnings
@@ -15,10 +11,22 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 import outcrop as oc
+from outcrop import job as stages
+from outcrop.console import (
+    duration,
+    explain,
+    fail,
+    plain,
+    progress_bar,
+    say,
+    show_facts,
+    show_frame,
+    show_scores,
+    show_summary,
+)
 
 app = typer.Typer(
     help="From a few exemplar patches of seismic to thousands of retrieved patches and pixel labels.",
@@ -27,7 +35,6 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
-screen = Console(stderr=True)
 AS_JSON = Annotated[bool, typer.Option("--json", help="Answer in JSON on standard output.")]
 USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # typer may carry its own copy of click
 HEADER_BYTES = Annotated[
@@ -53,50 +60,6 @@ def main():
     except OSError as error:
         fail(explain(error))
     sys.exit(code if isinstance(code, int) else 0)
-
-
-def fail(message, *, code=2):
-    """Say one line on standard error and stop."""
-    print("Error: " + " ".join(str(message).split()), file=sys.stderr)
-    sys.exit(code)
-
-
-def say(text, *, style=None):
-    """Tell the user something on standard error, in one line that is not broken."""
-    screen.print(text, style=style, highlight=False, markup=False, soft_wrap=True)
-
-
-def explain(error):
-    """An operating-system error as problem, place and remedy."""
-    where = f" ({error.filename})" if error.filename else ""
-    remedies = {
-        errno.ENOSPC: "The disk is full; free some space and run the same command again, it goes on where it was",
-        errno.EDQUOT: "The disk quota is used up; free some space and run the same command again",
-        errno.EACCES: "No permission to read or write here; choose another folder",
-        errno.EROFS: "This folder cannot be written; choose another one",
-        errno.ENOENT: "No such file or folder",
-    }
-    return (remedies.get(error.errno) or error.strerror or str(error)) + where + "."
-
-
-@contextlib.contextmanager
-def progress_bar(title, total):
-    """Show a bar with rate and time left on a terminal, nothing elsewhere; gives a function of the work done so far."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=screen, disable=not screen.is_terminal) as bar:
-        task = bar.add_task(title, total=total, rate="")
-
-        def update(done, *_):
-            speed = bar.tasks[0].speed
-            bar.update(task, completed=done, rate=f"{speed:.0f}/s" if speed else "")
-
-        yield update
 
 
 def open_volume(path, header_bytes=None):
@@ -135,11 +98,6 @@ def info(
         show_facts(volume, facts)
 
 
-def plain(value):
-    """NumPy values as JSON knows them."""
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)
-
-
 def patch_extent(volume, size):
     """Patch size in samples and traces, and in ms (or m) and metres where the volume tells."""
     axis = volume[volume.dims[2]].values
@@ -149,57 +107,6 @@ def patch_extent(volume, size):
     if "bin_size" in volume.attrs:
         extent["width_m"] = size[1] * float(volume.attrs["bin_size"][1])
     return extent
-
-
-def show_facts(name, facts):
-    """Print what `describe` found as a table a person reads."""
-    amplitude, rms, patch, geometry, unit = (facts[key] for key in ("amplitude", "rms", "patch", "geometry", "unit"))
-    flaws = [f"{n} {key.replace('_', ' ')}" for key, n in geometry.items() if key.endswith("traces") and n]
-    across = f" x {patch['width_m']:g} m" if "width_m" in patch else ""
-    rows = {"format": facts["format"]}
-    for axis, a in facts["axes"].items():
-        step = "uneven steps" if a["step"] is None else f"step {a['step']:g}"
-        rows[axis] = f"{a['first']:g} to {a['last']:g}, {step} ({a['count']})"
-    rows |= {
-        "geometry": ", ".join(["regular" if geometry["regular"] else "irregular", *flaws]),
-        "header bytes": facts["header_bytes"] and "inline {}, crossline {}".format(*facts["header_bytes"]),
-        "bin size": facts["bin_size"]
-        and "{:g} m between inlines, {:g} m between crosslines".format(*facts["bin_size"]),
-        "patch": f"{patch['samples']} x {patch['traces']} = {patch['height_' + unit]:g} {unit}{across}",
-        "amplitude": ", ".join(f"{p} %: {value:g}" for p, value in amplitude["percentiles"].items()),
-        "range": f"{amplitude['minimum']:g} to {amplitude['maximum']:g}; clip to [0, 1] at {amplitude['clip']:g}",
-        "histogram": sparkline(amplitude["histogram"]["counts"]),
-        "RMS by line": sparkline(rms["by_line"]) + f", drift {rms['drift_lines'] or 0:.1f} dB",
-        "RMS by " + facts["domain"]: sparkline(rms["by_time"]) + f", drift {rms['drift_time'] or 0:.1f} dB",
-        "not finite": amplitude["nan"] + amplitude["infinite"]
-        and f"{amplitude['nan']} NaN, {amplitude['infinite']} Inf",
-        "classes": facts["classes"] and ", ".join(f"{i} {name}" for i, name in enumerate(facts["classes"], 1)),
-        "notes": "\n".join(facts["notes"]),
-        "text": "\n".join(line.rstrip() for line in facts["text"] if line.strip(" C0123456789")),
-    }
-    table = Table(title=str(name), show_header=False, title_justify="left")
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    for key, value in rows.items():
-        if value:
-            table.add_row(key, str(value))
-    Console().print(table)
-
-
-def sparkline(values, width=48):
-    """Numbers as a row of bars, None left blank.
-
-    Examples
-    --------
-    >>> sparkline([0, 1, 2, 3, None, 7])
-    '▁▂▃▄ █ (0 to 7)'
-    """
-    parts = np.array_split(np.array([np.nan if v is None else v for v in values], float), min(width, len(values)))
-    means = [part[np.isfinite(part)].mean() if np.isfinite(part).any() else None for part in parts]
-    known = [mean for mean in means if mean is not None]
-    low, high = min(known, default=0.0), max(known, default=0.0)
-    bars = [" " if m is None else "▁▂▃▄▅▆▇█"[int((m - low) / ((high - low) or 1) * 7.999)] for m in means]
-    return "".join(bars) + f" ({low:.4g} to {high:.4g})"
 
 
 @app.command()
@@ -315,20 +222,6 @@ def announce(volume, grid, finest):
         )
 
 
-def duration(seconds):
-    """Seconds in words.
-
-    Examples
-    --------
-    >>> duration(75)
-    '1.2 min'
-    """
-    for unit, length in (("h", 3600), ("min", 60)):
-        if seconds >= length:
-            return f"{seconds / length:.1f} {unit}"
-    return f"{max(seconds, 1):.0f} s"
-
-
 @app.command()
 def retrieve(
     job: Path,
@@ -355,9 +248,9 @@ def retrieve(
         recorded = {"exemplars": exemplar, "count": count or "", "per_exemplar": per_exemplar, "diverse": diverse}
         opened.workspace.write(opened.workspace.read() | {"retrieve": recorded})
         opened.workspace.log("retrieve", patches=len(weak), lost=weak.lost)
-        save_retrieval_pictures(opened, weak, job)
+        stages.draw_retrieval(opened, weak, job)
     if json_:
-        print(json.dumps({"classes": summary(weak), "file": str(job / "retrieved.csv")}))
+        print(json.dumps({"classes": stages.summarise(weak), "file": str(job / "retrieved.csv")}))
     else:
         show_summary(weak, job)
 
@@ -407,47 +300,11 @@ def parse_count(text, exemplars):
     return counts
 
 
-def summary(weak):
-    """Per class: how many, how similar, how many lost to a nearer class, and where the similarity curve bends."""
-    from outcrop.retrieval import knee
-
-    rows = {}
-    for name in dict.fromkeys(weak.classes):
-        own = weak.similarity[weak.classes == name]
-        rows[str(name)] = {
-            "patches": len(own), "best": round(float(own[0]), 4), "last": round(float(own[-1]), 4),
-            "lost": weak.lost[name], "knee": knee(weak.curves[name]),
-        }  # fmt: skip
-    return rows
-
-
-def show_summary(weak, job):
-    """Print the summary as a table."""
-    table = Table("class", "patches", "best", "last", "lost to a nearer class", "knee of the curve at")
-    for name, row in summary(weak).items():
-        table.add_row(name, *(str(value) for value in row.values()))
-    Console().print(table)
-    say(f"{job / 'retrieved.csv'}; pictures: gallery.png, similarity.png, section.png")
-
-
-def save_retrieval_pictures(opened, weak, folder):
-    """Draw gallery, similarity curves and the section with most boxes."""
-    picks = weak.picks(10)
-    patches = opened.grid.extract(opened.volume, weak.rows[picks])
-    oc.plots.gallery(patches, weak.table.iloc[picks]).savefig(folder / "gallery.png", dpi=110)
-    oc.plots.similarity_curves(weak).figure.savefig(folder / "similarity.png", dpi=110)
-    along = weak.table["along"].mode()[0]
-    section = opened.volume.sel({along: weak.table.loc[weak.table["along"] == along, along].mode()[0]})
-    oc.plots.section(section, weak=weak, size=opened.grid.size).figure.savefig(folder / "section.png", dpi=110)
-
-
 @app.command()
 def label(
     job: Path,
     mapping: Annotated[str, typer.Option(help="How image labels become pixel labels: a name of oc.MAPPERS.")] = "paper",
-    lines: Annotated[
-        str | None, typer.Option(help="Only these lines, e.g. 310,330, to look before the long run.")
-    ] = None,
+    lines: Annotated[str | None, typer.Option(help="Only these lines, e.g. 310,330: look before the long run.")] = None,
     step: Annotated[int | None, typer.Option(help="Samples and traces between patches; a third of the size.")] = None,
     min_confidence: Annotated[
         float | None, typer.Option(help="Below it a sample is uncertain, 0 to 1; by default what the mapping says.")
@@ -456,97 +313,55 @@ def label(
     device: Annotated[str | None, typer.Option(help="Compute on a torch device, e.g. cuda.")] = None,
 ):
     """Map the classes of the retrieved patches to pixels and label the volume; goes on where it was stopped."""
-    opened = oc.open_index(job)
-    if mapping not in oc.MAPPERS:
-        raise ValueError(f"--mapping is {mapping!r}; choose one of {', '.join(oc.MAPPERS)}.")
     if min_confidence is not None and not 0 <= min_confidence <= 1:
         raise ValueError(f"--min-confidence is {min_confidence}; choose a value between 0 and 1.")
-    grid = labelling_grid(opened, step)
-    wanted = [int(n) for n in numbers(lines, lines.count(",") + 1, "--lines")] if lines else None
-    with opened.workspace.lock():
-        record = {"mapping": mapping, "step": list(grid.step), "seed": seed, "weak": digest(job / "retrieved.csv")}
-        record |= {} if min_confidence is None else {"min_confidence": min_confidence}
-        forget_labels_unless(opened.workspace, record)
-        mapper = fit_mapper(opened, mapping, seed=seed, device=device)
-        run_labelling(opened, grid, mapper, wanted, min_confidence, device)
-        opened.workspace.log("label", lines=wanted or "all", **record)
-    save_label_pictures(opened, wanted)
+    index = oc.open_index(job)
+    wanted = line_list(lines)
+    grid = stages.labelling_grid(index, step)
+    mapper = fitted(index, mapping, seed=seed, device=device)
+    with index.workspace.lock():
+        record = stages.record_labelling(
+            index, mapping=mapping, step=grid.step, seed=seed, min_confidence=min_confidence
+        )
+        count = len(wanted) if wanted else len(list(grid.lines()))
+        announce_labelling(index, grid, mapper, count, device)
+        with progress_bar("labelling", count) as update:
+            stages.label_lines(
+                index, grid, mapper, lines=wanted, min_confidence=min_confidence, device=device, progress=update
+            )
+        index.workspace.log("label", lines=wanted or "all", **record)
+        middle = wanted[0] if wanted else grid.axes[int(grid.along == "crossline")][grid.starts[len(grid) // 2, 1]]
+        stages.draw_labels(index, middle)
+    say(f"{job}: labels.zarr, and labels.png of {grid.along} {middle}")
 
 
-def digest(path):
-    """Short sha256 of a small file."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.is_file() else ""
+def line_list(text):
+    """Line numbers of a --lines option."""
+    return None if text is None else list(numbers(text, text.count(",") + 1, "--lines"))
 
 
-def labelling_grid(opened, step=None):
-    """Grid of a job made dense: every line, overlapping patches."""
-    grid = opened.grid
-    options = grid.parameters | {"sample": None, "every": 1, "between": None}
-    options["step"] = step or tuple(max(1, n // 3) for n in grid.size)
-    options["along"] = "crossline" if grid.along == "crossline" else "inline"
-    return oc.PatchGrid(opened.volume, **options)
-
-
-def forget_labels_unless(workspace, record):
-    """Drop labels that were made with other parameters, and note the new ones."""
-    job = workspace.read()
-    if job.get("label") != record:
-        shutil.rmtree(workspace / "labels.zarr", ignore_errors=True)
-        (workspace / "labels.done").unlink(missing_ok=True)
-        workspace.write(job | {"label": record})
-
-
-def fit_mapper(opened, mapping, *, seed=0, device=None):
-    """Fit a mapper on the retrieved patches of a job."""
-    from outcrop.retrieval import read_retrieved
-
-    table, starts = read_retrieved(opened)
-    patches = opened.grid.cut(opened.volume, starts)
-    if device:
-        import torch
-
-        patches = torch.from_numpy(patches).to(device)
-    mapper = oc.MAPPERS[mapping]()
-    mapper.set_params(random_state=seed)
-    say(f"Fitting {mapping!r} on {len(table)} patches: {table['class'].value_counts(sort=False).to_dict()}")
+def fitted(index, mapping, *, seed=0, device=None):
+    """Fit a mapper and say what it was fitted on, how long it took, and what it warns of."""
     begin = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        mapper.fit(patches, table["class"].to_numpy(str))
-    for warning in caught:
-        say(f"Warning: {warning.message}", style="yellow")
-    say(f"Fitted in {duration(time.perf_counter() - begin)}")
+        mapper = stages.fit_mapper(index, mapping, seed=seed, device=device)
+    for text in dict.fromkeys(str(warning.message) for warning in caught):
+        say(f"Warning: {text}", style="yellow")
+    say(f"Mapping {mapping!r} of {', '.join(mapper.classes_)} fitted in {duration(time.perf_counter() - begin)}")
     return mapper
 
 
-def run_labelling(opened, grid, mapper, lines, min_confidence, device):
-    """Label lines into the job, the cost said first."""
+def announce_labelling(index, grid, mapper, count, device):
+    """Say what labelling will cost, measured on one line."""
     from outcrop.labels import section_votes
 
-    spans = [rows for _, _, rows in grid.lines()]
+    rows = next(rows for _, _, rows in grid.lines())
     begin = time.perf_counter()
-    section_votes(opened.volume, grid, mapper, spans[len(spans) // 2], device=device)
-    each, count = time.perf_counter() - begin, len(lines or spans)
-    samples = np.prod(opened.volume.shape[1:]) * count
-    say(f"{count} lines to label: about {duration(each * count)} for {samples / 1e6:.1f} million samples")
-    with progress_bar("labelling", count) as update:
-        oc.label_volume(
-            opened.volume, grid, mapper, lines=lines, min_confidence=min_confidence,
-            path=opened.workspace / "labels.zarr", device=device, progress=update,
-        )  # fmt: skip
-
-
-def save_label_pictures(opened, lines):
-    """Draw labels and confidence of the first line that was labelled, or of the middle one."""
-    from outcrop.labels import open_labels
-
-    labels = open_labels(opened.workspace / "labels.zarr")
-    along = "crossline" if opened.grid.along == "crossline" else "inline"
-    line = lines[0] if lines else labels[along].values[labels.sizes[along] // 2]
-    place = {along: line}
-    figure = oc.plots.labelled_section(opened.volume.sel(place), labels.sel(place))
-    figure.savefig(opened.workspace / "labels.png", dpi=110)
-    say(f"{opened.workspace.path}: labels.zarr, labels.png ({along} {line})")
+    section_votes(index.volume, grid, mapper, rows, device=device)
+    seconds = (time.perf_counter() - begin) * count
+    samples = np.prod(index.volume.shape[1:]) * count / 1e6
+    say(f"{count} lines, {samples:.1f} million samples: about {duration(seconds)}")
 
 
 @app.command()
@@ -559,80 +374,22 @@ def evaluate(
     """Score the labels of a JOB against expert labels; without them, say how stable the labels are."""
     from outcrop.labels import open_labels
 
-    opened = oc.open_index(job)
-    labels = open_labels(job / "labels.zarr")
-    done = [line for line in labels["inline"].values if (labels["confidence"].sel(inline=line) > 0).any()]
-    chosen = [int(n) for n in numbers(lines, lines.count(",") + 1, "--lines")] if lines else done
+    index, wanted = oc.open_index(job), line_list(lines)
     if truth:
-        result = score(opened, labels.sel(inline=chosen), truth, job)
+        result = stages.score_labels(index, truth, lines=wanted)
+        if not json_:
+            show_scores(result)
+            say(f"{job}: evaluation.png, confusion.png")
     else:
-        result = probe(opened, chosen[:: max(1, len(chosen) // 2)][:2], json_)
+        done = stages.labelled_inlines(open_labels(job / "labels.zarr"))
+        chosen = wanted or done[:: max(1, len(done) // 2)][:2]
+        with progress_bar("labelling under changes", 6) as update:
+            table = stages.probe_labels(index, chosen, progress=update)
+        result = table.to_dict("records")
+        if not json_:
+            show_frame(table, f"share of labels unchanged on inlines {', '.join(map(str, chosen))}")
     if json_:
         print(json.dumps(result, default=plain))
-
-
-def score(opened, labels, truth_path, job):
-    """Scores against truth, shown and drawn."""
-    from outcrop.evaluate import boundary_distance, zone_scores
-
-    truth = oc.open_volume(truth_path)
-    if not truth.attrs.get("classes"):
-        raise ValueError(f"{truth_path} does not name its codes; write a table {truth_path}.classes.toml beside it.")
-    names = list(labels.attrs["classes"])
-    common = np.intersect1d(labels["inline"].values, truth["inline"].values)
-    if not len(common):
-        raise ValueError(f"{truth_path} has none of the labelled inlines; label some of its lines with --lines.")
-    coded = labels["label"].sel(inline=common).assign_attrs(classes=names)
-    truth = truth.sel(inline=common).astype("uint8")
-    scores = oc.pixel_scores(coded, truth)
-    scores["MIU_without_boundary"] = oc.pixel_scores(coded, truth, band=5)["MIU"]
-    time_step = abs(float(np.diff(opened.volume[opened.volume.dims[2]].values[:2])[0]))
-    trace_step = float(opened.volume.attrs.get("bin_size", (1.0, 1.0))[1])
-    rows = []
-    for name in (name for name in scores["IU"] if name != "other"):
-        edges = boundary_distance(coded, truth, name, spacing=(trace_step, time_step))
-        rows.append({"class": name, "IU": scores["IU"][name], **flat(edges), **zone_scores(coded, truth, name)})
-    scores["bodies"] = rows
-    line = {"inline": common[len(common) // 2]}
-    figure = oc.plots.labelled_section(opened.volume.sel(line), labels.sel(line), truth=truth.sel(line))
-    figure.savefig(job / "evaluation.png", dpi=110)
-    oc.plots.confusion(scores["confusion"], list(scores["IU"])).figure.savefig(job / "confusion.png", dpi=110)
-    show_scores(scores)
-    return scores
-
-
-def flat(nested):
-    """A nested dict with its keys joined."""
-    out: dict = {}
-    for key, value in nested.items():
-        out |= {f"{key} {k}": v for k, v in value.items()} if isinstance(value, dict) else {key: value}
-    return out
-
-
-def show_scores(scores):
-    """Print pixel scores, MIU first."""
-    table = Table("MIU", "MIU without 5 px", "PA", "MA", "FWIU", "coverage", *(f"IU {name}" for name in scores["IU"]))
-    numbers_ = [scores[key] for key in ("MIU", "MIU_without_boundary", "PA", "MA", "FWIU", "coverage")]
-    table.add_row(*(f"{value:.3f}" for value in (*numbers_, *scores["IU"].values())))
-    Console(stderr=True).print(table)
-
-
-def probe(opened, lines, quiet):
-    """Stability of the labels without truth."""
-    from outcrop.labels import stability
-
-    record = opened.workspace.read().get("label")
-    if not record:
-        raise ValueError(f"{opened.workspace.path} has no labels yet; run 'outcrop label' first.")
-    grid = labelling_grid(opened, tuple(record["step"]))
-    with progress_bar("labelling under changes", 6) as update:
-        table = stability(
-            opened.volume, grid, lambda seed: fit_mapper(opened, record["mapping"], seed=record["seed"] + seed),
-            lines=lines, progress=update,
-        )  # fmt: skip
-    if not quiet:
-        show_frame(table, f"share of labels unchanged on inlines {', '.join(map(str, lines))}")
-    return table.to_dict("records")
 
 
 @app.command()
@@ -686,7 +443,7 @@ def demo(
     places = exemplars(truth.astype("uint8"), 64, seed=seed)
     weak = oc.retrieve(built, places, 60, diverse=False)
     weak.save(job / "retrieved.csv")
-    save_retrieval_pictures(built, weak, output)
+    stages.draw_retrieval(built, weak, output)
     shown = weak_label_scores(weak, grid, truth.astype("uint8"))
     oc.plots.purity_curves(shown).figure.savefig(output / "purity.png", dpi=110)
     show_summary(weak, job)
@@ -716,11 +473,3 @@ def reproduce(
         failed += deviations
     if failed:
         raise ValueError("; ".join(failed) + ".")
-
-
-def show_frame(frame, title):
-    """Print a DataFrame as a table."""
-    table = Table(*map(str, frame.columns), title=title, title_justify="left")
-    for row in frame.itertuples(index=False):
-        table.add_row(*(f"{value:.3f}" if isinstance(value, float) else str(value) for value in row))
-    Console().print(table)

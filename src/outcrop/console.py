@@ -1,0 +1,170 @@
+"""What the command line shows: one-line errors, progress, tables."""
+
+import contextlib
+import errno
+import sys
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from outcrop.job import summarise
+
+screen = Console(stderr=True)
+
+
+def fail(message, *, code=2):
+    """Say one line on standard error and stop."""
+    print("Error: " + " ".join(str(message).split()), file=sys.stderr)
+    sys.exit(code)
+
+
+def say(text, *, style=None):
+    """Tell the user something on standard error, in one line that is not broken."""
+    screen.print(text, style=style, highlight=False, markup=False, soft_wrap=True)
+
+
+def explain(error):
+    """An operating-system error as problem, place and remedy."""
+    where = f" ({error.filename})" if error.filename else ""
+    remedies = {
+        errno.ENOSPC: "The disk is full; free some space and run the same command again, it goes on where it was",
+        errno.EDQUOT: "The disk quota is used up; free some space and run the same command again",
+        errno.EACCES: "No permission to read or write here; choose another folder",
+        errno.EROFS: "This folder cannot be written; choose another one",
+        errno.ENOENT: "No such file or folder",
+    }
+    return (remedies.get(error.errno) or error.strerror or str(error)) + where + "."
+
+
+@contextlib.contextmanager
+def progress_bar(title, total):
+    """Show a bar with rate and time left on a terminal, nothing elsewhere; gives a function of the work done so far."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=screen, disable=not screen.is_terminal) as bar:
+        task = bar.add_task(title, total=total, rate="")
+
+        def update(done, *_):
+            speed = bar.tasks[0].speed
+            bar.update(task, completed=done, rate=f"{speed:.0f}/s" if speed else "")
+
+        yield update
+
+
+def duration(seconds):
+    """Seconds in words.
+
+    Examples
+    --------
+    >>> duration(75)
+    '1.2 min'
+    """
+    for unit, length in (("h", 3600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds / length:.1f} {unit}"
+    return f"{max(seconds, 1):.0f} s"
+
+
+def sparkline(values, width=48):
+    """Numbers as a row of bars, None left blank.
+
+    Examples
+    --------
+    >>> sparkline([0, 1, 2, 3, None, 7])
+    '▁▂▃▄ █ (0 to 7)'
+    """
+    parts = np.array_split(np.array([np.nan if v is None else v for v in values], float), min(width, len(values)))
+    means = [part[np.isfinite(part)].mean() if np.isfinite(part).any() else None for part in parts]
+    known = [mean for mean in means if mean is not None]
+    low, high = min(known, default=0.0), max(known, default=0.0)
+    bars = [" " if m is None else "▁▂▃▄▅▆▇█"[int((m - low) / ((high - low) or 1) * 7.999)] for m in means]
+    return "".join(bars) + f" ({low:.4g} to {high:.4g})"
+
+
+def show_facts(name, facts):
+    """Print what `describe` found as a table a person reads."""
+    amplitude, rms, patch, geometry, unit = (facts[key] for key in ("amplitude", "rms", "patch", "geometry", "unit"))
+    flaws = [f"{n} {key.replace('_', ' ')}" for key, n in geometry.items() if key.endswith("traces") and n]
+    across = f" x {patch['width_m']:g} m" if "width_m" in patch else ""
+    rows = {"format": facts["format"]}
+    for axis, a in facts["axes"].items():
+        step = "uneven steps" if a["step"] is None else f"step {a['step']:g}"
+        rows[axis] = f"{a['first']:g} to {a['last']:g}, {step} ({a['count']})"
+    rows |= {
+        "geometry": ", ".join(["regular" if geometry["regular"] else "irregular", *flaws]),
+        "header bytes": facts["header_bytes"] and "inline {}, crossline {}".format(*facts["header_bytes"]),
+        "bin size": facts["bin_size"]
+        and "{:g} m between inlines, {:g} m between crosslines".format(*facts["bin_size"]),
+        "patch": f"{patch['samples']} x {patch['traces']} = {patch['height_' + unit]:g} {unit}{across}",
+        "amplitude": ", ".join(f"{p} %: {value:g}" for p, value in amplitude["percentiles"].items()),
+        "range": f"{amplitude['minimum']:g} to {amplitude['maximum']:g}; clip to [0, 1] at {amplitude['clip']:g}",
+        "histogram": sparkline(amplitude["histogram"]["counts"]),
+        "RMS by line": sparkline(rms["by_line"]) + f", drift {rms['drift_lines'] or 0:.1f} dB",
+        "RMS by " + facts["domain"]: sparkline(rms["by_time"]) + f", drift {rms['drift_time'] or 0:.1f} dB",
+        "not finite": amplitude["nan"] + amplitude["infinite"]
+        and f"{amplitude['nan']} NaN, {amplitude['infinite']} Inf",
+        "classes": facts["classes"] and ", ".join(f"{i} {name}" for i, name in enumerate(facts["classes"], 1)),
+        "notes": "\n".join(facts["notes"]),
+        "text": "\n".join(line.rstrip() for line in facts["text"] if line.strip(" C0123456789")),
+    }
+    table = Table(title=str(name), show_header=False, title_justify="left")
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for key, value in rows.items():
+        if value:
+            table.add_row(key, str(value))
+    Console().print(table)
+
+
+def show_summary(weak, job):
+    """Print the summary as a table."""
+    table = Table("class", "patches", "best", "last", "lost to a nearer class", "knee of the curve at")
+    for name, row in summarise(weak).items():
+        table.add_row(name, *(str(value) for value in row.values()))
+    Console().print(table)
+    say(f"{job / 'retrieved.csv'}; pictures: gallery.png, similarity.png, section.png")
+
+
+def show_scores(scores):
+    """Print pixel scores, MIU first, and what is known of the boundaries and zones of each structure."""
+    table = Table(title=f"inlines {', '.join(map(str, scores['inlines']))}", title_justify="left")
+    keys = {
+        "MIU": "MIU",
+        "MIU_without_boundary": "MIU without 5 px",
+        "PA": "PA",
+        "FWIU": "FWIU",
+        "coverage": "coverage",
+    }
+    values = {title: scores[key] for key, title in keys.items()} | {
+        f"IU {name}": iu for name, iu in scores["IU"].items()
+    }
+    for title in values:
+        table.add_column(title)
+    table.add_row(*(f"{value:.3f}" for value in values.values()))
+    Console().print(table)
+    bodies = Table("structure", "boundary off by (median, 95 %)", "zones hit", "false alarms")
+    for body in scores["bodies"]:
+        off = "{:.0f}, {:.0f} ms; ".format(*body["vertical"]) + "{:.0f}, {:.0f} m".format(*body["horizontal"])
+        hits, alarms = f"{body['hits']} of {body['zones']}", f"{body['false_alarms']} of {body['alarms']}"
+        bodies.add_row(body["class"], off if body["sections"] else "-", hits, alarms)
+    Console().print(bodies)
+
+
+def show_frame(frame, title):
+    """Print a DataFrame as a table."""
+    table = Table(*map(str, frame.columns), title=title, title_justify="left")
+    for row in frame.itertuples(index=False):
+        table.add_row(*(f"{value:.3f}" if isinstance(value, float) else str(value) for value in row))
+    Console().print(table)
+
+
+def plain(value):
+    """NumPy values as JSON knows them."""
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)

@@ -1,0 +1,143 @@
+"""The stages of a job folder after its index, as the command line and the page run them; nothing is printed."""
+
+import hashlib
+import shutil
+
+import numpy as np
+
+from outcrop import plots
+from outcrop.evaluate import boundary_distance, pixel_scores, zone_scores
+from outcrop.labels import MAPPERS, label_volume, open_labels, stability
+from outcrop.patches import PatchGrid
+from outcrop.retrieval import knee, read_retrieved
+from outcrop.volume import open_volume
+
+
+def draw_retrieval(index, weak, folder):
+    """Save a gallery, the similarity curves and the section with most retrieved patches."""
+    picks = weak.picks(10)
+    patches = index.grid.extract(index.volume, weak.rows[picks])
+    plots.gallery(patches, weak.table.iloc[picks]).savefig(folder / "gallery.png", dpi=110)
+    plots.similarity_curves(weak).figure.savefig(folder / "similarity.png", dpi=110)
+    along = weak.table["along"].mode()[0]
+    section = index.volume.sel({along: weak.table.loc[weak.table["along"] == along, along].mode()[0]})
+    plots.section(section, weak=weak, size=index.grid.size).figure.savefig(folder / "section.png", dpi=110)
+
+
+def summarise(weak):
+    """Per class: how many, how similar, how many lost to a nearer class, and where the similarity curve bends."""
+    rows = {}
+    for name in dict.fromkeys(weak.classes):
+        own = weak.similarity[weak.classes == name]
+        rows[str(name)] = {
+            "patches": len(own), "best": round(float(own[0]), 4), "last": round(float(own[-1]), 4),
+            "lost": weak.lost[name], "knee": knee(weak.curves[name]),
+        }  # fmt: skip
+    return rows
+
+
+def labelling_grid(index, step=None):
+    """Grid of a job made dense: every line, patches that overlap by two thirds unless `step` says otherwise."""
+    grid = index.grid
+    options = grid.parameters | {"sample": None, "every": 1, "between": None}
+    options["step"] = step or tuple(max(1, n // 3) for n in grid.size)
+    options["along"] = "crossline" if grid.along == "crossline" else "inline"
+    return PatchGrid(index.volume, **options)
+
+
+def fit_mapper(index, mapping, *, seed=0, device=None):
+    """Mapper of that name, fitted on the retrieved patches of a job."""
+    if mapping not in MAPPERS:
+        raise ValueError(f"Mapping {mapping!r} is unknown; choose one of {', '.join(MAPPERS)}.")
+    table, starts = read_retrieved(index)
+    patches = index.grid.cut(index.volume, starts)
+    if device:
+        import torch
+
+        patches = torch.from_numpy(patches).to(device)
+    return MAPPERS[mapping]().set_params(random_state=seed).fit(patches, table["class"].to_numpy(str))
+
+
+def record_labelling(index, *, mapping, step, seed, min_confidence):
+    """Note with what the labels of a job are made; labels made with anything else are dropped."""
+    weak = index.workspace / "retrieved.csv"
+    record = {"mapping": mapping, "step": list(step), "seed": seed}
+    record["weak"] = hashlib.sha256(weak.read_bytes()).hexdigest()[:16] if weak.is_file() else ""
+    if min_confidence is not None:
+        record["min_confidence"] = min_confidence
+    job = index.workspace.read()
+    if job.get("label") != record:
+        shutil.rmtree(index.workspace / "labels.zarr", ignore_errors=True)
+        (index.workspace / "labels.done").unlink(missing_ok=True)
+        index.workspace.write(job | {"label": record})
+    return record
+
+
+def label_lines(index, grid, mapper, *, lines=None, min_confidence=None, device=None, progress=None):
+    """Label lines of a job into its folder."""
+    path = index.workspace / "labels.zarr"
+    return label_volume(
+        index.volume, grid, mapper, lines=lines, min_confidence=min_confidence, path=path, device=device,
+        progress=progress,
+    )  # fmt: skip
+
+
+def draw_labels(index, line, *, truth=None, name="labels.png"):
+    """Save a picture of one labelled line into the job."""
+    labels = open_labels(index.workspace / "labels.zarr")
+    place = {"crossline" if index.grid.along == "crossline" else "inline": line}
+    figure = plots.labelled_section(index.volume.sel(place), labels.sel(place), truth=truth)
+    figure.savefig(index.workspace / name, dpi=110)
+
+
+def labelled_inlines(labels):
+    """Inlines on which something was labelled."""
+    return [int(line) for line in labels["inline"].values if labels["confidence"].sel(inline=line).values.any()]
+
+
+def score_labels(index, truth_path, *, lines=None):
+    """Scores of a job's labels against expert labels, on the inlines that both have; pictures go into the job.
+
+    Returns
+    -------
+    dict
+        As `pixel_scores`, with ``MIU_without_boundary`` (5 pixels around the truth's boundaries left out), ``inlines``
+        and ``bodies``: per structure its boundary distance and its hits and false alarms per connected zone.
+    """
+    labels, truth = open_labels(index.workspace / "labels.zarr"), open_volume(truth_path)
+    if not truth.attrs.get("classes"):
+        raise ValueError(f"{truth_path} does not name its codes; write a table {truth_path}.classes.toml beside it.")
+    common = np.intersect1d(lines or labelled_inlines(labels), truth["inline"].values)
+    if not len(common):
+        raise ValueError(f"{truth_path} has none of the labelled inlines; label some of its lines with --lines.")
+    coded = labels["label"].sel(inline=common).assign_attrs(classes=list(labels.attrs["classes"]))
+    truth = truth.sel(inline=common).astype("uint8")
+    scores = pixel_scores(coded, truth)
+    scores["MIU_without_boundary"] = pixel_scores(coded, truth, band=5)["MIU"]
+    scores["inlines"] = common.tolist()
+    samples = index.volume[index.volume.dims[2]].values
+    spacing = (abs(float(samples[1] - samples[0])), float(index.volume.attrs.get("bin_size", (1.0, 1.0))[1]))
+    upright = [codes.transpose("inline", codes.dims[2], "crossline") for codes in (coded, truth)]
+    scores["bodies"] = [
+        {"class": name, **boundary_distance(*upright, name, spacing=spacing), **zone_scores(*upright, name)}
+        for name in scores["IU"]
+        if name != "other"
+    ]
+    middle = common[len(common) // 2]
+    draw_labels(index, middle, truth=truth.sel(inline=middle), name="evaluation.png")
+    figure = plots.confusion(scores["confusion"], list(scores["IU"])).figure
+    figure.savefig(index.workspace / "confusion.png", dpi=110)
+    return scores
+
+
+def probe_labels(index, lines, *, progress=None):
+    """Share of a job's labels that stay the same under changes that should not matter; see `stability`."""
+    record = index.workspace.read().get("label")
+    if not record:
+        raise ValueError(f"{index.workspace.path} has no labels yet; run 'outcrop label' first.")
+    grid = labelling_grid(index, tuple(record["step"]))
+
+    def fit(change):
+        return fit_mapper(index, record["mapping"], seed=record["seed"] + change)
+
+    return stability(index.volume, grid, fit, lines=lines, progress=progress)
