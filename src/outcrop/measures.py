@@ -187,7 +187,8 @@ class STSIM:
         total = sum(agreement(x, y) for x, y in zip(a[:n_groups], b[:n_groups], strict=True))
         if self.cross:
             n_pairs, n_windows = a[-1].shape[1:]
-            side = min(512, max(1, 2**22 // (n_pairs * n_windows)))
+            budget = 2**22 if is_numpy(array_namespace(a[-1])) else 2**28
+            side = min(512, max(1, budget // (n_pairs * n_windows)))
             total = total + n_pairs - all_pairs(flat_city_block, a[-1:], b[-1:], side=side) / (2 * n_windows)
             weight += n_pairs
         return total / weight
@@ -324,12 +325,12 @@ def city_block(a, b, xp):
 
 
 def describe_blocks(function, patches, size, *, workers=None):
-    """Descriptions (a list of arrays) of a stack, `size` patches at a time: in threads for NumPy."""
+    """Descriptions (a list of arrays) of a stack, `size` patches at a time in threads, for torch more in one thread."""
     xp = array_namespace(patches)
     if not patches.shape[0]:
         one = xp.zeros((1, *patches.shape[1:]), dtype=patches.dtype, device=device(patches))
         return [part[:0, ...] for part in describe_blocks(function, one, size)]
-    blocks = spans(patches.shape[0], size)
+    blocks = spans(patches.shape[0], size if is_numpy(xp) else 8 * size)
     mapped = partial(map_blocks, workers=workers) if is_numpy(xp) else map
     parts = list(mapped(lambda span: function(patches[span, ...]), blocks))
     return [xp.concat(part) for part in zip(*parts, strict=True)]
