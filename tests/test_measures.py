@@ -72,7 +72,7 @@ def test_symmetric_and_perfect_with_itself(name):
 @pytest.mark.parametrize("name", MEASURES)
 def test_blocks_do_not_matter(name, monkeypatch):
     """One pair at a time, blocks of pairs and the mirrored half of a symmetric matrix give the same numbers."""
-    x, y = patches(7), patches(7)[::-1][:3]
+    x, y = patches(5), patches(5)[::-1][:2]
     measure = MEASURES[name]()
     whole = measure.compare(measure.describe(x), measure.describe(y))
     each = [[value(name, p, q) for q in y] for p in x]
@@ -80,16 +80,16 @@ def test_blocks_do_not_matter(name, monkeypatch):
     original = measures.all_pairs
     monkeypatch.setattr(measures, "all_pairs", lambda f, a, b, side: original(f, a, b, side=2))
     described = measure.describe(x)
-    np.testing.assert_allclose(measure.compare(described, described)[:, [6, 5, 4]], whole, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(measure.compare(described, described)[:, [4, 3]], whole, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", MEASURES)
 def test_torch_agrees_with_numpy(name, dtype):
     """One code, two libraries: same numbers in the same precision; histograms may move single counts in float32."""
-    x = patches(6, (64, 65), dtype)
-    ours, theirs = similarity(x, x[:4], name), similarity(torch.from_numpy(x), torch.from_numpy(x[:4]), name)
-    assert ours.dtype == dtype and theirs.dtype == getattr(torch, dtype) and theirs.shape == (6, 4)
+    x = patches(4, (64, 65), dtype)
+    ours, theirs = similarity(x, x[:3], name), similarity(torch.from_numpy(x), torch.from_numpy(x[:3]), name)
+    assert ours.dtype == dtype and theirs.dtype == getattr(torch, dtype) and theirs.shape == (4, 3)
     loose = 2e-2 if name == "curvelet-histogram" else 2e-5
     np.testing.assert_allclose(ours, theirs.numpy(), atol=loose if dtype == "float32" else 1e-10)
 
@@ -97,7 +97,7 @@ def test_torch_agrees_with_numpy(name, dtype):
 @pytest.mark.parametrize("name", ["stsim-1", "stsim-2", "seisim"])
 def test_torch_agrees_with_numpy_in_local_windows(name):
     """The same with local windows, where float32 must not lose small variances."""
-    x = patches(3, (40, 41))
+    x = patches(2, (36, 37))
     ours = similarity(x, x, name, window="local")
     np.testing.assert_allclose(
         similarity(torch.from_numpy(x), torch.from_numpy(x), name, window="local"), ours, atol=1e-10
@@ -127,7 +127,7 @@ def test_cw_ssim_equals_the_slow_twin(shape, levels):
 @pytest.mark.parametrize("name", ["stsim-1", "stsim-2"])
 def test_stsim_equals_the_slow_twin(name, window):
     """Band by band, window by window, with the cross terms of STSIM-2; bands smaller than a window are taken whole."""
-    x, y = patches(2, (33, 35))
+    x, y = patches(2, (18, 21))
     want = reference.stsim(x, y, window, name == "stsim-2", levels=2, orientations=3)
     assert value(name, x, y, window=window, levels=2, orientations=3) == pytest.approx(want, abs=1e-11)
 
@@ -240,13 +240,13 @@ def test_refuses_what_it_cannot_compare():
 
 
 def test_real_patches_score_as_measured():
-    """RA and MAP of METHOD section 9 on 100 real patches a class, for the measures that take a few seconds."""
+    """RA and MAP of METHOD section 9 on 100 real patches a class, for the two fastest measures."""
     folder = os.environ.get("OUTCROP_DATA")
     if not folder or not os.path.exists(f"{folder}/seg2017_patches.npz"):
         pytest.skip("OUTCROP_DATA does not name a folder with seg2017_patches.npz")
     file, rng = np.load(f"{folder}/seg2017_patches.npz"), np.random.default_rng(0)
     rows = np.concatenate([c * 500 + rng.choice(500, 100, replace=False) for c in range(4)])
     x = (file["images"][rows] * file["scale"]).astype("f4")
-    for name, ra, average in (("euclidean", 0.289, 0.383), ("cw-ssim", 0.750, 0.833), ("curvelet-svd", 0.890, 0.945)):
+    for name, ra, average in (("euclidean", 0.289, 0.383), ("curvelet-svd", 0.890, 0.945)):
         got = retrieval_scores(similarity(x, x, name), file["classes"][rows])
         assert (got["RA"], got["MAP"]) == (pytest.approx(ra, abs=0.01), pytest.approx(average, abs=0.01))

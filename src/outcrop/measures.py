@@ -130,7 +130,8 @@ class CWSSIM:
 
     def compare(self, a, b):
         """Similarity of every pair, shape (n_a, n_b), from 0 to 1."""
-        return all_pairs(coherence, [a], [b], side=128 if is_numpy(array_namespace(a)) else 512)
+        windows = (a.shape[-2] - WINDOW + 1) * (a.shape[-1] - WINDOW + 1)
+        return all_pairs(coherence, [a], [b], side=_side(array_namespace(a), windows, budget=2**20))
 
 
 class STSIM:
@@ -353,9 +354,9 @@ def all_pairs(function, a, b, *, side):
     return out
 
 
-def _side(xp, numbers):
+def _side(xp, numbers, *, budget=2**17):
     """Side of blocks of pairs whose intermediate arrays stay in the cache of a core, or keep a GPU busy."""
-    return max(1, isqrt((2**17 if is_numpy(xp) else 2**24) // numbers))
+    return max(1, isqrt((budget if is_numpy(xp) else 2**24) // numbers))
 
 
 def euclidean(a, b):
