@@ -1,7 +1,6 @@
 """The stages of a job folder after its index, as the command line and the page run them; nothing is printed."""
 
 import hashlib
-import shutil
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from outcrop.labels import MAPPERS, label_volume, open_labels, stability
 from outcrop.patches import PatchGrid
 from outcrop.retrieval import knee, read_retrieved
 from outcrop.volume import open_volume
+from outcrop.workspace import remove
 
 
 def draw_retrieval(index, weak, folder):
@@ -67,8 +67,8 @@ def record_labelling(index, *, mapping, step, seed, min_confidence):
         record["min_confidence"] = min_confidence
     job = index.workspace.read()
     if job.get("label") != record:
-        shutil.rmtree(index.workspace / "labels.zarr", ignore_errors=True)
-        (index.workspace / "labels.done").unlink(missing_ok=True)
+        for name in ("labels.done", "labels.zarr"):
+            remove(index.workspace / name)
         index.workspace.write(job | {"label": record})
     return record
 

@@ -1,7 +1,6 @@
 """An index of descriptors on disk, exact search in it, and the patches that look like an interpreter's exemplars."""
 
 import hashlib
-import shutil
 import time
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +17,7 @@ from outcrop.measures import CurveletSVD
 from outcrop.parallel import map_blocks, spans
 from outcrop.patches import PatchGrid, by_rms, quiet
 from outcrop.volume import open_volume
-from outcrop.workspace import DoneLog, Workspace, fingerprint, whole_file
+from outcrop.workspace import DoneLog, Workspace, fingerprint, remove, whole_file
 
 BLOCK = 1024  # patches described, written and resumed as one
 USED, MISSING, QUIET = range(3)  # why a row has no descriptor: NaN inside, or nothing to see
@@ -175,10 +174,8 @@ def _prepare(workspace, job, grid, length):
         if old.get("volume") == job["volume"] and old.get("index") == job["index"] and store.is_dir():
             return zarr.open_group(store, mode="r+")
         workspace.log("index dropped", reason="volume or parameters changed")
-    for name in ("features.zarr", "labels.zarr"):
-        shutil.rmtree(workspace / name, ignore_errors=True)
-    for name in ("features.done", "retrieved.csv"):
-        (workspace / name).unlink(missing_ok=True)
+    for name in ("features.done", "features.zarr", "retrieved.csv", "labels.done", "labels.zarr"):
+        remove(workspace / name)
     with whole_file(store) as aside:
         group = zarr.open_group(aside, mode="w")
         n = len(grid)

@@ -14,11 +14,12 @@ import os
 import re
 import textwrap
 import tomllib
-import uuid
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+
+from outcrop.workspace import whole_file
 
 TEXT_SIZE, BINARY_SIZE, HEADER_SIZE = 3200, 400, 240
 
@@ -672,7 +673,7 @@ def create(path, inlines, crosslines, times, *, bin_size=(25.0, 25.0), text="", 
     fill_headers(line["header"], crosslines, bin_size=bin_size, delay=times[0], interval=interval, n_samples=len(times))
     written = np.zeros(len(inlines), bool)
 
-    with whole_file(path) as file:
+    with whole_file(path) as aside, open(aside, "wb") as file:
         file.write(text_header(text) + binary.tobytes())
 
         def write(row, section):
@@ -718,7 +719,7 @@ def create_like(path, geometry, *, text="", format=5):
     source = geometry.layout
     target = source._replace(format=format, start=TEXT_SIZE + BINARY_SIZE)
     written = np.zeros(len(geometry.inlines), bool)
-    with open(source.path, "rb") as original, whole_file(path) as file:
+    with open(source.path, "rb") as original, whole_file(path) as aside, open(aside, "wb") as file:
         opening = bytearray(original.read(target.start))
         binary = np.frombuffer(opening, binary_dtype(source.order), 1, TEXT_SIZE)
         binary["format"] = format
@@ -785,21 +786,6 @@ def fill_headers(headers, crosslines, *, bin_size, delay, interval, n_samples):
     headers["delay"], headers["interval"], headers["samples"] = delay, interval, n_samples
 
 
-@contextlib.contextmanager
-def whole_file(path):
-    """Open a file for writing beside `path` and rename it to `path` on a clean exit, remove it on an exception."""
-    path = Path(path)
-    aside = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.part")
-    try:
-        with open(aside, "xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(aside, path)
-    finally:
-        aside.unlink(missing_ok=True)
-
-
 def class_table_path(path):
     """Name of the class table that lies beside a SEG-Y file."""
     return Path(f"{path}.classes.toml")
@@ -816,8 +802,9 @@ def write_class_table(path, classes):
         Code i + 1 means ``classes[i]``.
     """
     rows = [f"{code} = {json.dumps(str(name), ensure_ascii=False)}\n" for code, name in enumerate(classes, 1)]
-    with whole_file(class_table_path(path)) as file:
-        file.write("".join(["# Codes of the labels; 0 is uncertain, or nothing said.\n[classes]\n", *rows]).encode())
+    with whole_file(class_table_path(path)) as aside:
+        opening = "# Codes of the labels; 0 is uncertain, or nothing said.\n[classes]\n"
+        aside.write_text(opening + "".join(rows), encoding="utf-8")
 
 
 def read_class_table(path):

@@ -111,16 +111,27 @@ class DoneLog:
 
 @contextlib.contextmanager
 def whole_file(path):
-    """Give a path to write to that becomes `path` on a clean exit and vanishes on an error."""
+    """Give a path to write to that becomes `path` on a clean exit and vanishes on an error.
+
+    What a killed run left there is cleared by the next one.
+    """
     path = Path(path)
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    aside = path.with_name(f".{path.name}.part")
+    remove(aside)
     try:
         yield aside
         os.replace(aside, path)
     finally:
-        if aside.is_dir():
-            shutil.rmtree(aside)
-        aside.unlink(missing_ok=True)
+        remove(aside)
+
+
+def remove(path):
+    """Remove a file or a folder, if it is there."""
+    path = Path(path)
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def fingerprint(path):
