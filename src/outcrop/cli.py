@@ -25,6 +25,7 @@ from outcrop.console import (
     show_facts,
     show_frame,
     show_scores,
+    show_status,
     show_summary,
 )
 
@@ -417,6 +418,16 @@ def export(
             labels, out, volume=opened.volume, grid=opened.grid, weak=read_retrieved(opened), seed=seed
         )
     say(f"{out} written")
+
+
+@app.command()
+def status(job: Path, json_: AS_JSON = False):
+    """Say what is done in a JOB folder, with what parameters, and what would run next."""
+    report = stages.status(job)
+    if json_:
+        print(json.dumps(report, default=plain))
+    else:
+        show_status(job, report)
 
 
 @app.command()

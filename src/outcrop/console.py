@@ -157,6 +157,16 @@ def show_scores(scores):
     Console().print(bodies)
 
 
+def show_status(job, report):
+    """Print what is done in a job as a table."""
+    table = Table(title=str(job), show_header=False, title_justify="left")
+    for stage, facts in report.items():
+        if isinstance(facts, dict):
+            facts = "\n".join(f"{key.replace('_', ' ')}: {value}" for key, value in facts.items())
+        table.add_row(stage, str(facts or "not yet"))
+    Console().print(table)
+
+
 def show_frame(frame, title):
     """Print a DataFrame as a table."""
     table = Table(*map(str, frame.columns), title=title, title_justify="left")

@@ -1,16 +1,58 @@
 """The stages of a job folder after its index, as the command line and the page run them; nothing is printed."""
 
 import hashlib
+from typing import Any
 
 import numpy as np
+import pandas as pd
+import zarr
 
 from outcrop import plots
 from outcrop.evaluate import boundary_distance, pixel_scores, zone_scores
 from outcrop.labels import MAPPERS, label_volume, open_labels, stability
 from outcrop.patches import PatchGrid
-from outcrop.retrieval import knee, read_retrieved
+from outcrop.retrieval import BLOCK, knee, read_retrieved
 from outcrop.volume import open_volume
-from outcrop.workspace import remove
+from outcrop.workspace import DoneLog, Workspace, remove
+
+
+def status(path):
+    """What is done in a job folder, with what parameters, and which command would go on.
+
+    Returns
+    -------
+    dict
+        ``volume``; ``index``, ``retrieve`` and ``label``, each with its parameters and how far it got (None where it
+        was not begun); ``next``, a command line.
+    """
+    workspace = Workspace(path)
+    job = workspace.read()
+    report: dict[str, Any] = {
+        "volume": job.get("volume", {}).get("source"),
+        "index": None,
+        "retrieve": None,
+        "label": None,
+    }
+    report["next"] = f"outcrop index {report['volume'] or 'VOLUME'} -o {path}"
+    if (workspace / "features.zarr").is_dir():
+        features: Any = zarr.open_group(workspace / "features.zarr", mode="r")
+        n = features["status"].shape[0]
+        done = min(len(DoneLog(workspace / "features.done").read()) * BLOCK, n)
+        report["index"] = job.get("index", {}) | {"patches": n, "described": done}
+        if done == n:
+            report["next"] = f"outcrop retrieve {path} --exemplar CLASS=INLINE,CROSSLINE,TIME"
+    if (workspace / "retrieved.csv").is_file():
+        table = pd.read_csv(workspace / "retrieved.csv")
+        report["retrieve"] = job.get("retrieve", {}) | {"patches": table["class"].value_counts(sort=False).to_dict()}
+        report["next"] = f"outcrop label {path}"
+    if (workspace / "labels.zarr").is_dir():
+        labels: Any = zarr.open_group(workspace / "labels.zarr", mode="r")
+        lines = labels["label"].shape[0]
+        done = len(DoneLog(workspace / "labels.done").read())
+        report["label"] = job.get("label", {}) | {"lines": lines, "labelled": done}
+        if done:
+            report["next"] = f"outcrop export {path} labels.sgy"
+    return report
 
 
 def draw_retrieval(index, weak, folder):
@@ -117,9 +159,9 @@ def score_labels(index, truth_path, *, lines=None):
     scores["inlines"] = common.tolist()
     samples = index.volume[index.volume.dims[2]].values
     spacing = (abs(float(samples[1] - samples[0])), float(index.volume.attrs.get("bin_size", (1.0, 1.0))[1]))
-    upright = [codes.transpose("inline", codes.dims[2], "crossline") for codes in (coded, truth)]
+    found, true = (codes.transpose("inline", codes.dims[2], "crossline") for codes in (coded, truth))
     scores["bodies"] = [
-        {"class": name, **boundary_distance(*upright, name, spacing=spacing), **zone_scores(*upright, name)}
+        {"class": name, **boundary_distance(found, true, name, spacing=spacing), **zone_scores(found, true, name)}
         for name in scores["IU"]
         if name != "other"
     ]
