@@ -1,0 +1,534 @@
+"""Results in the user's world: SEG-Y for Petrel and OpendTect, Zarr for xarray, a training set for a net."""
+
+import datetime
+import json
+import os
+import textwrap
+import tomllib
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import tomli_w
+import xarray as xr
+import zarr
+
+import outcrop
+from outcrop import segy
+from outcrop.parallel import spans
+from outcrop.patches import DIRECTIONS
+from outcrop.plots import COLOURS, colours
+from outcrop.retrieval import NEAR_LINES
+from outcrop.volume import live_traces
+from outcrop.workspace import whole_file
+
+LINES = 32  # lines read together and stored in one Zarr chunk
+BLOCK = 1 << 26  # bytes of labels held at once, unless LINES lines are more
+CHUNKS = (LINES, 128, 256)
+SPLITS = {"train": 0.7, "val": 0.15, "test": 0.15}
+MOST_BLOCKS, DRAWS = 20, 200  # blocks of lines to split by, and ways tried to share them out
+PLACE = 1e-3  # ms, m or lines; labels of an axis that differ by less are the same
+
+
+def export_segy(labels, path, *, like=None, what="label", format=5):
+    """Write labels, their confidence or the score of a class as SEG-Y, with a text header that says so.
+
+    Parameters
+    ----------
+    labels : Dataset or DataArray, dims (inline, crossline, time or depth)
+        As `label_volume` gives it, or codes alone; ``attrs["classes"]`` names the codes 1, 2, ...
+    path : path
+        File to make, whole or not at all.
+    like : path or volume, optional
+        SEG-Y file the labels belong to, or the volume that `open_volume` made of it: its trace headers are copied byte
+        for byte, its binary header but for the sample format. A volume from elsewhere gives its axes. What has no label
+        becomes 0. Without it the file holds the lines that `labels` has.
+    what : str
+        ``label``, ``confidence`` or ``score:CLASS``; the latter two in percent.
+    format : int
+        SEG-Y sample format: 5 IEEE float, 1 IBM float, 8 one byte.
+
+    Notes
+    -----
+    Beside a file of labels lie its codes, ``FILE.classes.toml``, and its colours: ``FILE.alut`` for Petrel (256 lines
+    of red, green, blue, opacity) and ``FILE.coltab`` for OpendTect (Manage color tables, Import, OpendTect file). In
+    both programs set the range of the colour bar to 0 ... number of classes.
+    """
+    labels, path = _named(labels), Path(path)
+    values, unit = _pick(labels, what)
+    if what == "label" and format == 8 and len(labels.attrs["classes"]) > 127:
+        raise ValueError(f"Format 8 holds codes up to 127, the labels have {len(labels.attrs['classes'])}; choose 5.")
+    source = labels.attrs.get("source", "") if like is None else _source(like)
+    if source and path.exists() and os.path.exists(source) and os.path.samefile(path, source):
+        raise ValueError(f"{path} is the volume that was labelled; choose another name for the export.")
+    file, axes, live = _target(path, values, like, text=_text(labels, what, path, source), format=format)
+    tables = _colour_tables(path, labels.attrs["classes"])
+    with file as write:
+        for row, section in _sections(values, axes, source):
+            write(row, np.where(live[row][:, None], unit * section, np.nan))
+        for table in (segy.class_table_path(path), *tables):  # codes of an earlier file must not stay beside this one
+            table.unlink(missing_ok=True)
+    if what == "label":
+        segy.write_class_table(path, labels.attrs["classes"])
+        for table, text in tables.items():
+            with whole_file(table) as aside:
+                aside.write_text(text, encoding="utf-8")
+
+
+def _named(labels):
+    """Labels as a Dataset on (class,) inline, crossline, time or depth, whose attributes name the codes."""
+    if isinstance(labels, xr.DataArray):
+        labels = labels.to_dataset(name="label").assign_attrs(labels.attrs)
+    classes = labels.attrs.get("classes", labels["label"].attrs.get("classes"))
+    if classes is None or not 0 < len(classes) < 256:
+        raise ValueError("The labels do not name their codes; set attrs['classes'] to the names of codes 1, 2, ...")
+    if labels["label"].ndim != 3 or not {"inline", "crossline"} < set(labels["label"].dims):
+        raise ValueError(f"The labels have axes {labels['label'].dims}; give inline, crossline and time or depth.")
+    labels = labels.transpose("class", "inline", "crossline", ..., missing_dims="ignore")
+    return labels.assign_attrs(classes=[str(name) for name in classes])
+
+
+def _pick(labels, what):
+    """Array that `what` names, and the factor from its numbers to those of the file."""
+    kind, _, name = what.partition(":")
+    classes = labels.attrs["classes"]
+    if kind not in labels.data_vars or (name in classes) != (kind == "score"):
+        have = [v for v in ("label", "confidence") if v in labels]
+        have += [f"score:{c}" for c in classes if "score" in labels]
+        raise ValueError(f"{what!r} cannot be exported; these labels have {', '.join(have)}.")
+    if kind == "label":
+        return labels["label"], np.float32(1)
+    values = labels[kind] if kind == "confidence" else labels["score"][classes.index(name)]
+    return values, np.float32(100 / 255 if values.dtype == np.uint8 else 100)
+
+
+def _source(like):
+    return str(like.attrs.get("source", "")) if isinstance(like, xr.DataArray) else like
+
+
+def _target(path, values, like, *, text, format):
+    """SEG-Y file to write, its axes, and which traces of them are there."""
+    volume = values if like is None else like
+    if isinstance(volume, xr.DataArray) and (like is None or not str(like.attrs.get("format")).startswith("SEG-Y")):
+        axes = [volume[name].values for name in volume.dims]
+        bins = np.nan_to_num(volume.attrs.get("bin_size", (25.0, 25.0)), nan=25.0)
+        return segy.create(path, *axes, bin_size=bins, text=text, format=format), axes, live_traces(volume)
+    header_bytes = like.attrs["header_bytes"] if isinstance(like, xr.DataArray) else None
+    geometry = segy.scan(_source(like), header_bytes=header_bytes, domain=values.dims[2])
+    axes = [geometry.inlines, geometry.crosslines, geometry.samples]
+    # A trace that the source marks dead stays marked by its header; its labels are 0.
+    live = np.ones(geometry.traces.shape, bool)
+    return segy.create_like(path, geometry, text=text, format=format), axes, live
+
+
+def _sections(values, axes, source):
+    """Row and section of every inline of a grid, zero where the values say nothing."""
+    to = [_places(axis, values[name].values) for axis, name in zip(axes, values.dims, strict=True)]
+    for name, places in zip(values.dims, to, strict=True):
+        if (places < 0).any():
+            label = values[name].values[places < 0][0]
+            raise ValueError(f"The labels have {name} {label:g}, {source} does not; give the volume they belong to.")
+    shape, inside = (len(axes[1]), len(axes[2])), np.ix_(to[1], to[2])
+    for row in np.setdiff1d(np.arange(len(axes[0])), to[0]):
+        yield row, np.zeros(shape, np.float32)
+    for span in _line_spans(values):
+        for row, own in zip(to[0][span], values[span].values, strict=True):
+            section = np.zeros(shape, np.float32)
+            section[inside] = np.nan_to_num(own)
+            yield row, section
+
+
+def _places(axis, labels):
+    """Position on an axis of every label, -1 where the axis does not have it.
+
+    Examples
+    --------
+    >>> _places(np.array([10, 12, 14]), np.array([14, 11, 10]))
+    array([ 2, -1,  0])
+    """
+    order = np.argsort(axis, kind="stable")
+    near = order[np.minimum(np.searchsorted(axis[order], np.asarray(labels) - PLACE), len(axis) - 1)]
+    return np.where(np.abs(axis[near] - labels) <= PLACE, near, -1)
+
+
+def _line_spans(values):
+    """Slices of neighbouring inlines that are read together: whole chunks, and no more than the memory allowed."""
+    line = values.dtype.itemsize * values.shape[-2] * values.shape[-1]
+    return spans(values.shape[-3], max(1, BLOCK // line // LINES) * LINES)
+
+
+def _text(labels, what, path, source):
+    """Text header: what the file is and is not."""
+    kind, _, name = what.partition(":")
+    classes = labels.attrs["classes"]
+    codes = ", ".join(f"{code} = {' '.join(own.split())}" for code, own in enumerate(["uncertain", *classes]))
+    about = {
+        "label": [
+            "LABEL VOLUME, NOT AMPLITUDES",
+            textwrap.shorten(f"Codes: {codes}", 1500, placeholder=f" ... all in {path.name}.classes.toml"),
+            f"Colours: {path.name}.alut (Petrel), {path.name}.coltab (OpendTect), "
+            f"range of the colour bar 0 to {len(classes)}",
+        ],
+        "confidence": ["CONFIDENCE OF LABELS IN PERCENT, NOT AMPLITUDES", "0 = unsure or not labelled, 100 = sure"],
+        "score": [f"SCORE OF CLASS {name.upper()} IN PERCENT, NOT AMPLITUDES"],
+    }[kind]
+    mapping = labels.attrs.get("mapping")
+    version = labels.attrs.get("version", outcrop.__version__)
+    rest = [
+        f"Source: {Path(source).name}" if source else "",
+        f"Mapping: {mapping}" if mapping else "",
+        f"Made by Outcrop {version}, exported {datetime.date.today().isoformat()}",
+        "Depth domain, samples in m" if labels["label"].dims[2] == "depth" else "",
+    ]
+    return "\n".join([*about, *filter(None, rest)])
+
+
+def _palette(classes):
+    """Colours of the codes from 0 on, as #rrggbb."""
+    from matplotlib.colors import to_hex
+
+    return [to_hex(colour) for colour in (COLOURS["uncertain"], *colours(list(classes)).values())]
+
+
+def _colour_tables(path, classes):
+    """Colour tables of Petrel and OpendTect as text by path; both spread the codes evenly over 0 ... n_classes."""
+    rgb = [bytes.fromhex(colour[1:]) for colour in _palette(classes)]
+    n = len(classes)
+    nearest = [round(i * n / 255) for i in range(256)]
+    alut = "".join(f"{r},{g},{b},255\n" for r, g, b in (rgb[code] for code in nearest))
+    # A settings file of OpendTect: three header lines, then keys; segments make it jump, not fade, between codes.
+    lines = ["dTect V6.6", "Default settings", datetime.datetime.now().strftime("%a %d %b %Y, %X"), "!"]
+    lines += [f"1.Name: {path.stem}", "1.Marker color: 0`0`0`0", "1.Undef color: 255`255`255`0"]
+    lines += [f"1.Nr segments: {n + 1}", "1.Transparency.0: 0`0", "1.Transparency.1: 1`0"]
+    lines += [f"1.Value-Color.{code}: {code / n:.6g}`{r}`{g}`{b}`0" for code, (r, g, b) in enumerate(rgb)]
+    return {Path(f"{path}.alut"): alut, Path(f"{path}.coltab"): "\n".join([*lines, "!", ""])}
+
+
+def export_zarr(labels, path):
+    """Write labels and what lies beside them as a Zarr 3 group that ``xarray.open_zarr`` reads by itself.
+
+    Parameters
+    ----------
+    labels : Dataset or DataArray
+        As for `export_segy`; ``label``, ``confidence`` and ``score`` are written, as far as they are there.
+    path : path
+        Folder to make, whole or not at all.
+
+    Notes
+    -----
+    Attributes of the group and of ``label``: ``classes`` (code i + 1 means ``classes[i]``), ``colours`` (by code, 0
+    first), and ``flag_values`` with ``flag_meanings`` as the CF conventions have them.
+    """
+    labels = _named(labels)
+    classes = labels.attrs["classes"]
+    meanings = " ".join("_".join(name.split()) for name in ["uncertain", *classes])
+    names = {"classes": classes, "colours": _palette(classes)}
+    flags = {"flag_values": list(range(len(classes) + 1)), "flag_meanings": meanings}
+    about = {"version": outcrop.__version__, **labels.attrs, **names}
+    with _new_folder(path) as aside:
+        group = zarr.open_group(aside, mode="w", zarr_format=3, attributes=_plain(about))
+        coords = {name: coord for name, coord in labels.coords.items() if coord.dtype.kind in "biuf"}
+        for name, coord in coords.items():
+            group.create_array(name, data=coord.values, dimension_names=coord.dims, attributes=_plain(coord.attrs))
+        beside = " ".join(str(name) for name, coord in coords.items() if coord.dims != (name,))
+        for name in ("label", "confidence", "score"):
+            if name in labels:
+                own = names | flags if name == "label" else {}
+                own |= {"coordinates": beside} if beside else {}
+                _copy_lines(labels[name], group, _plain({**labels[name].attrs, **own}))
+        with warnings.catch_warnings():  # xarray looks for consolidated metadata, and zarr warns that it is new
+            warnings.simplefilter("ignore")
+            zarr.consolidate_metadata(aside)
+
+
+def _copy_lines(values, group, attrs):
+    """Copy an array into a Zarr group, block of lines by block of lines."""
+    chunks = (1,) * (values.ndim - 3) + tuple(map(min, CHUNKS, values.shape[-3:]))
+    array = group.create_array(
+        values.name,
+        shape=values.shape,
+        chunks=chunks,
+        dtype=values.dtype,
+        dimension_names=values.dims,
+        attributes=attrs,
+    )
+    for lead in np.ndindex(values.shape[:-3]):
+        for span in _line_spans(values):
+            array[(*lead, span)] = values[(*lead, span)].values
+
+
+def _plain(attrs):
+    """Attributes as JSON has them."""
+    return json.loads(
+        json.dumps(attrs, default=lambda value: value.tolist() if hasattr(value, "tolist") else str(value))
+    )
+
+
+def _new_folder(path):
+    """Folder to write to that becomes `path` on a clean exit; nothing that is there is replaced."""
+    path = Path(path)
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise ValueError(f"{path} is already there; remove it or choose another name.")
+    return whole_file(path)
+
+
+def export_training_set(labels, folder, *, volume, grid, weak=None, format="png", gap=NEAR_LINES, seed=0):
+    """Write patches with their masks for training a net, split by blocks of lines so that neighbours do not leak.
+
+    Parameters
+    ----------
+    labels : Dataset or DataArray
+        As for `export_segy`, on the axes of the volume or on some of its lines.
+    folder : path
+        Folder to make, whole or not at all: ``images``, ``masks``, ``confidence`` (where the labels have it),
+        ``manifest.csv`` and ``classes.toml``.
+    volume : DataArray
+        Where the images come from.
+    grid : PatchGrid
+        Where the patches lie.
+    weak : WeakLabels, optional
+        Export these patches, with their class and similarity; by default all patches of the grid, with the class that
+        fills most of the mask.
+    format : {"png", "npy"}
+        Images as 8-bit PNG or as float32 in [0, 1]; masks and confidence are 8-bit in both.
+    gap : int
+        Lines left out between patches of different splits.
+    seed : int
+        Of the split.
+
+    Returns
+    -------
+    manifest : DataFrame
+        One row per patch: file, mask, weight (its confidence file), class, similarity, confidence (mean over the
+        labelled pixels, 0 to 1), inline, crossline and time or depth of the centre, along, split.
+
+    Notes
+    -----
+    Patches without a label, or with a missing trace, are left out. Where the lines are too few to split, all is
+    ``train``.
+    """
+    labels = _named(labels)
+    if format not in ("png", "npy"):
+        raise ValueError(f"format is {format!r}; choose png or npy.")
+    rows = np.arange(len(grid)) if weak is None else np.asarray(weak.rows)
+    known = pd.DataFrame({"class": "", "similarity": np.nan}, index=rows)
+    if weak is not None:
+        known["class"], known["similarity"] = np.asarray(weak.classes), np.round(weak.similarity, 6)
+    first, last = _touched_lines(grid, rows)
+    known["split"] = split_by_lines(first, last, known["class"], gap=gap, seed=seed)
+    known = known[known["split"] != ""].sort_index()
+    with _new_folder(folder) as aside:
+        for name in ("images", "masks", *(["confidence"] if "confidence" in labels else [])):
+            (aside / name).mkdir(parents=True)
+        patches = _labelled_patches(labels, volume, grid, known.index.to_numpy())
+        records = [_write_patch(aside, format, labels.attrs["classes"], known, *patch) for patch in patches]
+        if not records:
+            raise ValueError("None of these patches has a label; give the labels of the lines that the patches lie on.")
+        manifest = pd.DataFrame(records).set_index("row")
+        place = grid.table.loc[manifest.index]
+        manifest = pd.concat([manifest, place, known.loc[manifest.index, ["split"]]], axis=1)
+        manifest.to_csv(aside / "manifest.csv", index=False)
+        made = {"source": volume.attrs.get("source", ""), "gain": grid.gain, "clip": grid.clip, "size": list(grid.size)}
+        made |= {"gap": int(gap), "seed": int(seed), "format": format, "version": outcrop.__version__}
+        _write_classes(aside / "classes.toml", labels.attrs["classes"], made)
+    return manifest
+
+
+def _touched_lines(grid, rows):
+    """First and last line, as positions, that each patch touches on the axis by which a training set is split."""
+    axis = int(grid.along == "crossline")
+    direction, line, trace, _ = grid.starts[rows].T
+    along = direction == axis  # with patches on both kinds of line, those across span many
+    return np.where(along, line, trace), np.where(along, line, trace + grid.size[1] - 1)
+
+
+def split_by_lines(first, last, classes, *, gap=NEAR_LINES, seed=0):
+    """Train, val or test for every patch, in blocks of lines, with a gap between blocks of different splits.
+
+    Parameters
+    ----------
+    first, last : array of int, shape (n,)
+        First and last line that each patch touches.
+    classes : sequence, shape (n,)
+        Of the patches: the splits share each class as evenly as the blocks allow.
+    gap : int
+        Lines between patches of different splits.
+    seed : int
+        Of the draws, of which the best is taken.
+
+    Returns
+    -------
+    split : array of str, shape (n,)
+        Empty for patches in a gap; ``train`` for all where there are too few lines for three blocks.
+
+    Examples
+    --------
+    >>> lines = np.arange(100)
+    >>> split = split_by_lines(lines, lines, ["fault"] * 100, gap=5)
+    >>> {str(name): int((split == name).sum()) for name in ("train", "val", "test", "")}
+    {'train': 72, 'val': 9, 'test': 9, '': 10}
+    """
+    if gap < 0:
+        raise ValueError(f"gap is {gap}; choose 0 lines or more.")
+    first, last = np.asarray(first) - np.min(first), np.asarray(last) - np.min(first)
+    n_lines = int(last.max()) + 1
+    n_blocks = min(MOST_BLOCKS, n_lines // (2 * gap + 1))
+    if n_blocks < 3:
+        return np.full(len(first), "train")
+    edges = np.arange(n_blocks + 1) * n_lines // n_blocks
+    held_out = max(1, round(SPLITS["val"] * n_blocks))
+    blocks = np.repeat(np.arange(3), [n_blocks - 2 * held_out, held_out, held_out])
+    classes = pd.factorize(np.asarray(classes))[0]
+    wanted = np.array(list(SPLITS.values()))[:, None] * np.bincount(classes)
+    rng = np.random.default_rng(seed)
+    best, least = blocks, np.inf
+    for _ in range(DRAWS):
+        split = _split(first, last, edges, rng.permutation(blocks), gap)
+        count = np.bincount(4 * classes + split, minlength=4 * (classes.max() + 1)).reshape(-1, 4).T[:3]
+        miss = np.sum(np.abs(count - wanted) / wanted.sum(0))
+        if miss < least:
+            best, least = split, miss
+    return np.array([*SPLITS, ""])[best]
+
+
+def _split(first, last, edges, blocks, gap):
+    """Split of every patch by that of its lines, 3 where they are in a gap or in two splits."""
+    lines = np.repeat(blocks, np.diff(edges))
+    for edge, change in zip(edges[1:-1], np.diff(blocks), strict=True):
+        if change:
+            lines[edge - gap // 2 : edge - gap // 2 + gap] = 3
+    run = np.concatenate([[0], np.cumsum(np.diff(lines) != 0)])
+    return np.where(run[first] == run[last], lines[first], 3)
+
+
+def _labelled_patches(labels, volume, grid, rows):
+    """Row, image, mask and confidence (or None) of the patches that have a label, a block of lines at a time."""
+    names = [name for name in ("label", "confidence") if name in labels]
+    places = [_places(labels[name].values, axis) for name, axis in zip(labels["label"].dims, grid.axes, strict=True)]
+    starts = grid.starts[rows]
+    _, block = np.unique(starts[:, :2] // (1, LINES), axis=0, return_inverse=True)
+    for own in (np.flatnonzero(block.ravel() == number) for number in range(block.max() + 1)):
+        direction = starts[own[0], 0]
+        lines = np.unique(starts[own, 1])
+        lines = lines[places[direction][lines] >= 0]
+        read = labels[names].isel({DIRECTIONS[direction]: places[direction][lines]}).load()
+        for number, line in enumerate(lines):
+            here = own[starts[own, 1] == line]
+            sections = [read[name].isel({DIRECTIONS[direction]: number}).values for name in names]
+            for i, image in zip(here, grid.extract(volume, rows[here]), strict=True):
+                window = _window(places, starts[i], grid.size)
+                masks = [np.nan_to_num(s[np.ix_(*window)]).astype(np.uint8).T for s in sections if window]
+                if masks and masks[0].any() and np.isfinite(image).all():
+                    yield rows[i], image, masks[0], masks[1] if len(masks) > 1 else None
+
+
+def _window(places, start, size):
+    """Positions of the traces and samples of a patch on the axes of the labels, None where they do not reach."""
+    direction, _, trace, top = start
+    window = places[1 - direction][trace : trace + size[1]], places[2][top : top + size[0]]
+    return window if min(window[0].min(), window[1].min()) >= 0 else None
+
+
+def _write_patch(folder, format, classes, known, row, image, mask, confidence):
+    """Write the files of a patch; returns its record for the manifest."""
+    stored = {"images": image if format == "npy" else np.round(255 * image).astype(np.uint8), "masks": mask}
+    if confidence is not None:
+        stored["confidence"] = confidence
+    files = {name: f"{name}/{row:07d}.{format}" for name in stored}
+    for name, array in stored.items():
+        _save(folder / files[name], array)
+    kind = known.at[row, "class"] or classes[np.bincount(mask[mask > 0]).argmax() - 1]
+    sure = np.nan if confidence is None else round(float(confidence[mask > 0].mean() / 255), 4)
+    return {
+        "row": row, "file": files["images"], "mask": files["masks"], "weight": files.get("confidence", ""),
+        "class": kind, "similarity": known.at[row, "similarity"], "confidence": sure,
+    }  # fmt: skip
+
+
+def _save(path, array):
+    if path.suffix == ".npy":
+        np.save(path, np.asarray(array))
+        return
+    from PIL import Image
+
+    Image.fromarray(np.ascontiguousarray(array)).save(path)
+
+
+def _load(path):
+    if path.suffix == ".npy":
+        return np.load(path, allow_pickle=False)
+    from PIL import Image
+
+    with Image.open(path) as picture:
+        return np.asarray(picture)
+
+
+def _write_classes(path, classes, made):
+    """Write names and colours of the codes, and how the patches were made."""
+    tables: dict[str, Any] = {
+        "classes": {str(code): name for code, name in enumerate(classes, 1)},
+        "colours": {str(code): colour for code, colour in enumerate(_palette(classes))},
+        "made": {name: value for name, value in made.items() if value is not None},
+    }
+    path.write_text("# Codes of the masks; 0 is uncertain.\n" + tomli_w.dumps(tables), encoding="utf-8")
+
+
+def TrainingSet(folder, split="train"):
+    """Open one split of a training set as a ``torch.utils.data.Dataset``.
+
+    Parameters
+    ----------
+    folder : path
+        As `export_training_set` wrote it.
+    split : {"train", "val", "test"}
+
+    Returns
+    -------
+    torch.utils.data.Dataset
+        Its items are (image, mask, weight): float32 of shape (1, height, width) in [0, 1], int64 of shape
+        (height, width) with 0 for uncertain, and float32 of shape (height, width), the confidence of the labels, 0
+        where the mask is. ``classes`` names the codes from 1 on, ``manifest`` is the table of the patches.
+    """
+    try:
+        import torch
+        from torch.utils.data import Dataset
+    except ImportError:
+        raise ImportError("TrainingSet needs PyTorch; install it with: pip install 'outcrop[torch]'.") from None
+
+    class Patches(Dataset):
+        def __init__(self):
+            self.folder, (self.manifest, self.classes) = Path(folder), _read_manifest(folder, split)
+
+        def __reduce__(self):  # workers that are spawned import this module and open the folder again
+            return TrainingSet, (folder, split)
+
+        def __len__(self):
+            return len(self.manifest)
+
+        def __getitem__(self, number):
+            files = self.manifest.iloc[number]
+            image, mask = (_load(self.folder / files[name]) for name in ("file", "mask"))
+            image = image / np.float32(255) if image.dtype == np.uint8 else image
+            sure = _load(self.folder / files["weight"]) / np.float32(255) if files["weight"] else np.float32(1)
+            weight = np.where(mask > 0, sure, 0).astype(np.float32)
+            return torch.from_numpy(image[None]), torch.from_numpy(mask.astype(np.int64)), torch.from_numpy(weight)
+
+    return Patches()
+
+
+def _read_manifest(folder, split):
+    """Manifest of one split, and names of the codes."""
+    try:
+        manifest = pd.read_csv(
+            Path(folder) / "manifest.csv", keep_default_na=False, na_values={"similarity": "", "confidence": ""}
+        )
+        names = tomllib.loads((Path(folder) / "classes.toml").read_text(encoding="utf-8"))["classes"]
+    except FileNotFoundError as error:
+        raise ValueError(f"{folder} is no training set ({error.filename} is missing); export one.") from None
+    own = manifest[manifest["split"] == split].reset_index(drop=True)
+    if own.empty:
+        have = ", ".join(f"{name} {count}" for name, count in manifest["split"].value_counts().items())
+        raise ValueError(f"{folder} has no patches in split {split!r}; it has {have}.")
+    return own, [names[str(code)] for code in range(1, len(names) + 1)]

@@ -1,0 +1,436 @@
+"""Exports keep the source's headers, say what they are, open in other programs, and appear whole or not at all."""
+
+import os
+import pickle
+import sys
+import tomllib
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import segyio
+import torch
+import xarray as xr
+import zarr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matplotlib.colors import to_rgb
+from PIL import Image
+from test_segy import CROSSLINES, INLINES, in_order, write_by_segyio
+
+from outcrop import PatchGrid, WeakLabels, open_volume, segy
+from outcrop.export import TrainingSet, export_segy, export_training_set, export_zarr, split_by_lines
+from outcrop.plots import COLOURS
+
+DATA = os.environ.get("OUTCROP_DATA")
+CLASSES = ["chaotic", "other", "fault", "salt dome"]
+
+
+def labels_on(inlines, crosslines, times, *, dims=("inline", "crossline", "time")):
+    """Random labels, confidence and scores."""
+    shape, rng = (len(inlines), len(crosslines), len(times)), np.random.default_rng(0)
+    return xr.Dataset(
+        {
+            "label": (dims, rng.integers(0, 5, shape, np.uint8)),
+            "confidence": (dims, rng.integers(0, 256, shape, np.uint8)),
+            "score": (("class", *dims), rng.integers(0, 256, (4, *shape), np.uint8)),
+        },
+        coords=dict(zip(dims, (inlines, crosslines, times), strict=True)),
+        attrs={"classes": CLASSES, "source": "", "mapping": "paper", "version": "9.9"},
+    )
+
+
+def labels_for(path):
+    """Labels on the axes of a SEG-Y file."""
+    geometry = segy.scan(path)
+    return labels_on(geometry.inlines, geometry.crosslines, geometry.samples)
+
+
+def assert_like(source, path, values, *, format, tolerance=0.0):
+    """Trace headers equal byte for byte, binary header but for the format; segyio reads each trace's own values."""
+    old, new = segy.scan(source), segy.scan(path)
+    raw = [Path(layout.path).read_bytes() for layout in (old.layout, new.layout)]
+    assert {i for i in range(3200, 3600) if raw[0][i] != raw[1][i]} <= {3224, 3225}
+    headers = [
+        np.frombuffer(bytes_, layout.trace, layout.n_traces, layout.start)["header"].tobytes()
+        for bytes_, layout in zip(raw, (old.layout, new.layout), strict=True)
+    ]
+    assert headers[0] == headers[1]
+    with segyio.open(str(path), ignore_geometry=True, endian=segy.ENDIANS[new.layout.order]) as file:
+        assert int(file.format) == format
+        for number in range(file.tracecount):
+            here = {"inline": file.header[number][189], "crossline": file.header[number][193]}
+            np.testing.assert_allclose(file.trace[number], values.sel(here).values, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("order", ["inline", "crossline", "shuffled"])
+@pytest.mark.parametrize("endian", ["big", "little"])
+@pytest.mark.parametrize("format", [1, 5, 8])
+def test_labels_have_the_headers_of_their_source(tmp_path, format, endian, order):
+    """Whatever the sorting, byte order and sample format, a label stands at its trace."""
+    source = write_by_segyio(tmp_path / "a.sgy", np.zeros((12, 5)), endian=endian, order=in_order(order))
+    labels = labels_for(source)
+    export_segy(labels, tmp_path / "b.sgy", like=source, format=format)
+    assert_like(source, tmp_path / "b.sgy", labels["label"], format=format)
+
+
+def test_irregular_surveys_keep_their_holes(tmp_path):
+    """A missing trace, a missing line, a trace held twice and a dead one stay what they are."""
+    places = [(i, x) for i in (10, 11, 13, 14) for x in CROSSLINES if (i, x) not in {(10, 100), (13, 102)}]
+    places.append((14, 103))
+    source = write_by_segyio(tmp_path / "a.sgy", np.zeros((len(places), 5)), labels=np.array(places))
+    with segyio.open(str(source), "r+", ignore_geometry=True) as file:
+        file.header[3] = {segyio.su.trid: 2}
+    labels = labels_for(source)
+    export_segy(labels, tmp_path / "b.sgy", like=source)
+    assert_like(source, tmp_path / "b.sgy", labels["label"], format=5)
+
+
+@pytest.mark.skipif(not DATA, reason="needs the real data in OUTCROP_DATA")
+@pytest.mark.parametrize("format", [1, 5, 8])
+@pytest.mark.parametrize("name", ["f3_inlines_110_111.sgy", "f3.sgy", "f3-lsb.sgy"])
+def test_real_files_lend_their_headers(tmp_path, name, format):
+    """Labels of F3 carry its headers, the lies in some of them included."""
+    source = Path(str(DATA), "segy", name)
+    labels = labels_for(source)
+    export_segy(labels, tmp_path / "b.sgy", like=source, format=format)
+    assert_like(source, tmp_path / "b.sgy", labels["label"], format=format)
+
+
+def test_nobody_takes_it_for_amplitudes(tmp_path):
+    """The text header says what the file is, what codes mean, where it comes from and who made it."""
+    source = write_by_segyio(tmp_path / "survey.sgy", np.zeros((12, 5)))
+    labels = labels_for(source)
+    for what, title in [
+        ("label", "LABEL VOLUME, NOT AMPLITUDES"),
+        ("confidence", "CONFIDENCE OF LABELS IN PERCENT, NOT AMPLITUDES"),
+        ("score:salt dome", "SCORE OF CLASS SALT DOME IN PERCENT, NOT AMPLITUDES"),
+    ]:
+        export_segy(labels, tmp_path / "b.sgy", like=source, what=what)
+        with segyio.open(str(tmp_path / "b.sgy"), ignore_geometry=True) as file:
+            text = file.text[0].decode("ascii")
+        assert text.startswith(f"C 1 {title}")
+        for part in ("Source: survey.sgy", "Mapping: paper", "Outcrop 9.9", "exported 20"):
+            assert part in text
+        assert ("0 = uncertain, 1 = chaotic, 2 = other, 3 = fault, 4 = salt dome" in text) == (what == "label")
+
+
+def test_two_hundred_classes_fit_the_text_header(tmp_path):
+    """Names that are too many are cut with a hint at the table, which has them all."""
+    labels = labels_on(INLINES, CROSSLINES, np.arange(5.0))
+    labels.attrs["classes"] = [f"structure of kind {i}" for i in range(200)]
+    export_segy(labels, tmp_path / "b.sgy")
+    assert "... all in b.sgy.classes.toml" in " ".join(segy.scan(tmp_path / "b.sgy").text.split())
+    assert segy.read_class_table(tmp_path / "b.sgy") == labels.attrs["classes"]
+    with pytest.raises(ValueError, match="up to 127"):
+        export_segy(labels, tmp_path / "b.sgy", format=8)
+
+
+@pytest.mark.parametrize("format", [1, 5, 8])
+def test_confidence_and_scores_are_written_in_percent(tmp_path, format):
+    """255 becomes 100 in every format; a byte holds whole percents; bytes and shares of one give the same."""
+    source = write_by_segyio(tmp_path / "a.sgy", np.zeros((12, 5)))
+    labels = labels_for(source)
+    shares = labels.assign(score=labels["score"] / np.float32(255))
+    tolerance = 0.5 if format == 8 else 1e-4  # half a percent; IBM holds 21 bits
+    cases = [("confidence", labels, labels["confidence"]), ("score:fault", labels, labels["score"][2])]
+    for what, some, values in [*cases, ("score:fault", shares, labels["score"][2])]:
+        export_segy(some, tmp_path / "b.sgy", like=source, what=what, format=format)
+        assert_like(source, tmp_path / "b.sgy", values * (100 / 255), format=format, tolerance=tolerance)
+        assert sorted(os.listdir(tmp_path)) == ["a.sgy", "b.sgy"]
+
+
+@pytest.mark.parametrize("n_classes", [1, 2, 4, 9, 100])
+def test_colour_tables_give_every_code_its_colour(tmp_path, n_classes):
+    """As Petrel (nearest of 256 rows) and OpendTect (nearest segment) read them over the range 0 ... n_classes."""
+    names = [*CLASSES, *(f"class {i}" for i in range(4, n_classes))][:n_classes]
+    labels = labels_on(INLINES, CROSSLINES, np.arange(5.0)).assign_attrs(classes=names)
+    labels["label"] = labels["label"].clip(max=n_classes)
+    export_segy(labels, tmp_path / "b.sgy")
+    petrel = np.loadtxt(tmp_path / "b.sgy.alut", delimiter=",", dtype=int)
+    assert petrel.shape == (256, 4)
+    header, body, _ = (tmp_path / "b.sgy.coltab").read_text().split("!\n")
+    assert header.startswith("dTect V") and header.splitlines()[1] == "Default settings"
+    keys = dict(line.split(": ", 1) for line in body.splitlines())
+    segments = int(keys["1.Nr segments"])
+    for code in range(n_classes + 1):
+        name = "uncertain" if code == 0 else names[code - 1]
+        rgb = petrel[round(255 * code / n_classes)]
+        position, *opendtect = map(float, keys[f"1.Value-Color.{code}"].split("`"))
+        assert round(position * (segments - 1)) == code  # the segment around it
+        assert rgb[:3].tolist() == opendtect[:3] and rgb[3] == 255
+        if name in COLOURS:
+            np.testing.assert_allclose(np.array(opendtect[:3]) / 255, to_rgb(COLOURS[name]), atol=1 / 255)
+
+
+def test_lines_without_labels_become_zero(tmp_path):
+    """Labels of one line, and of some of its traces and samples, leave the rest of the file 0."""
+    source = write_by_segyio(tmp_path / "a.sgy", np.zeros((12, 5)))
+    full = labels_for(source)
+    some = full.isel(inline=[1], crossline=slice(1, 3), time=slice(2, 5))
+    export_segy(some, tmp_path / "b.sgy", like=source)
+    expected = some["label"].reindex_like(full["label"], fill_value=0)
+    assert_like(source, tmp_path / "b.sgy", expected, format=5)
+    assert int(expected.sum()) > 0
+    strangers = full.assign_coords(inline=INLINES + 1)
+    with pytest.raises(ValueError, match=r"inline 11, .*a\.sgy does not"):
+        export_segy(strangers, tmp_path / "c.sgy", like=source)
+
+
+@pytest.mark.parametrize("vertical", ["time", "depth"])
+def test_labels_without_a_source_get_headers_of_their_own(tmp_path, vertical):
+    """Axes, bin size, domain and names come back; a missing trace comes back missing."""
+    dims = ("inline", "crossline", vertical)
+    labels = labels_on(INLINES, CROSSLINES, 100 + 5.0 * np.arange(5), dims=dims)
+    live = np.ones((3, 4), bool)
+    live[1, 2] = False
+    labels = labels.assign_coords(live=(("inline", "crossline"), live))
+    labels["label"].attrs["bin_size"] = (12.5, 30.0)
+    export_segy(labels, tmp_path / "b.sgy", format=8)
+    back = open_volume(tmp_path / "b.sgy")
+    xr.testing.assert_equal(back.drop_vars("live"), labels["label"].drop_vars("live").where(live[:, :, None]))
+    assert back.attrs["classes"] == CLASSES and back.attrs["bin_size"] == (12.5, 30.0)
+    np.testing.assert_array_equal(back["live"], live)
+    with segyio.open(str(tmp_path / "b.sgy")) as file:
+        np.testing.assert_array_equal(segyio.tools.cube(file), labels["label"].where(live[:, :, None], 0))
+
+
+def test_a_volume_stands_for_the_file_it_was_opened_from(tmp_path):
+    """Header bytes that the user gave are used again; a volume that is no SEG-Y gives its axes."""
+    source = write_by_segyio(tmp_path / "a.sgy", np.zeros((12, 5)), header_bytes=(45, 49))
+    volume = open_volume(source, header_bytes=(45, 49))
+    labels = labels_on(*(volume[name].values for name in volume.dims))
+    export_segy(labels, tmp_path / "b.sgy", like=volume)
+    np.testing.assert_array_equal(open_volume(tmp_path / "b.sgy", header_bytes=(45, 49)), labels["label"])
+    array = open_volume(xr.DataArray(np.zeros((3, 4, 5)), dict(labels.coords), volume.dims))
+    export_segy(labels.isel(inline=[2]), tmp_path / "c.sgy", like=array)
+    back = open_volume(tmp_path / "c.sgy")
+    xr.testing.assert_equal(back, labels["label"].where(labels["inline"] == 14, 0))
+
+
+def test_wrong_requests_are_refused_in_one_line(tmp_path):
+    """The source is never overwritten, and what cannot be exported is named with what can."""
+    source = write_by_segyio(tmp_path / "a.sgy", np.ones((12, 5)))
+    labels = labels_for(source)
+    bare = labels.drop_vars("score")
+    cases = [
+        (labels, {"like": source}, "choose another name"),
+        (labels.assign_attrs(source=str(source)), {}, "choose another name"),
+        (labels, {"what": "score"}, "score:fault"),
+        (labels, {"what": "score:sand"}, "score:fault"),
+        (labels, {"what": "inline"}, "label, confidence"),
+        (bare, {"what": "score:fault"}, "these labels have label, confidence"),
+        (labels, {"like": source, "format": 4}, "format is 4"),
+        (labels.assign_attrs(classes=[]), {}, "classes"),
+        (labels["label"].drop_attrs(), {}, "classes"),
+        (labels.isel(inline=0), {}, "axes"),
+    ]
+    before = source.read_bytes()
+    for given_, options, says in cases:
+        path = source if says.startswith("choose") else tmp_path / "b.sgy"
+        with pytest.raises(ValueError, match=says) as error:
+            export_segy(given_, path, **options)
+        assert "\n" not in str(error.value)
+    assert source.read_bytes() == before
+    assert os.listdir(tmp_path) == ["a.sgy"]
+
+
+@pytest.fixture
+def damaged(tmp_path):
+    """Lazy labels of which the last lines cannot be read."""
+    store = tmp_path / "damaged.zarr"
+    group = zarr.open_group(store, mode="w", attributes={"classes": CLASSES})
+    shape, dims = (40, 30, 30), ("inline", "crossline", "time")
+    group.create_array("label", data=np.ones(shape, "u1"), chunks=(1, 30, 30), dimension_names=dims)
+    for name, n in zip(dims, shape, strict=True):
+        group.create_array(name, data=np.arange(float(n)), dimension_names=(name,))
+    (store / "label" / "c" / "39" / "0" / "0").write_bytes(b"garbage")
+    return xr.open_zarr(store, consolidated=False, chunks=None)
+
+
+def test_a_failed_export_leaves_nothing_and_spares_what_was_there(tmp_path, damaged, monkeypatch):
+    """Labels that cannot be read to their end leave no file, no folder, and an earlier export with its tables."""
+    monkeypatch.setattr("outcrop.export.BLOCK", 1)  # the first block of lines is written before the second fails
+    good = damaged.isel(inline=slice(0, 33))
+    folder = tmp_path / "out"
+    folder.mkdir()
+    export_segy(good, folder / "b.sgy")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    volume = open_volume(np.zeros(damaged["label"].shape, np.float32)).assign_attrs(scaled=True)
+    grid = PatchGrid(volume, size=20, step=10)
+    for attempt in (
+        lambda: export_segy(damaged.assign_attrs(classes=["a", "b"]), folder / "b.sgy"),
+        lambda: export_zarr(damaged, folder / "b.zarr"),
+        lambda: export_training_set(damaged, folder / "set", volume=volume, grid=grid, gap=2),
+    ):
+        with pytest.raises(RuntimeError):  # of the decoder
+            attempt()
+        assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_zarr_opens_with_xarray_alone(tmp_path):
+    """Values, axes, names, colours and CF flags are there for a program that knows nothing of Outcrop."""
+    labels = labels_on(np.arange(100, 170), np.arange(300, 440), 4.0 * np.arange(1, 31))
+    live = xr.DataArray(np.arange(70 * 140).reshape(70, 140) % 3 > 0, dims=("inline", "crossline"))
+    labels = labels.assign_coords(live=live)
+    export_zarr(labels, tmp_path / "b.zarr")
+    back = xr.open_zarr(tmp_path / "b.zarr", chunks=None)
+    xr.testing.assert_equal(back, labels)
+    assert back["label"].dtype == np.uint8
+    assert back.attrs["classes"] == back["label"].attrs["classes"] == CLASSES
+    assert back.attrs["mapping"] == "paper"
+    assert back["label"].attrs["colours"] == ["#808080", "#0000ff", "#00ffff", "#32cd32", "#ff0000"]
+    assert back["label"].attrs["flag_meanings"] == "uncertain chaotic other fault salt_dome"
+    assert back["label"].attrs["flag_values"] == [0, 1, 2, 3, 4]
+    assert open_volume(tmp_path / "b.zarr").attrs["classes"] == CLASSES
+    assert zarr.open_group(tmp_path / "b.zarr", mode="r").metadata.zarr_format == 3
+    with pytest.raises(ValueError, match="already there"):
+        export_zarr(labels, tmp_path / "b.zarr")
+
+
+def test_a_large_volume_passes_through_little_memory(tmp_path, monkeypatch):
+    """Of 64 MB of lazy labels no more than a block of lines is held, into SEG-Y as into Zarr."""
+    monkeypatch.setattr("outcrop.export.BLOCK", 1 << 20)
+    shape, dims = (512, 128, 1024), ("inline", "crossline", "time")
+    group = zarr.open_group(tmp_path / "a.zarr", mode="w", attributes={"classes": CLASSES})
+    group.create_array("label", shape=shape, chunks=(1, 128, 1024), dtype="u1", dimension_names=dims, fill_value=3)
+    for name, n in zip(dims, shape, strict=True):
+        group.create_array(name, data=np.arange(float(n)), dimension_names=(name,))
+    labels = xr.open_zarr(tmp_path / "a.zarr", consolidated=False, chunks=None)
+    for export, path in [(export_segy, tmp_path / "b.sgy"), (export_zarr, tmp_path / "b.zarr")]:
+        tracemalloc.start()
+        export(labels, path)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 24 << 20
+    assert (xr.open_zarr(tmp_path / "b.zarr", chunks=None)["label"] == 3).all()
+
+
+@pytest.fixture(scope="module")
+def survey():
+    """A volume of 90 lines, its grid and its labels."""
+    rng = np.random.default_rng(0)
+    coords = {"inline": 200 + 2 * np.arange(90), "crossline": 300 + np.arange(48), "time": 4.0 * np.arange(1, 41)}
+    volume = xr.DataArray(rng.normal(size=(90, 48, 40)).astype("f4"), coords, list(coords), attrs={"source": "x.sgy"})
+    return volume, labels_on(*coords.values())
+
+
+def weak_labels(grid, n=60):
+    """Some patches of a grid as if they had been retrieved."""
+    rows = np.random.default_rng(1).permutation(len(grid))[:n]
+    classes = np.array(CLASSES)[np.arange(n) % 4]
+    return WeakLabels(rows, classes, np.linspace(1, 0.5, n), np.zeros(n, int), grid.table.iloc[rows])
+
+
+@pytest.mark.parametrize("along", ["inline", "crossline", "both"])
+@pytest.mark.parametrize("format", ["png", "npy"])
+def test_a_training_set_comes_back_as_it_went(tmp_path, survey, format, along):
+    """Image, mask and confidence of every patch are those of its place, in the folder and through torch."""
+    volume, labels = survey
+    grid = PatchGrid(volume, size=(16, 12), step=12, along=along)
+    weak = weak_labels(grid)
+    written = export_training_set(labels, tmp_path / "set", volume=volume, grid=grid, weak=weak, format=format, gap=1)
+    manifest = pd.read_csv(tmp_path / "set" / "manifest.csv")
+    assert list(manifest["file"]) == list(written["file"]) and len(manifest) > 30
+    assert set(manifest["split"]) == {"train", "val", "test"}
+    seen = 0
+    for split in ("train", "val", "test"):
+        items = TrainingSet(tmp_path / "set", split)
+        assert isinstance(items, torch.utils.data.Dataset) and items.classes == CLASSES
+        for place, (image, mask, weight) in zip(items.manifest.itertuples(), items, strict=True):
+            at = grid.start_at((place.inline, place.crossline, place.time), along=place.along)
+            np.testing.assert_allclose(image[0], grid.cut(volume, at)[0], atol=0 if format == "npy" else 0.5 / 255)
+            _, line, trace, top = at
+            section = labels.isel({place.along: line})
+            window = section.isel({section["label"].dims[0]: slice(trace, trace + 12), "time": slice(top, top + 16)})
+            np.testing.assert_array_equal(mask, window["label"].values.T)
+            sure = np.where(window["label"] > 0, window["confidence"], 0).T / 255
+            np.testing.assert_allclose(weight, sure, atol=1e-6)
+            assert place.confidence == pytest.approx(sure[mask > 0].mean(), abs=1e-4)
+            row = np.flatnonzero(weak.rows == np.flatnonzero((grid.starts == at).all(1))[0])[0]
+            assert (place[4], place.similarity) == (weak.classes[row], pytest.approx(weak.similarity[row], abs=1e-6))
+            seen += 1
+    assert (image.dtype, mask.dtype, weight.dtype) == (torch.float32, torch.int64, torch.float32)
+    assert (image.shape, mask.shape, weight.shape) == ((1, 16, 12), (16, 12), (16, 12))
+    assert seen == len(manifest)
+    table = tomllib.loads((tmp_path / "set" / "classes.toml").read_text())
+    assert table["classes"]["3"] == "fault" and table["colours"]["0"] == "#808080" and table["made"]["gap"] == 1
+
+
+def test_a_training_set_serves_a_loader_and_other_readers(tmp_path, survey):
+    """A loader's spawned workers and plain Pillow read the same; pictures are grey, masks hold codes."""
+    volume, labels = survey
+    grid = PatchGrid(volume, size=16, step=16, every=4)
+    manifest = export_training_set(labels, tmp_path / "set", volume=volume, grid=grid)
+    assert not manifest["similarity"].notna().any() and set(manifest["class"]) <= set(CLASSES)
+    items = TrainingSet(tmp_path / "set")
+    again = pickle.loads(pickle.dumps(items))
+    image, mask, weight = next(iter(torch.utils.data.DataLoader(again, batch_size=4)))
+    assert image.shape == (4, 1, 16, 16) and mask.shape == weight.shape == (4, 16, 16)
+    with Image.open(tmp_path / "set" / items.manifest["mask"][0]) as picture:
+        assert picture.mode == "L"
+        np.testing.assert_array_equal(np.asarray(picture), mask[0])
+
+
+def test_only_labelled_patches_are_exported(tmp_path, survey):
+    """Labels of three lines give patches of these, whole in what the labels cover; without confidence weights are 1."""
+    volume, labels = survey
+    grid = PatchGrid(volume, size=16, step=8)
+    some = labels["label"].isel(inline=[3, 40, 80], crossline=slice(0, 32)).assign_attrs(classes=CLASSES)
+    some[1] = 0
+    manifest = export_training_set(some, tmp_path / "set", volume=volume, grid=grid)
+    assert set(manifest["inline"]) == {206, 360} and manifest["crossline"].max() == 324
+    _, mask, weight = TrainingSet(tmp_path / "set")[0]
+    np.testing.assert_array_equal(weight, mask > 0)
+    with pytest.raises(ValueError, match="None of these patches"):
+        export_training_set(some.isel(inline=[1]), tmp_path / "none", volume=volume, grid=grid)
+    with pytest.raises(ValueError, match="already there"):
+        export_training_set(some, tmp_path / "set", volume=volume, grid=grid)
+    with pytest.raises(ValueError, match="png or npy"):
+        export_training_set(some, tmp_path / "jpg", volume=volume, grid=grid, format="jpg")
+    assert sorted(os.listdir(tmp_path)) == ["set"]
+
+
+@given(st.integers(1, 300), st.integers(0, 30), st.integers(1, 40), st.integers(0, 9))
+@settings(max_examples=60, deadline=None)
+def test_no_patch_lies_within_the_gap_of_another_split(n_lines, gap, width, seed):
+    """Between patches of different splits lie at least `gap` lines that neither touches."""
+    rng = np.random.default_rng(seed)
+    first = rng.integers(0, n_lines, 200)
+    last = np.minimum(first + rng.integers(0, width, 200), first.max())
+    split = split_by_lines(first, last, rng.choice(CLASSES, 200), gap=gap, seed=seed)
+    apart = np.maximum(first[:, None] - last, first - last[:, None]) - 1
+    different = (split[:, None] != split) & (split[:, None] != "") & (split != "")
+    assert not different.any() or apart[different].min() >= gap
+    assert (split != "").any()
+
+
+def test_splits_share_every_class_and_follow_the_seed():
+    """On a long survey each split has close to its share of each class, though classes keep to parts of it."""
+    lines = np.sort(np.random.default_rng(0).integers(0, 600, 4000))
+    classes = np.where(lines < 200, "salt dome", np.where(lines % 2, "fault", "other"))
+    split = split_by_lines(lines, lines, classes)
+    for name in ("salt dome", "fault", "other"):
+        share = {s: np.mean(split[classes == name] == s) for s in ("train", "val", "test")}
+        assert 0.5 < share["train"] < 0.8 and min(share["val"], share["test"]) > 0.07
+    np.testing.assert_array_equal(split, split_by_lines(lines, lines, classes))
+    assert any((split_by_lines(lines, lines, classes, seed=seed) != split).any() for seed in (1, 2, 3))
+    assert set(split_by_lines(lines[:2], lines[:2], classes[:2])) == {"train"}
+    with pytest.raises(ValueError, match="gap is -1"):
+        split_by_lines(lines, lines, classes, gap=-1)
+
+
+def test_a_missing_split_folder_or_torch_is_named(tmp_path, survey, monkeypatch):
+    """One line says what is there, what to make, or what to install."""
+    volume, labels = survey
+    grid = PatchGrid(volume.isel(inline=slice(0, 4)), size=16, step=16)
+    export_training_set(labels, tmp_path / "set", volume=volume, grid=grid)
+    with pytest.raises(ValueError, match="split 'test'; it has train"):
+        TrainingSet(tmp_path / "set", "test")
+    with pytest.raises(ValueError, match=r"manifest\.csv is missing"):
+        TrainingSet(tmp_path)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ImportError, match=r"outcrop\[torch\]"):
+        TrainingSet(tmp_path / "set")
