@@ -414,9 +414,8 @@ def export(
     elif out.suffix.lower() == ".zarr":
         oc.export_zarr(labels, out)
     else:
-        oc.export_training_set(
-            labels, out, volume=opened.volume, grid=opened.grid, weak=read_retrieved(opened), seed=seed
-        )
+        weak = read_retrieved(opened)[0]
+        oc.export_training_set(labels, out, volume=opened.volume, grid=opened.grid, weak=weak, seed=seed)
     say(f"{out} written")
 
 

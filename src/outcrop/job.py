@@ -91,13 +91,13 @@ def fit_mapper(index, mapping, *, seed=0, device=None):
     """Mapper of that name, fitted on the retrieved patches of a job."""
     if mapping not in MAPPERS:
         raise ValueError(f"Mapping {mapping!r} is unknown; choose one of {', '.join(MAPPERS)}.")
-    table, starts = read_retrieved(index)
+    weak, starts = read_retrieved(index)
     patches = index.grid.cut(index.volume, starts)
     if device:
         import torch
 
         patches = torch.from_numpy(patches).to(device)
-    return MAPPERS[mapping]().set_params(random_state=seed).fit(patches, table["class"].to_numpy(str))
+    return MAPPERS[mapping]().set_params(random_state=seed).fit(patches, weak.classes)
 
 
 def record_labelling(index, *, mapping, step, seed, min_confidence):

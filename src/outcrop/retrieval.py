@@ -484,12 +484,12 @@ def _collect(index, wants, owners, scores, best, chosen, lost):
 
 
 def read_retrieved(index):
-    """Classes and patches that ``retrieved.csv`` of a job names; rows may have been taken out or added by hand.
+    """What ``retrieved.csv`` of a job names; lines may have been taken out or added by hand.
 
     Returns
     -------
-    table : DataFrame
-        As `WeakLabels.table`.
+    weak : WeakLabels
+        Rows that lie off the grid are -1.
     starts : array, shape (n, 4)
         Where the patches lie, for `PatchGrid.cut`.
     """
@@ -498,17 +498,21 @@ def read_retrieved(index):
         raise ValueError(f"{index.workspace.path} has no retrieved patches; run 'outcrop retrieve' first.")
     try:
         table = pd.read_csv(path)
-        places = table[["inline", "crossline", time]].to_numpy(float)
-        names = table["class"].astype(str)
+        places = table[["inline", "crossline", time]].astype(float)
+        optional = {"similarity": np.nan, "exemplar": 0, "along": index.grid.along}
+        table = table.assign(**{name: value for name, value in optional.items() if name not in table})
+        classes = table["class"].astype(str).to_numpy(str)
     except (KeyError, ValueError, UnicodeDecodeError, pd.errors.ParserError) as error:
         raise ValueError(f"{path} is not a table of retrieved patches ({error}); retrieve again.") from None
-    starts = []
-    for number, place in enumerate(places, 2):
+    starts = np.empty((len(table), 4), np.int32)
+    for i, (place, along) in enumerate(zip(places.to_numpy(), table["along"], strict=True)):
         try:
-            starts.append(index.grid.start_at(place, along=table["along"][number - 2] if "along" in table else None))
+            starts[i] = index.grid.start_at(place, along=along)
         except ValueError as error:
-            raise ValueError(f"{path}, line {number}: {error}") from None
-    return table.assign(**{"class": names}), np.array(starts, np.int32).reshape(-1, 4)
+            raise ValueError(f"{path}, line {i + 2}: {error}") from None
+    rows = pd.MultiIndex.from_arrays(index.grid.starts.T).get_indexer(pd.MultiIndex.from_arrays(starts.T))
+    similarity, exemplar = table["similarity"].to_numpy(float), table["exemplar"].to_numpy()
+    return WeakLabels(rows, classes, similarity, exemplar, places.assign(along=table["along"])), starts
 
 
 def knee(similarity):
