@@ -321,3 +321,62 @@ def bray_curtis(a, b):
     """Similarity of two features by its definition."""
     total = np.abs(a.astype(float) + b).sum()
     return 1 - np.abs(a.astype(float) - b).sum() / total if total else 1.0
+
+
+# mapping
+
+
+def hoyer_projection(w, sparsity):
+    """Hoyer's alternating projection of one vector: L1 hyperplane, L2 sphere, negatives to zero, again."""
+    n, l2 = len(w), np.linalg.norm(w)
+    l1 = l2 * (np.sqrt(n) - sparsity * (np.sqrt(n) - 1))
+    s = w + (l1 - w.sum()) / n
+    free = np.ones(n, bool)
+    while True:
+        middle = np.where(free, l1 / free.sum(), 0)
+        d = s - middle
+        a, b, c = d @ d, 2 * middle @ d, middle @ middle - l2**2
+        s = middle + (-b + np.sqrt(max(b * b - 4 * a * c, 0))) / (2 * a) * d
+        if (s >= 0).all():
+            return s
+        free &= s >= 0
+        s = np.where(free, s, 0)
+        s = np.where(free, s - (s.sum() - l1) / free.sum(), 0)
+
+
+def factorisation_objective(X, W, H, gamma, lambda1, lambda2):
+    """F, the part with W and the part with H, norm by norm."""
+    misfit = np.linalg.norm(X - W @ H) ** 2
+    atoms = lambda1 * np.linalg.norm(W) ** 2
+    coefficients = gamma * np.linalg.norm(H @ H.T - np.eye(len(H))) ** 2 + lambda2 * np.linalg.norm(H) ** 2
+    return misfit + atoms + coefficients, misfit + atoms, misfit + coefficients
+
+
+def factorisation_step(X, W, H, variant, gamma, lambda1, lambda2):
+    """One iteration of a variant, the cubic equation of `exact` solved element by element."""
+    W = W * (X @ H.T) / (W @ H @ H.T + lambda1 * W + 1e-300)
+    a, b, c = W.T @ X, W.T @ W @ H + lambda2 * H, gamma * H @ H.T @ H
+    if variant == "exact":
+        a, c = a + 2 * gamma * H, 2 * c
+        cubics = [np.roots([p, 0, q, -s]) for p, q, s in zip(c.flat, b.flat, a.flat, strict=True)]
+        return W, H * np.reshape([max(roots.real) for roots in cubics], H.shape)
+    H = H * (a + (2 if variant == "published" else 1) * gamma * H) / (b + c)
+    if variant == "published":
+        W, H = W / np.linalg.norm(W, axis=0), H / np.linalg.norm(H, axis=1, keepdims=True)
+    return W, H
+
+
+def class_evidence(W, H, Q):
+    """The paper's L_n = W (Q * (h_n 1^T)), patch by patch: (n_patches, n_pixels, n_classes)."""
+    return np.stack([W @ (Q * h[:, None]) for h in H.T])
+
+
+def majority(labels):
+    """Most frequent of the 3x3 labels around each pixel; on a tie its own."""
+    padded = np.pad(labels, 1, mode="edge")
+    out = labels.copy()
+    for i, j in np.ndindex(labels.shape):
+        values, counts = np.unique(padded[i : i + 3, j : j + 3], return_counts=True)
+        if (counts == counts.max()).sum() == 1:
+            out[i, j] = values[counts.argmax()]
+    return out

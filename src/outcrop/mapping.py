@@ -218,7 +218,7 @@ def _strife(W, H, paint, rows=slice(None)):
 def _row_blocks(x):
     """Slices of rows whose temporaries stay in the cache of a CPU; all rows at once on an accelerator."""
     n_rows, n_columns = x.shape
-    size = max(64, 2**19 // n_columns) if str(array_api_compat.device(x)) == "cpu" else n_rows
+    size = max(256, 2**20 // n_columns) if str(array_api_compat.device(x)) == "cpu" else n_rows
     return [slice(start, start + size) for start in range(0, n_rows, size)]
 
 
@@ -230,15 +230,17 @@ def update_atoms(X, W, H, G, *, penalties, paint=None, repeats=1):
     xp = array_namespace(W)
     ridge = G + penalties.atoms * xp.eye(G.shape[0], dtype=G.dtype, device=array_api_compat.device(G))
     for rows in _row_blocks(W):
-        target = X[rows, :] @ H.T + EPSILON
+        target = X[rows, :] @ H.T
+        target += EPSILON
         for _ in range(repeats):
-            model = W[rows, :] @ ridge + EPSILON
+            model = W[rows, :] @ ridge
+            model += EPSILON
             if paint is not None:
                 pairs = zip(_strife(W, H, paint, rows), paint.groups, strict=True)
                 model += penalties.paint * xp.concat(
                     [wrong @ H[atoms, :][:, paint.columns].T for wrong, atoms in pairs], axis=1
                 )
-            W[rows, :] *= target / model
+            W[rows, :] *= xp.divide(target, model)
     return W
 
 
@@ -259,8 +261,11 @@ def update_coefficients(A, S, H, G, *, variant, penalties, strife=None):
         ridge += push * G
     updated = []
     for rows in _row_blocks(H):
-        a = A[rows, :] + pull * H[rows, :] + EPSILON
-        b = ridge[rows, :] @ H + EPSILON
+        a = pull * H[rows, :]
+        a += A[rows, :]
+        a += EPSILON
+        b = ridge[rows, :] @ H
+        b += EPSILON
         if strife is not None:
             b += penalties.paint * strife[rows, :]
         ratio = _cubic_root(a, b, push * (G[rows, :] @ H)) if variant.root and push else a / b
@@ -272,7 +277,8 @@ def _cubic_root(a, b, c):
     """The positive root of c r^3 + b r = a, by Newton's method from above, where it only descends."""
     xp = array_namespace(a)
     r = xp.minimum(a / b, (a / (c + EPSILON)) ** (1 / 3))
-    for _ in range(5):
+    # The start is at most half as large again as the root, so these steps reach the precision of the type.
+    for _ in range(5 if a.dtype == xp.float64 else 3):
         square = c * r * r
         r = (2 * square * r + a) / (3 * square + b)
     return r

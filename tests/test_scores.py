@@ -1,0 +1,79 @@
+"""Labels and confidence depend on the scores alone, patch by patch, and smoothing does what it says."""
+
+import numpy as np
+import pytest
+import reference
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
+from scipy import ndimage
+
+from outcrop.scores import confidence, label, majority_filter, median_filter, winner
+
+STACKS = arrays("uint8", array_shapes(min_dims=3, max_dims=3, max_side=7), elements=st.integers(0, 4))
+SCORES = np.random.default_rng(0).random((5, 8, 9, 4))
+
+
+def test_winner_is_the_argmax():
+    """Codes are argmax + 1, the first of equal scores, and come with the largest score."""
+    tied = np.concatenate((SCORES, SCORES[..., ::-1].round(1)))
+    codes, best = winner(tied)
+    assert codes.dtype == np.uint8
+    np.testing.assert_array_equal(codes, tied.argmax(-1) + 1)
+    np.testing.assert_array_equal(best, tied.max(-1))
+
+
+def test_confidence_is_the_share_of_the_winner():
+    """Probabilities give themselves, amplitude does not matter, equal classes give 1 / n and no evidence gives 0."""
+    probabilities = SCORES / SCORES.sum(-1, keepdims=True)
+    np.testing.assert_allclose(confidence(probabilities), probabilities.max(-1))
+    np.testing.assert_allclose(confidence(SCORES * 1e-3), confidence(SCORES))
+    assert confidence(np.array([0.2, 0.2, 0.2, 0.2])) == pytest.approx(0.25)
+    assert confidence(np.zeros(4)) == 0
+
+
+@given(STACKS)
+def test_median_equals_scipy(labels):
+    """The counted median is SciPy's, edges repeated."""
+    np.testing.assert_array_equal(median_filter(labels), ndimage.median_filter(labels, (1, 3, 3), mode="nearest"))
+
+
+@given(STACKS)
+def test_majority_equals_the_slow_twin(labels):
+    """Most frequent label, own label on a tie."""
+    np.testing.assert_array_equal(majority_filter(labels), [reference.majority(patch) for patch in labels])
+
+
+@given(STACKS, st.permutations(range(5)))
+def test_majority_does_not_depend_on_the_codes(labels, codes):
+    """Renumbering the classes renumbers the result."""
+    codes = np.array(codes, "uint8")
+    np.testing.assert_array_equal(majority_filter(codes[labels]), codes[majority_filter(labels)])
+
+
+def test_order_of_threshold_and_filter():
+    """In the paper's order a lone unsure pixel is filled by its neighbours; in the published order it stays."""
+    scores = np.tile([1.0, 2.0], (1, 5, 5, 1))
+    confident = np.ones((1, 5, 5), bool)
+    confident[0, 2, 2] = False
+    assert (label(scores, confident=confident, smooth=median_filter) == 2).all()
+    published = label(scores, confident=confident, smooth=median_filter, order="published")
+    np.testing.assert_array_equal(published == 0, ~confident)
+
+
+def test_blocks_and_torch_agree():
+    """Patches are labelled one by one, and NumPy and torch answer alike, in kind."""
+    sure = confidence(SCORES) > 0.4
+    whole = label(SCORES, confident=sure, smooth=majority_filter)
+    parts = [label(SCORES[i : i + 2], confident=sure[i : i + 2], smooth=majority_filter) for i in (0, 2, 4)]
+    np.testing.assert_array_equal(whole, np.concatenate(parts))
+    for smooth in (median_filter, majority_filter):
+        other = label(torch.asarray(SCORES), confident=torch.asarray(sure), smooth=smooth)
+        np.testing.assert_array_equal(other.numpy(), label(SCORES, confident=sure, smooth=smooth))
+
+
+def test_refuses_an_unknown_order():
+    """The two orders are named in the error."""
+    with pytest.raises(ValueError, match="order is 'median'; choose 'paper' or 'published'"):
+        label(SCORES, order="median")
