@@ -21,7 +21,7 @@ from outcrop.parallel import spans
 from outcrop.patches import DIRECTIONS
 from outcrop.plots import COLOURS, colours
 from outcrop.retrieval import NEAR_LINES
-from outcrop.volume import live_traces
+from outcrop.volume import as_slice, live_traces
 from outcrop.workspace import whole_file
 
 LINES = 32  # lines read together and stored in one Zarr chunk
@@ -67,7 +67,9 @@ def export_segy(labels, path, *, like=None, what="label", format=5):
     tables = _colour_tables(path, labels.attrs["classes"])
     with file as write:
         for row, section in _sections(values, axes, source):
-            write(row, np.where(live[row][:, None], unit * section, np.nan))
+            section *= unit
+            section[~live[row]] = np.nan
+            write(row, section)
         for table in (segy.class_table_path(path), *tables):  # codes of an earlier file must not stay beside this one
             table.unlink(missing_ok=True)
     if what == "label":
@@ -130,7 +132,9 @@ def _sections(values, axes, source):
         if (places < 0).any():
             label = values[name].values[places < 0][0]
             raise ValueError(f"The labels have {name} {label:g}, {source} does not; give the volume they belong to.")
-    shape, inside = (len(axes[1]), len(axes[2])), np.ix_(to[1], to[2])
+    shape, inside = (len(axes[1]), len(axes[2])), tuple(map(as_slice, to[1:]))
+    if not any(isinstance(part, slice) for part in inside):
+        inside = np.ix_(*inside)
     for row in np.setdiff1d(np.arange(len(axes[0])), to[0]):
         yield row, np.zeros(shape, np.float32)
     for span in _line_spans(values):
