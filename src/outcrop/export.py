@@ -305,8 +305,8 @@ def export_training_set(labels, folder, *, volume, grid, weak=None, format="png"
     Returns
     -------
     manifest : DataFrame
-        One row per patch: file, mask, weight (its confidence file), class, similarity, confidence (mean over the
-        labelled pixels, 0 to 1), inline, crossline and time or depth of the centre, along, split.
+        One row per patch: file, mask, weight (its confidence file), confidence (mean over the labelled pixels, 0 to
+        1), inline, crossline, time or depth of the centre, along, class, similarity, split.
 
     Notes
     -----
@@ -316,23 +316,23 @@ def export_training_set(labels, folder, *, volume, grid, weak=None, format="png"
     labels = _named(labels)
     if format not in ("png", "npy"):
         raise ValueError(f"format is {format!r}; choose png or npy.")
-    rows = np.arange(len(grid)) if weak is None else np.asarray(weak.rows)
-    known = pd.DataFrame({"class": "", "similarity": np.nan}, index=rows)
-    if weak is not None:
-        known["class"], known["similarity"] = np.asarray(weak.classes), np.round(weak.similarity, 6)
-    first, last = _touched_lines(grid, rows)
+    known, starts = _wanted_patches(grid, weak)
+    first, last = _touched_lines(grid, starts)
     known["split"] = split_by_lines(first, last, known["class"], gap=gap, seed=seed)
-    known = known[known["split"] != ""].sort_index()
+    keep = np.lexsort(starts.T[::-1])  # line by line
+    keep = keep[known["split"].to_numpy()[keep] != ""]
+    known, starts = known.iloc[keep].reset_index(drop=True), starts[keep]
     with _new_folder(folder) as aside:
         for name in ("images", "masks", *(["confidence"] if "confidence" in labels else [])):
             (aside / name).mkdir(parents=True)
-        patches = _labelled_patches(labels, volume, grid, known.index.to_numpy())
-        records = [_write_patch(aside, format, labels.attrs["classes"], known, *patch) for patch in patches]
+        records = {}
+        for number, image, mask, sure in _labelled_patches(labels, volume, grid, starts):
+            records[number] = _write_patch(aside, f"{number:06d}.{format}", image, mask, sure)
+            if not known.at[number, "class"]:
+                known.at[number, "class"] = labels.attrs["classes"][np.bincount(mask[mask > 0]).argmax() - 1]
         if not records:
             raise ValueError("None of these patches has a label; give the labels of the lines that the patches lie on.")
-        manifest = pd.DataFrame(records).set_index("row")
-        place = grid.table.loc[manifest.index]
-        manifest = pd.concat([manifest, place, known.loc[manifest.index, ["split"]]], axis=1)
+        manifest = pd.DataFrame.from_dict(records, orient="index").join(known)
         manifest.to_csv(aside / "manifest.csv", index=False)
         made = {"source": volume.attrs.get("source", ""), "gain": grid.gain, "clip": grid.clip, "size": list(grid.size)}
         made |= {"gap": int(gap), "seed": int(seed), "format": format, "version": outcrop.__version__}
@@ -340,10 +340,22 @@ def export_training_set(labels, folder, *, volume, grid, weak=None, format="png"
     return manifest
 
 
-def _touched_lines(grid, rows):
+def _wanted_patches(grid, weak):
+    """Class, similarity and centre of the patches to export, and where they start."""
+    if weak is None:
+        return grid.table.assign(**{"class": "", "similarity": np.nan}), grid.starts
+    places = weak.positions.reset_index(drop=True)
+    known = places.assign(**{"class": np.asarray(weak.classes), "similarity": np.round(weak.similarity, 6)})
+    time = known.columns[2]
+    return known, np.array(
+        [grid.start_at((at["inline"], at["crossline"], at[time]), along=at["along"]) for _, at in places.iterrows()]
+    )
+
+
+def _touched_lines(grid, starts):
     """First and last line, as positions, that each patch touches on the axis by which a training set is split."""
     axis = int(grid.along == "crossline")
-    direction, line, trace, _ = grid.starts[rows].T
+    direction, line, trace, _ = starts.T
     along = direction == axis  # with patches on both kinds of line, those across span many
     return np.where(along, line, trace), np.where(along, line, trace + grid.size[1] - 1)
 
@@ -407,11 +419,10 @@ def _split(first, last, edges, blocks, gap):
     return np.where(run[first] == run[last], lines[first], 3)
 
 
-def _labelled_patches(labels, volume, grid, rows):
-    """Row, image, mask and confidence (or None) of the patches that have a label, a block of lines at a time."""
+def _labelled_patches(labels, volume, grid, starts):
+    """Number, image, mask and confidence (or None) of the patches that have a label, a block of lines at a time."""
     names = [name for name in ("label", "confidence") if name in labels]
     places = [_places(labels[name].values, axis) for name, axis in zip(labels["label"].dims, grid.axes, strict=True)]
-    starts = grid.starts[rows]
     _, block = np.unique(starts[:, :2] // (1, LINES), axis=0, return_inverse=True)
     for own in (np.flatnonzero(block.ravel() == number) for number in range(block.max() + 1)):
         direction = starts[own[0], 0]
@@ -421,11 +432,11 @@ def _labelled_patches(labels, volume, grid, rows):
         for number, line in enumerate(lines):
             here = own[starts[own, 1] == line]
             sections = [read[name].isel({DIRECTIONS[direction]: number}).values for name in names]
-            for i, image in zip(here, grid.extract(volume, rows[here]), strict=True):
+            for i, image in zip(here, grid.cut(volume, starts[here]), strict=True):
                 window = _window(places, starts[i], grid.size)
                 masks = [np.nan_to_num(s[np.ix_(*window)]).astype(np.uint8).T for s in sections if window]
                 if masks and masks[0].any() and np.isfinite(image).all():
-                    yield rows[i], image, masks[0], masks[1] if len(masks) > 1 else None
+                    yield i, image, masks[0], masks[1] if len(masks) > 1 else None
 
 
 def _window(places, start, size):
@@ -435,20 +446,16 @@ def _window(places, start, size):
     return window if min(window[0].min(), window[1].min()) >= 0 else None
 
 
-def _write_patch(folder, format, classes, known, row, image, mask, confidence):
-    """Write the files of a patch; returns its record for the manifest."""
-    stored = {"images": image if format == "npy" else np.round(255 * image).astype(np.uint8), "masks": mask}
-    if confidence is not None:
-        stored["confidence"] = confidence
-    files = {name: f"{name}/{row:07d}.{format}" for name in stored}
-    for name, array in stored.items():
-        _save(folder / files[name], array)
-    kind = known.at[row, "class"] or classes[np.bincount(mask[mask > 0]).argmax() - 1]
-    sure = np.nan if confidence is None else round(float(confidence[mask > 0].mean() / 255), 4)
-    return {
-        "row": row, "file": files["images"], "mask": files["masks"], "weight": files.get("confidence", ""),
-        "class": kind, "similarity": known.at[row, "similarity"], "confidence": sure,
-    }  # fmt: skip
+def _write_patch(folder, name, image, mask, confidence):
+    """Write the files of a patch; returns its part of the manifest."""
+    pixels = image if name.endswith(".npy") else np.round(255 * image).astype(np.uint8)
+    files = {"file": ("images", pixels), "mask": ("masks", mask), "weight": ("confidence", confidence)}
+    for subfolder, array in files.values():
+        if array is not None:
+            _save(folder / subfolder / name, array)
+    record: dict[str, Any] = {key: f"{sub}/{name}" if array is not None else "" for key, (sub, array) in files.items()}
+    record["confidence"] = np.nan if confidence is None else round(float(confidence[mask > 0].mean() / 255), 4)
+    return record
 
 
 def _save(path, array):
