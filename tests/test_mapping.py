@@ -163,21 +163,21 @@ def test_updates_follow_the_gradient_of_the_objective(variant, paint):
             out[index] = (function(at + shift) - function(at - shift)) / (2 * step)
         return out
 
-    G, S, A = H @ H.T, W.T @ W, W.T @ X
+    G, A, S = H @ H.T, W.T @ X, W.T @ W + of.coefficients * np.eye(6)
     cross_W, cross_H = np.zeros_like(W), np.zeros_like(H)
     if paint:
         for wrong, atoms in zip(paint.wrong, paint.groups, strict=True):
             evidence = wrong * (W[:, atoms] @ H[atoms][:, paint.columns])
             cross_W[:, atoms] = of.paint * evidence @ H[atoms][:, paint.columns].T
             cross_H[atoms, paint.columns] = W[:, atoms].T @ evidence
-    ratio = update_atoms(X, W.copy(), H, G, penalties=of, paint=paint) / W
+    ratio = update_atoms(X, W.copy(), H, G + of.atoms * np.eye(6), penalties=of, paint=paint) / W
     model = W @ G + of.atoms * W + cross_W
     numeric = gradient(lambda w: objective(X, w, H, penalties=of, paint=paint)[1], W)
     np.testing.assert_allclose(numeric, 2 * model * (1 - ratio), atol=2e-5)
 
     ratio = update_coefficients(A, S, H, G, variant=rule, penalties=PENALTIES, strife=cross_H) / H
     numeric = gradient(lambda h: objective(X, W, h, penalties=of, paint=paint)[2], H)
-    b, c = S @ H + of.coefficients * H + of.paint * cross_H, rule.push * gamma * G @ H
+    b, c = S @ H + of.paint * cross_H, rule.push * gamma * G @ H
     told = b * (1 - ratio) + c * (1 - ratio**3) if rule.root else (b + c) * (1 - ratio)
     np.testing.assert_allclose(numeric, 2 * told, atol=2e-5)
 
@@ -193,15 +193,14 @@ def test_exact_never_raises_the_objective(scale, paint):
         marks = painted(X, 4, seed) if paint else None
         now = objective(X, W, H, penalties=penalties, paint=marks)[0]
         for _ in range(15):
-            W = update_atoms(X, W, H, H @ H.T, penalties=penalties, paint=marks)
+            W = update_atoms(X, W, H, H @ H.T + penalties.atoms * np.eye(4), penalties=penalties, paint=marks)
             half = objective(X, W, H, penalties=penalties, paint=marks)[0]
             pull = np.zeros_like(H)
             for wrong, atoms in zip(marks.wrong, marks.groups, strict=True) if paint else ():
                 evidence = wrong * (W[:, atoms] @ H[atoms][:, marks.columns])
                 pull[atoms, marks.columns] = W[:, atoms].T @ evidence
-            H = update_coefficients(
-                W.T @ X, W.T @ W, H, H @ H.T, variant=VARIANTS["exact"], penalties=penalties, strife=pull
-            )
+            S = W.T @ W + penalties.coefficients * np.eye(4)
+            H = update_coefficients(W.T @ X, S, H, H @ H.T, variant=VARIANTS["exact"], penalties=penalties, strife=pull)
             whole = objective(X, W, H, penalties=penalties, paint=marks)[0]
             slack = 1e-12 * (1 + now)
             assert half <= now + slack and whole <= half + slack

@@ -177,32 +177,41 @@ def objective(X, W, H, *, penalties=Penalties(), paint=None):  # noqa: B008
 
     Returns
     -------
-    whole, atoms_part, coefficients_part : 0-d float64 arrays
+    terms : float64 array, shape (3,)
 
     Notes
     -----
     The misfit comes from the products of the updates, ``||X - W H||^2 = ||X||^2 - 2 <H, W^T X> + <W^T W, H H^T>``, so
     that following F through the iterations costs no matrix product.
     """
-    return _objective(_energy(X), W.T @ X, W.T @ W, H, H @ H.T, penalties, _strife(W, H, paint))
+    evaluate = _evaluator(X, W.shape[1], penalties, paint)
+    return evaluate(W.T @ X, W.T @ W, H, H @ H.T, _strife(W, H, paint))
 
 
-def _objective(energy, A, S, H, G, penalties, strife):
-    xp = array_namespace(H)
-    eye = xp.eye(G.shape[0], dtype=G.dtype, device=array_api_compat.device(G))
-    misfit = energy - 2 * xp.sum(H * A, dtype=xp.float64) + xp.sum(S * G, dtype=xp.float64)
-    for wrong in strife:
-        misfit = misfit + penalties.paint * _energy(wrong)
-    atoms = penalties.atoms * xp.sum(S * eye, dtype=xp.float64)
-    coefficients = penalties.orthogonality * _energy(G - eye) + penalties.coefficients * xp.sum(
-        G * eye, dtype=xp.float64
-    )
-    return misfit + atoms + coefficients, misfit + atoms, misfit + coefficients
+def _evaluator(X, n_atoms, penalties, paint):
+    """The objective as a function of A, S, H, G and the evidence on painted pixels: a few inner products, weighted."""
+    xp = array_namespace(X)
+    gamma, lambda1, lambda2, charge = penalties
+    charges = [] if paint is None else [charge] * len(paint.groups)
+    weights = [
+        [-2, 1, lambda1, lambda2 - 2 * gamma, gamma, *charges],
+        [-2, 1, lambda1, 0, 0, *charges],
+        [-2, 1, 0, lambda2 - 2 * gamma, gamma, *charges],
+    ]
+    weights = constant(xp, np.array(weights, float), like=X)
+    offset = _dot(X, X) + constant(xp, np.array([1.0, 0.0, 1.0]) * gamma * n_atoms, like=X)
+
+    def evaluate(A, S, H, G, strife):
+        traces = [xp.linalg.trace(S, dtype=xp.float64), xp.linalg.trace(G, dtype=xp.float64)]
+        products = [_dot(H, A), _dot(S, G), *traces, _dot(G, G), *(_dot(wrong, wrong) for wrong in strife)]
+        return offset + weights @ xp.stack(products)
+
+    return evaluate
 
 
-def _energy(x):
+def _dot(x, y):
     xp = array_namespace(x)
-    return xp.sum(x * x, dtype=xp.float64)
+    return xp.sum(x * y, dtype=xp.float64)
 
 
 def _strife(W, H, paint, rows=slice(None)):
@@ -223,54 +232,54 @@ def _row_blocks(x):
 
 
 def update_atoms(X, W, H, G, *, penalties, paint=None, repeats=1):
-    """One multiplicative step of W, in place (the paper's eq. WMUR); G is H H^T.
+    """One multiplicative step of W, in place (the paper's eq. WMUR); G is H H^T + lambda1 I.
 
     Rows of W do not depend on each other, so blocks of rows take all `repeats` steps while they are in the cache.
     """
     xp = array_namespace(W)
-    ridge = G + penalties.atoms * xp.eye(G.shape[0], dtype=G.dtype, device=array_api_compat.device(G))
     for rows in _row_blocks(W):
         target = X[rows, :] @ H.T
         target += EPSILON
         for _ in range(repeats):
-            model = W[rows, :] @ ridge
+            model = W[rows, :] @ G
             model += EPSILON
             if paint is not None:
                 pairs = zip(_strife(W, H, paint, rows), paint.groups, strict=True)
-                model += penalties.paint * xp.concat(
-                    [wrong @ H[atoms, :][:, paint.columns].T for wrong, atoms in pairs], axis=1
-                )
-            W[rows, :] *= xp.divide(target, model)
+                charges = [wrong @ H[atoms, :][:, paint.columns].T for wrong, atoms in pairs]
+                model += penalties.paint * xp.concat(charges, axis=1)
+            W[rows, :] *= target / model
     return W
 
 
 def update_coefficients(A, S, H, G, *, variant, penalties, strife=None):
-    """One multiplicative step of H (the paper's eq. HMUR, or the cubic-root rule); A is W^T X, S is W^T W, G is H H^T.
+    """One multiplicative step of H (the paper's eq. HMUR, or the cubic-root rule).
+
+    A is W^T X, S is W^T W + lambda2 I, G is H H^T; `strife` is W^T times the evidence of wrong classes on painted
+    pixels, in the shape of H.
 
     Notes
     -----
-    The root rule multiplies by the positive root r of ``c r^3 + b r = a`` with ``a = A + 2 gamma H``,
-    ``b = S H + lambda2 H`` and ``c = 2 gamma G H``. It minimises a bound of F that touches F at r = 1, so F never
-    rises; the ratio rule ``a / (b + c)`` has the same fixed points but may raise F. `strife` is W^T times the evidence
-    of wrong classes on painted pixels, in the shape of H.
+    The root rule multiplies by the positive root r of ``c r^3 + b r = a`` with ``a = A + 2 gamma H``, ``b = S H`` and
+    ``c = 2 gamma G H``. It minimises a bound of F that touches F at r = 1, so F never rises; the ratio rule
+    ``a / (b + c)`` has the same fixed points but may raise F.
     """
     xp = array_namespace(H)
     pull, push = variant.pull * penalties.orthogonality, variant.push * penalties.orthogonality
-    ridge = S + penalties.coefficients * xp.eye(S.shape[0], dtype=S.dtype, device=array_api_compat.device(S))
-    if not variant.root:
-        ridge += push * G
+    # The ratio rule needs b + c alone, one product instead of two.
+    gram = S if variant.root else S + push * G
     updated = []
     for rows in _row_blocks(H):
         a = pull * H[rows, :]
         a += A[rows, :]
         a += EPSILON
-        b = ridge[rows, :] @ H
+        b = gram[rows, :] @ H
         b += EPSILON
         if strife is not None:
             b += penalties.paint * strife[rows, :]
         ratio = _cubic_root(a, b, push * (G[rows, :] @ H)) if variant.root and push else a / b
-        updated.append(H[rows, :] * ratio)
-    return xp.concat(updated, axis=0)
+        ratio *= H[rows, :]
+        updated.append(ratio)
+    return updated[0] if len(updated) == 1 else xp.concat(updated, axis=0)
 
 
 def _cubic_root(a, b, c):
@@ -303,22 +312,30 @@ def factorise(X, W, H, *, variant="paper", penalties=Penalties(), paint=None, ac
     if accelerate and VARIANTS[variant].normalise:
         raise ValueError(f"accelerate is True, which would change what {variant!r} converges to; leave it False.")
     xp, rule = array_namespace(X), VARIANTS[variant]
-    energy = _energy(X)
+    evaluate = _evaluator(X, W.shape[1], penalties, paint)
+    eye = xp.eye(W.shape[1], dtype=W.dtype, device=array_api_compat.device(W))
+    ridge_W, ridge_H = penalties.atoms * eye, penalties.coefficients * eye
     A, S, G = W.T @ X, W.T @ W, H @ H.T
     while True:
-        yield W, H, _objective(energy, A, S, H, G, penalties, _strife(W, H, paint))
-        W = update_atoms(X, W, H, G, penalties=penalties, paint=paint, repeats=2 if accelerate else 1)
+        yield W, H, evaluate(A, S, H, G, _strife(W, H, paint))
+        W = update_atoms(X, W, H, G + ridge_W, penalties=penalties, paint=paint, repeats=2 if accelerate else 1)
         A, S = W.T @ X, W.T @ W
         for _ in range(5 if accelerate else 1):
-            H = update_coefficients(A, S, H, G, variant=rule, penalties=penalties, strife=_pull(W, H, paint))
+            pull = _pull(W, H, paint)
+            H = update_coefficients(A, S + ridge_H, H, G, variant=rule, penalties=penalties, strife=pull)
             G = H @ H.T
         if rule.normalise:
-            atoms, coefficients = xp.sqrt(xp.linalg.diagonal(S)), xp.sqrt(xp.linalg.diagonal(G))
-            atoms = xp.where(atoms > 0, atoms, xp.ones_like(atoms))
-            coefficients = xp.where(coefficients > 0, coefficients, xp.ones_like(coefficients))
-            W /= atoms
-            H = H / coefficients[:, None]
-            A, S, G = A / atoms[:, None], S / (atoms * atoms[:, None]), G / (coefficients * coefficients[:, None])
+            atoms, coefficients = _inverse_norms(S), _inverse_norms(G)
+            W *= atoms
+            H = H * coefficients[:, None]
+            A, S, G = A * atoms[:, None], S * atoms * atoms[:, None], G * coefficients * coefficients[:, None]
+
+
+def _inverse_norms(gram):
+    """One over the norms whose squares stand on the diagonal; 1 where the norm is 0."""
+    xp = array_namespace(gram)
+    squares = xp.linalg.diagonal(gram)
+    return 1 / xp.sqrt(xp.where(squares > 0, squares, xp.ones_like(squares)))
 
 
 def _pull(W, H, paint):
@@ -547,7 +564,7 @@ class LabelMapper(BaseEstimator):
         history: list = []
         for step in islice(steps, 1 + (rule.iterations if self.iterations is None else self.iterations)):
             W, H, terms = step
-            history.append(xp.stack(terms))
+            history.append(terms)
             # Looked at only where asked for, since it makes an accelerator wait.
             if self.tolerance is not None and len(history) > 1:
                 before, now = float(history[-2][0]), float(terms[0])
