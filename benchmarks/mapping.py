@@ -14,7 +14,7 @@ from itertools import islice
 
 import numpy as np
 
-from outcrop.mapping import LabelMapper, Penalties, cluster_means, factorise, project_sparsity, solve_coefficients
+from outcrop.mapping import LabelMapper, cluster_means, factorise, project_sparsity, solve_coefficients
 
 
 def row(name, value, note=""):
@@ -60,7 +60,7 @@ def start(n_patches=2000, atoms_per_class=250, size=99):
 
 def stepper(X, W, H, **options):
     """One iteration per call."""
-    steps = factorise(X, W.copy(), H.copy(), **options)
+    steps = factorise(X, W + 0, H, **options)
     next(steps)
     return lambda: next(steps)
 
@@ -158,26 +158,34 @@ def growth():
 def cuda():
     import torch
 
-    X, W, H = (torch.asarray(a, device="cuda") for a in start())
-    for tf32 in (False, True):
-        torch.set_float32_matmul_precision("high" if tf32 else "highest")
+    def on_device(function, n):
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        taken = seconds(lambda: (deque((function() for _ in range(n)), maxlen=0), torch.cuda.synchronize()))
+        return f"{taken:.3f} s", f"peak {torch.cuda.max_memory_allocated() / 2**20:.0f} MiB"
+
+    def products():
+        for _ in range(10):
+            X @ H.T, W @ G, W.T @ X, W.T @ W, G @ H, H @ H.T
+
+    X, W, H = (torch.asarray(np.ascontiguousarray(a), device="cuda") for a in start())
+    G = H @ H.T
+    for name, precision in (("float32", "highest"), ("TF32", "high")):
+        torch.set_float32_matmul_precision(precision)
+        products()
+        row(f"matrix products of 200 iterations, {name}", *on_device(products, 20))
         for variant in ("paper", "published", "exact"):
-            torch.cuda.reset_peak_memory_stats()
-            steps = factorise(X, W.clone(), H.clone(), variant=variant, penalties=Penalties())
-            deque(islice(steps, 11), maxlen=0)
-            torch.cuda.synchronize()
-            taken = seconds(lambda steps=steps: (deque(islice(steps, 200), maxlen=0), torch.cuda.synchronize()))
-            memory = torch.cuda.max_memory_allocated() / 2**20
-            row(
-                f"{variant}, 200 iterations, {'TF32' if tf32 else 'float32'}",
-                f"{taken:.3f} s",
-                f"peak {memory:.0f} MiB",
-            )
-    patches = torch.asarray(textures(2000), device="cuda")
+            step = stepper(X, W, H, variant=variant)
+            step()
+            row(f"{variant}, 200 iterations, {name}", *on_device(step, 200))
+    patches = torch.asarray(textures(2000), device="cuda").reshape(4, 500, -1)
+    for _ in range(2):
+        row("k-means", *on_device(lambda: [cluster_means(part, 250, random_state=0) for part in patches], 1))
+        row("projection", *on_device(lambda: project_sparsity(W.T, 0.4), 1))
     classes = np.repeat(["a", "b", "c", "d"], 500)
-    for iterations in (0, 200, 0, 200):
-        taken = seconds(lambda i=iterations: LabelMapper(iterations=i, tf32=True).fit(patches, classes))
-        row(f"fit with {iterations} iterations, TF32", f"{taken:.2f} s")
+    for tf32 in (False, True):
+        fit = LabelMapper(tf32=tf32).fit
+        row(f"fit, tf32={tf32}", *on_device(lambda fit=fit: fit(patches.reshape(2000, 99, 99), classes), 1))
 
 
 def main():

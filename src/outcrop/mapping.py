@@ -28,6 +28,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
 
 from .arrays import array_namespace, as_floats, constant, to_numpy
 from .scores import confidence, label, majority_filter, median_filter, neighbourhood_sum, winner
@@ -166,7 +167,9 @@ def cluster_means(patches, n_clusters, *, random_state):
         gram = to_numpy(points @ points.T)
         # Equal patches make the Gram matrix singular; the lift moves all points apart by the same hair.
         points = np.linalg.cholesky(gram + np.eye(n_patches) * (1e-9 * np.trace(gram) or 1.0))
-    clusters = KMeans(n_clusters, n_init=1, random_state=random_state).fit(to_numpy(points)).labels_
+    # One thread: on matrices this small more of them took fifteen times as long, and add up in no fixed order.
+    with threadpool_limits(1):
+        clusters = KMeans(n_clusters, n_init=1, random_state=random_state).fit(to_numpy(points)).labels_
     _, clusters, counts = np.unique(clusters, return_inverse=True, return_counts=True)
     members = (clusters == np.arange(len(counts))[:, None]) / counts[:, None]
     return constant(xp, members, like=patches, dtype=patches.dtype) @ patches
@@ -199,19 +202,21 @@ def _evaluator(X, n_atoms, penalties, paint):
         [-2, 1, 0, lambda2 - 2 * gamma, gamma, *charges],
     ]
     weights = constant(xp, np.array(weights, float), like=X)
-    offset = _dot(X, X) + constant(xp, np.array([1.0, 0.0, 1.0]) * gamma * n_atoms, like=X)
+
+    # Sums are methods here, which NumPy and torch share: the standard's function would first copy to float64.
+    def dot(x, y):
+        return (x * y).sum(dtype=xp.float64)
+
+    def trace(x):
+        return x.diagonal().sum(dtype=xp.float64)
+
+    offset = dot(X, X) + constant(xp, np.array([1.0, 0.0, 1.0]) * gamma * n_atoms, like=X)
 
     def evaluate(A, S, H, G, strife):
-        traces = [xp.linalg.trace(S, dtype=xp.float64), xp.linalg.trace(G, dtype=xp.float64)]
-        products = [_dot(H, A), _dot(S, G), *traces, _dot(G, G), *(_dot(wrong, wrong) for wrong in strife)]
+        products = [dot(H, A), dot(S, G), trace(S), trace(G), dot(G, G), *(dot(w, w) for w in strife)]
         return offset + weights @ xp.stack(products)
 
     return evaluate
-
-
-def _dot(x, y):
-    xp = array_namespace(x)
-    return xp.sum(x * y, dtype=xp.float64)
 
 
 def _strife(W, H, paint, rows=slice(None)):
@@ -224,10 +229,14 @@ def _strife(W, H, paint, rows=slice(None)):
     ]
 
 
+def _on_cpu(x):
+    return str(array_api_compat.device(x)) == "cpu"
+
+
 def _row_blocks(x):
     """Slices of rows whose temporaries stay in the cache of a CPU; all rows at once on an accelerator."""
     n_rows, n_columns = x.shape
-    size = max(256, 2**20 // n_columns) if str(array_api_compat.device(x)) == "cpu" else n_rows
+    size = max(256, 2**20 // n_columns) if _on_cpu(x) else n_rows
     return [slice(start, start + size) for start in range(0, n_rows, size)]
 
 
@@ -474,10 +483,12 @@ class LabelMapper(BaseEstimator):
         patches, xp = check_patches(patches)
         self.classes_, codes = class_codes(classes, n_patches=patches.shape[0])
         masks = _check_masks(masks, patches, n_classes=len(self.classes_))
-        X = xp.reshape(patches, (patches.shape[0], -1)).T
+        flat = xp.reshape(patches, (patches.shape[0], -1))
+        # A GPU multiplies rows of odd length at half speed, so that one turns; a CPU saves the copy.
+        X = flat.T if _on_cpu(flat) else _transposed(flat)
         rng = np.random.default_rng(self.random_state)
         with _float32_products(X, tf32=self.tf32):
-            atoms, self.atom_classes_ = self._initial_atoms(X.T, codes, seed=int(rng.integers(2**31)))
+            atoms, self.atom_classes_ = self._initial_atoms(flat, codes, seed=int(rng.integers(2**31)))
             H = constant(xp, rng.random((atoms.shape[0], X.shape[1]), dtype="f4"), like=X, dtype=X.dtype)
             W, H = self._iterate(X, _transposed(atoms), H, masks)
             self.atoms_ = xp.reshape(_transposed(W), (-1, *patches.shape[1:]))
