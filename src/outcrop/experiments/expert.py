@@ -1,0 +1,277 @@
+"""The yardstick: every mapper's labels of whole F3 sections against the expert's, from two kinds of supervision.
+
+``patches`` are the 2000 patches of the paper with their image labels, ``exemplars`` at most two places a class on one
+line, from which our own retrieval makes the training set. Expert labels are used for scoring only.
+"""
+
+import tempfile
+import time
+import warnings
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from outcrop import datasets, plots
+from outcrop.evaluate import calibration_error, pixel_scores
+from outcrop.experiments import Result
+from outcrop.experiments.evolution import training_set
+from outcrop.experiments.references import flat, references
+from outcrop.experiments.retrieval import eye_exemplars
+from outcrop.labels import MAPPERS, label_volume
+from outcrop.patches import PatchGrid
+from outcrop.retrieval import build_index, knee, retrieve
+
+SUPERVISIONS = ("patches", "exemplars")
+APART = 10  # lines between a training patch and the scored line in the stricter kind of supervision
+DRAWS = 5
+EXEMPLAR_LINES = (310, 330)
+BELOW_CAPTION = {"time": (212.0, np.inf)}  # a caption is burnt into the pictures above
+QUICK = {"atoms_per_class": 4, "iterations": 5}
+
+
+class Task(NamedTuple):
+    """Something to learn from, and the lines to score what was learnt on."""
+
+    patches: np.ndarray
+    classes: np.ndarray
+    lines: list
+
+
+def run(data, *, quick=False, device=None, mappings=None, supervision=None, seeds=1):
+    """Score all mappers, the same under stricter conditions, and references that any mapper should beat or cannot."""
+    asked = {"mappings": mappings, "seeds": seeds, "device": device}
+    with opened(data, quick) as yard:
+        kinds = [kind for kind in RUNS if kind.split(",")[0] in _asked(supervision, SUPERVISIONS)]
+        kinds = kinds[: -DRAWS + 1] if quick else kinds
+        table = pd.concat([score(yard, kind, **asked) for kind in kinds], ignore_index=True)
+        table = pd.concat([table, draws(table), references(yard)], ignore_index=True)
+    table = table[~table["supervision"].str.contains("draw [0-9]")]
+    remark = (
+        "The paper scores no pixel against an expert; here its labels lose to painting each patch whole with its image "
+        "label, and two experts' lines 20 apart agree no better than .755, so that is about the ceiling."
+    )
+    return Result(table, draw(table), remark)
+
+
+def rows(data, *, mappings=None, supervision=None, seeds=1, quick=False, device=None, progress=None):
+    """Score mappers on every expert-labelled line and on all of them together.
+
+    Parameters
+    ----------
+    data : path or None
+        Folder of the F3 sections, expert labels and SEG 2017 patches; None for OUTCROP_DATA.
+    mappings : sequence of str, optional
+        Names from `outcrop.MAPPERS`; all by default.
+    supervision : str or sequence of str, optional
+        ``patches``, ``exemplars``; both by default.
+    seeds : int
+        Scores are means over so many seeds of the mapper.
+    quick : bool
+        Small sizes, to see that everything runs.
+    device : str, optional
+        A torch device.
+    progress : callable, optional
+        Called with the number of mappers fitted so far.
+
+    Returns
+    -------
+    list of dict
+        ``mapper``, ``supervision``, ``inline`` (a number or ``all``), ``PA``, ``MA``, ``MIU``, ``FWIU``, ``IU`` by
+        class name, ``coverage``, ``calibration_error``, ``seconds``, and with several seeds ``MIU_sd``.
+    """
+    asked = {"mappings": mappings, "seeds": seeds, "device": device, "progress": progress}
+    with opened(data, quick) as yard:
+        table = pd.concat([score(yard, kind, **asked) for kind in _asked(supervision, SUPERVISIONS)])
+    return [_nested(row) for row in table.to_dict("records")]
+
+
+def _asked(names, known):
+    """The names that were asked for, all by default, refused where unknown."""
+    names = [names] if isinstance(names, str) else list(names or known)
+    for name in names:
+        if name not in known:
+            raise ValueError(f"{name!r} is unknown; choose from {', '.join(known)}.")
+    return names
+
+
+def _nested(row):
+    """A row of the table as JSON wants it: IU by class in a dict, no NaN."""
+    plain = {key: None if isinstance(v, float) and np.isnan(v) else v for key, v in row.items()}
+    iu = {key.removeprefix("IU "): plain.pop(key) for key in row if key.startswith("IU ")}
+    plain["IU"] = {name: value for name, value in iu.items() if value is not None}
+    return plain
+
+
+@contextmanager
+def opened(data, quick):
+    """A `Yard` whose index lives in a folder that goes away with it."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield Yard(data, folder, quick=quick)
+
+
+class Yard:
+    """Sections, expert labels, and what mappers may learn from."""
+
+    def __init__(self, data, folder, *, quick):
+        self.sections, self.truth = datasets.f3_sections(data)
+        if not self.truth.sizes["inline"]:
+            raise ValueError(f"{data} holds no expert labels; add GT211.mat or another of them to the F3 sections.")
+        self.dataset, _ = training_set(data, per_class=10 if quick else None)
+        self.lines = self.truth["inline"].values.tolist()
+        self.grid = PatchGrid(self.sections, size=99, step=66 if quick else 11, area=BELOW_CAPTION)
+        self.job, self.quick = Path(folder) / "job.outcrop", quick
+
+    def patches(self, apart=None):
+        """Patches of the paper; with `apart`, for every line only those at least so many lines away."""
+        image, weak = self.dataset["image"].values, self.dataset["weak"].values
+        if apart is None:
+            return [[Task(image, weak, self.lines)]]
+        if "inline" not in self.dataset.coords:
+            raise ValueError("The data do not say where the patches lie; name a folder with seg2017_patches.npz.")
+        away = [np.abs(self.dataset["inline"].values - line) >= apart for line in self.lines]
+        return [[Task(image[keep], weak[keep], [line]) for keep, line in zip(away, self.lines, strict=True)]]
+
+    def exemplars(self, seed=None):
+        """What exemplars of one line retrieve, to be scored on the others; those chosen by eye, or a random draw."""
+        runs = []
+        for line in EXEMPLAR_LINES:
+            others = [other for other in self.lines if other != line]
+            if others and (seed is None or line in self.lines):
+                places = eye_exemplars(line)
+                runs.append([self.retrieved(self.drawn(line, places, seed) if seed is not None else places, others)])
+        return runs
+
+    def drawn(self, line, places, seed):
+        """As many random exemplars a class as were chosen by eye, each of which shows its class to an expert."""
+        found = datasets.exemplars(self.truth.sel(inline=[line]), 99, count=2, min_share=0.2, seed=seed)
+        return {name: found[name][: len(own)] for name, own in places.items()}
+
+    def retrieved(self, places, lines):
+        """Patches up to the knee of every class's similarity curve."""
+        index = build_index(self.sections, self.grid, self.job)  # reads what is there but for the first time
+        curves = retrieve(index, places, 10 if self.quick else 100).curves  # ten times as long
+        weak = retrieve(index, places, {name: knee(curve) for name, curve in curves.items()})
+        return Task(self.grid.extract(self.sections, weak.rows), weak.classes, lines)
+
+
+STRICTER = {
+    f"patches, {APART} lines apart": partial(Yard.patches, apart=APART),
+    **{f"exemplars, draw {seed}": partial(Yard.exemplars, seed=seed) for seed in range(DRAWS)},
+}
+RUNS = {"patches": Yard.patches, "exemplars": Yard.exemplars, **STRICTER}
+
+
+def score(yard, kind, *, mappings=None, seeds=1, device=None, progress=None):
+    """Scores of mappers under one kind of supervision, flat: one row per mapper and line, and one for all lines.
+
+    A kind of supervision is one or more runs, each a list of tasks whose lines are scored together; rows are means over
+    runs and seeds.
+    """
+    runs, out, count = RUNS[kind](yard), [], 0
+    for name in _asked(mappings, list(MAPPERS)):
+        for seed in range(seeds):
+            for number, tasks in enumerate(runs):
+                found = []
+                for task in tasks:
+                    found += label(yard, task, fresh(name, seed, yard.quick), device)
+                    count += 1
+                    if progress:
+                        progress(count)
+                about = {"mapper": name, "supervision": kind, "seed": seed, "run": number}
+                out += [about | row for row in against_expert(yard, found)]
+    return means(pd.DataFrame(out), several=seeds > 1)
+
+
+def fresh(name, seed, quick):
+    """A mapper by name with a seed, small where only its running matters."""
+    mapper = MAPPERS[name]()
+    options = {"random_state": seed, **(QUICK if quick else {})}
+    return mapper.set_params(**{key: value for key, value in options.items() if key in mapper.get_params()})
+
+
+def label(yard, task, mapper, device):
+    """Fit on a task and label its lines: one Dataset per line, with the seconds it took."""
+    begin = time.perf_counter()
+    patches = task.patches
+    if device is not None:
+        import torch
+
+        patches = torch.from_numpy(patches).to(device)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Class .* has .* patches, fewer than")  # the knee decides
+        mapper.fit(patches, task.classes)
+    fitted, out = time.perf_counter() - begin, []
+    for line in task.lines:
+        begin = time.perf_counter()
+        section = yard.sections.sel(inline=[line])
+        grid = PatchGrid(section, size=99, step=yard.grid.step, area=BELOW_CAPTION)
+        labels = label_volume(section, grid, mapper, device=device)
+        out.append(labels.assign_attrs(seconds=time.perf_counter() - begin + fitted))
+    return out
+
+
+def against_expert(yard, found):
+    """Scores of some labelled lines, each alone and all together."""
+    out = [{"inline": labels["inline"].item(), **_scores(yard, labels)} for labels in found]
+    together = xr.concat(found, "inline", combine_attrs="override")
+    seconds = sum(labels.attrs["seconds"] for labels in found)
+    return [*out, {"inline": "all", **_scores(yard, together.assign_attrs(seconds=seconds))}]
+
+
+def _scores(yard, labels):
+    truth = yard.truth.sel(inline=labels["inline"])
+    codes = labels["label"].assign_attrs(classes=labels.attrs["classes"])
+    found = pixel_scores(codes, truth)
+    names = np.array(["", *codes.attrs["classes"]]), np.array(["", *truth.attrs["classes"]])
+    known = (codes.values > 0) & (truth.values > 0)
+    right = names[0][codes.values[known]] == names[1][truth.values[known]]
+    sure = labels["confidence"].values[known] / 255
+    error = calibration_error(sure, right) if known.any() else np.nan
+    return flat(found) | {"calibration_error": error, "seconds": labels.attrs["seconds"]}
+
+
+def means(table, *, several):
+    """Means over runs and then over seeds, with the spread of MIU over the seeds."""
+    keys = ["mapper", "supervision", "inline"]
+    by_seed = table.groupby([*keys, "seed"], sort=False).mean().drop(columns="run").reset_index("seed", drop=True)
+    out = by_seed.groupby(keys, sort=False).mean()
+    if several:
+        out["MIU_sd"] = by_seed.groupby(keys, sort=False)["MIU"].std()
+    order = sorted(out.index, key=lambda row: (list(MAPPERS).index(row[0]), row[2] == "all", row[2]))
+    return out.loc[order].reset_index()
+
+
+def draws(table):
+    """Mean, worst and spread of MIU over the random draws of exemplars, from their rows."""
+    own = table[table["supervision"].str.contains("draw [0-9]") & (table["inline"] == "all")]
+    parts = []
+    for mapper, group in own.groupby("mapper", sort=False):
+        numbers = group.select_dtypes("number")
+        about = {"mapper": mapper, "inline": "all"}
+        mean = about | {"supervision": f"exemplars, mean of {len(group)} draws"} | numbers.mean().to_dict()
+        worst = about | {"supervision": f"exemplars, worst of {len(group)} draws"}
+        parts += [mean | {"MIU_sd": group["MIU"].std()}, worst | numbers.loc[group["MIU"].idxmin()].to_dict()]
+    return pd.DataFrame(parts)
+
+
+def draw(table):
+    """Mean IU over all lines, mapper by mapper and reference by reference."""
+    own = table[table["inline"] == "all"].reset_index(drop=True)
+    kinds = list(dict.fromkeys(own["supervision"]))
+    ax = plots.new_axes(figsize=(9, 1 + 0.27 * len(own)))
+    palette = {kind: "lightgrey" if kind == "reference" else f"C{i}" for i, kind in enumerate(kinds)}
+    names = [
+        row["mapper"] if row["supervision"] == "reference" else f"{row['mapper']}: {row['supervision']}"
+        for _, row in own.iterrows()
+    ]
+    drawn = ax.barh(np.arange(len(own)), own["MIU"], color=[palette[kind] for kind in own["supervision"]])
+    ax.bar_label(drawn, fmt="%.3f", padding=3, fontsize=8)
+    ax.set_yticks(np.arange(len(own)), names, fontsize=8)
+    ax.invert_yaxis()
+    ax.set(xlim=(0, 1), xlabel="mean intersection over union against the expert, all lines")
+    return ax.figure

@@ -1,0 +1,121 @@
+"""Rows to read the yardstick by: what needs no mapper, and what no mapper can expect to beat."""
+
+from functools import partial
+
+import numpy as np
+import pandas as pd
+from scipy import fft, ndimage
+
+from outcrop.evaluate import pixel_scores
+from outcrop.experiments.comparison import expert_patches
+from outcrop.patches import add_windows
+
+SCORES = ("PA", "MA", "MIU", "FWIU", "coverage")
+
+
+def flat(scores):
+    """Scores of `pixel_scores` as columns of a table."""
+    return {key: scores[key] for key in SCORES} | {f"IU {name}": value for name, value in scores["IU"].items()}
+
+
+def references(yard):
+    """Rows that need no mapper: what is on the patches, what position alone says, what another expert line says."""
+    found = []
+    for name, labels, true in [*on_patches(yard), *on_sections(yard)]:
+        found.append({"mapper": name, "inline": "all"} | flat(pixel_scores(labels, true)))
+    if len(yard.lines) > 1:
+        found += between_lines(yard)
+    return pd.DataFrame(found).assign(supervision="reference")
+
+
+def on_patches(yard):
+    """The authors' labels, and each patch painted whole, on the patches that lie on an expert's line or near one."""
+    names = yard.dataset.attrs["classes"]
+    for reach, where in ((0, "on the expert's lines"), (5, "within 5 lines")):
+        rows, truth = expert_patches(yard.dataset, yard.truth, reach=reach)
+        if len(rows):
+            weak = np.array([names.index(name) + 1 for name in yard.dataset["weak"].values[rows]])
+            painted = np.broadcast_to(weak[:, None, None], truth.shape)
+            published = yard.dataset["published"].values[rows]
+            for what, codes in (("authors' labels", published), ("painted whole", painted)):
+                labels = truth.copy(data=codes).assign_attrs(classes=names)
+                yield f"{what}, patches {where}", labels, truth
+
+
+def on_sections(yard):
+    """All pixels `other`, and the class that most patches of the paper at the same place were given."""
+    truth, names = yard.truth, yard.truth.attrs["classes"]
+    yield "all other", truth.copy(data=np.full(truth.shape, names.index("other") + 1)), truth
+    if "crossline" in yard.dataset.coords:
+        total = np.zeros((*truth.shape[1:], len(names)), np.float32)
+        weak = np.array([names.index(name) for name in yard.dataset["weak"].values])
+        starts = np.column_stack([yard.dataset["crossline"].values - 300, yard.dataset["sample"].values - 20])
+        size = yard.dataset["image"].shape[1:]
+        for code in range(len(names)):
+            own = starts[weak == code]
+            add_windows(total[..., code], np.zeros(truth.shape[1:], np.float32), np.ones((len(own), *size)), own)
+        total[..., names.index("other")] += 1e-6  # where no patch lies
+        yield "position prior", truth.copy(data=np.broadcast_to(total.argmax(axis=-1) + 1, truth.shape)), truth
+
+
+def between_lines(yard):
+    """What the expert's labels of one line say about the next: copied, by their majority in a row, learnt by trees."""
+    ways = {
+        "majority class per row of the nearest line": row_majority,
+        "expert labels of the nearest line": lambda _, truth, __: truth.values,
+        "boosted trees trained on the nearest line": partial(trees, quick=yard.quick),
+    }
+    out = []
+    for name, way in ways.items():
+        rows = []
+        for line in yard.lines:
+            nearest = min(set(yard.lines) - {line}, key=lambda other: abs(other - line))
+            learnt, scored = (yard.sections.sel(inline=one).values for one in (nearest, line))
+            truth = yard.truth.sel(inline=line)
+            labels = truth.copy(data=way(learnt, yard.truth.sel(inline=nearest), scored))
+            rows.append({"inline": line} | flat(pixel_scores(labels, truth)))
+        mean = pd.DataFrame(rows).drop(columns="inline").mean().to_dict()
+        out += [{"mapper": name} | row for row in [*rows, {"inline": "all"} | mean]]
+    return out
+
+
+def row_majority(_, truth, __):
+    """The most frequent class of every time sample."""
+    counts = [(truth.values == code).sum(axis=0) for code in range(1, len(truth.attrs["classes"]) + 1)]
+    return np.broadcast_to(np.argmax(counts, axis=0) + 1, truth.shape)
+
+
+def trees(learnt, truth, scored, *, quick):
+    """Labels of a section by boosted trees that saw all expert labels of another: position and Gabor energies."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    known = np.argwhere(truth.values > 0)
+    known = known[np.random.default_rng(0).choice(len(known), 1000 if quick else 40_000, replace=False)]
+    few = {"periods": (8,), "directions": 2, "widths": (9,)} if quick else {}
+    a, b = gabor_energies(learnt, **few), gabor_energies(scored, **few)
+    model = HistGradientBoostingClassifier(max_iter=5 if quick else 100, random_state=0)
+    model.fit(a[tuple(known.T)], truth.values[tuple(known.T)])
+    labels = np.zeros(truth.shape, np.uint8)
+    said = truth.values > 0
+    labels[said] = model.predict(b[said])
+    return labels
+
+
+def gabor_energies(section, *, periods=(4, 8, 16, 32), directions=8, widths=(4, 9)):
+    """Position of every sample and its local energy by wavelength and direction, smoothed over two widths.
+
+    Returns
+    -------
+    features : float32 array, shape (n_traces, n_samples, 2 + periods * directions * widths)
+    """
+    margin = max(periods)
+    spectrum = fft.fft2(np.pad(section - 0.5, margin, mode="reflect"))
+    across, down = fft.fftfreq(spectrum.shape[0])[:, None], fft.fftfreq(spectrum.shape[1])
+    features = [*np.indices(section.shape)]
+    inside = (slice(margin, -margin), slice(margin, -margin))
+    for period in periods:
+        for angle in np.pi * np.arange(directions) / directions:
+            distance = (across - np.sin(angle) / period) ** 2 + (down - np.cos(angle) / period) ** 2
+            energy = np.abs(fft.ifft2(spectrum * np.exp(-distance / (2 * (0.35 / period) ** 2))))
+            features += [ndimage.gaussian_filter(energy, width)[inside] for width in widths]
+    return np.stack(features, axis=-1).astype(np.float32)
