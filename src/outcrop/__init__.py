@@ -16,6 +16,7 @@ _HOMES = {
     "retrieve": "retrieval",
     "WeakLabels": "retrieval",
     "LabelMapper": "mapping",
+    "TextureMapper": "texture",
     "MAPPERS": "labels",
     "label_volume": "labels",
     "export_segy": "export",

@@ -304,7 +304,9 @@ def parse_count(text, exemplars):
 @app.command()
 def label(
     job: Path,
-    mapping: Annotated[str, typer.Option(help="How image labels become pixel labels: a name of oc.MAPPERS.")] = "paper",
+    mapping: Annotated[
+        str, typer.Option(help="How image labels become pixel labels: a name of oc.MAPPERS.")
+    ] = "texture",
     lines: Annotated[str | None, typer.Option(help="Only these lines, e.g. 310,330: look before the long run.")] = None,
     step: Annotated[int | None, typer.Option(help="Samples and traces between patches; a third of the size.")] = None,
     min_confidence: Annotated[

@@ -15,9 +15,10 @@ from outcrop.mapping import VARIANTS, LabelMapper
 from outcrop.parallel import spans
 from outcrop.patches import PatchGrid, add_windows
 from outcrop.scores import confidence, winner
+from outcrop.texture import TextureMapper
 from outcrop.workspace import DoneLog, whole_file
 
-MAPPERS = {name: partial(LabelMapper, variant=name) for name in VARIANTS}
+MAPPERS: dict = {"texture": TextureMapper} | {name: partial(LabelMapper, variant=name) for name in VARIANTS}
 BLOCK = 256  # patches whose scores are held at once
 
 
@@ -68,6 +69,8 @@ def label_volume(volume, grid, mapper, *, lines=None, min_confidence=None, path=
 def section_votes(volume, grid, mapper, rows, *, device=None):
     """Share of the vote of every class on one line, shape (n_traces, n_samples, n_classes); 0 where nobody votes."""
     starts = grid.starts[rows]
+    if getattr(mapper, "any_size", False) and grid.gain != "patch":
+        return _whole_section(volume, grid, mapper, starts[0])
     shape = (len(grid.axes[1 - starts[0, 0]]), len(grid.axes[2]))
     total = np.zeros((*shape, len(mapper.classes_)), np.float32)
     weight = np.zeros(shape, np.float32)
@@ -80,6 +83,15 @@ def section_votes(volume, grid, mapper, rows, *, device=None):
         share = scores / np.maximum(scores.sum(axis=-1, keepdims=True), np.finfo(np.float32).tiny)
         add_windows(total, weight, share.swapaxes(1, 2), starts[span][whole, 2:])
     return total / np.where(weight > 0, weight, 1)[..., None]
+
+
+def _whole_section(volume, grid, mapper, start):
+    """Votes of a mapper that takes sections of any size; missing traces count as silence and get no vote."""
+    direction, line = start[:2]
+    section = grid.amplify(volume[line if direction == 0 else (slice(None), line)].values, volume)
+    live = np.isfinite(section)
+    scores = to_numpy(mapper.scores(np.where(live, section, np.float32(0.5)).T[None]))[0].swapaxes(0, 1)
+    return scores / scores.sum(axis=-1, keepdims=True) * live[..., None]
 
 
 def _scores(mapper, patches, device):

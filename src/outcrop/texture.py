@@ -1,0 +1,314 @@
+"""Label mapping by texture: class models of local oriented energies, learned under the weak constraint.
+
+A pixel of a patch labelled c is c or the background `other`. Every node of a coarse lattice is described by the energy
+of the section around it in four wavelengths and eight directions at two scales; random ReLU features of these feed a
+ridge regression per class. Rounds of expectation-maximisation start with every node of its patch's class and move those
+that look more like the background over to it; how far that goes is decided by how well the split can be told from the
+texture, so the share of a class inside its patches is estimated and not asked for.
+"""
+
+from functools import lru_cache
+
+import numpy as np
+import scipy.fft
+from scipy.linalg import cho_factor, cho_solve
+from scipy.ndimage import gaussian_filter
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from outcrop.mapping import check_patches, class_codes
+from outcrop.scores import confidence, label, majority_filter
+
+WAVELENGTHS = (4, 7, 12, 20)  # pixels
+N_DIRECTIONS = 8
+SMOOTHING = (7, 14)  # pixels: how far around a node its energies are averaged
+STRIDE = 4  # pixels between nodes, the first at 2
+MARGIN = 24  # pixels mirrored around a section so that its rim is not a reflector
+BLOCK = 50  # patches described at once
+
+
+class TextureMapper(BaseEstimator):
+    """Map the classes of whole patches to their pixels by texture.
+
+    Works on sections of any size and needs one pass over them; NumPy and SciPy only.
+
+    Parameters
+    ----------
+    members : int
+        Models fitted on different draws of the patches and averaged.
+    patches_per_class : int
+        Patches that one member sees of each class.
+    n_features : int
+        Random features of the descriptors.
+    rounds : int
+        Of expectation-maximisation.
+    min_confidence : float, optional
+        Pixels whose `confidence` is lower become `uncertain`.
+    random_state : int
+        Seed of the draws.
+
+    Attributes
+    ----------
+    classes_ : array of str, shape (n_classes,)
+        In the order in which `fit` first met them; label ``i + 1`` is ``classes_[i]``, 0 is `uncertain`.
+    shares_ : dict
+        Per class, the estimated share of its patches that is really of the class, mean over the members.
+    """
+
+    any_size = True  # `scores` takes whole sections
+
+    def __init__(
+        self, *, members=3, patches_per_class=100, n_features=1000, rounds=30, min_confidence=None, random_state=0
+    ):
+        self.members = members
+        self.patches_per_class = patches_per_class
+        self.n_features = n_features
+        self.rounds = rounds
+        self.min_confidence = min_confidence
+        self.random_state = random_state
+
+    def fit(self, patches, classes, masks=None):
+        """Learn the texture of every class from patches with one class each.
+
+        Parameters
+        ----------
+        patches : array, shape (n_patches, height, width)
+            Values in [0, 1].
+        classes : sequence of str, length n_patches
+            The class named `other` is the background that may appear in any patch; without one none is assumed.
+        masks : int array, shape (n_patches, height, width), optional
+            Pixels painted by hand: ``i + 1`` for ``classes_[i]``, 0 where nothing is said. They keep their class.
+        """
+        patches, _ = check_patches(patches)
+        self.classes_, codes = class_codes(classes, n_patches=len(patches))
+        painted = np.zeros((len(patches), 1, 1), np.uint8) if masks is None else np.asarray(masks)
+        members = []
+        for member in range(self.members):
+            rng = np.random.default_rng((self.random_state or 0, member))
+            rows = [
+                rng.permutation(np.flatnonzero(codes == c))[: self.patches_per_class] for c in range(len(self.classes_))
+            ]
+            drawn = np.sort(np.concatenate(rows))
+            members.append(self._fit_member(patches[drawn], codes[drawn], painted[drawn], rng))
+        self.models_ = [model for model, _ in members]
+        self.shares_ = {name: float(np.mean([s[name] for _, s in members])) for name in members[0][1]}
+        return self
+
+    def _fit_member(self, patches, codes, masks, rng):
+        """One member: its features and weights, and the share of each structure in its patches."""
+        mirrored = rng.random(len(patches)) < 0.5
+        patches = np.where(mirrored[:, None, None], patches[:, :, ::-1], patches)
+        masks = np.where(mirrored[:, None, None], masks[:, :, ::-1], masks)
+        offset = rng.integers(2, size=2)  # every second node is enough to learn from
+        nodes = np.concatenate([describe(patches[i : i + BLOCK]) for i in range(0, len(patches), BLOCK)])
+        nodes = nodes[:, offset[0] :: 2, offset[1] :: 2]
+        known = node_masks(masks, patches.shape[1:])[:, offset[0] :: 2, offset[1] :: 2].reshape(len(patches), -1)
+        features = RandomFeatures(nodes.reshape(-1, nodes.shape[-1]), self.n_features, rng)
+        rows = features(nodes.reshape(-1, nodes.shape[-1])).reshape(len(patches), known.shape[1], -1)
+        background = np.flatnonzero(self.classes_ == "other")
+        labels, shares = maximise(
+            rows, codes, known, n_classes=len(self.classes_), background=background, rounds=self.rounds
+        )
+        weights = Ridge(rows).fit(labels, len(self.classes_))
+        return (features, weights), {str(self.classes_[c]): share for c, share in shares.items()}
+
+    def scores(self, patches):
+        """Evidence for every class at every pixel, between 0 and 1, for patches or sections of any size.
+
+        Returns
+        -------
+        scores : array, shape (n_patches, height, width, n_classes)
+        """
+        check_is_fitted(self)
+        patches, _ = check_patches(patches)
+        out = np.empty((*patches.shape, len(self.classes_)), np.float32)
+        for i in range(0, len(patches), BLOCK):
+            nodes = describe(patches[i : i + BLOCK])
+            flat = nodes.reshape(-1, nodes.shape[-1])
+            votes = sum(features(flat) @ weights for features, weights in self.models_) / len(self.models_)
+            votes = np.clip(votes, 1e-3, None).reshape(*nodes.shape[:3], -1)
+            out[i : i + BLOCK] = upsample(votes, patches.shape[1:])
+        return out / out.sum(axis=-1, keepdims=True)
+
+    def confidence(self, patches):
+        """Share of the winning class in the evidence at every pixel, between 0 and 1."""
+        return confidence(self.scores(patches))
+
+    def predict(self, patches):
+        """Label every pixel.
+
+        Returns
+        -------
+        labels : uint8 array, shape (n_patches, height, width)
+        """
+        scores = self.scores(patches)
+        confident = None if self.min_confidence is None else confidence(scores) >= self.min_confidence
+        return label(scores, confident=confident, smooth=majority_filter)
+
+    def fit_predict(self, patches, classes, masks=None):
+        """Label the pixels of the patches it is fitted on; painted pixels keep their label."""
+        labels = self.fit(patches, classes, masks).predict(patches)
+        return labels if masks is None else np.where(np.asarray(masks) > 0, masks, labels).astype(np.uint8)
+
+
+def maximise(rows, codes, known, *, n_classes, background, rounds):
+    """Class of every node under the weak constraint, by expectation-maximisation.
+
+    Parameters
+    ----------
+    rows : array, shape (n_patches, n_nodes, n_features)
+        Features of the nodes.
+    codes : int array, shape (n_patches,)
+        Class of each patch.
+    known : int array, shape (n_patches, n_nodes)
+        Painted nodes: class + 1, or 0.
+    n_classes : int
+    background : int array
+        The class that may appear in any patch, or empty.
+    rounds : int
+
+    Returns
+    -------
+    labels : int array, shape (n_patches, n_nodes)
+    shares : dict
+        Structure -> share of the nodes of its patches that are labelled with it.
+
+    Notes
+    -----
+    Each structure takes the labels of the round in which its split into structure and background was explained best
+    by the texture: the largest :math:`R^2` of the margin between the two regressions against the split itself.
+    """
+    labels = np.repeat(codes[:, None], rows.shape[1], axis=1)
+    labels = np.where(known > 0, known.astype(int) - 1, labels)
+    structures = [c for c in range(n_classes) if c not in background] if len(background) else []
+    best = {c: (-np.inf, labels[codes == c]) for c in structures}
+    ridge = Ridge(rows)
+    for number in range(rounds + 1 if structures else 0):
+        fitted = rows @ ridge.fit(labels, n_classes)
+        for c in structures:
+            own = codes == c
+            margin = fitted[own, :, c] - fitted[own, :, background[0]]
+            split = np.where(labels[own] == c, 1.0, -1.0)
+            explained = 1 - np.mean((margin - split) ** 2) / (split.var() + 1e-3)
+            if number and explained > best[c][0]:
+                best[c] = (explained, labels[own].copy())
+            # at least a tenth of every patch keeps its class, so that no patch loses what it was retrieved for
+            limit = np.minimum(0.1, np.quantile(margin, 0.9, axis=1))[:, None]
+            moved = np.where(margin >= limit, c, background[0])
+            labels[own] = np.where(known[own] > 0, known[own].astype(int) - 1, moved)
+    for c in structures:
+        labels[codes == c] = best[c][1]
+    return labels, {c: float((labels[codes == c] == c).mean()) for c in structures}
+
+
+class Ridge:
+    """Ridge regression of class indicators on fixed features, factorised once for all rounds."""
+
+    def __init__(self, rows, penalty=3e-3):
+        self.rows = rows.reshape(-1, rows.shape[-1])
+        gram = (self.rows.T @ self.rows).astype(np.float64)
+        gram[np.diag_indices_from(gram)] += penalty * np.trace(gram) / len(gram)
+        self.factor = cho_factor(gram)
+
+    def fit(self, labels, n_classes):
+        """Weights, shape (n_features, n_classes)."""
+        target = np.eye(n_classes, dtype=np.float32)[labels.ravel()]
+        return cho_solve(self.factor, (self.rows.T @ target).astype(np.float64)).astype(np.float32)
+
+
+class RandomFeatures:
+    """Random ReLU features of standardised descriptors: a regression on them approximates a kernel machine."""
+
+    def __init__(self, descriptors, n_features, rng, scale=2.0):
+        self.mean, self.spread = descriptors.mean(axis=0), descriptors.std(axis=0) + 1e-6
+        n = descriptors.shape[1]
+        self.weights = (rng.standard_normal((n, n_features)) * scale / np.sqrt(n)).astype(np.float32)
+        self.offsets = (rng.standard_normal(n_features) / 2).astype(np.float32)
+
+    def __call__(self, descriptors):
+        """Features, the last one constant."""
+        standard = np.clip((descriptors - self.mean) / self.spread, -4, 4)
+        out = np.ones((len(standard), len(self.offsets) + 1), np.float32)
+        np.maximum(standard @ self.weights + self.offsets, 0, out=out[:, :-1])
+        return out
+
+
+def describe(sections):
+    """Log energies around the nodes of a lattice, in four wavelengths, eight directions and two scales.
+
+    Parameters
+    ----------
+    sections : array, shape (n, height, width)
+        Values in [0, 1].
+
+    Returns
+    -------
+    array, shape (n, ceil(height / 4), ceil(width / 4), 64)
+        The first node lies at pixel 2.
+    """
+    x = np.asarray(sections, np.float32) - np.float32(0.5)
+    height, width = x.shape[1:]
+    shape = tuple(scipy.fft.next_fast_len(size + 2 * MARGIN) for size in (height, width))
+    pads = [(0, 0), *((MARGIN, full - size - MARGIN) for full, size in zip(shape, (height, width), strict=True))]
+    spectrum = scipy.fft.fft2(np.pad(x, pads, mode="symmetric"))
+    out: list[list] = [[] for _ in SMOOTHING]
+    for window in _log_gabor(shape):
+        envelope = np.abs(scipy.fft.ifft2(spectrum * window))[:, MARGIN : MARGIN + height, MARGIN : MARGIN + width]
+        half = _halved(envelope)
+        for energies, sigma in zip(out, SMOOTHING, strict=True):
+            smooth = gaussian_filter(half, (0, sigma / 2, sigma / 2), mode="reflect", truncate=3)
+            energies.append(np.log(_every_second(smooth) + 1e-3))
+    return np.stack([energy for energies in out for energy in energies], axis=-1)
+
+
+@lru_cache(maxsize=8)
+def _log_gabor(shape):
+    """Log-Gabor windows on one half plane each, so that the modulus of the answer is the envelope."""
+    k1, k2 = scipy.fft.fftfreq(shape[0])[:, None], scipy.fft.fftfreq(shape[1])[None]
+    radius, angle = np.hypot(k1, k2), np.arctan2(k1, k2)
+    radius[0, 0] = 1
+    windows = []
+    for wavelength in WAVELENGTHS:
+        radial = np.exp(-(np.log(radius * wavelength) ** 2) / (2 * np.log(1 / 0.6) ** 2))
+        radial[0, 0] = 0
+        for direction in range(N_DIRECTIONS):
+            off = np.angle(np.exp(1j * (angle - np.pi * direction / N_DIRECTIONS)))
+            angular = np.exp(-(off**2) / (2 * (0.6 * np.pi / N_DIRECTIONS) ** 2))
+            windows.append((2 * radial * angular).astype(np.float32))
+    return windows
+
+
+def _halved(x):
+    """Means of 2 x 2 pixels, the last row and column repeated where the size is odd."""
+    x = np.pad(x, [(0, 0), (0, x.shape[1] % 2), (0, x.shape[2] % 2)], mode="edge")
+    return (x[:, ::2, ::2] + x[:, 1::2, ::2] + x[:, ::2, 1::2] + x[:, 1::2, 1::2]) / 4
+
+
+def _every_second(x):
+    x = np.pad(x, [(0, 0), (0, x.shape[1] % 2), (0, x.shape[2] % 2)], mode="edge")
+    return x[:, 1::2, 1::2]
+
+
+def node_masks(masks, shape):
+    """Largest code painted in the 4 x 4 pixels of every node."""
+    masks = np.broadcast_to(masks, (len(masks), *shape))
+    rows, columns = (-(-size // STRIDE) for size in shape)
+    padded = np.pad(masks, [(0, 0), (0, rows * STRIDE - shape[0]), (0, columns * STRIDE - shape[1])])
+    return padded.reshape(len(masks), rows, STRIDE, columns, STRIDE).max(axis=(2, 4))
+
+
+def upsample(nodes, shape):
+    """Values at the nodes as values at the pixels, linearly in between.
+
+    Examples
+    --------
+    >>> upsample(np.array([[[[0.0], [4.0]]]]), (1, 8))[0, 0, :, 0]
+    array([0. , 0. , 0. , 0.5, 1.5, 2.5, 3.5, 4. ])
+    """
+    for axis, size in ((1, shape[0]), (2, shape[1])):
+        last = nodes.shape[axis] - 1
+        place = np.clip((np.arange(size) - 2.5) / STRIDE, 0, last)
+        below = np.minimum(place.astype(int), max(last - 1, 0))
+        share = (place - below).astype(nodes.dtype).reshape((-1, 1, 1) if axis == 1 else (-1, 1))
+        nodes = nodes.take(below, axis) * (1 - share) + nodes.take(np.minimum(below + 1, last), axis) * share
+    return nodes

@@ -1,0 +1,131 @@
+"""The texture mapper finds where in a patch its class lies, from image labels alone, at any size and on two classes."""
+
+import numpy as np
+import pytest
+
+from outcrop import TextureMapper
+from outcrop.texture import describe, maximise, node_masks, upsample
+
+
+def textures(n, size=64, seed=0):
+    """Patches of flat stripes; those of class `steep` have steep ones in their right part, of random width."""
+    rng = np.random.default_rng(seed)
+    t, x = np.mgrid[:size, :size]
+    patches, truth = [], []
+    for i in range(2 * n):
+        phase = rng.uniform(0, 2 * np.pi, 2)
+        flat, steep = 0.5 + 0.3 * np.sin(t / 1.5 + phase[0]), 0.5 + 0.3 * np.sin(x / 1.5 + phase[1])
+        inside = (x > rng.integers(size // 4, 3 * size // 4)) & (i < n)
+        patches.append(np.where(inside, steep, flat) + 0.05 * rng.normal(size=(size, size)))
+        truth.append(inside)
+    return np.clip(patches, 0, 1).astype("f4"), np.array(truth), np.repeat(["steep", "other"], n)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """A small mapper and the patches it saw."""
+    patches, truth, classes = textures(24)
+    mapper = TextureMapper(members=2, patches_per_class=24, n_features=200, rounds=12).fit(patches, classes)
+    return mapper, patches, truth
+
+
+def test_finds_the_structure_inside_its_patches(fitted):
+    """From the class of whole patches: nine of ten pixels right beyond the reach of the descriptors (two sigma)."""
+    mapper, patches, truth = fitted
+    assert mapper.classes_.tolist() == ["steep", "other"]
+    right = (mapper.predict(patches) == 1) == truth
+    edge = truth.argmax(axis=2)[:24, :, None]
+    far = np.abs(np.arange(64) - edge) > 28
+    assert right[:24][far].mean() > 0.9
+    assert right[24:].mean() > 0.95
+    assert mapper.shares_["steep"] < 0.95
+
+
+def test_any_size_and_any_split_give_the_same(fitted):
+    """A section is labelled as its parts are, away from the rims; patches one by one as in a stack."""
+    mapper, patches, _ = fitted
+    np.testing.assert_allclose(
+        mapper.scores(patches[:3]), np.concatenate([mapper.scores(p[None]) for p in patches[:3]]), atol=1e-5
+    )
+    section = textures(1, size=200, seed=5)[0]
+    assert mapper.predict(section).shape == (2, 200, 200)
+    assert mapper.scores(patches[:1, :50, :37]).shape == (1, 50, 37, 2)
+
+
+def test_same_seed_same_labels():
+    """Bit for bit, and other labels hardly differ."""
+    patches, _, classes = textures(12)
+    options = {"members": 1, "patches_per_class": 8, "n_features": 100, "rounds": 5}
+    a, b, c = (TextureMapper(random_state=s, **options).fit_predict(patches, classes) for s in (0, 0, 1))
+    np.testing.assert_array_equal(a, b)
+    assert (a == c).mean() > 0.8
+
+
+def test_mirrored_and_reversed_sections_keep_their_labels(fitted):
+    """Texture has no left, no right and no polarity."""
+    mapper, patches, _ = fitted
+    labels = mapper.predict(patches)
+    assert (mapper.predict(patches[:, :, ::-1])[:, :, ::-1] == labels).mean() > 0.95
+    assert (mapper.predict(1 - patches) == labels).mean() > 0.95
+
+
+def test_painted_pixels_bind():
+    """Paint says that nothing of the flat part is steep: those pixels keep their class in fit_predict."""
+    patches, truth, classes = textures(12)
+    masks = np.where(truth, 0, 2).astype("u1")
+    masks[12:] = 0
+    options = {"members": 1, "patches_per_class": 12, "n_features": 100, "rounds": 5}
+    labels = TextureMapper(**options).fit_predict(patches, classes, masks)
+    assert (labels[masks > 0] == 2).all()
+
+
+def test_without_a_background_every_pixel_is_of_its_patch():
+    """Two structures and no `other`: no pixel is moved anywhere, the classes are just told apart."""
+    patches, _, classes = textures(12)
+    mapper = TextureMapper(members=1, patches_per_class=12, n_features=100).fit(
+        patches, np.char.replace(classes, "other", "flat")
+    )
+    assert mapper.shares_ == {}
+    assert mapper.classes_.tolist() == ["steep", "flat"]
+
+
+def test_unsure_pixels_become_uncertain(fitted):
+    """A limit above all confidences leaves nothing labelled; one below leaves all."""
+    mapper, patches, _ = fitted
+    strict = TextureMapper(min_confidence=1.0)
+    strict.__dict__.update({k: v for k, v in mapper.__dict__.items() if k.endswith("_")})
+    assert not strict.predict(patches).any()
+    assert mapper.predict(patches).all()
+
+
+def test_maximise_keeps_known_nodes_and_leaves_other_patches_alone():
+    """Painted nodes never move, patches of the background are all background."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(6, 50, 10)).astype("f4")
+    known = np.zeros((6, 50), int)
+    known[0, :5] = 1
+    labels, shares = maximise(
+        rows, np.array([0, 0, 0, 1, 1, 1]), known, n_classes=2, background=np.array([1]), rounds=5
+    )
+    assert (labels[0, :5] == 0).all()
+    assert (labels[3:] == 1).all()
+    assert 0.1 <= shares[0] <= 1
+
+
+def test_descriptor_follows_direction_and_wavelength():
+    """The energy of stripes is largest in their own wavelength and direction."""
+    t, x = np.mgrid[:96, :96]
+    flat = describe((0.5 + 0.4 * np.sin(2 * np.pi * t / 7))[None])[0, 12, 12, :32].reshape(4, 8)
+    steep = describe((0.5 + 0.4 * np.sin(2 * np.pi * x / 12))[None])[0, 12, 12, :32].reshape(4, 8)
+    assert np.unravel_index(flat.argmax(), (4, 8)) == (1, 4)
+    assert np.unravel_index(steep.argmax(), (4, 8)) == (2, 0)
+
+
+def test_nodes_lie_where_they_say():
+    """Masks and upsampling use the same lattice: a painted block comes back at its place."""
+    masks = np.zeros((1, 30, 41), int)
+    masks[0, 8:12, 16:20] = 3
+    nodes = node_masks(masks, (30, 41))
+    assert np.argwhere(nodes[0]).tolist() == [[2, 4]]
+    back = upsample(nodes[..., None].astype(float), (30, 41))[0, ..., 0]
+    assert np.unravel_index(back.argmax(), back.shape) in [(10, 18), (10, 19), (11, 18), (10, 17), (9, 18)]
