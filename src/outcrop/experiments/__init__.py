@@ -4,17 +4,37 @@ A module has ``run(data, *, quick) -> Result``. Values that stand in ``expected.
 """
 
 import importlib
+import inspect
+import json
 import tomllib
 from pathlib import Path
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import pandas as pd
 
+from outcrop import __version__
+from outcrop.parallel import n_cores
 from outcrop.workspace import whole_file
 
 EXPERIMENTS = {
+    "supervision": "full and weak supervision: what an interpreter may draw on one patch",
+    "workflow": "the whole method on real patches, from exemplars to pixel labels",
+    "exemplars": "one or two exemplars a class, and how much of the class each retrieves",
+    "curvelet": "tiling of the frequency plane, and one curvelet in frequency and in space",
+    "table1": "seven similarity measures by retrieval and by clustering",
+    "roc": "pairs of patches told apart by each measure, at every threshold",
+    "precision": "precision by number of retrieved patches, class by class",
+    "mds": "patches in a plane by their similarity, and the clusters found there",
     "retrieval": "purity of what is retrieved on real and synthetic sections, by rank",
     "gain": "how the paper's measure follows gain, polarity and sampling",
+    "robustness-k": "pixel labels under wrong image labels, by the number of atoms",
+    "robustness-sparsity": "pixel labels under wrong image labels, by the sparsity of the atoms",
+    "convergence": "course of the three objectives over 200 iterations",
+    "evolution": "labels of the paper's own patches from the start to iteration 200",
+    "comparison": "plain, sparse, orthogonal and full factorisation on the paper's own patches",
+    "expert": "every mapper against expert labels, from patches and from exemplars",
+    "claims": "the paper's claims one by one, held or not",
 }
 
 
@@ -26,8 +46,8 @@ class Result(NamedTuple):
     remark: str  # one sentence on what differs from the paper and why
 
 
-def run(name, data, folder, *, quick=False):
-    """Run one experiment and write its figure (PNG, SVG) and table (CSV) into a folder.
+def run(name, data, folder, *, quick=False, device=None, **options):
+    """Run one experiment, write its figure (PNG, SVG) and table (CSV), and renew the folder's page.
 
     Parameters
     ----------
@@ -36,9 +56,13 @@ def run(name, data, folder, *, quick=False):
     data : path or None
         Folder of the real data; None for the environment variable OUTCROP_DATA.
     folder : path
-        Where the files go.
+        Where the files and the page ``index.html`` go.
     quick : bool
         Small sizes, to see that everything runs.
+    device : str, optional
+        Torch device, for instance ``"cuda"``, for the experiments that can use one.
+    **options
+        Passed to the experiment; None means that nothing was asked for.
 
     Returns
     -------
@@ -46,18 +70,40 @@ def run(name, data, folder, *, quick=False):
     deviations : list of str
         Values outside the tolerance of ``expected.toml``; always empty for quick runs, which have other sizes.
     """
+    from outcrop.experiments import page
+
     if name not in EXPERIMENTS:
         raise ValueError(f"Unknown experiment {name!r}; choose all or one of {', '.join(EXPERIMENTS)}.")
+    if data is not None and not Path(data).is_dir():
+        raise ValueError(f"Data folder {data} does not exist; name one with --data, or set OUTCROP_DATA.")
     module = importlib.import_module(f"outcrop.experiments.{name.replace('-', '_')}")
-    result = module.run(data, quick=quick)
-    folder = Path(folder)
+    options = {key: value for key, value in options.items() if value is not None}
+    known = inspect.signature(module.run).parameters
+    for key in options.keys() - known.keys():
+        raise ValueError(f"Experiment {name!r} has no option {key!r}; leave it out.")
+    options |= {key: value for key, value in {"device": device, "folder": folder}.items() if key in known}
+    begin = perf_counter()
+    try:
+        result = module.run(data, quick=quick, **options)
+    except FileNotFoundError as error:
+        raise ValueError(str(error)) from error
+    failed = [] if quick else deviations(name, result.table)
+    facts = {"remark": result.remark, "quick": quick, "device": device, "seconds": perf_counter() - begin}
+    _write(Path(folder), name, result, facts | {"deviations": failed, "version": __version__, "cores": n_cores()})
+    page.write(folder)
+    return result, failed
+
+
+def _write(folder, name, result, facts):
+    """Table, figure and facts of one experiment as files of its name."""
     folder.mkdir(parents=True, exist_ok=True)
     with whole_file(folder / f"{name}.csv") as aside:
         result.table.to_csv(aside, index=False, float_format="%.4f")
     for suffix in ("png", "svg"):
         with whole_file(folder / f"{name}.{suffix}") as aside:
             result.figure.savefig(aside, format=suffix, dpi=130)
-    return result, [] if quick else deviations(name, result.table)
+    with whole_file(folder / f"{name}.json") as aside:
+        aside.write_text(json.dumps(facts, indent=1), encoding="utf-8")
 
 
 def deviations(name, table):
@@ -68,9 +114,11 @@ def deviations(name, table):
         rows = table
         for column, value in entry["where"].items():
             rows = rows[rows[column] == value]
+        if "data" in entry["where"] and entry["where"]["data"] not in set(table["data"]):
+            continue  # another data set was given
         if len(rows) != 1:
             out.append(f"{name}: no single row for {entry['where']}")
-        elif abs(rows[entry["column"]].iloc[0] - entry["value"]) > entry["tolerance"]:
+        elif not abs(rows[entry["column"]].iloc[0] - entry["value"]) <= entry["tolerance"]:
             found = rows[entry["column"]].iloc[0]
             out.append(f"{name}: {entry['where']} {entry['column']} is {found:.4f}, expected {entry['value']}")
     return out
