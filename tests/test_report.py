@@ -76,7 +76,7 @@ def test_pictures_are_embedded_whole(page):
     assert [re.match(r"data:([^;]+)", source)[1] for source in sources] == [*["image/png"] * 3, "image/svg+xml"]
     raw = [base64.b64decode(source.split(",", 1)[1]) for source in sources]
     with Image.open(io.BytesIO(raw[0])) as figure, Image.open(io.BytesIO(raw[2])) as small:
-        assert figure.size == (390, 260) and small.size == (4, 3)
+        assert figure.size == (432, 288) and small.size == (4, 3)
     assert raw[3].startswith(b"<svg")
     assert [attrs["alt"] for tag, attrs in page.tags if tag == "img"] == ["", "Confidence", "", "<drawn>"]
 

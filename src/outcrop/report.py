@@ -124,11 +124,11 @@ def _render(item):
     if isinstance(item, str):
         return f"<p>{html.escape(item)}</p>\n"
     picture, caption = item if isinstance(item, tuple) else (item, "")
-    kind, data = _picture(picture)
+    kind, data, width = _picture(picture)
     caption = html.escape(caption)
     source = f"data:{kind};base64,{base64.b64encode(data).decode()}"
     below = f"<figcaption>{caption}</figcaption>" if caption else ""
-    return f'<figure><img alt="{caption}" src="{source}">{below}</figure>\n'
+    return f'<figure><img alt="{caption}"{width} src="{source}">{below}</figure>\n'
 
 
 def _table(frame):
@@ -181,14 +181,14 @@ def _flat(mapping, before=""):
 
 
 def _picture(picture):
-    """Type and bytes of a figure, axes or picture file."""
+    """Type and bytes of a figure, axes or picture file, and its width on the page."""
     if isinstance(picture, Path):
         if picture.suffix.lower() not in PICTURES:
             raise ValueError(f"{picture} is no picture for a report; give one of {', '.join(PICTURES)}.")
-        return PICTURES[picture.suffix.lower()], picture.read_bytes()
+        return PICTURES[picture.suffix.lower()], picture.read_bytes(), ""
     figure = getattr(picture, "figure", picture)
     if not hasattr(figure, "savefig"):
         raise TypeError(f"A report cannot show {picture!r}; give text, a table, parameters, a figure or its path.")
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=130)
-    return "image/png", buffer.getvalue()
+    figure.savefig(buffer, format="png", dpi=2 * 72)  # sharp on fine screens and in print
+    return "image/png", buffer.getvalue(), f' width="{round(96 * figure.get_figwidth())}"'
