@@ -10,8 +10,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
-from rich.table import Table
 
 import outcrop as oc
 from outcrop import job as stages
@@ -433,37 +431,20 @@ def status(job: Path, json_: AS_JSON = False):
 
 @app.command()
 def demo(
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder for the volume, the job and the pictures.")
-    ] = Path("demo"),
-    seed: Annotated[int, typer.Option(help="Of the synthetic volume and its exemplars.")] = 0,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for all that is made.")] = Path("demo"),
+    mapping: Annotated[
+        str, typer.Option(help="How image labels become pixel labels: a name of oc.MAPPERS.")
+    ] = "texture",
+    seed: Annotated[int, typer.Option(help="Of the volume, its exemplars and the mapping.")] = 0,
 ):
-    """Run the whole job on a synthetic volume: make it, index it, retrieve from one exemplar a class, score."""
-    from outcrop.datasets import exemplars, write_synthetic
-    from outcrop.evaluate import weak_label_scores
+    """Run the whole job on a synthetic volume with truth: retrieve, label, score, export, and a report to look at."""
+    from outcrop.demo import run
 
-    output.mkdir(parents=True, exist_ok=True)
-    source, job = output / "synthetic.sgy", output / "synthetic.outcrop"
-    if not source.exists():
-        with progress_bar("making a volume", 120) as update:
-            write_synthetic(source, (120, 200, 256), seed=seed, progress=update)
-    volume, truth = oc.open_volume(source), oc.open_volume(source.with_suffix(".truth.sgy"))
-    grid = oc.PatchGrid(volume, size=64, step=16, every=4)
-    announce(volume, grid, finest=True)
-    with progress_bar("describing", len(grid)) as update:
-        built = oc.build_index(volume, grid, job, progress=update)
-    places = exemplars(truth.astype("uint8"), 64, seed=seed)
-    weak = oc.retrieve(built, places, 60, diverse=False)
-    weak.save(job / "retrieved.csv")
-    stages.draw_retrieval(built, weak, output)
-    shown = weak_label_scores(weak, grid, truth.astype("uint8"))
-    oc.plots.purity_curves(shown).figure.savefig(output / "purity.png", dpi=110)
-    show_summary(weak, job)
-    table = Table("class", "exemplar at inline, crossline, time", "patches", "of these show the class")
-    for name, own in shown.items():
-        table.add_row(name, ", ".join(f"{p:g}" for p in places[name][0]), str(len(own)), f"{np.nanmean(own):.0%}")
-    Console().print(table)
-    say(f"Pictures in {output}: gallery.png, similarity.png, section.png, purity.png")
+    scores, retrieved, seconds = run(output, seed=seed, mapping=mapping, stage=progress_bar)
+    show_frame(retrieved, "retrieved from one exemplar a class")
+    show_scores(scores | {"inlines": [f"{scores['inlines'][0]} to {scores['inlines'][-1]}"]})
+    say("; ".join(f"{name} {duration(value)}" for name, value in seconds.items()))
+    say(f"Look at {output / 'report.html'}; the labels are in {output / 'labels.sgy'}")
 
 
 @app.command()
