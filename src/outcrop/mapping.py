@@ -20,6 +20,7 @@ Where pixels were painted by hand, F also holds ``paint`` times the squared evid
 
 import contextlib
 import warnings
+from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -187,12 +188,12 @@ def objective(X, W, H, *, penalties=Penalties(), paint=None):  # noqa: B008
     The misfit comes from the products of the updates, ``||X - W H||^2 = ||X||^2 - 2 <H, W^T X> + <W^T W, H H^T>``, so
     that following F through the iterations costs no matrix product.
     """
-    evaluate = _evaluator(X, W.shape[1], penalties, paint)
-    return evaluate(W.T @ X, W.T @ W, H, H @ H.T, _strife(W, H, paint))
+    factors = _Factors(W, H, W.T @ X, W.T @ W, H @ H.T)
+    return _evaluator(X, W.shape[1], penalties, paint)(factors, _strife(W, H, paint))
 
 
 def _evaluator(X, n_atoms, penalties, paint):
-    """The objective as a function of A, S, H, G and the evidence on painted pixels: a few inner products, weighted."""
+    """The objective as a function of the factors and the evidence on painted pixels: a few weighted inner products."""
     xp = array_namespace(X)
     gamma, lambda1, lambda2, charge = penalties
     charges = [] if paint is None else [charge] * len(paint.groups)
@@ -212,7 +213,8 @@ def _evaluator(X, n_atoms, penalties, paint):
 
     offset = dot(X, X) + constant(xp, np.array([1.0, 0.0, 1.0]) * gamma * n_atoms, like=X)
 
-    def evaluate(A, S, H, G, strife):
+    def evaluate(factors, strife):
+        _, H, A, S, G = factors
         products = [dot(H, A), dot(S, G), trace(S), trace(G), dot(G, G), *(dot(w, w) for w in strife)]
         return offset + weights @ xp.stack(products)
 
@@ -240,23 +242,20 @@ def _row_blocks(x):
     return [slice(start, start + size) for start in range(0, n_rows, size)]
 
 
-def update_atoms(X, W, H, G, *, penalties, paint=None, repeats=1):
-    """One multiplicative step of W, in place (the paper's eq. WMUR); G is H H^T + lambda1 I.
-
-    Rows of W do not depend on each other, so blocks of rows take all `repeats` steps while they are in the cache.
-    """
+def update_atoms(X, W, H, G, *, penalties, paint=None):
+    """One multiplicative step of W, in place (the paper's eq. WMUR); G is H H^T + lambda1 I."""
     xp = array_namespace(W)
     for rows in _row_blocks(W):
         target = X[rows, :] @ H.T
         target += EPSILON
-        for _ in range(repeats):
-            model = W[rows, :] @ G
-            model += EPSILON
-            if paint is not None:
-                pairs = zip(_strife(W, H, paint, rows), paint.groups, strict=True)
-                charges = [wrong @ H[atoms, :][:, paint.columns].T for wrong, atoms in pairs]
-                model += penalties.paint * xp.concat(charges, axis=1)
-            W[rows, :] *= target / model
+        model = W[rows, :] @ G
+        model += EPSILON
+        if paint is not None:
+            pairs = zip(_strife(W, H, paint, rows), paint.groups, strict=True)
+            charges = [wrong @ H[atoms, :][:, paint.columns].T for wrong, atoms in pairs]
+            model += penalties.paint * xp.concat(charges, axis=1)
+        target /= model
+        W[rows, :] *= target
     return W
 
 
@@ -315,29 +314,98 @@ def factorise(X, W, H, *, variant="paper", penalties=Penalties(), paint=None, ac
     penalties : Penalties
     paint : Paint, optional
     accelerate : bool
-        Repeat the cheap part of each half step, whose costly products stay the same: the same fixed points in fewer
-        iterations. Not for `published`, whose fixed points depend on the scaling between the steps.
+        Same fixed points in far fewer iterations, see `_accelerated`. Not for `published`, whose fixed points depend
+        on the scaling between the steps.
     """
-    if accelerate and VARIANTS[variant].normalise:
+    rule = VARIANTS[variant]
+    if accelerate and rule.normalise:
         raise ValueError(f"accelerate is True, which would change what {variant!r} converges to; leave it False.")
-    xp, rule = array_namespace(X), VARIANTS[variant]
     evaluate = _evaluator(X, W.shape[1], penalties, paint)
-    eye = xp.eye(W.shape[1], dtype=W.dtype, device=array_api_compat.device(W))
-    ridge_W, ridge_H = penalties.atoms * eye, penalties.coefficients * eye
-    A, S, G = W.T @ X, W.T @ W, H @ H.T
+    factors = _Factors(W, H, W.T @ X, W.T @ W, H @ H.T)
+    for factors in (_accelerated if accelerate else _plain)(X, factors, rule, penalties, paint):  # noqa: B020
+        yield factors.W, factors.H, evaluate(factors, _strife(factors.W, factors.H, paint))
+
+
+class _Factors(NamedTuple):
+    """W and H with their products, see the module's legend."""
+
+    W: Any
+    H: Any
+    A: Any
+    S: Any
+    G: Any
+
+
+def _plain(X, factors, rule, penalties, paint):
+    """The iterations of a variant, one step of W and one of H each."""
     while True:
-        yield W, H, evaluate(A, S, H, G, _strife(W, H, paint))
-        W = update_atoms(X, W, H, G + ridge_W, penalties=penalties, paint=paint, repeats=2 if accelerate else 1)
-        A, S = W.T @ X, W.T @ W
-        for _ in range(5 if accelerate else 1):
-            pull = _pull(W, H, paint)
-            H = update_coefficients(A, S + ridge_H, H, G, variant=rule, penalties=penalties, strife=pull)
-            G = H @ H.T
+        yield factors
+        factors = _iterate(X, factors, rule, penalties, paint)
         if rule.normalise:
+            W, H, A, S, G = factors
             atoms, coefficients = _inverse_norms(S), _inverse_norms(G)
             W *= atoms
-            H = H * coefficients[:, None]
             A, S, G = A * atoms[:, None], S * atoms * atoms[:, None], G * coefficients * coefficients[:, None]
+            factors = _Factors(W, H * coefficients[:, None], A, S, G)
+
+
+def _accelerated(X, factors, rule, penalties, paint):
+    """Iterations that start ahead of the last factors, in the direction in which these moved.
+
+    The step of H is repeated, since its costly products stay the same, and follows the root rule, which has the fixed
+    points of the ratio rule without its swings. An iteration that raises the objective which the rule lowers (F with
+    push / 2 times gamma) is done again from the last factors themselves. H takes ten steps before W takes its first:
+    a random H would spoil the atoms.
+    """
+    xp = array_namespace(X)
+    rule = rule._replace(root=True)
+    lowered = penalties._replace(orthogonality=penalties.orthogonality * rule.push / 2)
+    evaluate = _evaluator(X, factors.W.shape[1], lowered, paint)
+
+    def merit(factors):
+        return float(evaluate(factors, _strife(factors.W, factors.H, paint))[0])
+
+    def ahead(now, before):
+        return xp.maximum(now + 0.8 * (now - before), 0.1 * now)
+
+    yield factors
+    before = now = _settle(factors, 10, rule, penalties, paint)
+    least = merit(now)
+    while True:
+        W, H = ahead(now.W, before.W), ahead(now.H, before.H)
+        new = _iterate(X, now._replace(W=W, H=H, G=H @ H.T), rule, penalties, paint, steps=4)
+        if merit(new) > least:
+            new = _iterate(X, now._replace(W=now.W + 0), rule, penalties, paint, steps=4)
+        before, now, least = now, new, merit(new)
+        yield now
+
+
+def _iterate(X, factors, rule, penalties, paint, *, steps=1):
+    """One step of W, in place, and some of H."""
+    W, H, _, _, G = factors
+    W = update_atoms(X, W, H, _with_ridge(G, penalties.atoms), penalties=penalties, paint=paint)
+    return _settle(_Factors(W, H, W.T @ X, W.T @ W, G), steps, rule, penalties, paint)
+
+
+def _settle(factors, steps, rule, penalties, paint):
+    """Some steps of H."""
+    W, H, A, S, G = factors
+    gram = _with_ridge(S, penalties.coefficients)
+    for _ in range(steps):
+        pull = _pull(W, H, paint)
+        H = update_coefficients(A, gram, H, G, variant=rule, penalties=penalties, strife=pull)
+        G = H @ H.T
+    return _Factors(W, H, A, S, G)
+
+
+def _with_ridge(gram, weight):
+    eye = _eye(array_namespace(gram), gram.shape[0], gram.dtype, array_api_compat.device(gram))
+    return gram + weight * eye
+
+
+@lru_cache(maxsize=2)
+def _eye(xp, n, dtype, device):
+    return xp.eye(n, dtype=dtype, device=device)
 
 
 def _inverse_norms(gram):
@@ -368,11 +436,10 @@ def solve_coefficients(A, S, *, penalty):
     multiplicative updates take thousands.
     """
     xp = array_namespace(A)
-    eye = xp.eye(S.shape[0], dtype=xp.float64, device=array_api_compat.device(S))
-    ridge = xp.astype(S, xp.float64)
-    ridge = ridge + (penalty + 1e-9 * xp.max(ridge)) * eye
-    step = xp.exp(xp.linalg.slogdet(ridge).logabsdet / S.shape[0])
-    inverse = xp.astype(xp.linalg.inv(ridge + step * eye), A.dtype)
+    gram = xp.astype(S, xp.float64)
+    gram = _with_ridge(gram, penalty + 1e-9 * xp.max(gram))
+    step = xp.exp(xp.linalg.slogdet(gram).logabsdet / S.shape[0])
+    inverse = xp.astype(xp.linalg.inv(_with_ridge(gram, step)), A.dtype)
     step = xp.astype(step, A.dtype)
     H, dual = xp.zeros_like(A), xp.zeros_like(A)
     for _ in range(60):
