@@ -49,7 +49,7 @@ def figure(frame):
     for scale, row in enumerate((0, -10, -21, -38)):
         words = f"scale {scale}" + (": wavelets" if scale == 3 else "")
         tiling.text(0, row, words, ha="center", va="center", fontsize=8, bbox={"fc": "white", "ec": "none", "pad": 1})
-    frequency.pcolormesh(k2, k1, chosen, cmap="magma", vmin=0, vmax=1)
+    frequency.pcolormesh(k2, k1, chosen, cmap="magma", vmin=0, vmax=1, rasterized=True)
     curvelet = atom(frame, j, angle)
     limit = np.abs(curvelet).max()
     space.imshow(curvelet, cmap="RdBu", vmin=-limit, vmax=limit, interpolation="bilinear")

@@ -212,7 +212,7 @@ def check_counts(classes, fewest, where):
     names, counts = np.unique(classes, return_counts=True)
     if counts.min() < fewest:
         raise ValueError(
-            f"{where} has {counts.min()} images of class {names[counts.argmin()]!r}; {fewest} of each are needed."
+            f"{where} has {counts.min()} images of class {str(names[counts.argmin()])!r}; {fewest} of each are needed."
         )
 
 
