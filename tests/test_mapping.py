@@ -1,6 +1,7 @@
 """The factorisation follows its objective, keeps its constraints and does not depend on what it should not."""
 
 import os
+import pickle
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from outcrop.mapping import (
     cluster_means,
     factorise,
     objective,
+    prepare_solver,
     project_sparsity,
     solve_coefficients,
     sparsity,
@@ -271,7 +273,7 @@ def test_coefficients_are_the_non_negative_least_squares(penalty):
     X, W, _ = problem()
     stacked = np.vstack((W, np.sqrt(penalty) * np.eye(6)))
     slow = np.transpose([nnls(stacked, np.append(x, np.zeros(6)))[0] for x in X.T])
-    np.testing.assert_allclose(solve_coefficients(W.T @ X, W.T @ W, penalty=penalty), slow, atol=1e-5)
+    np.testing.assert_allclose(solve_coefficients(W.T @ X, prepare_solver(W.T @ W, penalty=penalty)), slow, atol=1e-5)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -419,6 +421,17 @@ def test_refuses_bad_parameters(parameters, message):
     """Parameters are checked in fit, with the remedy."""
     with pytest.raises(ValueError, match=message):
         LabelMapper(**{"atoms_per_class": 4, **parameters}).fit(*scene())
+
+
+def test_a_fitted_mapper_can_be_sent_and_refitted():
+    """Pickled after a prediction it predicts the same; fitted again it does not use what it kept."""
+    patches, classes = scene()
+    mapper = LabelMapper(4, iterations=10).fit(patches, classes)
+    scores = mapper.scores(patches)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(mapper)).scores(patches), scores)
+    again = mapper.fit(patches[::-1] ** 2, classes[::-1]).scores(patches)
+    fresh = LabelMapper(4, iterations=10).fit(patches[::-1] ** 2, classes[::-1])
+    np.testing.assert_array_equal(again, fresh.scores(patches))
 
 
 def test_predicts_only_what_it_knows():
