@@ -231,13 +231,13 @@ def reach(data, quick, *, per_class, atoms, iterations):
 
 def draw(table):
     """The table as a picture: a claim a line, its verdict in colour."""
-    ax = plots.new_axes(figsize=(11, 0.36 * len(table) + 0.6))
+    ax = plots.new_axes(figsize=(14, 0.36 * len(table) + 0.6))
     colour = {"yes": "tab:green", "no": "tab:red", OPEN: "tab:grey"}
     for i, row in table.iterrows():
         ax.text(0.0, i, row["held"], color=colour[row["held"]], weight="bold", va="center")
         ax.text(0.09, i, row["claim"], va="center")
-        ax.text(0.62, i, "" if np.isnan(row["number"]) else f"{row['number']:.3f}", va="center", ha="right")
-        ax.text(0.64, i, row["what the number is"].split(";")[0][:80], va="center", fontsize=7, color="dimgrey")
-    ax.set(xlim=(0, 1.1), ylim=(len(table) - 0.5, -0.5))
+        ax.text(0.5, i, "" if np.isnan(row["number"]) else f"{row['number']:.3f}", va="center", ha="right")
+        ax.text(0.52, i, row["what the number is"].split(";")[0], va="center", fontsize=8, color="dimgrey")
+    ax.set(xlim=(0, 1), ylim=(len(table) - 0.5, -0.5))
     ax.axis("off")
     return ax.figure

@@ -11,7 +11,7 @@ from outcrop.experiments.evolution import shares, shown, training_set
 from outcrop.mapping import LabelMapper
 
 FREE = {"orthogonality": 0.0, "atom_penalty": 0.0, "coefficient_penalty": 0.0}
-FORMULATIONS = {
+FORMULATIONS: dict[str, dict] = {
     "NMF": {"sparsity": None, **FREE},
     "sparse": FREE,
     "orthogonal": {"sparsity": None, **FREE, "orthogonality": 5.0},

@@ -81,12 +81,13 @@ def shares(labels, classes, names):
     -------
     DataFrame
         By class the share of its pixels that got `its class`, `other`, a `foreign` class (neither of the two, so
-        certainly wrong) and `uncertain`; `speckle`, the share of neighbouring pixels down the trace whose labels differ.
+        certainly wrong) and `uncertain`; `speckle`, the share of neighbours down the trace whose labels differ.
 
     Examples
     --------
-    >>> shares(np.array([[[1, 2], [0, 3]]]), ["salt"], ["salt", "other", "fault"]).iloc[0].tolist()
-    ['salt', 0.25, 0.25, 0.25, 0.25, 1.0]
+    >>> found = shares(np.array([[[1, 2], [0, 3]]]), ["salt"], ["salt", "other", "fault"])
+    >>> found.drop(columns="class").to_numpy().tolist()
+    [[0.25, 0.25, 0.25, 0.25, 1.0]]
     """
     rows = []
     for name in dict.fromkeys(classes):

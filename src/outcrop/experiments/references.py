@@ -60,7 +60,7 @@ def on_sections(yard):
 
 def between_lines(yard):
     """What the expert's labels of one line say about the next: copied, by their majority in a row, learnt by trees."""
-    ways = {
+    ways: dict = {
         "majority class per row of the nearest line": row_majority,
         "expert labels of the nearest line": lambda _, truth, __: truth.values,
         "boosted trees trained on the nearest line": partial(trees, quick=yard.quick),

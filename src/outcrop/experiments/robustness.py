@@ -40,7 +40,7 @@ def swap(classes, share, *, seed=0):
     Examples
     --------
     >>> swap(["fault", "fault", "other", "other"], 0.5)
-    array([0, 2, 2, 1])
+    array([2, 1, 1, 3])
     """
     classes = np.asarray(classes)
     rng = np.random.default_rng(seed)
@@ -154,11 +154,10 @@ def tabulate(found, axis, sweep, printed):
     """One row per curve and share of wrong labels: mean, lowest and highest over the seeds, and the paper's value."""
     import pandas as pd
 
-    paper = tomllib.loads(Path(__file__).with_name("robustness.toml").read_text(encoding="utf-8"))[axis]
     rows = []
     for (atoms, sparsity), (k, rho) in zip(sweep, printed, strict=True):
         curve = found["curves"][f"k {atoms}, sparsity {sparsity}"]
-        reported = paper[str(k if axis == "k" else rho)]
+        reported = printed_curve(axis, k if axis == "k" else rho)
         for share, values in zip(found["about"]["shares"], np.transpose(curve["performance"]), strict=True):
             own = {"k": atoms, "sparsity": sparsity, "wrong labels": share, "paper": reported[round(100 * share)]}
             spread = {"relative performance": values.mean(), "lowest": values.min(), "highest": values.max()}
@@ -167,16 +166,23 @@ def tabulate(found, axis, sweep, printed):
     return pd.DataFrame(rows)
 
 
+def printed_curve(axis, value):
+    """The paper's relative performance for 0, 1, ... 25 % of wrong labels."""
+    text = Path(__file__).with_name("robustness.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)[axis][str(value)]
+
+
 def draw(table, axis):
     """Our curves with the range over the seeds, the paper's dashed in the same colours."""
     from outcrop import plots
 
     ax = plots.new_axes(figsize=(8, 5))
-    for i, (value, curve) in enumerate(table.groupby(axis)):
+    places = [atoms if axis == "k" else sparsity for atoms, sparsity in SWEEPS[axis]]
+    for i, ((value, curve), place) in enumerate(zip(table.groupby(axis), places, strict=True)):
         colour = f"C{i}"
         ax.plot(curve["wrong labels"], curve["relative performance"], "o-", color=colour, label=f"{axis} {value:g}")
         ax.fill_between(curve["wrong labels"], curve["lowest"], curve["highest"], color=colour, alpha=0.15, lw=0)
-        ax.plot(curve["wrong labels"], curve["paper"], "--", color=colour, lw=1)
+        ax.plot(np.arange(26) / 100, printed_curve(axis, place), "--", color=colour, lw=1)
     ax.axhline(table["another seed"].mean(), color="black", ls=":", lw=1, label="ours, another seed and no wrong label")
     ax.plot([], [], "--", color="grey", lw=1, label="the paper's, same colours")
     ax.set(xlabel="share of wrong image labels", ylabel="pixels labelled as without wrong image labels")
