@@ -401,13 +401,13 @@ def _settle(factors, steps, rule, penalties, paint):
 
 
 def _with_ridge(gram, weight):
-    eye = _eye(array_namespace(gram), gram.shape[0], gram.dtype, array_api_compat.device(gram))
-    return gram + weight * eye
+    xp = array_namespace(gram)
+    return gram + _scaled_eye(xp, gram.shape[0], gram.dtype, array_api_compat.device(gram), float(weight))
 
 
-@lru_cache(maxsize=2)
-def _eye(xp, n, dtype, device):
-    return xp.eye(n, dtype=dtype, device=device)
+@lru_cache(maxsize=4)
+def _scaled_eye(xp, n, dtype, device, scale):
+    return scale * xp.eye(n, dtype=dtype, device=device)
 
 
 def _inverse_norms(gram):
