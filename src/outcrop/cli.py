@@ -451,18 +451,34 @@ def demo(
 def reproduce(
     name: Annotated[str, typer.Argument(help="An experiment, or all.")],
     data: Annotated[Path | None, typer.Option(help="Folder of the real data; default: OUTCROP_DATA.")] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for figures and tables.")] = Path("out"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for figures, tables and the page.")] = Path(
+        "out"
+    ),
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes, to see that everything runs.")] = False,
+    device: Annotated[str | None, typer.Option(help="A torch device for what can use one, e.g. cuda.")] = None,
+    mapping: Annotated[list[str] | None, typer.Option(help="expert: only these mappers. Repeat it.")] = None,
+    supervision: Annotated[str | None, typer.Option(help="expert: patches or exemplars; both by default.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="expert: mean over so many seeds.")] = None,
+    json_: Annotated[bool, typer.Option("--json", help="expert: print nothing but a list of rows.")] = False,
 ):
-    """Make a table and figure of the paper again: figure, CSV, and a check against the expected values."""
+    """Make a table and figure of the paper again: figure, CSV, page, and a check against the expected values."""
     from outcrop import experiments
 
+    options = {"mappings": mapping, "supervision": supervision, "seeds": seeds}
+    if name == "expert" and json_:
+        from outcrop.experiments.expert import rows
+
+        given = {key: value for key, value in options.items() if value is not None}
+        print(json.dumps(rows(data, quick=quick, device=device, **given), default=plain))
+        return
     failed = []
     for one in experiments.EXPERIMENTS if name == "all" else [name]:
         begin = time.perf_counter()
-        result, deviations = experiments.run(one, data, output, quick=quick)
+        own = options if one == "expert" else {}
+        result, deviations = experiments.run(one, data, output, quick=quick, device=device, **own)
         show_frame(result.table, f"{one} ({duration(time.perf_counter() - begin)})")
         say(result.remark)
         failed += deviations
+    say(f"Figures, tables and {output / 'index.html'}")
     if failed:
         raise ValueError("; ".join(failed) + ".")
