@@ -305,8 +305,8 @@ def export_training_set(labels, folder, *, volume, grid, weak=None, format="png"
     Returns
     -------
     manifest : DataFrame
-        One row per patch: file, mask, weight (its confidence file), confidence (mean over the labelled pixels, 0 to
-        1), inline, crossline, time or depth of the centre, along, class, similarity, split.
+        One row per patch: file, mask, weight (its confidence file), class, similarity, confidence (mean over the
+        labelled pixels, 0 to 1), inline, crossline and time or depth of the centre, along, split.
 
     Notes
     -----
@@ -334,6 +334,9 @@ def export_training_set(labels, folder, *, volume, grid, weak=None, format="png"
         manifest = pd.DataFrame.from_dict(records, orient="index").join(known)
         if weak is None:
             manifest["class"] = [labels.attrs["classes"][code - 1] for code in commonest.values()]
+        place = ["inline", "crossline", labels["label"].dims[2], "along"]
+        order = ["file", "mask", "weight", "class", "similarity", "confidence", *place, "split"]
+        manifest = manifest[order].reset_index(drop=True)
         manifest.to_csv(aside / "manifest.csv", index=False)
         made = {"source": volume.attrs.get("source", ""), "gain": grid.gain, "clip": grid.clip, "size": list(grid.size)}
         made |= {"gap": int(gap), "seed": int(seed), "format": format, "version": outcrop.__version__}
@@ -345,12 +348,20 @@ def _wanted_patches(grid, weak):
     """Class, similarity and centre of the patches to export, and where they start."""
     if weak is None:
         return grid.table.assign(**{"class": "", "similarity": np.nan}), grid.starts
-    places = weak.positions.reset_index(drop=True)
-    known = places.assign(**{"class": np.asarray(weak.classes), "similarity": np.round(weak.similarity, 6)})
-    time = known.columns[2]
-    return known, np.array(
-        [grid.start_at((at["inline"], at["crossline"], at[time]), along=at["along"]) for _, at in places.iterrows()]
-    )
+    time = grid.table.columns[2]
+    places = zip(*(weak.positions[name] for name in ("inline", "crossline", time, "along")), strict=True)
+    starts = np.array([grid.start_at(place, along=along) for *place, along in places])
+    direction, line, trace, top = starts.T
+    middle = trace + grid.size[1] // 2
+    known = {
+        "class": np.asarray(weak.classes),
+        "similarity": np.round(weak.similarity, 6),
+        "inline": grid.axes[0][np.where(direction == 0, line, middle)],
+        "crossline": grid.axes[1][np.where(direction == 0, middle, line)],
+        time: grid.axes[2][top + grid.size[0] // 2],
+        "along": np.array(DIRECTIONS)[direction],
+    }
+    return pd.DataFrame(known), starts
 
 
 def _touched_lines(grid, starts):
