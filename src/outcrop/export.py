@@ -60,8 +60,9 @@ def export_segy(labels, path, *, like=None, what="label", format=5):
     values, unit = _pick(labels, what)
     if what == "label" and format == 8 and len(labels.attrs["classes"]) > 127:
         raise ValueError(f"Format 8 holds codes up to 127, the labels have {len(labels.attrs['classes'])}; choose 5.")
-    source = labels.attrs.get("source", "") if like is None else _source(like)
-    if source and path.exists() and os.path.exists(source) and os.path.samefile(path, source):
+    labelled = labels.attrs.get("source", "")
+    source = labelled if like is None else _source(like)
+    if path.exists() and any(os.path.exists(own) and os.path.samefile(path, own) for own in (source, labelled)):
         raise ValueError(f"{path} is the volume that was labelled; choose another name for the export.")
     file, axes, live = _target(path, values, like, text=_text(labels, what, path, source), format=format)
     tables = _colour_tables(path, labels.attrs["classes"])
@@ -120,9 +121,8 @@ def _target(path, values, like, *, text, format):
     header_bytes = like.attrs["header_bytes"] if isinstance(like, xr.DataArray) else None
     geometry = segy.scan(_source(like), header_bytes=header_bytes, domain=values.dims[2])
     axes = [geometry.inlines, geometry.crosslines, geometry.samples]
-    # A trace that the source marks dead stays marked by its header; its labels are 0.
-    live = np.ones(geometry.traces.shape, bool)
-    return segy.create_like(path, geometry, text=text, format=format), axes, live
+    every = np.ones(geometry.traces.shape, bool)  # what the source lacks is not written, what it marks dead stays so
+    return segy.create_like(path, geometry, text=text, format=format), axes, every
 
 
 def _sections(values, axes, source):
