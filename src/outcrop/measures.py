@@ -326,14 +326,17 @@ def city_block(a, b, xp):
 
 def describe_blocks(function, patches, size, *, workers=None):
     """Descriptions (a list of arrays) of a stack, `size` patches at a time in threads, for torch more in one thread."""
-    xp = array_namespace(patches)
-    if not patches.shape[0]:
-        one = xp.zeros((1, *patches.shape[1:]), dtype=patches.dtype, device=device(patches))
-        return [part[:0, ...] for part in describe_blocks(function, one, size)]
-    blocks = spans(patches.shape[0], size if is_numpy(xp) else 8 * size)
+    xp, n = array_namespace(patches), patches.shape[0]
+    blocks = spans(n, size if is_numpy(xp) else 8 * size)
     mapped = partial(map_blocks, workers=workers) if is_numpy(xp) else map
-    parts = list(mapped(lambda span: function(patches[span, ...]), blocks))
-    return [xp.concat(part) for part in zip(*parts, strict=True)]
+    described = mapped(lambda span: function(patches[span, ...]), blocks)
+    # shapes and types of the parts, also of an empty stack
+    like = function(xp.zeros((1, *patches.shape[1:]), dtype=patches.dtype, device=device(patches)))
+    out = [xp.empty((n, *part.shape[1:]), dtype=part.dtype, device=device(part)) for part in like]
+    for span, parts in zip(blocks, described, strict=True):
+        for whole, part in zip(out, parts, strict=True):
+            whole[span, ...] = part
+    return out
 
 
 def all_pairs(function, a, b, *, side):
