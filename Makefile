@@ -20,7 +20,10 @@ lint: .venv/dev        ## mend what can be mended by itself
 
 bench: .venv/dev       ## speed and memory as ratios; prints one table
 	$(BIN)/python -m pip install -q faiss-cpu
-	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/retrieval.py
+	$(BIN)/python benchmarks/retrieval.py --growth
+	$(BIN)/python benchmarks/mapping.py
+	$(BIN)/python benchmarks/memory.py
 
 docs: .venv/dev
 	$(BIN)/python -m pip install -q ".[docs]"

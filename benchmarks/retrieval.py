@@ -7,7 +7,6 @@ python benchmarks/retrieval.py --device cuda   # descriptors and search per seco
 """
 
 import argparse
-import subprocess
 import sys
 import tempfile
 import time
@@ -94,33 +93,6 @@ def search_speed(n=200_000, length=500, n_queries=8):
     )
 
 
-INDEXING = """
-import resource, sys
-import outcrop as oc
-volume = oc.open_volume(sys.argv[1])
-grid = oc.PatchGrid(volume, size=99, step=66, every=int(sys.argv[3]))
-oc.build_index(volume, grid, sys.argv[2])
-print(len(grid), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-"""
-
-
-def memory():
-    from outcrop.datasets import write_synthetic
-
-    with tempfile.TemporaryDirectory() as folder:
-        for lines in (50, 400, 3200):
-            path = Path(folder) / "volume.sgy"
-            write_synthetic(path, (lines, 600, 512))
-            command = [sys.executable, "-c", INDEXING, path, f"{folder}/{lines}.outcrop", str(max(1, lines // 50))]
-            patches, peak = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-            size = path.stat().st_size / 1e6
-            row(
-                f"peak memory indexing {size:.0f} MB",
-                f"{float(peak):.0f} MB",
-                f"{patches} patches; aim under 1 GB, flat",
-            )
-
-
 def growth():
     from outcrop import PatchGrid, build_index
     from outcrop.volume import open_volume
@@ -175,14 +147,11 @@ def row(name, value, note):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--memory", action="store_true")
     parser.add_argument("--growth", action="store_true")
     parser.add_argument("--device")
     chosen = parser.parse_args()
     if chosen.device:
         on_device(chosen.device)
-    elif chosen.memory:
-        memory()
     elif chosen.growth:
         growth()
     else:
