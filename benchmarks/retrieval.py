@@ -1,7 +1,6 @@
 """Descriptors, search and indexing, as ratios against a peer or a floor measured in the same run.
 
 python benchmarks/retrieval.py                 # descriptors and search on this machine's cores
-python benchmarks/retrieval.py --memory        # peak memory of indexing volumes of growing size
 python benchmarks/retrieval.py --growth        # cost per patch from 1,000 to 100,000 patches
 python benchmarks/retrieval.py --device cuda   # descriptors and search per second on a GPU
 """
