@@ -16,7 +16,7 @@ MOMENTS = (0, 1, 10, 20, 50, 100, 200)
 def run(data, *, quick=False, device=None):
     """Follow the three objectives under the printed rules, the authors' code and the rule that never raises F."""
     dataset, patches = training_set(data, per_class=10 if quick else None, device=device)
-    rows = []
+    rows, later = [], []
     figure = plots.new_figure(figsize=(13, 4), layout="constrained")
     for ax, variant in zip(figure.subplots(1, len(VARIANTS), sharey=True), VARIANTS, strict=True):
         mapper = LabelMapper(4 if quick else 250, variant=variant, iterations=200)
@@ -27,13 +27,16 @@ def run(data, *, quick=False, device=None):
         course = np.column_stack([mapper.objective_, mapper.objective_parts_])
         # Float32 rounds F in its seventh digit.
         rises = (np.diff(course[:, 0]) > 1e-6 * course[:-1, 0]).sum()
+        later.append(course[1:])
         for moment in MOMENTS:
             values = dict(zip(["overall", "atoms", "coefficients"], course[moment].tolist(), strict=True))
             run_as = {"rises": int(rises), "seconds": seconds, "device": device or "cpu"}
             rows.append({"variant": variant, "iteration": moment, **values, **run_as})
+        ax.set_xlabel("iteration (the random start is off the scale)")
+    ax.set_ylim(0.8 * np.min(later), 1.3 * np.max(later))
     remark = (
-        "The paper prints no numbers on its axes that could be compared; as there, all three objectives fall and are "
-        "nearly flat by iteration 200, though only the exact rule is certain to, and the authors' released code, which "
-        "rescales atoms and coefficients, settles at another point."
+        "The paper's figure has no numbers to compare with; the printed rules and the exact one lower all three "
+        "objectives, slowly still at iteration 200, while the authors' released code, which rescales atoms and "
+        "coefficients every time, lets them rise again from about the tenth iteration on."
     )
     return Result(pd.DataFrame(rows), figure, remark)

@@ -26,6 +26,7 @@ def run(data, *, quick=False, device=None):
     here = shown(dataset)
     titles = ["start" if moment == 0 else f"iteration {moment}" for moment in MOMENTS]
     figure = plots.evolution(dataset["image"].values[here], np.stack(labels)[:, here], mapper.classes_, titles)
+    name_rows(figure, dataset.isel(patch=here))
     remark = (
         "As in the paper nothing is uncertain at the start and everything at the first iteration; the seed of the "
         "authors' k-means is unknown, so single patches differ, and from the tenth iteration the threshold is dead."
@@ -65,6 +66,14 @@ def shown(dataset):
     if missing:
         raise ValueError(f"The data lack patch {missing[0]}, which the paper shows; name a folder with all 2000.")
     return np.flatnonzero(np.isin(dataset["patch"].values, SHOWN))
+
+
+def name_rows(figure, dataset):
+    """Write class and number of every patch beside its row, in the colour of its labels."""
+    weak, palette = dataset["weak"].values, plots.colours(list(dataset.attrs["classes"]))
+    first = [ax for ax in figure.axes if ax.get_subplotspec().is_first_col()]
+    for ax, name, number in zip(first, weak, dataset["patch"].values, strict=True):
+        ax.set_ylabel(f"{name} {number}", color=palette[name], fontsize=9)
 
 
 def shares(labels, classes, names):
