@@ -22,6 +22,7 @@ _HOMES = {
     "export_segy": "export",
     "export_zarr": "export",
     "export_training_set": "export",
+    "TrainingSet": "export",
     "retrieval_scores": "evaluate",
     "cluster_scores": "evaluate",
     "pixel_scores": "evaluate",

@@ -408,14 +408,13 @@ def export(
     opened = oc.open_index(job)
     labels = open_labels(job / "labels.zarr")
     if out.suffix.lower() in (".sgy", ".segy"):
-        source = opened.volume.attrs.get("source", "")
-        like = source if str(opened.volume.attrs.get("format", "")).startswith("SEG-Y") else None
-        oc.export_segy(labels, out, like=like, what=what, format=format_)
+        oc.export_segy(labels, out, like=opened.volume, what=what, format=format_)
     elif out.suffix.lower() == ".zarr":
         oc.export_zarr(labels, out)
     else:
         weak = read_retrieved(opened)[0]
-        oc.export_training_set(labels, out, volume=opened.volume, grid=opened.grid, weak=weak, seed=seed)
+        manifest = oc.export_training_set(labels, out, volume=opened.volume, grid=opened.grid, weak=weak, seed=seed)
+        say(f"{len(manifest)} patches: {manifest['split'].value_counts().to_dict()}")
     say(f"{out} written")
 
 

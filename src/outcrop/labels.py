@@ -55,7 +55,8 @@ def label_volume(volume, grid, mapper, *, lines=None, min_confidence=None, path=
     if min_confidence is None:
         min_confidence = getattr(mapper, "min_confidence", None) or 0.0
     chosen = _chosen_lines(grid, lines)
-    out = _Store(volume, grid, path, {"classes": [str(name) for name in mapper.classes_]})
+    names = [str(name) for name in mapper.classes_]
+    out = _Store(volume, grid, path, {"classes": names, "mapping": type(mapper).__name__})
     finished = out.done.read() if out.done else set()
     for count, (line, rows) in enumerate(chosen.items(), 1):
         if line not in finished:
