@@ -34,11 +34,11 @@ def run(data, *, quick=False):
     mapper = LabelMapper(count // 3, iterations=20 if quick else 100)
     labels = mapper.fit_predict(patches, np.repeat(list(best), count))
     steps = [
-        ("exemplars", f"{len(marked)} patches of 99 x 99", 0.0),
-        ("retrieval", f"{len(patches)} of {len(pool)} patches, each with one class", retrieved - begin),
-        ("mapping", f"{labels.size} pixels by {len(mapper.atoms_)} atoms", perf_counter() - retrieved),
+        ("exemplars", len(marked), "patches of 99 x 99", 0.0),
+        ("retrieval", len(patches), f"of {len(pool)} patches, each with one class", retrieved - begin),
+        ("mapping", labels.size, f"pixels by {len(mapper.atoms_)} atoms", perf_counter() - retrieved),
     ]
-    table = pd.DataFrame(steps, columns=["step", "size", "seconds"])
+    table = pd.DataFrame(steps, columns=["step", "number", "of what", "seconds"])
     chosen = [i * count + np.linspace(0, count - 1, SHOWN).astype(int) for i in range(len(best))]
     return Result(table, figure(pool[marked], patches, mapper, labels, np.stack(chosen)), REMARK)
 
