@@ -45,8 +45,8 @@ def run(data, *, quick=False, device=None):
     wrong = table.groupby("formulation", sort=False)["foreign"].mean()
     listed = ", ".join(f"{name} {share:.2f}" for name, share in wrong.items())
     remark = (
-        "The paper judges by eye and calls plain NMF noisy; all start from k-means atoms here, and the shares of pixels "
-        f"of a class that is neither the patch's nor other, so certainly wrong, are {listed}. Its caption and text "
+        "The paper judges by eye and calls plain NMF noisy; all start from k-means atoms here, and the shares of "
+        f"pixels of a class that is neither the patch's nor other, so surely wrong, are {listed}; its caption and text "
         "disagree on the middle row (sparse or orthogonal), so both are shown."
     )
     return Result(table, figure, remark)
