@@ -23,7 +23,7 @@ def run(data, *, quick=False, device=None):
         parts = shares(labels[-1], classes, mapper.classes_).drop(columns="speckle")
         rows.append(parts.assign(iteration=moment, confidence=float(mapper.confidence_.mean())))
     table = pd.concat(rows)[["iteration", *rows[0].columns.drop("iteration")]]
-    here = shown(dataset)
+    here = shown(dataset)[:: 3 if quick else 1]
     titles = ["start" if moment == 0 else f"iteration {moment}" for moment in MOMENTS]
     figure = plots.evolution(dataset["image"].values[here], np.stack(labels)[:, here], mapper.classes_, titles)
     name_rows(figure, dataset.isel(patch=here))
