@@ -218,7 +218,9 @@ def reach(data, quick, *, per_class, atoms, iterations):
     lead, found = np.nan, landmass(data, quick)
     if found:
         patches = found[1]
-        rows = np.concatenate([np.flatnonzero(patches.classes == name)[:per_class] for name in set(patches.classes)])
+        rows = np.concatenate(
+            [np.flatnonzero(patches.classes == name)[:per_class] for name in np.unique(patches.classes)]
+        )
         mapper = LabelMapper(atoms, iterations=iterations)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Class .* has .* patches, fewer than")

@@ -27,9 +27,11 @@ def run(data, *, quick=False, device=None):
     titles = ["start" if moment == 0 else f"iteration {moment}" for moment in MOMENTS]
     figure = plots.evolution(dataset["image"].values[here], np.stack(labels)[:, here], mapper.classes_, titles)
     name_rows(figure, dataset.isel(patch=here))
+    unsure = table.groupby("iteration")["uncertain"].mean()
     remark = (
-        "As in the paper nothing is uncertain at the start and everything at the first iteration; the seed of the "
-        "authors' k-means is unknown, so single patches differ, and from the tenth iteration the threshold is dead."
+        f"At the start {unsure[0]:.0%}, after one iteration {unsure[1]:.0%} and from the tenth on at most "
+        f"{unsure[unsure.index >= 10].max():.0%} of the pixels are uncertain, in the paper very few, all, and ever "
+        "fewer; the seed of the authors' k-means is unknown, so single patches differ."
     )
     return Result(table, figure, remark)
 

@@ -138,7 +138,7 @@ def experiment(axis, data, *, quick=False, device=None, folder=None):
     sizes = {"sweep": SWEEPS[axis], "workers": 1 if device is None else SEEDS, "device": device or "cpu"}
     if quick:
         sweep = [(k // 50, sparsity) for k, sparsity in SWEEPS[axis]]
-        sizes |= {"sweep": sweep, "seeds": 1, "shares": (0.0, 0.25), "iterations": 5}
+        sizes |= {"sweep": sweep, "seeds": 2, "shares": (0.0, 0.25), "iterations": 5}
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch if quick or folder is None else folder) / "robustness.json"
         found = measure(patches, dataset["weak"].values, path, **sizes)
