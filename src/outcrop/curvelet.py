@@ -72,10 +72,14 @@ class Curvelet:
             raise ValueError(f"Images have shape {tuple(x.shape[-2:])}; this frame is for {self.shape}.")
         batch, fft = tuple(x.shape[:-2]), fourier(xp)
         spectrum = xp.reshape(fft.fftn(x, axes=(-2, -1), norm="ortho"), (*batch, -1))
-        scales = self._constants(xp, spectrum)
-        for scale in scales if finest else scales[:-1]:
+        *scales, ((_, _, weight),) = self._constants(xp, spectrum)
+        for scale in scales:
             wrapped = [xp.reshape(xp.take(spectrum, i, axis=-1) * w, (*batch, *shape)) for shape, i, w in scale]
             yield [fft.ifftn(array, axes=(-2, -1), norm="ortho") for array in wrapped]
+        if finest:  # nothing is wrapped and all is real: half of the spectrum tells it
+            half = (..., slice(self.shape[1] // 2 + 1))
+            band = xp.reshape(spectrum, (*batch, *self.shape))[half] * xp.reshape(weight, self.shape)[half].real
+            yield [fft.irfftn(band, s=self.shape, axes=(-2, -1), norm="ortho")]
 
     def adjoint(self, coefficients):
         """Image or stack from its coefficients; the inverse of `forward`, since the frame is tight."""
