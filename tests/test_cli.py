@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import segyio
 
 from outcrop import datasets
 from outcrop.cli import main
@@ -158,13 +159,25 @@ def test_full_disk_stops_with_one_line(outcrop, job, tmp_path):
 
 
 @pytest.mark.skipif(not DATA, reason="needs the real data in OUTCROP_DATA")
-def test_real_file_from_index_to_retrieval(outcrop, tmp_path):
-    """Two whole F3 inlines: index, retrieve, and the exemplar's neighbour on the next line comes first."""
+def test_real_file_from_index_to_export(outcrop, tmp_path):
+    """Two whole F3 inlines: index, retrieve, label, export; segyio reads the labels back, headers and all."""
     source = Path(str(DATA)) / "segy" / "f3_inlines_110_111.sgy"
     code, _, said = outcrop("index", source, "-o", tmp_path / "f3.outcrop", "--step", "66")
     assert code == 0, said
-    code, _, _ = outcrop("retrieve", tmp_path / "f3.outcrop", "--exemplar", "a=110,547,1200", "--count", "10")
+    words = ["--exemplar", "chaotic=110,420,1272", "--exemplar", "other=110,600,752", "--count", "12"]
+    code, _, _ = outcrop("retrieve", tmp_path / "f3.outcrop", *words)
     assert code == 0
     table = pd.read_csv(tmp_path / "f3.outcrop" / "retrieved.csv")
-    assert table.similarity.is_monotonic_decreasing
-    assert table.similarity[0] > 0.9
+    assert table.groupby("class").similarity.apply(lambda s: s.is_monotonic_decreasing).all()
+    for words in (["label", "--lines", "110"], ["evaluate", "--lines", "110", "--json"], ["status"]):
+        code, _, said = outcrop(words[0], tmp_path / "f3.outcrop", *words[1:])
+        assert code == 0, said
+    code, _, said = outcrop("export", tmp_path / "f3.outcrop", tmp_path / "labels.sgy")
+    assert code == 0, said
+    with (
+        segyio.open(tmp_path / "labels.sgy", ignore_geometry=True) as ours,
+        segyio.open(source, ignore_geometry=True) as theirs,
+    ):
+        assert ours.header[77] == theirs.header[77]
+        assert set(np.unique(ours.trace[77])) <= {1, 2}
+        assert not ours.trace[951 + 77].any()  # inline 111 was not labelled

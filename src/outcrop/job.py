@@ -167,7 +167,7 @@ def score_labels(index, truth_path, *, lines=None):
     ]
     middle = common[len(common) // 2]
     draw_labels(index, middle, truth=truth.sel(inline=middle), name="evaluation.png")
-    figure = plots.confusion(scores["confusion"], list(scores["IU"])).figure
+    figure = plots.confusion(scores["confusion"], scores["classes"]).figure
     figure.savefig(index.workspace / "confusion.png", dpi=110)
     return scores
 
