@@ -37,7 +37,7 @@ def is_numpy(xp):
 
 
 def fourier(xp):
-    """Module with `fftn`, `ifftn` and `irfftn` for a namespace: SciPy's for NumPy, up to seven times as fast as NumPy's own."""
+    """Module with the Fourier transforms of a namespace: SciPy's for NumPy, up to seven times as fast as its own."""
     return scipy.fft if is_numpy(xp) else xp.fft
 
 
