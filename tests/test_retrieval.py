@@ -7,7 +7,7 @@ import torch
 import xarray as xr
 import zarr
 
-from outcrop import CurveletSVD, PatchGrid, build_index, open_index, retrieve
+from outcrop import CurveletSVD, PatchGrid, build_index, open_index, open_volume, retrieve
 from outcrop.retrieval import USED, assign, knee, search
 
 
@@ -83,6 +83,16 @@ def test_open_index_gives_the_same_index(volume, index):
     np.testing.assert_array_equal(again.grid.starts, index.grid.starts)
     np.testing.assert_array_equal(again.features[:], index.features[:])
     assert isinstance(again.features, zarr.Array)
+
+
+def test_an_array_can_be_indexed_and_opened_again(volume, tmp_path):
+    """A volume that is no file is known by a digest of its samples."""
+    held = open_volume(volume.values)
+    index = build_index(held, PatchGrid(held, size=33, step=33), tmp_path / "a.outcrop")
+    again = open_index(tmp_path / "a.outcrop", volume=held)
+    np.testing.assert_array_equal(again.features[:], index.features[:])
+    with pytest.raises(ValueError, match="pass the volume"):
+        open_index(tmp_path / "a.outcrop")
 
 
 def test_refuses_a_job_changed_by_hand(volume, index):

@@ -3,6 +3,7 @@
 import hashlib
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -140,7 +141,7 @@ def open_index(path, *, volume=None):
 def identify(volume):
     """What tells one volume from another: its source and fingerprint, or a digest of a sample of an array."""
     source = volume.attrs.get("source")
-    if source:
+    if source and Path(source).exists():
         options = (
             {"header_bytes": [int(b) for b in volume.attrs["header_bytes"]]} if "header_bytes" in volume.attrs else {}
         )
