@@ -65,6 +65,25 @@ def test_retrieve_writes_what_it_found(outcrop, job):
         assert (job / "v.outcrop" / picture).stat().st_size > 1000
 
 
+def test_yes_and_no_are_remembered(outcrop, job):
+    """Rejected rows stay away from the next retrievals too, accepted ones stay, until the job is told to forget."""
+    words = ["retrieve", job / "v.outcrop"]
+    places = ["--exemplar", "layers=104,360,250", "--exemplar", "salt-dome=108,350,400", "--count", "6"]
+    assert outcrop(*words, *places)[0] == 0
+    first = pd.read_csv(job / "v.outcrop" / "retrieved.csv")
+    yes, no = first["row"][[5, 11]], first["row"][[1, 8]]
+    code, _, said = outcrop(*words, "--accept", ",".join(map(str, yes)), "--reject", no[1])
+    assert code == 0, said
+    assert outcrop(*words, "--reject", no[8])[0] == 0
+    assert outcrop(*words, "--count", "9")[0] == 0
+    table = pd.read_csv(job / "v.outcrop" / "retrieved.csv")
+    assert len(table) == 18
+    assert set(yes) <= set(table["row"])
+    assert not set(no) & set(table["row"])
+    assert outcrop(*words, *places, "--forget")[0] == 0
+    pd.testing.assert_frame_equal(pd.read_csv(job / "v.outcrop" / "retrieved.csv"), first)
+
+
 def test_dry_run_says_the_cost_and_writes_nothing(outcrop, job, tmp_path):
     """Patches, time and disk before anything starts."""
     code, _, said = outcrop("index", job / "v.sgy", "-o", tmp_path / "x.outcrop", "--size", "48", "--dry-run")
@@ -124,6 +143,8 @@ def wrong_inputs(job, folder):
         ([*retrieve, "fault=104,360,250", "--count", "1000000000"], "choose 1 to"),
         ([*retrieve, "fault=104,360,250", "--count", "salt=3"], "same classes"),
         ([*retrieve, "uncertain=104,360,250"], "not a class name"),
+        ([*retrieve, "fault=104,360,250", "--reject", "12,x"], "--reject is"),
+        ([*retrieve, "fault=104,360,250", "--accept", "123456"], "not among the retrieved"),
         (["synth", folder / "s.sgy", "--shape", "3,4"], "--shape"),
         (["reproduce", "nosuch"], "Unknown experiment"),
         (["nosuch"], "nosuch"),

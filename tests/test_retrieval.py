@@ -7,8 +7,8 @@ import torch
 import xarray as xr
 import zarr
 
-from outcrop import CurveletSVD, PatchGrid, build_index, open_index, open_volume, retrieve
-from outcrop.retrieval import USED, assign, knee, search
+from outcrop import CurveletSVD, PatchGrid, build_index, open_index, open_volume, refine, retrieve
+from outcrop.retrieval import USED, assign, knee, read_retrieved, search
 
 
 @pytest.fixture(scope="module")
@@ -177,6 +177,116 @@ def test_diverse_skips_near_copies(index):
     gaps = np.abs(starts[:, None] - starts[None])
     close = (gaps[..., 1] <= 10) & (gaps[..., 2] < 16.5) & (gaps[..., 3] < 16.5)
     assert close.sum() == len(weak)
+
+
+PLACES = {"flat": [(103, 330, 200)], "dipping": [(103, 420, 200)]}
+
+
+def same(a, b):
+    """Whether two weak labels say the same."""
+    assert (a.accepted, a.rejected) == (b.accepted, b.rejected)
+    for name in ("rows", "classes", "similarity", "exemplar"):
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
+
+
+def test_without_feedback_the_answer_is_the_same(index):
+    """No yes and no: refine gives back what retrieve gave, however it was asked."""
+    for options in ({}, {"diverse": True}, {"per_exemplar": True}):
+        weak = retrieve(index, PLACES, 30, **options)
+        same(refine(index, weak), weak)
+
+
+def test_accepted_patches_stay_and_rejected_ones_never_come_back(index):
+    """Round after round of random verdicts, near-copies skipped or not."""
+    for options in ({}, {"diverse": True}, {"per_exemplar": True}):
+        rng = np.random.default_rng(0)
+        weak, yes, no = retrieve(index, PLACES, 12, **options), {}, set()
+        for _ in range(4):
+            clicks = rng.choice(len(weak), 6, replace=False)
+            yes |= dict(zip(weak.rows[clicks[:3]].tolist(), weak.classes[clicks[:3]].tolist(), strict=True))
+            no = (no | set(weak.rows[clicks[3:]].tolist())) - set(weak.rows[clicks[:3]].tolist())
+            for row in no:
+                yes.pop(row, None)
+            weak = refine(index, weak, accept=weak.rows[clicks[:3]], reject=weak.rows[clicks[3:]])
+            found = dict(zip(weak.rows.tolist(), weak.classes.tolist(), strict=True))
+            assert yes.items() <= found.items()
+            assert not no & found.keys()
+            assert len(weak) == len(found)
+
+
+def test_order_of_feedback_does_not_matter(index):
+    """One click after another in any order, or all at once, give the same; another count is asked the same way."""
+    weak = retrieve(index, PLACES, 30)
+    yes, no = weak.rows[[1, 31, 40]].tolist(), weak.rows[[5, 29, 45]].tolist()
+    at_once = refine(index, weak, accept=yes, reject=no)
+    one = refine(index, refine(index, refine(index, weak, accept=yes[:2]), reject={"flat": no[:2]}), accept=yes[2:])
+    same(refine(index, one, reject={"dipping": no[2:]}), at_once)
+    other = refine(index, refine(index, weak, reject=no), accept={"flat": yes[:1], "dipping": yes[1:]})
+    same(other, at_once)
+    same(refine(index, at_once, count=10), refine(index, weak, accept=yes, reject=no, count=10))
+
+
+def test_the_last_word_on_a_patch_counts(index):
+    """Yes after no, or no after yes, is as if only the second had been said."""
+    weak = retrieve(index, PLACES, 30)
+    row = int(weak.rows[4])
+    same(refine(index, refine(index, weak, reject=[row]), accept={"flat": [row]}), refine(index, weak, accept=[row]))
+    same(refine(index, refine(index, weak, accept=[row]), reject=[row]), refine(index, weak, reject=[row]))
+
+
+def test_patches_are_ranked_by_relevance(index):
+    """Accepted first, then by y + (y - n), with y and n by the definition of the similarity."""
+    weak = retrieve(index, {"flat": PLACES["flat"]}, 30)
+    yes, no = weak.rows[[7, 12]], weak.rows[[20, 25]]
+    refined = refine(index, weak, accept=yes, reject=no)
+    features = index.features[:].astype(float)
+    exemplar = CurveletSVD().describe(index.grid.cut(index.volume, index.grid.start_at(PLACES["flat"][0])))[0]
+
+    def nearest(row, others):
+        return max(reference.bray_curtis(features[row], other) for other in others)
+
+    relevance = {
+        row: 2 * nearest(row, [exemplar, *features[yes]]) - nearest(row, features[no])
+        for row in np.flatnonzero(index.status == USED)
+    }
+    assert set(refined.rows[:2]) == set(yes)
+    rest = [relevance[row] for row in refined.rows[2:]]
+    assert (np.diff(rest) < 1e-5).all()
+    left = [value for row, value in relevance.items() if row not in {*refined.rows, *no}]
+    assert min(rest) > max(left) - 1e-5
+
+
+def test_feedback_makes_what_is_retrieved_purer(index):
+    """An exemplar across the boundary finds both textures; yes and no to ten patches leave mostly one."""
+    weak = retrieve(index, {"flat": [(103, 372, 200)]}, 120)
+
+    def flat(weak):
+        return weak.positions.crossline.to_numpy() <= 364
+
+    before = flat(weak).mean()
+    for _ in range(2):
+        picks = weak.picks(5)
+        right = flat(weak)[picks]
+        weak = refine(index, weak, accept=weak.rows[picks[right]], reject=weak.rows[picks[~right]])
+    assert before < 0.6
+    assert flat(weak).mean() > before + 0.2
+
+
+def test_refuses_feedback_that_means_nothing(index):
+    """Rows that were not retrieved, yes and no at once, unknown classes, and labels that were read from a file."""
+    weak = retrieve(index, PLACES, 5)
+    row, quiet = int(weak.rows[0]), int(np.flatnonzero(index.status != USED)[0])
+    for feedback, says in [
+        ({"accept": [len(index)]}, "not among the retrieved"),
+        ({"accept": [row], "reject": [row]}, "both accepted and rejected"),
+        ({"reject": {"salt": [row]}}, "has no exemplar"),
+        ({"reject": {"flat": [quiet]}}, "not a patch that the index describes"),
+    ]:
+        with pytest.raises(ValueError, match=says):
+            refine(index, weak, **feedback)
+    weak.save(index.workspace / "retrieved.csv")
+    with pytest.raises(ValueError, match="read from a file"):
+        refine(index, read_retrieved(index)[0], accept=[row])
 
 
 def test_assign_gives_each_row_to_the_most_similar_want():

@@ -14,6 +14,7 @@ _HOMES = {
     "build_index": "retrieval",
     "open_index": "retrieval",
     "retrieve": "retrieval",
+    "refine": "retrieval",
     "WeakLabels": "retrieval",
     "LabelMapper": "mapping",
     "TextureMapper": "texture",

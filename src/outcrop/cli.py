@@ -225,78 +225,49 @@ def announce(volume, grid, finest):
 def retrieve(
     job: Path,
     exemplar: Annotated[
-        list[str],
-        typer.Option(help="CLASS=INLINE,CROSSLINE,TIME of the centre, or CLASS=PICTURE of the patch size. Repeat it."),
-    ],
+        list[str] | None,
+        typer.Option(
+            help="CLASS=INLINE,CROSSLINE,TIME of the centre, or CLASS=PICTURE of the patch size. Repeat it. "
+            "By default those of the last time."
+        ),
+    ] = None,
     count: Annotated[
         str | None, typer.Option(help="Patches per class: 500 (default, or all there are), or fault=500,salt-dome=200.")
     ] = None,
     per_exemplar: Annotated[bool, typer.Option(help="Share a class's count evenly among its exemplars.")] = False,
     diverse: Annotated[bool, typer.Option(help="Skip near-copies on neighbouring lines.")] = False,
     device: Annotated[str | None, typer.Option(help="Search on a torch device, e.g. cuda.")] = None,
+    accept: Annotated[
+        str | None, typer.Option(help="Patches that show their class: numbers of column row in retrieved.csv.")
+    ] = None,
+    reject: Annotated[str | None, typer.Option(help="Patches that do not; they never come back.")] = None,
+    forget: Annotated[bool, typer.Option("--forget", help="Drop what was accepted and rejected before.")] = False,
     json_: AS_JSON = False,
 ):
-    """Find the patches that look like the exemplars; writes retrieved.csv and pictures into the JOB folder."""
+    """Find the patches that look like the exemplars; writes retrieved.csv and pictures into the JOB folder.
+
+    Say yes and no to what was found with --accept and --reject: the patches are ranked again, and the job remembers.
+    """
     opened = oc.open_index(job)
-    exemplars = parse_exemplars(exemplar)
-    weak = oc.retrieve(
-        opened, exemplars, parse_count(count, exemplars), per_exemplar=per_exemplar, diverse=diverse, device=device
-    )
-    with opened.workspace.lock():
-        weak.save(job / "retrieved.csv")
-        recorded = {"exemplars": exemplar, "count": count or "", "per_exemplar": per_exemplar, "diverse": diverse}
-        opened.workspace.write(opened.workspace.read() | {"retrieve": recorded})
-        opened.workspace.log("retrieve", patches=len(weak), lost=weak.lost)
-        stages.draw_retrieval(opened, weak, job)
+    asked = opened.workspace.read().get("retrieve", {})
+    if exemplar:
+        asked = {"exemplars": exemplar, "count": "", "per_exemplar": per_exemplar, "diverse": diverse} | {
+            key: asked[key] for key in ("accepted", "rejected") if key in asked
+        }
+    elif not asked:
+        raise ValueError(f"{job} has no exemplars yet; give some with --exemplar CLASS=INLINE,CROSSLINE,TIME.")
+    if count:
+        asked["count"] = count
+    if forget:
+        asked = {key: value for key, value in asked.items() if key not in ("accepted", "rejected")}
+    weak = stages.ask(opened, asked, device=device)
+    if accept or reject:
+        weak = oc.refine(opened, weak, accept=number_list(accept, "--accept"), reject=number_list(reject, "--reject"))
+    stages.record_retrieval(opened, weak, asked)
     if json_:
         print(json.dumps({"classes": stages.summarise(weak), "file": str(job / "retrieved.csv")}))
     else:
         show_summary(weak, job)
-
-
-def class_name(text):
-    """Class name as the project writes it: hyphens and underscores are spaces.
-
-    Examples
-    --------
-    >>> class_name("salt-dome")
-    'salt dome'
-    """
-    name = re.sub(r"[-_\s]+", " ", text).strip()
-    if not name or "," in name or name == "uncertain":
-        raise ValueError(f"{text!r} is not a class name; use a word such as fault or salt-dome ('uncertain' is taken).")
-    return name
-
-
-def parse_exemplars(texts):
-    """Exemplars of --exemplar options: class -> positions and pictures."""
-    found: dict = {}
-    for text in texts:
-        name, equals, place = text.partition("=")
-        if not equals or not place:
-            raise ValueError(f"--exemplar is {text!r}; write CLASS=INLINE,CROSSLINE,TIME or CLASS=PICTURE.")
-        try:
-            position = tuple(float(part) for part in place.split(","))
-        except ValueError:
-            position = oc.open_volume(place)[0].transpose().values
-        found.setdefault(class_name(name), []).append(position)
-    return found
-
-
-def parse_count(text, exemplars):
-    """Patches per class of a --count option."""
-    if text is None or text.isdigit():
-        return text and int(text)
-    pairs = [part.partition("=") for part in text.split(",")]
-    if not all(number.isdigit() for *_, number in pairs):
-        raise ValueError(f"--count is {text!r}; write 500, or fault=500,salt-dome=200.")
-    counts = {class_name(name): int(number) for name, _, number in pairs}
-    unknown = [name for name in counts if name not in exemplars] + [name for name in exemplars if name not in counts]
-    if unknown:
-        raise ValueError(
-            f"--count and --exemplar do not name the same classes ({', '.join(unknown)}); give both for each class."
-        )
-    return counts
 
 
 @app.command()
@@ -336,9 +307,14 @@ def label(
     say(f"{job}: labels.zarr, and labels.png of {grid.along} {middle}")
 
 
+def number_list(text, option):
+    """Numbers of an option, none where it was not given."""
+    return [] if text is None else list(numbers(text, text.count(",") + 1, option))
+
+
 def line_list(text):
     """Line numbers of a --lines option."""
-    return None if text is None else list(numbers(text, text.count(",") + 1, "--lines"))
+    return number_list(text, "--lines") or None
 
 
 def fitted(index, mapping, *, seed=0, device=None):

@@ -1,6 +1,7 @@
 """The stages of a job folder after its index, as the command line and the page run them; nothing is printed."""
 
 import hashlib
+import re
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from outcrop import plots
 from outcrop.evaluate import boundary_distance, pixel_scores, zone_scores
 from outcrop.labels import MAPPERS, label_volume, open_labels, stability
 from outcrop.patches import PatchGrid
-from outcrop.retrieval import BLOCK, knee, read_retrieved
+from outcrop.retrieval import BLOCK, knee, read_retrieved, refine, retrieve
 from outcrop.volume import open_volume
 from outcrop.workspace import DoneLog, Workspace, remove
 
@@ -53,6 +54,84 @@ def status(path):
         if done:
             report["next"] = f"outcrop export {path} labels.sgy"
     return report
+
+
+def ask(index, asked, *, device=None):
+    """Weak labels that a record of ``job.toml`` asks for, with the yes and no it holds.
+
+    Parameters
+    ----------
+    index : Index
+        Of the job.
+    asked : dict
+        ``exemplars`` (texts ``CLASS=INLINE,CROSSLINE,TIME`` or ``CLASS=PICTURE``), and optionally ``count``,
+        ``per_exemplar``, ``diverse``, ``accepted`` and ``rejected`` (class -> rows).
+    device : str, optional
+        As in `retrieve`.
+    """
+    exemplars = parse_exemplars(asked["exemplars"])
+    options = {name: asked.get(name, False) for name in ("per_exemplar", "diverse")}
+    weak = retrieve(index, exemplars, parse_count(asked.get("count"), exemplars), **options, device=device)
+    yes, no = (
+        {name: rows for name, rows in asked.get(key, {}).items() if name in exemplars}
+        for key in ("accepted", "rejected")
+    )
+    return refine(index, weak, accept=yes, reject=no) if yes or no else weak
+
+
+def record_retrieval(index, weak, asked):
+    """Keep weak labels in the job: the table, what was asked, what was accepted and rejected, and pictures."""
+    verdicts = {"accepted": weak.accepted, "rejected": weak.rejected}
+    with index.workspace.lock():
+        weak.save(index.workspace / "retrieved.csv")
+        index.workspace.write(index.workspace.read() | {"retrieve": asked | verdicts})
+        index.workspace.log("retrieve", patches=len(weak), lost=weak.lost)
+        draw_retrieval(index, weak, index.workspace.path)
+
+
+def class_name(text):
+    """Class name as the project writes it: hyphens and underscores are spaces.
+
+    Examples
+    --------
+    >>> class_name("salt-dome")
+    'salt dome'
+    """
+    name = re.sub(r"[-_\s]+", " ", text).strip()
+    if not name or "," in name or name == "uncertain":
+        raise ValueError(f"{text!r} is not a class name; use a word such as fault or salt-dome ('uncertain' is taken).")
+    return name
+
+
+def parse_exemplars(texts):
+    """Exemplars of --exemplar options: class -> positions and pictures."""
+    found: dict = {}
+    for text in texts:
+        name, equals, place = text.partition("=")
+        if not equals or not place:
+            raise ValueError(f"--exemplar is {text!r}; write CLASS=INLINE,CROSSLINE,TIME or CLASS=PICTURE.")
+        try:
+            position = tuple(float(part) for part in place.split(","))
+        except ValueError:
+            position = open_volume(place)[0].transpose().values
+        found.setdefault(class_name(name), []).append(position)
+    return found
+
+
+def parse_count(text, exemplars):
+    """Patches per class of a --count option."""
+    if not text or text.isdigit():
+        return int(text) if text else None
+    pairs = [part.partition("=") for part in text.split(",")]
+    if not all(number.isdigit() for *_, number in pairs):
+        raise ValueError(f"--count is {text!r}; write 500, or fault=500,salt-dome=200.")
+    counts = {class_name(name): int(number) for name, _, number in pairs}
+    unknown = [name for name in counts if name not in exemplars] + [name for name in exemplars if name not in counts]
+    if unknown:
+        raise ValueError(
+            f"--count and --exemplar do not name the same classes ({', '.join(unknown)}); give both for each class."
+        )
+    return counts
 
 
 def draw_retrieval(index, weak, folder):

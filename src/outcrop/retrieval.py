@@ -22,6 +22,7 @@ from outcrop.workspace import DoneLog, Workspace, fingerprint, remove, whole_fil
 
 BLOCK = 1024  # patches described, written and resumed as one
 USED, MISSING, QUIET = range(3)  # why a row has no descriptor: NaN inside, or nothing to see
+KEPT = 4  # more than any relevance, so that accepted patches come first
 NEAR_LINES = 10  # lines within which a patch at the same place is a near-copy
 
 
@@ -205,19 +206,24 @@ class WeakLabels:
     Attributes
     ----------
     rows : array of int
-        Rows of the grid, class by class, the most similar first.
+        Rows of the grid, class by class, the most similar first; with feedback the accepted, then the most relevant.
     classes : array of str
         Class of every row.
     similarity : array of float
         To the exemplar it resembles most.
     exemplar : array of int
-        Which of its class's exemplars that is.
+        Which of its class's exemplars that is; accepted patches count on after the exemplars.
     positions : DataFrame
         Centres in survey labels.
     lost : dict
         Per class, how many patches it wanted went to a class they resemble more.
     curves : dict
-        Per class, the similarity of the first patches in falling order, ten times as many as asked for.
+        Per class, the similarity (with feedback the relevance) of the first patches in falling order, ten times as many
+        as asked for.
+    accepted, rejected : dict
+        Per class, the rows an interpreter said yes and no to; see `refine`.
+    request : dict
+        What was asked for, so that `refine` can ask again; empty where the labels were read from a file.
     """
 
     rows: np.ndarray
@@ -227,6 +233,9 @@ class WeakLabels:
     positions: pd.DataFrame
     lost: dict = field(default_factory=dict)
     curves: dict = field(default_factory=dict)
+    accepted: dict = field(default_factory=dict)
+    rejected: dict = field(default_factory=dict)
+    request: dict = field(default_factory=dict, repr=False)
 
     def __len__(self):
         return len(self.rows)
@@ -277,21 +286,116 @@ def retrieve(index, exemplars, count=None, *, per_exemplar=False, diverse=False,
         raise ValueError(
             "Every class needs at least one exemplar; give some as {'fault': [(inline, crossline, time)]}."
         )
-    owners = [(name, i) for name, places in exemplars.items() for i in range(len(places))]
-    patches = np.stack([exemplar_patch(index, place) for places in exemplars.values() for place in places])
-    usable = int((index.status == USED).sum())
-    count = min(500, usable) if count is None else count
-    counts: dict = dict(count) if isinstance(count, dict) else dict.fromkeys(exemplars, int(count))
-    for name in exemplars:
+    patches = {name: np.stack([exemplar_patch(index, place) for place in own]) for name, own in exemplars.items()}
+    queries = {name: index.measure.describe(own) for name, own in patches.items()}
+    count = min(500, int((index.status == USED).sum())) if count is None else count
+    return _ask(index, queries, count, per_exemplar=per_exemplar, diverse=diverse, device=device)
+
+
+def refine(index, weak, *, accept=(), reject=(), count=None):
+    """Rank the patches again by an interpreter's yes and no to some of those that were retrieved.
+
+    Parameters
+    ----------
+    index : Index
+        Of the volume.
+    weak : WeakLabels
+        As `retrieve` or this function gave it.
+    accept, reject : sequence of int, or dict
+        Rows of `weak` that show the class they were retrieved for, and rows that do not; or class name -> rows of the
+        grid. They add to the yes and no that `weak` has already; the last word on a row counts.
+    count : int or dict, optional
+        As in `retrieve`; by default what was asked before.
+
+    Returns
+    -------
+    WeakLabels
+        Accepted patches stay, first in their class, and are further exemplars of it. Rejected ones never come back.
+
+    Notes
+    -----
+    With y the similarity of a patch to the nearest exemplar or accepted patch of a class and n that to the nearest
+    rejected one, patches are ranked by the relevance y + (y - n), or by y where nothing was rejected.
+    """
+    if not weak.request:
+        raise ValueError("These weak labels were read from a file, without their exemplars; retrieve them again.")
+    yes, no = _verdicts(index, weak, accept), _verdicts(index, weak, reject)
+    for row in yes.keys() & no.keys():
+        raise ValueError(f"Row {row} is both accepted and rejected; say one of them.")
+    kept, dropped = _by_row(weak.accepted) | yes, _by_row(weak.rejected) | no
+    accepted, rejected = (
+        {name: sorted(row for row, own in rows.items() if own == name and row not in revoked) for name in weak.accepted}
+        for rows, revoked in ((kept, no), (dropped, yes))
+    )
+    asked = weak.request | ({} if count is None else {"count": count})
+    return _ask(index, **asked, accepted=accepted, rejected=rejected)
+
+
+def _by_row(rows):
+    """Class of every row, from the rows of every class."""
+    return {int(row): str(name) for name, own in rows.items() for row in own}
+
+
+def _verdicts(index, weak, rows):
+    """Class of every row that a yes or no names."""
+    classes = _by_row(rows) if isinstance(rows, dict) else dict.fromkeys(map(int, rows), "")
+    found = dict(zip(weak.rows.tolist(), weak.classes.tolist(), strict=True))
+    for row, name in classes.items():
+        if not name and row not in found:
+            raise ValueError(f"Row {row} is not among the retrieved patches; give numbers of their column 'row'.")
+        if name and name not in weak.accepted:
+            raise ValueError(f"Class {name!r} of row {row} has no exemplar; choose {', '.join(weak.accepted)}.")
+        if not (0 <= row < len(index) and index.status[row] == USED):
+            raise ValueError(f"Row {row} is not a patch that the index describes; check the number.")
+    return {row: name or found[row] for row, name in classes.items()}
+
+
+def _ask(index, queries, count, *, per_exemplar, diverse, device, accepted=None, rejected=None):
+    """Weak labels of the classes whose exemplars have these descriptors, with what was accepted and rejected so far."""
+    accepted, rejected = (given or {name: [] for name in queries} for given in (accepted, rejected))
+    request = {"queries": queries, "count": count, "per_exemplar": per_exemplar, "diverse": diverse, "device": device}
+    counts = _counts(count, queries, accepted, usable=int((index.status == USED).sum()))
+    yes = {name: np.concatenate([own, _features(index, accepted[name])]) for name, own in queries.items()}
+    no = [(name, _features(index, rows)) for name, rows in rejected.items()]
+    owners = [(name, i) for name, own in yes.items() for i in range(len(own))]
+    against = [name for name, own in no for _ in own]
+    scores = _search(index, np.concatenate([*yes.values(), *(own for _, own in no)]), device=device)
+    wants = _wants(owners, counts, per_exemplar)
+    best = np.stack([_relevance(scores, own, name, against) for name, own, _ in wants], axis=1)
+    best[[row for rows in rejected.values() for row in rows]] = -1
+    ranked = best.copy()
+    for name, rows in accepted.items():
+        ranked[rows] = -1
+        for number, row in enumerate(rows, len(queries[name])):
+            want = next(w for w, (_, own, _) in enumerate(wants) if owners.index((name, number)) in own)
+            ranked[row, want] = KEPT + best[row, want]
+    kept = {row for rows in accepted.values() for row in rows}
+    chosen, lost = assign(ranked, [n for *_, n in wants], near=_near_copies(index.grid, kept) if diverse else None)
+    weak = _collect(index, wants, owners, scores, best, ranked, chosen, lost)
+    weak.accepted, weak.rejected, weak.request = accepted, rejected, request
+    return weak
+
+
+def _counts(count, classes, accepted, *, usable):
+    """How many patches each class asks for: no fewer than were accepted."""
+    counts: dict = dict(count) if isinstance(count, dict) else dict.fromkeys(classes, int(count))
+    for name in classes:
         if not 1 <= counts.get(name, 0) <= usable:
             raise ValueError(
                 f"Count for {name!r} is {counts.get(name, 0)}; choose 1 to {usable}, the patches in the index."
             )
-    scores = _search(index, index.measure.describe(patches), device=device)
-    wants = _wants(owners, counts, per_exemplar)
-    best = np.stack([scores[:, list(queries)].max(axis=1) for _, queries, _ in wants], axis=1)
-    chosen, lost = assign(best, [n for *_, n in wants], near=_near_copies(index.grid) if diverse else None)
-    return _collect(index, wants, owners, scores, best, chosen, lost)
+    return {name: max(counts[name], len(accepted[name])) for name in classes}
+
+
+def _features(index, rows):
+    return index.features.oindex[np.array(rows, int)] if len(rows) else np.empty((0, index.features.shape[1]), "f4")
+
+
+def _relevance(scores, queries, name, against):
+    """Similarity to the nearest of a class's queries, plus how much nearer that is than its nearest rejected patch."""
+    yes = scores[:, queries].max(axis=1)
+    no = [scores.shape[1] - len(against) + i for i, own in enumerate(against) if own == name]
+    return 2 * yes - scores[:, no].max(axis=1) if no else yes
 
 
 def exemplar_patch(index, exemplar):
@@ -458,25 +562,27 @@ def _first(order, count, near):
     return np.array(accepted, dtype=order.dtype)
 
 
-def _near_copies(grid):
-    """Test whether a row overlaps an accepted one by more than half, on the same or one of the next ten lines."""
+def _near_copies(grid, kept):
+    """Test whether a row overlaps an accepted one by more than half within ten lines; `kept` rows never count."""
     limit = np.array([1, NEAR_LINES + 1, grid.size[1] / 2, grid.size[0] / 2])
 
     def near(row, accepted):
+        if int(row) in kept:
+            return False
         return bool((np.abs(grid.starts[accepted] - grid.starts[row]) < limit).all(axis=1).any()) if accepted else False
 
     return near
 
 
-def _collect(index, wants, owners, scores, best, chosen, lost):
+def _collect(index, wants, owners, scores, best, ranked, chosen, lost):
     """Chosen rows of all wants as weak labels, class by class."""
     names = list(dict.fromkeys(name for name, *_ in wants))
     parts, losses, curves = [], dict.fromkeys(names, 0), {}
-    for (name, queries, _), rows, missed in zip(wants, chosen, lost, strict=True):
-        which = np.array([owners[q][1] for q in queries])[scores[rows][:, queries].argmax(axis=1)]
-        parts.append(
-            pd.DataFrame({"row": rows, "class": name, "exemplar": which, "similarity": scores[rows][:, queries].max(1)})
-        )
+    for w, ((name, queries, _), rows, missed) in enumerate(zip(wants, chosen, lost, strict=True)):
+        own = scores[rows][:, queries]
+        which = np.array([owners[q][1] for q in queries])[own.argmax(axis=1)]
+        found = {"row": rows, "class": name, "exemplar": which, "similarity": own.max(1), "rank": ranked[rows, w]}
+        parts.append(pd.DataFrame(found))
         losses[name] += int(missed)
     for name in names:
         own = best[:, [w for w, want in enumerate(wants) if want[0] == name]].max(axis=1)
@@ -484,7 +590,7 @@ def _collect(index, wants, owners, scores, best, chosen, lost):
         curves[name] = np.sort(own[own >= 0])[::-1][: 10 * asked]
     found = pd.concat(parts)
     found["order"] = found["class"].map(names.index)
-    found = found.sort_values(["order", "similarity", "row"], ascending=[True, False, True])
+    found = found.sort_values(["order", "rank", "row"], ascending=[True, False, True])
     rows = found["row"].to_numpy()
     return WeakLabels(
         rows, found["class"].to_numpy(str), found["similarity"].to_numpy(), found["exemplar"].to_numpy(),
