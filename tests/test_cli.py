@@ -164,21 +164,6 @@ def test_wrong_input_gets_one_line_and_leaves_nothing(outcrop, job, tmp_path):
     assert not (tmp_path / "x.outcrop").exists()
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_full_disk_stops_with_one_line(outcrop, job, tmp_path):
-    """A job whose log cannot be written says that the disk is full, and goes on after there is space again."""
-    words = ["index", job / "v.sgy", "-o", tmp_path / "v.outcrop", "--size", "48", "--step", "24", "--every", "4"]
-    (tmp_path / "v.outcrop").mkdir()
-    log = tmp_path / "v.outcrop" / "log.jsonl"
-    log.symlink_to("/dev/full")
-    code, _, said = outcrop(*words)
-    assert code == 2
-    assert "disk is full" in said
-    log.unlink()
-    code, _, said = outcrop(*words)
-    assert code == 0, said
-
-
 @pytest.mark.skipif(not DATA, reason="needs the real data in OUTCROP_DATA")
 def test_real_file_from_index_to_export(outcrop, tmp_path):
     """Two whole F3 inlines: index, retrieve, label, export; segyio reads the labels back, headers and all."""

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from outcrop.parallel import map_blocks, spans
+from outcrop.parallel import cluster, map_blocks, memory_budget, spans
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
@@ -52,3 +52,39 @@ def test_spans_cover():
     """Every position lies in exactly one span."""
     assert [i for span in spans(17, 5) for i in range(17)[span]] == list(range(17))
     assert spans(0, 5) == []
+
+
+def test_memory_bounds_the_threads():
+    """As many blocks at once as the budget holds, one at the least."""
+    for memory, most in ((10, 1), (250, 2), (10_000, 4)):
+        running, peak, lock = [0], [0], threading.Lock()
+
+        def work(i, running=running, peak=peak, lock=lock):
+            with lock:
+                running[0] += 1
+                peak[0] = max(peak[0], running[0])
+            time.sleep(0.01)
+            with lock:
+                running[0] -= 1
+
+        list(map_blocks(work, range(12), workers=4, memory=memory, cost=100))
+        assert peak[0] <= most
+
+
+def test_memory_budget_reads_sizes():
+    """Units of both kinds; a quarter of the machine by default; nonsense and crumbs are refused."""
+    assert memory_budget("500 MB") == 5 * 10**8
+    assert memory_budget("2gib") == 2 << 30
+    assert 10**8 < memory_budget() < 1 << 50
+    for text in ("much", "-2GB", "1KB", "nan", "1e99GB", ""):
+        with pytest.raises(ValueError, match="for instance 2GB"):
+            memory_budget(text)
+
+
+def test_refuses_clusters_it_cannot_have():
+    """Threads without a request; no workers, both kinds at once and nonsense addresses are one clear line."""
+    with cluster() as client:
+        assert client is None
+    for options in ({"workers": 0}, {"workers": 2, "scheduler": "tcp://a:1"}, {"scheduler": "nonsense"}):
+        with pytest.raises(ValueError, match=r"--workers|--scheduler"), cluster(**options):
+            pass

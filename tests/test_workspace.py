@@ -1,11 +1,12 @@
 """A job folder has one writer, files that appear whole, and notices that a volume changed."""
 
+import errno
 import multiprocessing
 import os
 
 import pytest
 
-from outcrop.workspace import FORMAT, Workspace, fingerprint, whole_file
+from outcrop.workspace import FORMAT, DoneLog, Workspace, damage, fingerprint, whole_file
 
 
 def hold(path, ready, leave):
@@ -59,6 +60,39 @@ def test_files_appear_whole_or_not_at_all(tmp_path):
         raise RuntimeError
     assert target.read_text() == "old"
     assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_line_cut_short_counts_for_nothing(tmp_path):
+    """A number that a full disk cut short is neither taken for another nor runs into the next one."""
+    log = DoneLog(tmp_path / "x.done")
+    log.add(12)
+    with open(log.path, "a") as handle:
+        handle.write("7")
+    assert log.read() == {12}
+    log.add(3)
+    log.add(45)
+    assert log.read() == {12, 3, 45}
+    log.path.write_bytes("²\n\xff\n-1\n".encode("latin-1") + b"9" * 5000 + b"\n6\n")
+    assert log.read() == {6}
+
+
+def test_nothing_is_written_through_a_link(tmp_path):
+    """A job whose files lead out of its folder is not written."""
+    job = Workspace(tmp_path / "a.outcrop")
+    job.path.mkdir()
+    (job / "log.jsonl").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ValueError, match="outside the job"):
+        job.log("index")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_damage_is_one_line():
+    """Whatever a decoder throws becomes one line with the remedy; a full disk stays what it is."""
+    for error in (RuntimeError("bad\nframe"), KeyError("shape"), OSError("checksum")):
+        with pytest.raises(ValueError, match=r"x.zarr is damaged \(.*\); label again"), damage("x.zarr", "label again"):
+            raise error
+    with pytest.raises(OSError, match="No space"), damage("x.zarr", "label again"):
+        raise OSError(errno.ENOSPC, "No space left")
 
 
 def test_fingerprint_sees_content_size_and_time(tmp_path):

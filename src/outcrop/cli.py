@@ -26,6 +26,7 @@ from outcrop.console import (
     show_status,
     show_summary,
 )
+from outcrop.parallel import cluster, memory_budget
 
 app = typer.Typer(
     help="From a few exemplar patches of seismic to thousands of retrieved patches and pixel labels.",
@@ -42,6 +43,10 @@ HEADER_BYTES = Annotated[
         help="First bytes of inline and crossline in the SEG-Y trace headers, e.g. 189,193; found by default."
     ),
 ]
+
+WORKERS = Annotated[int | None, typer.Option(help="Processes of a local Dask cluster; by default threads, all cores.")]
+SCHEDULER = Annotated[str | None, typer.Option(help="Address of a Dask scheduler, e.g. tcp://node1:8786.")]
+MEMORY = Annotated[str | None, typer.Option(help="Memory to use, e.g. 2GB; a quarter of the machine by default.")]
 
 
 def main():
@@ -145,13 +150,16 @@ def index(
         bool, typer.Option(help="Cut singular values at the effective rank, as the paper does.")
     ] = True,
     seed: Annotated[int, typer.Option(help="For --sample.")] = 0,
-    workers: Annotated[int | None, typer.Option(help="Threads; all cores by default.")] = None,
+    workers: WORKERS = None,
+    scheduler: SCHEDULER = None,
+    memory: MEMORY = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say patches, time and disk, and stop.")] = False,
     header_bytes: HEADER_BYTES = None,
 ):
     """Describe every patch of a VOLUME into a job folder; goes on where an interrupted run stopped."""
     from outcrop.volume import parse_size
 
+    budget = memory_budget(memory)
     data = open_volume(volume, header_bytes)
     named = zip(data.dims, (inlines, crosslines, times), strict=True)
     area = {name: numbers(text, 2, f"--{name}s", float) for name, text in named if text}
@@ -171,8 +179,12 @@ def index(
     announce(data, grid, finest)
     if dry_run:
         return
-    with progress_bar("describing", len(grid)) as update:
-        built = oc.build_index(data, grid, output, truncate=truncate, finest=finest, workers=workers, progress=update)
+    options = {"truncate": truncate, "finest": finest, "memory": budget}
+    with (
+        cluster(workers=workers, scheduler=scheduler, memory=budget) as client,
+        progress_bar("describing", len(grid)) as update,
+    ):
+        built = oc.build_index(data, grid, output, client=client, progress=update, **options)
     skipped = {
         "touch missing samples": (built.status == 1).sum(),
         "muted, water or constant": (built.status == 2).sum(),
@@ -242,6 +254,9 @@ def retrieve(
     ] = None,
     reject: Annotated[str | None, typer.Option(help="Patches that do not; they never come back.")] = None,
     forget: Annotated[bool, typer.Option("--forget", help="Drop what was accepted and rejected before.")] = False,
+    workers: WORKERS = None,
+    scheduler: SCHEDULER = None,
+    memory: MEMORY = None,
     json_: AS_JSON = False,
 ):
     """Find the patches that look like the exemplars; writes retrieved.csv and pictures into the JOB folder.
@@ -260,9 +275,12 @@ def retrieve(
         asked["count"] = count
     if forget:
         asked = {key: value for key, value in asked.items() if key not in ("accepted", "rejected")}
-    weak = stages.ask(opened, asked, device=device)
-    if accept or reject:
-        weak = oc.refine(opened, weak, accept=number_list(accept, "--accept"), reject=number_list(reject, "--reject"))
+    opened.memory = memory_budget(memory)
+    with cluster(workers=workers, scheduler=scheduler, memory=opened.memory) as opened.client:
+        weak = stages.ask(opened, asked, device=device)
+        if accept or reject:
+            yes, no = number_list(accept, "--accept"), number_list(reject, "--reject")
+            weak = oc.refine(opened, weak, accept=yes, reject=no)
     stages.record_retrieval(opened, weak, asked)
     if json_:
         print(json.dumps({"classes": stages.summarise(weak), "file": str(job / "retrieved.csv")}))
@@ -283,26 +301,28 @@ def label(
     ] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same labels.")] = 0,
     device: Annotated[str | None, typer.Option(help="Compute on a torch device, e.g. cuda.")] = None,
+    workers: WORKERS = None,
+    scheduler: SCHEDULER = None,
+    memory: MEMORY = None,
 ):
     """Map the classes of the retrieved patches to pixels and label the volume; goes on where it was stopped."""
     if min_confidence is not None and not 0 <= min_confidence <= 1:
         raise ValueError(f"--min-confidence is {min_confidence}; choose a value between 0 and 1.")
     index = oc.open_index(job)
-    wanted = line_list(lines)
+    wanted, budget = line_list(lines), memory_budget(memory)
     grid = stages.labelling_grid(index, step)
-    mapper = fitted(index, mapping, seed=seed, device=device)
-    with index.workspace.lock():
-        record = stages.record_labelling(
-            index, mapping=mapping, step=grid.step, seed=seed, min_confidence=min_confidence
-        )
-        count = len(wanted) if wanted else len(list(grid.lines()))
+    with cluster(workers=workers, scheduler=scheduler, memory=budget) as client, index.workspace.lock():
+        mapper = fitted(index, mapping, seed=seed, device=device, client=client, memory=budget)
+        every = grid.axes[int(grid.along == "crossline")][[line for _, line, _ in grid.lines()]].tolist()
+        made = {"mapping": mapping, "step": grid.step, "seed": seed, "min_confidence": min_confidence}
+        record = stages.record_labelling(index, lines=wanted or every, **made)
+        count = len(wanted or every)
         announce_labelling(index, grid, mapper, count, device)
         with progress_bar("labelling", count) as update:
-            stages.label_lines(
-                index, grid, mapper, lines=wanted, min_confidence=min_confidence, device=device, progress=update
-            )
+            where = {"device": device, "client": client, "memory": budget, "progress": update}
+            stages.label_lines(index, grid, mapper, lines=wanted, min_confidence=min_confidence, **where)
         index.workspace.log("label", lines=wanted or "all", **record)
-        middle = wanted[0] if wanted else grid.axes[int(grid.along == "crossline")][grid.starts[len(grid) // 2, 1]]
+        middle = wanted[0] if wanted else every[len(every) // 2]
         stages.draw_labels(index, middle)
     say(f"{job}: labels.zarr, and labels.png of {grid.along} {middle}")
 
@@ -317,12 +337,12 @@ def line_list(text):
     return number_list(text, "--lines") or None
 
 
-def fitted(index, mapping, *, seed=0, device=None):
+def fitted(index, mapping, **options):
     """Fit a mapper and say what it was fitted on, how long it took, and what it warns of."""
     begin = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        mapper = stages.fit_mapper(index, mapping, seed=seed, device=device)
+        mapper = stages.fit_mapper(index, mapping, **options)
     for text in dict.fromkeys(str(warning.message) for warning in caught):
         say(f"Warning: {text}", style="yellow")
     say(f"Mapping {mapping!r} of {', '.join(mapper.classes_)} fitted in {duration(time.perf_counter() - begin)}")
@@ -376,6 +396,7 @@ def export(
     what: Annotated[str, typer.Option(help="For SEG-Y: label or confidence.")] = "label",
     format_: Annotated[int, typer.Option("--format", help="SEG-Y sample format: 5 IEEE, 1 IBM, 8 one byte.")] = 5,
     seed: Annotated[int, typer.Option(help="Of the split of a training set.")] = 0,
+    memory: MEMORY = None,
 ):
     """Write labels to OUT.sgy (headers of the source), OUT.zarr, or a training set into the folder OUT."""
     from outcrop.labels import open_labels
@@ -384,9 +405,9 @@ def export(
     opened = oc.open_index(job)
     labels = open_labels(job / "labels.zarr")
     if out.suffix.lower() in (".sgy", ".segy"):
-        oc.export_segy(labels, out, like=opened.volume, what=what, format=format_)
+        oc.export_segy(labels, out, like=opened.volume, what=what, format=format_, memory=memory_budget(memory))
     elif out.suffix.lower() == ".zarr":
-        oc.export_zarr(labels, out)
+        oc.export_zarr(labels, out, memory=memory_budget(memory))
     else:
         weak = read_retrieved(opened)[0]
         manifest = oc.export_training_set(labels, out, volume=opened.volume, grid=opened.grid, weak=weak, seed=seed)

@@ -32,7 +32,7 @@ MOST_BLOCKS, DRAWS = 20, 1000  # blocks of lines to split by, and ways to cut an
 PLACE = 1e-3  # ms, m or lines; labels of an axis that differ by less are the same
 
 
-def export_segy(labels, path, *, like=None, what="label", format=5):
+def export_segy(labels, path, *, like=None, what="label", format=5, memory=None):
     """Write labels, their confidence or the score of a class as SEG-Y, with a text header that says so.
 
     Parameters
@@ -49,6 +49,8 @@ def export_segy(labels, path, *, like=None, what="label", format=5):
         ``label``, ``confidence`` or ``score:CLASS``; the latter two in percent.
     format : int
         SEG-Y sample format: 5 IEEE float, 1 IBM float, 8 one byte.
+    memory : int, optional
+        Bytes to use; a sixteenth of it, 64 MB at the most, for lines read together.
 
     Notes
     -----
@@ -67,7 +69,7 @@ def export_segy(labels, path, *, like=None, what="label", format=5):
     file, axes, live = _target(path, values, like, text=_text(labels, what, path, source), format=format)
     tables = _colour_tables(path, labels.attrs["classes"])
     with file as write:
-        for row, section in _sections(values, axes, source):
+        for row, section in _sections(values, axes, source, memory):
             section *= unit
             section[~live[row]] = np.nan
             write(row, section)
@@ -125,7 +127,7 @@ def _target(path, values, like, *, text, format):
     return segy.create_like(path, geometry, text=text, format=format), axes, every
 
 
-def _sections(values, axes, source):
+def _sections(values, axes, source, memory):
     """Row and section of every inline of a grid, zero where the values say nothing."""
     to = [_places(axis, values[name].values) for axis, name in zip(axes, values.dims, strict=True)]
     for name, places in zip(values.dims, to, strict=True):
@@ -137,7 +139,7 @@ def _sections(values, axes, source):
         inside = np.ix_(*inside)
     for row in np.setdiff1d(np.arange(len(axes[0])), to[0]):
         yield row, np.zeros(shape, np.float32)
-    for span in _line_spans(values):
+    for span in _line_spans(values, memory):
         for row, own in zip(to[0][span], values[span].values, strict=True):
             section = np.zeros(shape, np.float32)
             section[inside] = np.nan_to_num(own)
@@ -157,10 +159,11 @@ def _places(axis, labels):
     return np.where(np.abs(axis[near] - labels) <= PLACE, near, -1)
 
 
-def _line_spans(values):
+def _line_spans(values, memory=None):
     """Slices of neighbouring inlines that are read together: whole chunks, and no more than the memory allowed."""
     line = values.dtype.itemsize * values.shape[-2] * values.shape[-1]
-    return spans(values.shape[-3], max(1, BLOCK // line // LINES) * LINES)
+    block = min(BLOCK, memory // 16) if memory else BLOCK
+    return spans(values.shape[-3], max(1, block // line // LINES) * LINES)
 
 
 def _text(labels, what, path, source):
@@ -210,7 +213,7 @@ def _colour_tables(path, classes):
     return {Path(f"{path}.alut"): alut, Path(f"{path}.coltab"): "\n".join([*lines, "!", ""])}
 
 
-def export_zarr(labels, path):
+def export_zarr(labels, path, *, memory=None):
     """Write labels and what lies beside them as a Zarr 3 group that ``xarray.open_zarr`` reads by itself.
 
     Parameters
@@ -219,6 +222,8 @@ def export_zarr(labels, path):
         As for `export_segy`; ``label``, ``confidence`` and ``score`` are written, as far as they are there.
     path : path
         Folder to make, whole or not at all.
+    memory : int, optional
+        As for `export_segy`.
 
     Notes
     -----
@@ -241,13 +246,13 @@ def export_zarr(labels, path):
             if name in labels:
                 own = names | flags if name == "label" else {}
                 own |= {"coordinates": beside} if beside else {}
-                _copy_lines(labels[name], group, _plain({**labels[name].attrs, **own}))
+                _copy_lines(labels[name], group, _plain({**labels[name].attrs, **own}), memory)
         with warnings.catch_warnings():  # xarray looks for consolidated metadata, and zarr warns that it is new
             warnings.simplefilter("ignore")
             zarr.consolidate_metadata(aside)
 
 
-def _copy_lines(values, group, attrs):
+def _copy_lines(values, group, attrs, memory):
     """Copy an array into a Zarr group, block of lines by block of lines."""
     chunks = (1,) * (values.ndim - 3) + tuple(map(min, CHUNKS, values.shape[-3:]))
     array = group.create_array(
@@ -259,7 +264,7 @@ def _copy_lines(values, group, attrs):
         attributes=attrs,
     )
     for lead in np.ndindex(values.shape[:-3]):
-        for span in _line_spans(values):
+        for span in _line_spans(values, memory):
             array[(*lead, span)] = values[(*lead, span)].values
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import shlex
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,11 @@ import zarr
 from outcrop import plots
 from outcrop.evaluate import boundary_distance, pixel_scores, zone_scores
 from outcrop.labels import MAPPERS, label_volume, open_labels, stability
+from outcrop.parallel import memory_budget
 from outcrop.patches import PatchGrid
 from outcrop.retrieval import BLOCK, knee, read_retrieved, refine, retrieve
 from outcrop.volume import open_volume
-from outcrop.workspace import DoneLog, Workspace, remove
+from outcrop.workspace import DoneLog, Workspace, damage, remove, whole_file
 
 
 def status(path):
@@ -24,36 +26,58 @@ def status(path):
     -------
     dict
         ``volume``; ``index``, ``retrieve`` and ``label``, each with its parameters and how far it got (None where it
-        was not begun); ``next``, a command line.
+        was not begun, ``damaged`` where it cannot be read); ``next``, a command line.
     """
-    workspace = Workspace(path)
-    job = workspace.read()
-    report: dict[str, Any] = {
-        "volume": job.get("volume", {}).get("source"),
-        "index": None,
-        "retrieve": None,
-        "label": None,
+    workspace, name = Workspace(path), shlex.quote(str(path))
+    job = {key: table for key, table in workspace.read().items() if isinstance(table, dict)}
+    source = str(job.get("volume", {}).get("source") or "VOLUME")
+    report: dict[str, Any] = {"volume": source, "index": None, "retrieve": None, "label": None}
+    report["next"] = f"outcrop index {shlex.quote(source)} -o {name}"
+    stages = {
+        "index": (_index_status, f"outcrop retrieve {name} --exemplar CLASS=INLINE,CROSSLINE,TIME"),
+        "retrieve": (_retrieve_status, f"outcrop label {name}"),
+        "label": (_label_status, f"outcrop export {name} labels.sgy"),
     }
-    report["next"] = f"outcrop index {report['volume'] or 'VOLUME'} -o {path}"
-    if (workspace / "features.zarr").is_dir():
+    for stage, (look, follows) in stages.items():
+        try:
+            found, finished = look(workspace, job)
+        except (ValueError, KeyError, TypeError, OSError) as error:
+            found, finished = {"damaged": " ".join(str(error).split())}, False
+        report[stage] = found and job.get(stage, {}) | found
+        if not finished:
+            break
+        report["next"] = follows
+    return report
+
+
+def _index_status(workspace, job):
+    """How many patches there are and how many are described; whether all are."""
+    if not (workspace / "features.zarr").is_dir():
+        return None, False
+    with damage(workspace / "features.zarr", "remove it and index again"):
         features: Any = zarr.open_group(workspace / "features.zarr", mode="r")
         n = features["status"].shape[0]
-        done = min(len(DoneLog(workspace / "features.done").read()) * BLOCK, n)
-        report["index"] = job.get("index", {}) | {"patches": n, "described": done}
-        if done == n:
-            report["next"] = f"outcrop retrieve {path} --exemplar CLASS=INLINE,CROSSLINE,TIME"
-    if (workspace / "retrieved.csv").is_file():
-        table = pd.read_csv(workspace / "retrieved.csv")
-        report["retrieve"] = job.get("retrieve", {}) | {"patches": table["class"].value_counts(sort=False).to_dict()}
-        report["next"] = f"outcrop label {path}"
-    if (workspace / "labels.zarr").is_dir():
-        labels: Any = zarr.open_group(workspace / "labels.zarr", mode="r")
-        lines = labels["label"].shape[0]
-        done = len(DoneLog(workspace / "labels.done").read())
-        report["label"] = job.get("label", {}) | {"lines": lines, "labelled": done}
-        if done:
-            report["next"] = f"outcrop export {path} labels.sgy"
-    return report
+    done = DoneLog(workspace / "features.done").read() & set(range(-(-n // BLOCK)))
+    described = min(len(done) * BLOCK, n)
+    return {"patches": n, "described": described}, described == n
+
+
+def _retrieve_status(workspace, job):
+    """How many patches of each class the table holds; there is nothing in between."""
+    if not (workspace / "retrieved.csv").is_file():
+        return None, False
+    classes = pd.read_csv(workspace / "retrieved.csv", usecols=["class"])["class"]
+    return {"patches": classes.value_counts(sort=False).to_dict()}, True
+
+
+def _label_status(workspace, job):
+    """How many lines there are, were asked for and are labelled; whether those asked for are."""
+    if not (workspace / "labels.zarr").is_dir():
+        return None, False
+    labels = open_labels(workspace / "labels.zarr")
+    lines = labels.sizes[_along(job.get("index", {}).get("along"))]
+    done = len(DoneLog(workspace / "labels.done").read() & set(range(lines)))
+    return {"lines": lines, "labelled": done}, done >= min(lines, int(job.get("label", {}).get("asked", lines)))
 
 
 def ask(index, asked, *, device=None):
@@ -138,11 +162,17 @@ def draw_retrieval(index, weak, folder):
     """Save a gallery, the similarity curves and the section with most retrieved patches."""
     picks = weak.picks(10)
     patches = index.grid.extract(index.volume, weak.rows[picks])
-    plots.gallery(patches, weak.table.iloc[picks]).savefig(folder / "gallery.png", dpi=110)
-    plots.similarity_curves(weak).figure.savefig(folder / "similarity.png", dpi=110)
+    _save(plots.gallery(patches, weak.table.iloc[picks]), folder / "gallery.png")
+    _save(plots.similarity_curves(weak).figure, folder / "similarity.png")
     along = weak.table["along"].mode()[0]
     section = index.volume.sel({along: weak.table.loc[weak.table["along"] == along, along].mode()[0]})
-    plots.section(section, weak=weak, size=index.grid.size).figure.savefig(folder / "section.png", dpi=110)
+    _save(plots.section(section, weak=weak, size=index.grid.size).figure, folder / "section.png")
+
+
+def _save(figure, path):
+    """Save a picture, whole or not at all."""
+    with whole_file(path) as aside:
+        figure.savefig(aside, dpi=110, format="png")
 
 
 def summarise(weak):
@@ -162,15 +192,21 @@ def labelling_grid(index, step=None):
     grid = index.grid
     options = grid.parameters | {"sample": None, "every": 1, "between": None}
     options["step"] = step or tuple(max(1, n // 3) for n in grid.size)
-    options["along"] = "crossline" if grid.along == "crossline" else "inline"
+    options["along"] = _along(grid.along)
     return PatchGrid(index.volume, **options)
 
 
-def fit_mapper(index, mapping, *, seed=0, device=None):
-    """Mapper of that name, fitted on the retrieved patches of a job."""
+def fit_mapper(index, mapping, *, seed=0, device=None, client=None, memory=None):
+    """Mapper of that name, fitted on the retrieved patches of a job; on a Dask cluster where the mapper knows how."""
     if mapping not in MAPPERS:
         raise ValueError(f"Mapping {mapping!r} is unknown; choose one of {', '.join(MAPPERS)}.")
     weak, starts = read_retrieved(index)
+    need, memory = 12 * len(starts) * int(np.prod(index.grid.size)), memory or memory_budget()
+    if need > memory:
+        raise ValueError(
+            f"{len(starts)} retrieved patches need about {need / 1e9:.1f} GB and {memory / 1e9:.1f} GB may be used; "
+            "retrieve fewer of them (--count) or raise --memory."
+        )
     patches = index.grid.cut(index.volume, starts)
     if device:
         import torch
@@ -179,36 +215,41 @@ def fit_mapper(index, mapping, *, seed=0, device=None):
     return MAPPERS[mapping]().set_params(random_state=seed).fit(patches, weak.classes)
 
 
-def record_labelling(index, *, mapping, step, seed, min_confidence):
-    """Note with what the labels of a job are made; labels made with anything else are dropped."""
+def record_labelling(index, *, mapping, step, seed, min_confidence, lines=None):
+    """Note with what the labels of a job are made and of how many lines; labels made with anything else are dropped."""
     weak = index.workspace / "retrieved.csv"
     record = {"mapping": mapping, "step": list(step), "seed": seed}
     record["weak"] = hashlib.sha256(weak.read_bytes()).hexdigest()[:16] if weak.is_file() else ""
     if min_confidence is not None:
         record["min_confidence"] = min_confidence
     job = index.workspace.read()
-    if job.get("label") != record:
+    old = job.get("label")
+    if not isinstance(old, dict) or old | {"asked": 0} != record | {"asked": 0}:
         for name in ("labels.done", "labels.zarr"):
             remove(index.workspace / name)
-        index.workspace.write(job | {"label": record})
+    axis = index.volume[_along(index.grid.along)].values
+    done = DoneLog(index.workspace / "labels.done").read() & set(range(len(axis)))
+    asked = len(np.union1d(axis if lines is None else lines, axis[sorted(done)]))
+    index.workspace.write(job | {"label": record | {"asked": asked}})
     return record
 
 
-def label_lines(index, grid, mapper, *, lines=None, min_confidence=None, device=None, progress=None):
-    """Label lines of a job into its folder."""
-    path = index.workspace / "labels.zarr"
-    return label_volume(
-        index.volume, grid, mapper, lines=lines, min_confidence=min_confidence, path=path, device=device,
-        progress=progress,
-    )  # fmt: skip
+def _along(along):
+    """Kind of line that a job labels."""
+    return "crossline" if along == "crossline" else "inline"
+
+
+def label_lines(index, grid, mapper, **options):
+    """Label lines of a job into its folder; options as in `label_volume`."""
+    return label_volume(index.volume, grid, mapper, path=index.workspace / "labels.zarr", **options)
 
 
 def draw_labels(index, line, *, truth=None, name="labels.png"):
     """Save a picture of one labelled line into the job."""
     labels = open_labels(index.workspace / "labels.zarr")
-    place = {"crossline" if index.grid.along == "crossline" else "inline": line}
+    place = {_along(index.grid.along): line}
     figure = plots.labelled_section(index.volume.sel(place), labels.sel(place), truth=truth)
-    figure.savefig(index.workspace / name, dpi=110)
+    _save(figure, index.workspace / name)
 
 
 def labelled_inlines(labels):
@@ -247,7 +288,7 @@ def score_labels(index, truth_path, *, lines=None):
     middle = common[len(common) // 2]
     draw_labels(index, middle, truth=truth.sel(inline=middle), name="evaluation.png")
     figure = plots.confusion(scores["confusion"], scores["classes"]).figure
-    figure.savefig(index.workspace / "confusion.png", dpi=110)
+    _save(figure, index.workspace / "confusion.png")
     return scores
 
 

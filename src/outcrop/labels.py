@@ -8,21 +8,28 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 import zarr
+from xarray.core import indexing
+from zarr.codecs import Crc32cCodec, ZstdCodec
 
 import outcrop
 from outcrop.arrays import to_numpy
 from outcrop.mapping import VARIANTS, LabelMapper
-from outcrop.parallel import spans
+from outcrop.parallel import map_blocks, memory_budget, spans
 from outcrop.patches import PatchGrid, add_windows
 from outcrop.scores import confidence, winner
 from outcrop.texture import TextureMapper
-from outcrop.workspace import DoneLog, whole_file
+from outcrop.volume import MOST_LINES, LazyVolume, take_block
+from outcrop.workspace import DoneLog, Workspace, damage, whole_file
 
 MAPPERS: dict = {"texture": TextureMapper} | {name: partial(LabelMapper, variant=name) for name in VARIANTS}
 BLOCK = 256  # patches whose scores are held at once
+COST = 250, 50  # bytes a sample of a line takes while it is labelled, and more per class
 
 
-def label_volume(volume, grid, mapper, *, lines=None, min_confidence=None, path=None, device=None, progress=None):
+def label_volume(
+    volume, grid, mapper, *, lines=None, min_confidence=None, path=None, device=None, client=None, memory=None,
+    progress=None,
+):  # fmt: skip
     """Label every sample of the lines of a grid by the weighted vote of the patches that cover it.
 
     Parameters
@@ -40,7 +47,11 @@ def label_volume(volume, grid, mapper, *, lines=None, min_confidence=None, path=
     path : path, optional
         A Zarr folder to stream to; an interrupted run goes on there. Without it the result is held in memory.
     device : str, optional
-        A torch device for the mapper, for instance ``cuda``.
+        A torch device for the mapper, for instance ``cuda``; one line at a time then.
+    client : distributed.Client, optional
+        A Dask cluster to label on, line by line; this process alone writes. By default the threads of this one.
+    memory : int, optional
+        Bytes to use, a quarter of the machine by default; it bounds the patches held at once and the threads.
     progress : callable, optional
         Called with the number of lines done so far.
 
@@ -58,16 +69,27 @@ def label_volume(volume, grid, mapper, *, lines=None, min_confidence=None, path=
     names = [str(name) for name in mapper.classes_]
     out = _Store(volume, grid, path, {"classes": names, "mapping": type(mapper).__name__})
     finished = out.done.read() if out.done else set()
-    for count, (line, rows) in enumerate(chosen.items(), 1):
-        if line not in finished:
-            votes = section_votes(volume, grid, mapper, rows, device=device)
-            out.write(line, *decide(votes, min_confidence))
+    left = {line: rows for line, rows in chosen.items() if line not in finished}
+    memory = memory or memory_budget()
+    at_once = int(np.clip(memory // (64 * grid.size[0] * grid.size[1] * (1 + len(names))), 8, BLOCK))
+    work = partial(_label_line, volume, grid, mapper, min_confidence, device, at_once)
+    section = volume.size // volume.shape[out.axis]
+    cost = section * (COST[0] + COST[1] * len(names))
+    workers = 1 if device else None
+    results = map_blocks(work, left.values(), workers=workers, client=client, memory=memory, cost=cost)
+    for count, (line, section) in enumerate(zip(left, results, strict=True), len(chosen) - len(left) + 1):
+        out.write(line, *section)
         if progress:
             progress(count)
     return out.dataset()
 
 
-def section_votes(volume, grid, mapper, rows, *, device=None):
+def _label_line(volume, grid, mapper, min_confidence, device, at_once, rows):
+    """Label and confidence of the line of some rows."""
+    return decide(section_votes(volume, grid, mapper, rows, device=device, at_once=at_once), min_confidence)
+
+
+def section_votes(volume, grid, mapper, rows, *, device=None, at_once=BLOCK):
     """Share of the vote of every class on one line, shape (n_traces, n_samples, n_classes); 0 where nobody votes."""
     starts = grid.starts[rows]
     if getattr(mapper, "any_size", False) and grid.gain != "patch":
@@ -75,7 +97,7 @@ def section_votes(volume, grid, mapper, rows, *, device=None):
     shape = (len(grid.axes[1 - starts[0, 0]]), len(grid.axes[2]))
     total = np.zeros((*shape, len(mapper.classes_)), np.float32)
     weight = np.zeros(shape, np.float32)
-    for span in spans(len(starts), BLOCK):
+    for span in spans(len(starts), at_once):
         patches = grid.cut(volume, starts[span])
         whole = np.isfinite(patches).all(axis=(1, 2))
         if not whole.any():
@@ -137,9 +159,13 @@ class _Store:
         if self.path is None:
             self.arrays: Any = {name: np.zeros(volume.shape, np.uint8) for name in ("label", "confidence")}
         else:
+            for own in (self.path, self.done.path):
+                Workspace(own.parent).own(own.name)
             if not self.path.is_dir():
                 self._create(volume)
-            self.arrays = zarr.open_group(self.path, mode="r+")
+            self.arrays, _ = _open_arrays(self.path, mode="r+")
+            if self.arrays["label"].shape != volume.shape:
+                raise ValueError(f"{self.path} holds labels of another volume; remove it and label again.")
 
     def _create(self, volume):
         chunks = tuple(1 if i == self.axis else max(1, n) for i, n in enumerate(volume.shape))
@@ -149,7 +175,8 @@ class _Store:
             for name, values in self.coords.items():
                 group.create_array(name, data=values, dimension_names=(name,))
             for name in ("label", "confidence"):
-                options = {"shape": volume.shape, "chunks": chunks, "dtype": "uint8", "fill_value": 0}
+                options: Any = {"shape": volume.shape, "chunks": chunks, "dtype": "uint8", "fill_value": 0}
+                options["compressors"] = [ZstdCodec(), Crc32cCodec()]
                 group.create_array(name, dimension_names=volume.dims, **options)
 
     def write(self, line, label, sure):
@@ -169,7 +196,31 @@ def open_labels(path):
     """Labels of a job as a lazy Dataset."""
     if not Path(path).is_dir():
         raise ValueError(f"{path} holds no labels yet; run 'outcrop label' first.")
-    return xr.open_zarr(path, consolidated=False, chunks=None, mask_and_scale=False)
+    arrays, attrs = _open_arrays(path)
+    dims = arrays["label"].metadata.dimension_names
+    data = {
+        name: (dims, indexing.LazilyIndexedArray(LazyVolume(partial(take_block, array, (0, 1, 2)), array.shape, "u1")))
+        for name, array in arrays.items()
+        if name not in dims
+    }
+    with damage(path, "remove it and label again"):
+        coords = {name: arrays[name][:] for name in dims}
+    return xr.Dataset(data, coords, attrs)
+
+
+def _open_arrays(path, *, mode="r"):
+    """Arrays of a label store by name, checked so that no number in their metadata asks for much memory."""
+    with damage(path, "remove it and label again"):
+        group: Any = zarr.open_group(path, mode=mode)
+        label, sure = group["label"], group["confidence"]
+        dims = label.metadata.dimension_names
+        axes = [group[name] for name in dims]
+        sound = len(dims) == 3 and label.dtype == sure.dtype == "uint8" and label.shape == sure.shape
+        sound &= all(axis.shape == (n,) and n <= MOST_LINES for axis, n in zip(axes, label.shape, strict=True))
+        sound &= all(c <= n for array in (label, sure) for c, n in zip(array.chunks, array.shape, strict=True))
+        if not (sound and isinstance(group.attrs["classes"], list)):
+            raise ValueError("it is not what was written")
+        return dict(zip(("label", "confidence", *dims), (label, sure, *axes), strict=True)), dict(group.attrs)
 
 
 def stability(volume, grid, fit, *, lines, progress=None):

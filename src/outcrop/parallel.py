@@ -1,10 +1,15 @@
-"""Map blocks of work over threads: order kept, few blocks in flight, errors carry their block."""
+"""Map blocks of work over threads or a Dask cluster: order kept, few blocks in flight, errors carry their block."""
 
+import contextlib
 import os
+import re
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from pathlib import Path
 
 from threadpoolctl import threadpool_limits
+
+UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
 def n_cores():
@@ -23,8 +28,68 @@ def spans(n, size):
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
 
-def map_blocks(function, blocks, *, workers=None):
-    """Yield `function(block)` for every block, in order, from a pool of threads.
+def memory_budget(text=None):
+    """Bytes that a command may use: a size such as 2GB, or by default a quarter of the machine (or of the container).
+
+    Examples
+    --------
+    >>> memory_budget("2GB"), memory_budget("1.5 GiB"), memory_budget(300_000_000)
+    (2000000000, 1610612736, 300000000)
+    """
+    if text is None:
+        limit = Path("/sys/fs/cgroup/memory.max")
+        machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        own = limit.read_text().strip() if limit.is_file() else "max"
+        return min(machine, int(own) if own.isdecimal() else machine) // 4
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(I?)B?", str(text).strip().upper())
+    size = float(match[1]) * (UNITS[match[2]] if not match[3] else 1024 ** list(UNITS).index(match[2])) if match else 0
+    if not 10**8 <= size <= 10**15:
+        raise ValueError(f"Memory is {text!r}; write a size of at least 100MB, for instance 2GB.")
+    return int(size)
+
+
+@contextlib.contextmanager
+def cluster(*, workers=None, scheduler=None, memory=None):
+    """Give a Dask client, or None where threads of this process do the work.
+
+    Parameters
+    ----------
+    workers : int, optional
+        Start so many processes on this machine, each with one thread; one that dies is replaced.
+    scheduler : str, optional
+        Address of the scheduler of a cluster that runs already, for instance ``tcp://node1:8786``. Its workers need
+        this package, and the volume under the same path or address.
+    memory : int, optional
+        Bytes that the processes on this machine may use together.
+    """
+    if workers is None and scheduler is None:
+        yield None
+        return
+    if workers is not None and (scheduler is not None or workers < 1):
+        raise ValueError(f"--workers is {workers}; give 1 or more, or --scheduler, not both.")
+    if scheduler is not None and not re.fullmatch(r"((tcp|tls|ucx|wss?)://)?[^\s:/]+:\d+", scheduler):
+        raise ValueError(f"--scheduler is {scheduler!r}; write an address such as tcp://node1:8786.")
+    try:
+        import dask
+        from distributed import Client, LocalCluster
+    except ImportError:
+        raise ImportError("A cluster needs Dask; install it with: pip install 'outcrop[dask]'.") from None
+    # Blocks of patches go out with their first task; a warning about that helps nobody.
+    quiet = {"distributed.admin.large-graph-warning-threshold": "1TB"}
+    with dask.config.set(quiet), contextlib.ExitStack() as stack:
+        if scheduler is None:
+            options = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": "CRITICAL"}
+            share = (memory or memory_budget()) // workers
+            scheduler = stack.enter_context(LocalCluster(n_workers=workers, memory_limit=share, **options))
+        try:
+            client = stack.enter_context(Client(scheduler, timeout="10s", set_as_default=False))
+        except (OSError, ValueError) as error:
+            raise ValueError(f"No Dask scheduler answers at {scheduler!r} ({error}); check --scheduler.") from None
+        yield client
+
+
+def map_blocks(function, blocks, *, workers=None, client=None, memory=None, cost=0):
+    """Yield `function(block)` for every block, in order, from a pool of threads or a Dask cluster.
 
     Each worker gets one BLAS thread: more of them slow stacks of small matrices down by up to 90 times. At most two
     blocks per worker are in flight, so memory does not grow with the number of blocks.
@@ -32,40 +97,79 @@ def map_blocks(function, blocks, *, workers=None):
     Parameters
     ----------
     function : callable
-        Called with one block; should spend its time in code that releases the interpreter lock.
+        Called with one block; should spend its time in code that releases the interpreter lock. It travels to the
+        workers of a cluster once.
     blocks : iterable
         The units of work.
     workers : int, optional
         Number of threads; all cores by default. With one, the calling thread does the work.
+    client : distributed.Client, optional
+        A Dask cluster that does the work instead. Blocks of a worker that dies go to another.
+    memory, cost : int, optional
+        Bytes that the threads may use together and that one block takes: fewer threads where they would take more.
 
     Examples
     --------
     >>> list(map_blocks(lambda block: block**2, range(4), workers=2))
     [0, 1, 4, 9]
     """
+    if client is not None:
+        yield from _map_on(client, function, blocks)
+        return
     workers = workers or n_cores()
+    if memory and cost:
+        workers = max(1, min(workers, memory // cost))
     if workers == 1:
         with threadpool_limits(1):
             for block in blocks:
-                yield function(block)
+                yield _result(block, function, block)
         return
-    pending: deque = deque()
     with threadpool_limits(1), ThreadPoolExecutor(workers) as pool:
-        try:
-            for block in blocks:
-                pending.append((block, pool.submit(function, block)))
-                if len(pending) >= 2 * workers:
-                    yield _result(*pending.popleft())
-            while pending:
-                yield _result(*pending.popleft())
-        finally:
-            for _, future in pending:
-                future.cancel()
+        yield from _in_order(lambda block: pool.submit(function, block), blocks, 2 * workers)
 
 
-def _result(block, future):
+def _map_on(client, function, blocks):
+    """Results of the blocks from the workers of a cluster."""
+    n_workers = max(1, sum(client.nthreads().values()))
+    # As the result of a task the function is sent once to each worker, and made again where a worker took it along.
+    work = client.submit(lambda: function, pure=False)
+    yield from _in_order(lambda block: client.submit(_call, work, block, pure=False), blocks, 2 * n_workers)
+
+
+def _call(function, block):
+    with threadpool_limits(1):
+        return function(block)
+
+
+def _in_order(submit, blocks, most):
+    """Results of submitted blocks in order, with at most so many under way."""
+    pending: deque = deque()
+    blocks = iter(blocks)
     try:
-        return future.result()
+        for block in blocks:
+            pending.append((block, submit(block)))
+            if len(pending) >= most:
+                yield _take(pending)
+        while pending:
+            yield _take(pending)
+    finally:
+        for _, future in pending:
+            future.cancel()
+
+
+def _take(pending):
+    block, future = pending.popleft()
+    return _result(block, future.result)
+
+
+def _result(block, function, *arguments):
+    try:
+        return function(*arguments)
     except Exception as error:
+        if isinstance(error, CancelledError) or type(error).__name__ in ("KilledWorker", "FutureCancelledError"):
+            raise OSError(
+                f"The cluster gave up on block {block!r} after its workers died ({type(error).__name__}); "
+                "give them more --memory, or take fewer --workers, and run the same command again."
+            ) from None
         error.add_note(f"while working on block {block!r}")
         raise

@@ -99,6 +99,10 @@ class PatchGrid:
     def __len__(self):
         return len(self.starts)
 
+    def __reduce__(self):
+        # Other processes make the plan again: its table of starts would be most of what is sent.
+        return _grid_again, (self._volume, self.parameters)
+
     @property
     def clip(self):
         """Amplitude that maps to 0 and 1, found once and then kept; None where the volume is already in [0, 1]."""
@@ -256,6 +260,10 @@ class PatchGrid:
         trace, time = grid[:, 0] + self.size[1] // 2, self.axes[2][grid[:, 1] + self.size[0] // 2]
         top, base = (h[line, trace] if direction == 0 else h[trace, line] for h in self.horizons)
         return (time >= top) & (time <= base)
+
+
+def _grid_again(volume, parameters):
+    return PatchGrid(volume, **parameters)
 
 
 def stitch(values, starts, shape):

@@ -1,8 +1,10 @@
 """An index of descriptors on disk, exact search in it, and the patches that look like an interpreter's exemplars."""
 
+import contextlib
 import hashlib
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +14,19 @@ import pandas as pd
 import xarray as xr
 import zarr
 from scipy.ndimage import zoom
+from zarr.codecs import Crc32cCodec, ZstdCodec
 
 from outcrop.curvelet import Curvelet
 from outcrop.measures import CurveletSVD
-from outcrop.parallel import map_blocks, spans
+from outcrop.parallel import map_blocks, memory_budget, spans
 from outcrop.patches import PatchGrid, by_rms, quiet
 from outcrop.volume import open_volume
-from outcrop.workspace import DoneLog, Workspace, fingerprint, remove, whole_file
+from outcrop.workspace import DoneLog, Workspace, damage, fingerprint, remove, whole_file
 
 BLOCK = 1024  # patches described, written and resumed as one
 USED, MISSING, QUIET = range(3)  # why a row has no descriptor: NaN inside, or nothing to see
 KEPT = 4  # more than any relevance, so that accepted patches come first
+UNKNOWN = 255  # status of a row that was not looked at yet
 NEAR_LINES = 10  # lines within which a patch at the same place is a near-copy
 
 
@@ -39,13 +43,23 @@ class Index:
         Their descriptors, zero where `status` is not 0.
     status : array, shape (n,)
         0 described, 1 touches a missing sample, 2 muted, water or constant.
+    client : distributed.Client or None
+        A Dask cluster to search on, shard by shard; its workers read the job folder.
+    memory : int or None
+        Bytes that a search may use; None for a quarter of the machine.
     """
+
+    client = memory = None
 
     def __init__(self, path, volume, grid, measure):
         self.workspace = Workspace(path)
         self.volume, self.grid, self.measure = volume, grid, measure
-        group: Any = zarr.open_group(self.workspace / "features.zarr", mode="r")
-        self.features, self.status = group["features"], group["status"][:]
+        length = sum(measure.lengths(Curvelet(grid.size)))
+        with damage(self.workspace / "features.zarr", "remove it and index again"):
+            group = open_features(self.workspace, len(grid), length)
+            self.features, self.status = group["features"], group["status"][:]
+            if (self.status > QUIET).any():
+                raise ValueError("rows are missing")
 
     def __len__(self):
         return len(self.status)
@@ -56,7 +70,9 @@ class Index:
         return self.grid.table
 
 
-def build_index(volume, grid, path, *, truncate=True, finest=True, workers=None, progress=None):
+def build_index(
+    volume, grid, path, *, truncate=True, finest=True, workers=None, client=None, memory=None, progress=None
+):
     """Describe every patch of a grid and keep the descriptors in a job folder.
 
     A run that was interrupted goes on where it was, and one whose volume and parameters are unchanged reads nothing.
@@ -73,6 +89,10 @@ def build_index(volume, grid, path, *, truncate=True, finest=True, workers=None,
         See `CurveletSVD`.
     workers : int, optional
         Threads; all cores by default.
+    client : distributed.Client, optional
+        A Dask cluster to describe on instead; this process alone writes.
+    memory : int, optional
+        Bytes to use, a quarter of the machine by default; it bounds the patches held at once and the threads.
     progress : callable, optional
         Called with the number of patches done so far.
 
@@ -83,19 +103,20 @@ def build_index(volume, grid, path, *, truncate=True, finest=True, workers=None,
     measure = CurveletSVD(truncate=truncate, finest=finest)
     length = sum(measure.lengths(Curvelet(grid.size)))
     job = {"volume": identify(volume), "index": {**_parameters(grid), "truncate": truncate, "finest": finest}}
-    workspace = Workspace(path)
+    workspace, memory = Workspace(path), memory or memory_budget()
     with workspace.lock():
         group = _prepare(workspace, job, grid, length)
-        log = DoneLog(workspace / "features.done")
+        log = DoneLog(workspace.own("features.done"))
         done = log.read()
         blocks = [span for span in spans(len(grid), BLOCK) if span.start // BLOCK not in done]
         finished = len(grid) - sum(span.stop - span.start for span in blocks)
         begin = time.monotonic()
-
-        def describe(span):
-            return (span, *_describe(volume, grid, measure, span, length))
-
-        for span, features, status in map_blocks(describe, blocks, workers=workers):
+        patch = 4 * grid.size[0] * grid.size[1]
+        at_once = int(np.clip(memory // (16 * patch) // 32 * 32, 32, BLOCK))
+        describe = partial(_describe, volume, grid, measure, length, at_once)
+        cost = 2 * at_once * patch + 8 * BLOCK * length
+        described = map_blocks(describe, blocks, workers=workers, client=client, memory=memory, cost=cost)
+        for span, (features, status) in zip(blocks, described, strict=True):
             group["features"][span], group["status"][span] = features, status
             log.add(span.start // BLOCK)
             finished += span.stop - span.start
@@ -134,7 +155,7 @@ def open_index(path, *, volume=None):
         ) from None
     if plan != _plan(grid):
         raise ValueError(f"The patches that {path}/job.toml describes are not those of its index; index again.")
-    if DoneLog(Workspace(path) / "features.done").read() != set(range(-(-len(grid) // BLOCK))):
+    if not DoneLog(Workspace(path) / "features.done").read() >= set(range(-(-len(grid) // BLOCK))):
         raise ValueError(f"The index of {path} is not finished; run the same 'outcrop index' again and it goes on.")
     return Index(path, volume, grid, CurveletSVD(truncate=truncate, finest=finest))
 
@@ -147,9 +168,11 @@ def identify(volume):
             {"header_bytes": [int(b) for b in volume.attrs["header_bytes"]]} if "header_bytes" in volume.attrs else {}
         )
         return {"source": str(source), **fingerprint(source), **({"options": options} if options else {})}
-    step = tuple(slice(None, None, max(1, n // 16)) for n in volume.shape)
+    address = source if source and "://" in source else ""
+    # Every chunk that is touched comes over the network whole.
+    step = tuple(slice(None, None, max(1, n // (2 if address else 16))) for n in volume.shape)
     sample = np.ascontiguousarray(volume[step].values, np.float32)
-    return {"source": "", "shape": list(volume.shape), "sha256": hashlib.sha256(sample.tobytes()).hexdigest()}
+    return {"source": address, "shape": list(volume.shape), "sha256": hashlib.sha256(sample.tobytes()).hexdigest()}
 
 
 def _parameters(grid):
@@ -170,32 +193,48 @@ def _plan(grid):
 
 def _prepare(workspace, job, grid, length):
     """Group of the index arrays: the one that is there where it belongs to this job, a fresh one otherwise."""
-    store = workspace / "features.zarr"
+    store, n = workspace.own("features.zarr"), len(grid)
     if workspace.exists():
         old = workspace.read()
         if old.get("volume") == job["volume"] and old.get("index") == job["index"] and store.is_dir():
-            return zarr.open_group(store, mode="r+")
-        workspace.log("index dropped", reason="volume or parameters changed")
+            with contextlib.suppress(Exception):  # of whatever kind: what cannot be opened is made again
+                return open_features(workspace, n, length, mode="r+")
+        workspace.log("index dropped", reason="volume or parameters changed, or damaged")
     for name in ("features.done", "features.zarr", "retrieved.csv", "labels.done", "labels.zarr"):
         remove(workspace / name)
+    # Before the arrays: killed in between, the next run finds parameters without arrays and not the reverse.
+    workspace.write(job)
     with whole_file(store) as aside:
         group = zarr.open_group(aside, mode="w")
-        n = len(grid)
-        group.create_array("features", shape=(n, length), chunks=(min(BLOCK, n), length), dtype="float32")
-        group.create_array("status", shape=(n,), chunks=(min(BLOCK, n),), dtype="uint8")
+        rows = min(BLOCK, n)
+        checked: Any = {"compressors": [ZstdCodec(), Crc32cCodec()]}
+        group.create_array("features", shape=(n, length), chunks=(rows, length), dtype="float32", **checked)
+        group.create_array("status", shape=(n,), chunks=(rows,), dtype="uint8", fill_value=UNKNOWN, **checked)
         group.create_array("starts", data=grid.starts, chunks=(min(64 * BLOCK, n), 4))
-    workspace.write(job)
-    return zarr.open_group(store, mode="r+")
+    return open_features(workspace, n, length, mode="r+")
 
 
-def _describe(volume, grid, measure, span, length):
-    """Features and status of one block of patches."""
+def open_features(workspace, n, length, *, mode="r"):
+    """Zarr group of an index of `n` rows of `length` values; refused where its arrays are not those."""
+    group: Any = zarr.open_group(workspace / "features.zarr", mode=mode)
+    rows = min(BLOCK, n)
+    for name, shape, dtype in (("features", (length,), "float32"), ("status", (), "uint8")):
+        array = group[name]
+        if (array.shape, array.chunks, array.dtype) != ((n, *shape), (rows, *shape), dtype):
+            raise ValueError(f"{name} is {array.dtype} of shape {array.shape} in chunks of {array.chunks}")
+    return group
+
+
+def _describe(volume, grid, measure, length, at_once, span):
+    """Features and status of one block of patches, some of them at once."""
     features = np.zeros((span.stop - span.start, length), np.float32)
     status = np.zeros(span.stop - span.start, np.uint8)
-    patches = grid.extract(volume, span)
-    status[~np.isfinite(patches).all(axis=(1, 2))] = MISSING
-    status[(status == USED) & quiet(patches)] = QUIET
-    features[status == USED] = measure.describe(patches[status == USED], workers=1)
+    for part in spans(len(status), at_once):
+        patches = grid.extract(volume, slice(span.start + part.start, span.start + part.stop))
+        own = np.where(np.isfinite(patches).all(axis=(1, 2)), USED, MISSING)
+        own[(own == USED) & quiet(patches)] = QUIET
+        features[part][own == USED] = measure.describe(patches[own == USED], workers=1)
+        status[part] = own
     return features, status
 
 
@@ -388,7 +427,10 @@ def _counts(count, classes, accepted, *, usable):
 
 
 def _features(index, rows):
-    return index.features.oindex[np.array(rows, int)] if len(rows) else np.empty((0, index.features.shape[1]), "f4")
+    if not len(rows):
+        return np.empty((0, index.features.shape[1]), "f4")
+    with damage(index.features.store, "remove it and index again"):
+        return index.features.oindex[np.array(rows, int)]
 
 
 def _relevance(scores, queries, name, against):
@@ -438,18 +480,28 @@ def _resample(picture, volume, grid):
 
 
 def _search(index, queries, *, device=None):
-    """Similarity of every patch to every query, -1 for patches without a descriptor, read block by block."""
+    """Similarity of every patch to every query, -1 for patches without a descriptor, shard by shard."""
     out = np.empty((len(index), len(queries)), np.float32)
     queries = np.ascontiguousarray(queries, np.float32)
-
-    def compare(span):
-        features = index.features[span]
-        out[span] = search(features, queries) if device is None else _search_on(device, features, queries)
-
-    for _ in map_blocks(compare, spans(len(index), 8 * BLOCK)):
-        pass
-    out[index.status != USED] = -1
+    shards = spans(len(index), 8 * BLOCK)
+    compare = partial(_compare, index.features, index.status, queries, device)
+    cost = 8 * 8 * BLOCK * queries.shape[1]
+    memory = index.memory or memory_budget()
+    results = map_blocks(compare, shards, workers=1 if device else None, client=index.client, memory=memory, cost=cost)
+    for span, scores in zip(shards, results, strict=True):
+        out[span] = scores
     return out
+
+
+def _compare(features, status, queries, device, span):
+    """Similarity of the patches of one shard to every query, -1 where a patch has no descriptor."""
+    used = status[span] == USED
+    with damage(features.store, "remove it and index again"):
+        shard = features[span]
+        if not shard[used].any(axis=1).all():
+            raise ValueError("descriptors are missing")
+    scores = search(shard, queries) if device is None else _search_on(device, shard, queries)
+    return np.where(used[:, None], scores, np.float32(-1))
 
 
 def _search_on(device, features, queries):

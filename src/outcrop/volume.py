@@ -41,17 +41,18 @@ FORMAT_NAMES = {
 
 
 class LazyVolume(BackendArray):
-    """Array of float32 of which xarray reads what is asked for, when it is asked for.
+    """Array of which xarray reads what is asked for, when it is asked for.
 
     Parameters
     ----------
     read : callable
         ``read(key)`` returns a block for a key of three slices or arrays of int, and can be pickled.
     shape : (int, int, int)
+    dtype : dtype
     """
 
-    def __init__(self, read, shape):
-        self.read, self.shape, self.dtype = read, tuple(shape), np.dtype(np.float32)
+    def __init__(self, read, shape, dtype=np.float32):
+        self.read, self.shape, self.dtype = read, tuple(shape), np.dtype(dtype)
 
     def __getitem__(self, key):
         return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self.block)
@@ -68,7 +69,7 @@ class LazyVolume(BackendArray):
             raise
         except Exception as error:  # whatever a decoder throws at damaged data
             raise OSError(f"Part of the volume cannot be read ({type(error).__name__}: {error}).") from error
-        block = np.asarray(block, np.float32)
+        block = np.asarray(block, self.dtype)
         return block[tuple(0 if isinstance(k, numbers.Integral) else slice(None) for k in key)]
 
 

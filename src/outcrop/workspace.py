@@ -42,6 +42,13 @@ class Workspace:
     def __truediv__(self, name):
         return self.path / name
 
+    def own(self, name):
+        """Path of something that is about to be written, which must not lead out of the folder by a link."""
+        path = self.path / name
+        if not path.resolve().is_relative_to(self.path.resolve()):
+            raise ValueError(f"{path} is a link to {path.resolve()}, outside the job; put the thing itself there.")
+        return path
+
     def exists(self):
         """Whether the folder holds a job."""
         return (self / "job.toml").is_file()
@@ -50,7 +57,7 @@ class Workspace:
     def lock(self):
         """Hold the job for writing; a process that dies lets go of it by itself."""
         self.path.mkdir(parents=True, exist_ok=True)
-        with open(self / ".lock", "a") as handle:
+        with open(self.own(".lock"), "a") as handle:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -63,7 +70,7 @@ class Workspace:
             raise ValueError(f"{self.path} is not a job folder; make one with 'outcrop index VOLUME -o {self.path}'.")
         try:
             job = tomllib.loads((self / "job.toml").read_text(encoding="utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
             raise ValueError(f"{self / 'job.toml'} cannot be read ({error}); mend it or index again.") from None
         if job.get("format") != FORMAT:
             raise ValueError(
@@ -79,7 +86,7 @@ class Workspace:
     def log(self, event, **fields):
         """Append one line to ``log.jsonl``."""
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        with open(self / "log.jsonl", "a", encoding="utf-8") as handle:
+        with open(self.own("log.jsonl"), "a", encoding="utf-8") as handle:
             handle.write(json.dumps({"time": now, "event": event, "version": outcrop.__version__} | fields) + "\n")
 
 
@@ -100,13 +107,15 @@ class DoneLog:
 
     def read(self):
         """Numbers so far."""
-        lines = self.path.read_text().split("\n")[:-1] if self.path.is_file() else []
-        return {int(line) for line in lines if line.isdigit()}
+        lines = self.path.read_bytes().split(b"\n")[:-1] if self.path.is_file() else []
+        return {int(line) for line in lines if line.isdigit() and len(line) < 10}
 
     def add(self, number):
         """Note that a block is written."""
-        with open(self.path, "a") as handle:
-            handle.write(f"{number}\n")
+        with open(self.path, "a+b") as handle:
+            handle.seek(max(0, handle.seek(0, os.SEEK_END) - 1))
+            cut_short = handle.read() not in (b"", b"\n")  # on a full disk: its number must not run into this one
+            handle.write((b"?\n" if cut_short else b"") + f"{number}\n".encode())
 
 
 @contextlib.contextmanager
@@ -123,6 +132,23 @@ def whole_file(path):
         os.replace(aside, path)
     finally:
         remove(aside)
+
+
+@contextlib.contextmanager
+def damage(store, remedy):
+    """Turn whatever a decoder throws at a damaged store into one clear line."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None and not isinstance(error, FileNotFoundError):
+            raise  # the disk, not the store
+        raise ValueError(f"{store} is damaged ({_first_line(error)}); {remedy}.") from error
+    except Exception as error:
+        raise ValueError(f"{store} is damaged ({_first_line(error)}); {remedy}.") from error
+
+
+def _first_line(error):
+    return f"{type(error).__name__}: {error}".splitlines()[0][:200]
 
 
 def remove(path):

@@ -1,0 +1,101 @@
+"""On a real local Dask cluster everything comes out as on threads, also when a worker is killed on the way."""
+
+import os
+import signal
+
+import numpy as np
+import pytest
+import zarr
+
+from outcrop import LabelMapper, PatchGrid, build_index, datasets, label_volume, open_index, open_volume, retrieve
+from outcrop.parallel import cluster, map_blocks
+
+pytest.importorskip("distributed")
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Two workers, each a process with one thread."""
+    with cluster(workers=2, memory=2 * 10**9) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def volume(tmp_path_factory):
+    """A small SEG-Y file, which workers open themselves."""
+    path = tmp_path_factory.mktemp("cluster") / "ein Volumen ø.sgy"
+    datasets.write_synthetic(path, (8, 100, 96), seed=3)
+    return open_volume(path)
+
+
+@pytest.fixture(scope="module")
+def index(volume, tmp_path_factory):
+    """Its index, made by threads."""
+    grid = PatchGrid(volume, size=32, step=(8, 12))
+    return build_index(volume, grid, tmp_path_factory.mktemp("threads") / "v.outcrop")
+
+
+def kill_a_worker(client):
+    """Kill one worker process as an operator or the kernel would."""
+    os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+
+
+def test_order_errors_and_a_dead_worker(client):
+    """Blocks come back in order though a worker dies; errors carry their block."""
+    seen = []
+    for i, square in enumerate(map_blocks(lambda i: i * i, range(40), client=client)):
+        seen.append(square)
+        if i == 5:
+            kill_a_worker(client)
+    assert seen == [i * i for i in range(40)]
+    with pytest.raises(ZeroDivisionError) as caught:
+        list(map_blocks(lambda i: 1 // (3 - i), range(8), client=client))
+    assert caught.value.__notes__ == ["while working on block 3"]
+
+
+def test_a_block_that_kills_every_worker_is_one_line(client):
+    """The job stops and says what to do."""
+    with pytest.raises(OSError, match=r"gave up on block 1 .* run the same command again"):
+        list(map_blocks(lambda i: os.kill(os.getpid(), signal.SIGKILL) if i == 1 else i, range(3), client=client))
+
+
+def test_index_and_search_equal_those_of_threads(client, volume, index, tmp_path, monkeypatch):
+    """Bit for bit, with a worker killed after the third block; the search by shards too."""
+    monkeypatch.setattr("outcrop.retrieval.BLOCK", 128)
+    killed = []
+
+    def progress(done):
+        if done > 300 and not killed:
+            killed.append(kill_a_worker(client))
+
+    made = build_index(volume, index.grid, tmp_path / "v.outcrop", client=client, progress=progress)
+    assert killed
+    np.testing.assert_array_equal(made.features[:], index.features[:])
+    np.testing.assert_array_equal(made.status, index.status)
+    exemplars = {"layers": [(103, 350, 200)], "other": [(105, 330, 100)]}
+    there, here = open_index(made.workspace.path), retrieve(index, exemplars, 40)
+    there.client = client
+    np.testing.assert_array_equal(retrieve(there, exemplars, 40).rows, here.rows)
+
+
+def test_labels_equal_those_of_threads(client, volume, index, tmp_path):
+    """Line by line on the workers, written by one process."""
+    weak = retrieve(index, {"layers": [(103, 350, 200)], "other": [(105, 330, 100)]}, 20)
+    mapper = LabelMapper(atoms_per_class=5, iterations=20).fit(index.grid.extract(volume, weak.rows), weak.classes)
+    grid = PatchGrid(volume, size=32, step=16, clip=index.grid.clip)
+    here = label_volume(volume, grid, mapper, lines=[101, 104, 107])
+    there = label_volume(volume, grid, mapper, lines=[101, 104, 107], client=client, path=tmp_path / "labels.zarr")
+    for name in ("label", "confidence"):
+        np.testing.assert_array_equal(there[name].values, here[name].values)
+
+
+def test_workers_read_zarr_from_an_address(client, volume, tmp_path):
+    """An fsspec address serves as well as a path, and the job finds it again."""
+    array = zarr.create_array(tmp_path / "v.zarr", data=volume.values, chunks=(2, 50, 48))
+    assert array.shape == volume.shape
+    there = open_volume(f"file://{tmp_path}/v.zarr")
+    grid = PatchGrid(there, size=32, step=32)
+    made = build_index(there, grid, tmp_path / "z.outcrop", client=client)
+    direct = build_index(open_volume(volume.values), grid, tmp_path / "d.outcrop")
+    np.testing.assert_array_equal(made.features[:], direct.features[:])
+    assert len(open_index(tmp_path / "z.outcrop")) == len(grid)
