@@ -8,7 +8,7 @@ import xarray as xr
 import zarr
 
 from outcrop import CurveletSVD, PatchGrid, build_index, open_index, open_volume, refine, retrieve
-from outcrop.retrieval import USED, assign, knee, read_retrieved, search
+from outcrop.retrieval import USED, assign, knee, read_retrieved, search, suggest
 
 
 @pytest.fixture(scope="module")
@@ -302,6 +302,53 @@ def test_assign_gives_each_row_to_the_most_similar_want():
             better = [r for r in range(12) if s[r, want] > worst and r not in own]
             assert all(any(r in o and s[r, w] >= s[r, want] for w, o in enumerate(chosen) if w != want) for r in better)
         assert (lost >= 0).all()
+
+
+def test_suggested_count_ends_where_another_class_is_nearer():
+    """Against the definition: walk down the ranks of a class until a patch is more relevant to another."""
+    rng = np.random.default_rng(2)
+    for _ in range(50):
+        relevance = rng.random((30, 3))
+        relevance[rng.random(30) < 0.2] = -1
+        for c, n in enumerate(suggest(relevance)):
+            order = [row for row in np.argsort(-relevance[:, c]) if relevance[row, c] >= 0]
+            lost = [rank for rank, row in enumerate(order) if relevance[row].argmax() != c]
+            assert n == max(1, lost[0] if lost else len(order))
+
+
+def test_auto_takes_the_suggested_count(index, monkeypatch):
+    """As many as suggested, none of them nearer to the other class; without near-copies no others come in."""
+    assert np.bincount(retrieve(index, PLACES, "auto").classes == "dipping")[1] == 500
+    monkeypatch.setattr("outcrop.retrieval.MOST", 10**4)
+    weak = retrieve(index, PLACES, "auto")
+    assert {name: int((weak.classes == name).sum()) for name in PLACES} == weak.suggested
+    assert not any(weak.lost.values())
+    thin = retrieve(index, PLACES, "auto", diverse=True)
+    assert set(thin.rows) < set(weak.rows)
+
+
+def test_weights_tell_right_patches_from_wrong_ones(index):
+    """Patches of the other texture weigh less, weights are in (0, 1] and survive the file; accepted ones weigh 1."""
+    weak = retrieve(index, PLACES, {"flat": 430, "dipping": 150})
+    right = (weak.positions.crossline.to_numpy() <= 364) == (weak.classes == "flat")
+    assert (~right).sum() > 20
+    assert weak.weights[right].mean() > weak.weights[~right].mean() + 0.2
+    assert ((weak.weights > 0) & (weak.weights <= 1)).all()
+    assert weak.wrong["flat"] == pytest.approx(1 - weak.weights[weak.classes == "flat"].mean())
+    last = int(weak.rows[weak.classes == "flat"][-1])
+    refined = refine(index, weak, accept=[last])
+    assert refined.weights[refined.rows == last] == 1
+    weak.save(index.workspace / "retrieved.csv")
+    np.testing.assert_allclose(read_retrieved(index)[0].weights, weak.weights, atol=1e-4)
+    text = (index.workspace / "retrieved.csv").read_text().splitlines()
+    (index.workspace / "retrieved.csv").write_text("\n".join([text[0], text[1].rpartition(",")[0] + ",1.5"]))
+    with pytest.raises(ValueError, match=r"line 2: weight 1\.5"):
+        read_retrieved(index)
+
+
+def test_one_class_alone_has_weights_of_one(index):
+    """Without another class nothing speaks against a patch."""
+    assert (retrieve(index, {"flat": PLACES["flat"]}, 30).weights == 1).all()
 
 
 def test_knee_finds_the_bend():

@@ -244,7 +244,11 @@ def retrieve(
         ),
     ] = None,
     count: Annotated[
-        str | None, typer.Option(help="Patches per class: 500 (default, or all there are), or fault=500,salt-dome=200.")
+        str | None,
+        typer.Option(
+            help="Patches per class: 500 (default, or all there are), fault=500,salt-dome=200, or auto: those before "
+            "the first that is more like another class."
+        ),
     ] = None,
     per_exemplar: Annotated[bool, typer.Option(help="Share a class's count evenly among its exemplars.")] = False,
     diverse: Annotated[bool, typer.Option(help="Skip near-copies on neighbouring lines.")] = False,

@@ -125,7 +125,7 @@ def show_facts(name, facts):
 
 def show_summary(weak, job):
     """Print the summary as a table."""
-    table = Table("class", "patches", "best", "last", "lost to a nearer class", "knee of the curve at")
+    table = Table("class", "patches", "best", "last", "lost to a nearer class", "suggested count", "likely wrong")
     for name, row in summarise(weak).items():
         table.add_row(name, *(str(value) for value in row.values()))
     Console().print(table)

@@ -95,7 +95,7 @@ def report(folder, index, mapper, scores, retrieved, shown, seconds):
             retrieved,
             (folder / "gallery.png", "Retrieved patches by rank, with their similarity to the exemplar."),
             (plots.purity_curves(shown), "Share of the retrieved patches that really show their class."),
-            (folder / "similarity.png", "Similarity by rank; look for the knee to choose how many to take."),
+            (folder / "similarity.png", "Similarity by rank; dots mark how many to take."),
             (folder / "section.png", "The inline on which most patches were found."),
         ],
         "Labels against the truth": [

@@ -14,7 +14,7 @@ from outcrop.evaluate import boundary_distance, pixel_scores, zone_scores
 from outcrop.labels import MAPPERS, label_volume, open_labels, stability
 from outcrop.parallel import memory_budget
 from outcrop.patches import PatchGrid
-from outcrop.retrieval import BLOCK, knee, read_retrieved, refine, retrieve
+from outcrop.retrieval import BLOCK, read_retrieved, refine, retrieve
 from outcrop.volume import open_volume
 from outcrop.workspace import DoneLog, Workspace, damage, remove, whole_file
 
@@ -144,11 +144,13 @@ def parse_exemplars(texts):
 
 def parse_count(text, exemplars):
     """Patches per class of a --count option."""
-    if not text or text.isdigit():
-        return int(text) if text else None
+    if not text or text == "auto":
+        return text or None
+    if text.isdigit():
+        return int(text)
     pairs = [part.partition("=") for part in text.split(",")]
     if not all(number.isdigit() for *_, number in pairs):
-        raise ValueError(f"--count is {text!r}; write 500, or fault=500,salt-dome=200.")
+        raise ValueError(f"--count is {text!r}; write 500, auto, or fault=500,salt-dome=200.")
     counts = {class_name(name): int(number) for name, _, number in pairs}
     unknown = [name for name in counts if name not in exemplars] + [name for name in exemplars if name not in counts]
     if unknown:
@@ -176,13 +178,13 @@ def _save(figure, path):
 
 
 def summarise(weak):
-    """Per class: how many, how similar, how many lost to a nearer class, and where the similarity curve bends."""
+    """Per class: how many, how similar, how many lost to a nearer class, how many to take, how many likely wrong."""
     rows = {}
     for name in dict.fromkeys(weak.classes):
         own = weak.similarity[weak.classes == name]
         rows[str(name)] = {
             "patches": len(own), "best": round(float(own[0]), 4), "last": round(float(own[-1]), 4),
-            "lost": weak.lost[name], "knee": knee(weak.curves[name]),
+            "lost": weak.lost[name], "suggested": weak.suggested[name], "wrong": round(weak.wrong[name], 3),
         }  # fmt: skip
     return rows
 

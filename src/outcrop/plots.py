@@ -5,8 +5,6 @@ Every function draws on the matplotlib axes or figure it is given, or makes one,
 
 import numpy as np
 
-from outcrop.retrieval import knee
-
 COLOURS = {"chaotic": "blue", "other": "cyan", "fault": "limegreen", "salt dome": "red", "uncertain": "grey"}
 EXTRA = ("orange", "magenta", "gold", "brown", "purple", "pink", "olive", "teal")
 
@@ -225,13 +223,15 @@ def gallery(patches, table, *, figure=None):
 
 
 def similarity_curves(weak, *, ax=None):
-    """Draw similarity by rank for every class; a dot marks the knee, a line how many were taken."""
+    """Draw similarity by rank for every class; a dot marks how many are suggested, a line how many were taken."""
     ax = ax or new_axes(figsize=(7, 4))
     palette = colours(list(weak.curves))
     for name, curve in weak.curves.items():
-        ranks, bend, taken = np.arange(1, len(curve) + 1), knee(curve), int((weak.classes == name).sum())
-        ax.plot(ranks, curve, color=palette[name], label=f"{name}: knee at {bend}, {taken} taken")
-        ax.plot(bend, curve[bend - 1], "o", color=palette[name], mec="black", zorder=3)
+        good, taken = weak.suggested[name], int((weak.classes == name).sum())
+        text = f"{name}: {good} suggested, {taken} taken"
+        ax.plot(np.arange(1, len(curve) + 1), curve, color=palette[name], label=text)
+        if good <= len(curve):
+            ax.plot(good, curve[good - 1], "o", color=palette[name], mec="black", zorder=3)
         ax.axvline(taken, color=palette[name], lw=0.8, ls=":")
     ax.set(xscale="log", xlabel="rank", ylabel="similarity to the nearest exemplar")
     ax.grid(alpha=0.3)

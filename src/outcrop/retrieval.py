@@ -25,6 +25,8 @@ from outcrop.workspace import DoneLog, Workspace, damage, fingerprint, remove, w
 
 BLOCK = 1024  # patches described, written and resumed as one
 USED, MISSING, QUIET = range(3)  # why a row has no descriptor: NaN inside, or nothing to see
+MOST = 500  # patches of a class unless asked otherwise; the paper's M
+REFERENCES, NEIGHBOURS = 500, 20  # retrieved patches of a class to compare with, and how many of them are near
 KEPT = 4  # more than any relevance, so that accepted patches come first
 UNKNOWN = 255  # status of a row that was not looked at yet
 NEAR_LINES = 10  # lines within which a patch at the same place is a near-copy
@@ -259,6 +261,10 @@ class WeakLabels:
     curves : dict
         Per class, the similarity (with feedback the relevance) of the first patches in falling order, ten times as many
         as asked for.
+    suggested : dict
+        Per class, how many patches come before the first that is more like another class; see `suggest`.
+    weights : array of float
+        How likely each patch is right, in (0, 1]; an estimate without truth, good for weighting one against the other.
     accepted, rejected : dict
         Per class, the rows an interpreter said yes and no to; see `refine`.
     request : dict
@@ -272,19 +278,30 @@ class WeakLabels:
     positions: pd.DataFrame
     lost: dict = field(default_factory=dict)
     curves: dict = field(default_factory=dict)
+    suggested: dict = field(default_factory=dict)
+    weights: Any = None
     accepted: dict = field(default_factory=dict)
     rejected: dict = field(default_factory=dict)
     request: dict = field(default_factory=dict, repr=False)
+
+    def __post_init__(self):
+        self.weights = np.ones(len(self.rows)) if self.weights is None else self.weights
 
     def __len__(self):
         return len(self.rows)
 
     @property
+    def wrong(self):
+        """Estimated share of wrong patches, by class."""
+        return {str(name): float(1 - self.weights[self.classes == name].mean()) for name in dict.fromkeys(self.classes)}
+
+    @property
     def table(self):
-        """Everything as a DataFrame: class, rank, similarity, position, exemplar and row."""
+        """Everything as a DataFrame: class, rank, similarity, position, exemplar, row and weight."""
         rank = pd.Series(self.classes).groupby(self.classes, sort=False).cumcount() + 1
         own = {"class": self.classes, "rank": rank.to_numpy(), "similarity": np.round(self.similarity, 6)}
-        return pd.DataFrame({**own, **dict(self.positions.items()), "exemplar": self.exemplar, "row": self.rows})
+        last = {"exemplar": self.exemplar, "row": self.rows, "weight": np.round(self.weights, 4)}
+        return pd.DataFrame({**own, **dict(self.positions.items()), **last})
 
     def picks(self, n):
         """Positions of about `n` patches per class, evenly spaced over the ranks, the first and the last among them."""
@@ -308,8 +325,9 @@ def retrieve(index, exemplars, count=None, *, per_exemplar=False, diverse=False,
         Class name -> list of exemplars: positions (inline, crossline, time) of their centres, cut exactly there, or
         arrays of the patch size with values in [0, 1]. A 2-D DataArray with ``attrs["sample_interval"]`` (ms or m) and
         ``attrs["trace_spacing"]`` (m) is resampled to the sampling of the volume.
-    count : int or dict, optional
-        Patches for every class, or class name -> patches; by default 500, or all there are.
+    count : int, dict or "auto", optional
+        Patches for every class, or class name -> patches; by default 500, or all there are. With ``auto`` as many as
+        `suggest` says, at most 500.
     per_exemplar : bool
         Share the count evenly among the exemplars of a class; otherwise the best match counts.
     diverse : bool
@@ -327,7 +345,7 @@ def retrieve(index, exemplars, count=None, *, per_exemplar=False, diverse=False,
         )
     patches = {name: np.stack([exemplar_patch(index, place) for place in own]) for name, own in exemplars.items()}
     queries = {name: index.measure.describe(own) for name, own in patches.items()}
-    count = min(500, int((index.status == USED).sum())) if count is None else count
+    count = min(MOST, int((index.status == USED).sum())) if count is None else count
     return _ask(index, queries, count, per_exemplar=per_exemplar, diverse=diverse, device=device)
 
 
@@ -343,7 +361,7 @@ def refine(index, weak, *, accept=(), reject=(), count=None):
     accept, reject : sequence of int, or dict
         Rows of `weak` that show the class they were retrieved for, and rows that do not; or class name -> rows of the
         grid. They add to the yes and no that `weak` has already; the last word on a row counts.
-    count : int or dict, optional
+    count : int, dict or "auto", optional
         As in `retrieve`; by default what was asked before.
 
     Returns
@@ -392,38 +410,37 @@ def _verdicts(index, weak, rows):
 def _ask(index, queries, count, *, per_exemplar, diverse, device, accepted=None, rejected=None):
     """Weak labels of the classes whose exemplars have these descriptors, with what was accepted and rejected so far."""
     accepted, rejected = (given or {name: [] for name in queries} for given in (accepted, rejected))
-    request = {"queries": queries, "count": count, "per_exemplar": per_exemplar, "diverse": diverse, "device": device}
-    counts = _counts(count, queries, accepted, usable=int((index.status == USED).sum()))
-    yes = {name: np.concatenate([own, _features(index, accepted[name])]) for name, own in queries.items()}
-    no = [(name, _features(index, rows)) for name, rows in rejected.items()]
-    owners = [(name, i) for name, own in yes.items() for i in range(len(own))]
-    against = [name for name, own in no for _ in own]
-    scores = _search(index, np.concatenate([*yes.values(), *(own for _, own in no)]), device=device)
-    wants = _wants(owners, counts, per_exemplar)
-    best = np.stack([_relevance(scores, own, name, against) for name, own, _ in wants], axis=1)
-    best[[row for rows in rejected.values() for row in rows]] = -1
-    ranked = best.copy()
-    for name, rows in accepted.items():
-        ranked[rows] = -1
-        for number, row in enumerate(rows, len(queries[name])):
-            want = next(w for w, (_, own, _) in enumerate(wants) if owners.index((name, number)) in own)
-            ranked[row, want] = KEPT + best[row, want]
-    kept = {row for rows in accepted.values() for row in rows}
-    chosen, lost = assign(ranked, [n for *_, n in wants], near=_near_copies(index.grid, kept) if diverse else None)
-    weak = _collect(index, wants, owners, scores, best, ranked, chosen, lost)
-    weak.accepted, weak.rejected, weak.request = accepted, rejected, request
+    near, far = _compare(index, queries, accepted, rejected, device=device)
+    relevance = {name: _relevance(near[name], far[name], name, accepted, rejected) for name in queries}
+    suggested = dict(zip(queries, suggest(np.stack(list(relevance.values()), axis=1)), strict=True))
+    counts = _counts(count, suggested, accepted, usable=int((index.status == USED).sum()))
+    wants = _wants(near, counts, per_exemplar)
+    best = np.stack(
+        [_relevance(near[name][:, own], far[name], name, accepted, rejected) for name, own, _ in wants], axis=1
+    )
+    if count == "auto":
+        for w, (name, *_) in enumerate(wants):
+            best[np.argsort(-relevance[name], kind="stable")[suggested[name] :], w] = -1
+    chosen, lost = assign(best, [n for *_, n in wants], near=_near_copies(index.grid, accepted) if diverse else None)
+    weak = _collect(index, wants, near, best, chosen, lost)
+    weak.weights = _weights(index, weak, near, far)
+    weak.weights[np.isin(weak.rows, [row for rows in accepted.values() for row in rows])] = 1
+    # relevance stays below KEPT, so the remainder is that of accepted rows too
+    weak.curves = {name: np.sort(r[r >= 0] % KEPT)[::-1][: 10 * counts[name]] for name, r in relevance.items()}
+    weak.suggested, weak.accepted, weak.rejected = suggested, accepted, rejected
+    weak.request = {"queries": queries, "count": count, "device": device}
+    weak.request |= {"per_exemplar": per_exemplar, "diverse": diverse}
     return weak
 
 
-def _counts(count, classes, accepted, *, usable):
-    """How many patches each class asks for: no fewer than were accepted."""
-    counts: dict = dict(count) if isinstance(count, dict) else dict.fromkeys(classes, int(count))
-    for name in classes:
-        if not 1 <= counts.get(name, 0) <= usable:
-            raise ValueError(
-                f"Count for {name!r} is {counts.get(name, 0)}; choose 1 to {usable}, the patches in the index."
-            )
-    return {name: max(counts[name], len(accepted[name])) for name in classes}
+def _compare(index, queries, accepted, rejected, *, device):
+    """Similarity of every patch to each exemplar or accepted patch of a class, and to each rejected one; by class."""
+    yes = {name: np.concatenate([own, _features(index, accepted[name])]) for name, own in queries.items()}
+    no = {name: _features(index, rejected[name]) for name in queries}
+    groups = [*yes.values(), *no.values()]
+    scores = _search(index, np.concatenate(groups), device=device)
+    parts = np.split(scores, np.cumsum([len(own) for own in groups])[:-1], axis=1)
+    return dict(zip(yes, parts, strict=False)), dict(zip(no, parts[len(yes) :], strict=True))
 
 
 def _features(index, rows):
@@ -433,11 +450,81 @@ def _features(index, rows):
         return index.features.oindex[np.array(rows, int)]
 
 
-def _relevance(scores, queries, name, against):
-    """Similarity to the nearest of a class's queries, plus how much nearer that is than its nearest rejected patch."""
-    yes = scores[:, queries].max(axis=1)
-    no = [scores.shape[1] - len(against) + i for i, own in enumerate(against) if own == name]
-    return 2 * yes - scores[:, no].max(axis=1) if no else yes
+def _relevance(near, far, name, accepted, rejected):
+    """Relevance of every patch to a class; its accepted patches come first, other classes' and rejected ones last."""
+    yes = near.max(axis=1)
+    relevance = 2 * yes - far.max(axis=1) if far.shape[1] else yes.copy()
+    for own, rows in accepted.items():
+        relevance[rows] = relevance[rows] + KEPT if own == name else -1
+    for rows in rejected.values():
+        relevance[rows] = -1
+    return relevance
+
+
+def suggest(relevance):
+    """How many patches of each class to take: those before the first that is more relevant to another class.
+
+    Parameters
+    ----------
+    relevance : array, shape (n, n_classes)
+        Negative where a patch cannot be taken.
+
+    Returns
+    -------
+    list of int
+        At least 1; with one class alone, the `knee` of its curve.
+
+    Examples
+    --------
+    >>> suggest(np.array([[0.9, 0.1], [0.8, 0.2], [0.5, 0.6], [0.7, 0.3]]))
+    [3, 1]
+    """
+    orders = [np.argsort(-own, kind="stable")[: np.count_nonzero(own >= 0)] for own in relevance.T]
+    if len(orders) == 1:
+        return [max(1, knee(relevance[orders[0], 0]))]
+    lost = [np.append(relevance[order].max(axis=1) > relevance[order, c], True) for c, order in enumerate(orders)]
+    return [max(1, int(np.argmax(own))) for own in lost]
+
+
+def _counts(count, suggested, accepted, *, usable):
+    """How many patches each class asks for: no fewer than were accepted."""
+    if isinstance(count, dict):
+        counts = {name: count.get(name, 0) for name in suggested}
+    else:
+        counts = {name: min(n, MOST) if count == "auto" else int(count) for name, n in suggested.items()}
+    for name, n in counts.items():
+        if not 1 <= n <= usable:
+            raise ValueError(f"Count for {name!r} is {n}; choose 1 to {usable}, the patches in the index.")
+    return {name: max(n, len(accepted[name])) for name, n in counts.items()}
+
+
+def _weights(index, weak, near, far):
+    """How likely each retrieved patch is right: by its exemplars and by the retrieved patches around it.
+
+    The odds of being wrong are the squared ratio of the distance to its own class and to the nearest other one, taken
+    twice: with the exemplars (a rejected patch counts as another class), and with the nearest retrieved patches.
+    """
+    names = list(near)
+    if len(names) == 1:
+        return np.ones(len(weak))
+    codes = np.array([names.index(name) for name in weak.classes])
+    exemplars = np.stack([own[weak.rows].max(axis=1) for own in near.values()], axis=1)
+    against = np.stack([own[weak.rows].max(axis=1, initial=-1) for own in far.values()], axis=1)
+    references = weak.picks(REFERENCES)
+    features = _features(index, weak.rows)
+    pairs = search(features, features[references])
+    around = [
+        np.sort(pairs[:, codes[references] == code], axis=1)[:, -NEIGHBOURS:].mean(axis=1) for code in range(len(names))
+    ]
+    odds = _odds(exemplars, codes, against) * _odds(np.stack(around, axis=1), codes, -1)
+    return np.clip(1 / (1 + odds), 1e-3, 1)
+
+
+def _odds(similarity, codes, against):
+    """Squared ratio of the distance to the own class and to the nearest other."""
+    every = np.arange(len(codes))
+    other = np.where(np.arange(similarity.shape[1]) == codes[:, None], against, similarity).max(axis=1)
+    return ((1 - similarity[every, codes]) / np.maximum(1 - other, 1e-6)) ** 2
 
 
 def exemplar_patch(index, exemplar):
@@ -549,16 +636,12 @@ def search(features, queries):
     return out
 
 
-def _wants(owners, counts, per_exemplar):
-    """What is to be found: (class, its queries, how many); one want per exemplar where the count is shared."""
-    queries: dict = {}
-    for query, (name, _) in enumerate(owners):
-        queries.setdefault(name, []).append(query)
+def _wants(near, counts, per_exemplar):
+    """What is to be found: (class, its queries, how many); one want per query where the count is shared."""
+    queries = {name: np.arange(own.shape[1]) for name, own in near.items()}
     if not per_exemplar:
         return [(name, own, counts[name]) for name, own in queries.items()]
-    shares = {
-        name: [len(part) for part in np.array_split(range(counts[name]), len(own))] for name, own in queries.items()
-    }
+    shares = {name: [len(p) for p in np.array_split(range(counts[name]), len(own))] for name, own in queries.items()}
     return [(name, [q], n) for name, own in queries.items() for q, n in zip(own, shares[name], strict=True) if n]
 
 
@@ -615,7 +698,8 @@ def _first(order, count, near):
 
 
 def _near_copies(grid, kept):
-    """Test whether a row overlaps an accepted one by more than half within ten lines; `kept` rows never count."""
+    """Test whether a row overlaps an accepted one by more than half within ten lines; rows in `kept` never count."""
+    kept = {row for rows in kept.values() for row in rows}
     limit = np.array([1, NEAR_LINES + 1, grid.size[1] / 2, grid.size[0] / 2])
 
     def near(row, accepted):
@@ -626,27 +710,22 @@ def _near_copies(grid, kept):
     return near
 
 
-def _collect(index, wants, owners, scores, best, ranked, chosen, lost):
+def _collect(index, wants, near, best, chosen, lost):
     """Chosen rows of all wants as weak labels, class by class."""
-    names = list(dict.fromkeys(name for name, *_ in wants))
-    parts, losses, curves = [], dict.fromkeys(names, 0), {}
+    parts, losses = [], dict.fromkeys(near, 0)
     for w, ((name, queries, _), rows, missed) in enumerate(zip(wants, chosen, lost, strict=True)):
-        own = scores[rows][:, queries]
-        which = np.array([owners[q][1] for q in queries])[own.argmax(axis=1)]
-        found = {"row": rows, "class": name, "exemplar": which, "similarity": own.max(1), "rank": ranked[rows, w]}
+        own = near[name][rows][:, queries]
+        which = np.asarray(queries)[own.argmax(axis=1)]
+        found = {"row": rows, "class": name, "exemplar": which, "similarity": own.max(axis=1), "rank": best[rows, w]}
         parts.append(pd.DataFrame(found))
         losses[name] += int(missed)
-    for name in names:
-        own = best[:, [w for w, want in enumerate(wants) if want[0] == name]].max(axis=1)
-        asked = sum(count for other, _, count in wants if other == name)
-        curves[name] = np.sort(own[own >= 0])[::-1][: 10 * asked]
     found = pd.concat(parts)
-    found["order"] = found["class"].map(names.index)
+    found["order"] = found["class"].map(list(near).index)
     found = found.sort_values(["order", "rank", "row"], ascending=[True, False, True])
     rows = found["row"].to_numpy()
     return WeakLabels(
         rows, found["class"].to_numpy(str), found["similarity"].to_numpy(), found["exemplar"].to_numpy(),
-        index.table.iloc[rows].reset_index(drop=True), losses, curves,
+        index.table.iloc[rows].reset_index(drop=True), losses,
     )  # fmt: skip
 
 
@@ -666,11 +745,13 @@ def read_retrieved(index):
     try:
         table = pd.read_csv(path)
         places = table[["inline", "crossline", time]].astype(float)
-        optional = {"similarity": np.nan, "exemplar": 0, "along": index.grid.along}
+        optional = {"similarity": np.nan, "exemplar": 0, "along": index.grid.along, "weight": 1.0}
         table = table.assign(**{name: value for name, value in optional.items() if name not in table})
-        classes = table["class"].astype(str).to_numpy(str)
+        classes, weights = table["class"].astype(str).to_numpy(str), table["weight"].to_numpy(float)
     except (KeyError, ValueError, UnicodeDecodeError, pd.errors.ParserError) as error:
         raise ValueError(f"{path} is not a table of retrieved patches ({error}); retrieve again.") from None
+    for line in 2 + np.flatnonzero(~((weights > 0) & (weights <= 1))):
+        raise ValueError(f"{path}, line {line}: weight {weights[line - 2]:g} is not above 0 and at most 1; mend it.")
     starts = np.empty((len(table), 4), np.int32)
     for i, (place, along) in enumerate(zip(places.to_numpy(), table["along"], strict=True)):
         try:
@@ -679,7 +760,8 @@ def read_retrieved(index):
             raise ValueError(f"{path}, line {i + 2}: {error}") from None
     rows = pd.MultiIndex.from_arrays(index.grid.starts.T).get_indexer(pd.MultiIndex.from_arrays(starts.T))
     similarity, exemplar = table["similarity"].to_numpy(float), table["exemplar"].to_numpy()
-    return WeakLabels(rows, classes, similarity, exemplar, places.assign(along=table["along"])), starts
+    places = places.assign(along=table["along"])
+    return WeakLabels(rows, classes, similarity, exemplar, places, weights=weights), starts
 
 
 def knee(similarity):
