@@ -410,7 +410,7 @@ def _verdicts(index, weak, rows):
 def _ask(index, queries, count, *, per_exemplar, diverse, device, accepted=None, rejected=None):
     """Weak labels of the classes whose exemplars have these descriptors, with what was accepted and rejected so far."""
     accepted, rejected = (given or {name: [] for name in queries} for given in (accepted, rejected))
-    near, far = _compare(index, queries, accepted, rejected, device=device)
+    near, far = _evidence(index, queries, accepted, rejected, device=device)
     relevance = {name: _relevance(near[name], far[name], name, accepted, rejected) for name in queries}
     suggested = dict(zip(queries, suggest(np.stack(list(relevance.values()), axis=1)), strict=True))
     counts = _counts(count, suggested, accepted, usable=int((index.status == USED).sum()))
@@ -433,7 +433,7 @@ def _ask(index, queries, count, *, per_exemplar, diverse, device, accepted=None,
     return weak
 
 
-def _compare(index, queries, accepted, rejected, *, device):
+def _evidence(index, queries, accepted, rejected, *, device):
     """Similarity of every patch to each exemplar or accepted patch of a class, and to each rejected one; by class."""
     yes = {name: np.concatenate([own, _features(index, accepted[name])]) for name, own in queries.items()}
     no = {name: _features(index, rejected[name]) for name in queries}
