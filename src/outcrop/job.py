@@ -12,6 +12,7 @@ import zarr
 from outcrop import plots
 from outcrop.evaluate import boundary_distance, pixel_scores, zone_scores
 from outcrop.labels import MAPPERS, label_volume, open_labels, stability
+from outcrop.mapping import LabelMapper
 from outcrop.parallel import memory_budget
 from outcrop.patches import PatchGrid
 from outcrop.retrieval import BLOCK, read_retrieved, refine, retrieve
@@ -214,7 +215,9 @@ def fit_mapper(index, mapping, *, seed=0, device=None, client=None, memory=None)
         import torch
 
         patches = torch.from_numpy(patches).to(device)
-    return MAPPERS[mapping]().set_params(random_state=seed).fit(patches, weak.classes)
+    mapper = MAPPERS[mapping]().set_params(random_state=seed)
+    there = {"client": client} if isinstance(mapper, LabelMapper) else {}
+    return mapper.fit(patches, weak.classes, **there)
 
 
 def record_labelling(index, *, mapping, step, seed, min_confidence, lines=None):

@@ -20,8 +20,9 @@ Where pixels were painted by hand, F also holds ``paint`` times the squared evid
 
 import contextlib
 import warnings
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import array_api_compat
@@ -31,7 +32,7 @@ from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from .arrays import array_namespace, as_floats, constant, to_numpy
+from .arrays import array_namespace, as_floats, constant, is_numpy, to_numpy
 from .scores import confidence, label, majority_filter, median_filter, neighbourhood_sum, winner
 
 EPSILON = 1e-9  # keeps 0 / 0 out of the update rules, as in the paper's eq. A-7
@@ -328,6 +329,117 @@ def factorise(X, W, H, *, variant="paper", penalties=Penalties(), paint=None, ac
         yield factors.W, factors.H, evaluate(factors, _strife(factors.W, factors.H, paint))
 
 
+def factorise_blocks(
+    X,
+    W,
+    H,
+    *,
+    blocks,
+    iterations,
+    tolerance=None,
+    client=None,
+    variant="paper",
+    penalties=Penalties(),  # noqa: B008
+):
+    """Factorise X into W H by blocks of patches, which meet in sums alone; otherwise as `factorise`.
+
+    Parameters
+    ----------
+    X, W, H
+        As in `factorise`, NumPy only.
+    blocks : int
+        How many blocks of columns X and H fall into.
+    iterations : int
+    tolerance : float, optional
+        Stop once an iteration changes the objective by less than this share of it.
+    client : distributed.Client, optional
+        A Dask cluster. X_b and H_b stay where they are; X_b H_b^T, H_b H_b^T and W travel. What a worker takes along
+        when it dies is made again from the start.
+    variant, penalties
+        As in `factorise`.
+
+    Returns
+    -------
+    W, H : array
+    course : array, shape (n_iterations + 1, 3)
+        The `objective` at the start and after every iteration.
+    """
+    rule = VARIANTS[variant]
+    submit = partial(client.submit, pure=False) if client else lambda function, *arguments: function(*arguments)
+    gather = client.gather if client else lambda result: result
+    evaluate = _evaluator(X, W.shape[1], penalties, None)
+    parts = np.array_split(np.arange(X.shape[1]), min(blocks, X.shape[1]))
+    own_X, own_H = ([submit(np.ascontiguousarray, x[:, part[0] : part[-1] + 1]) for part in parts] for x in (X, H))
+    atoms = submit(_Atoms, W, W.T @ W, None, np.ones(W.shape[1], W.dtype))
+    course: list = []
+    sums: Any = None
+    for iteration in range(iterations + 1):
+        if iteration:
+            atoms = submit(_step_atoms, penalties, sums)
+            own_H = [submit(_step_block, rule, penalties, atoms, x, h) for x, h in zip(own_X, own_H, strict=True)]
+        products = [submit(_block_products, x, h) for x, h in zip(own_X, own_H, strict=True)]
+        sums = submit(_sum_blocks, rule if iteration else None, evaluate, atoms, *products)
+        course.append(submit(attrgetter("terms"), sums))
+        if tolerance is not None and _settled(gather(course[-2:]), tolerance):
+            break
+    last = gather(sums)
+    return last.W, last.scale[:, None] * np.concatenate(gather(own_H), axis=1), np.stack(gather(course))
+
+
+class _Atoms(NamedTuple):
+    """What a block needs for its step of H: W, W^T W, H H^T of before, and the scale that its H has yet to get."""
+
+    W: Any
+    S: Any
+    G: Any
+    scale: Any
+
+
+class _Sums(NamedTuple):
+    """What the blocks come to: T = X H^T and G = H H^T beside W and S, all to the scale that H has yet to get."""
+
+    W: Any
+    T: Any
+    S: Any
+    G: Any
+    scale: Any
+    terms: Any
+
+
+def _block_products(X, H):
+    return X @ H.T, H @ H.T
+
+
+def _step_block(rule, penalties, atoms, X, H):
+    gram = _with_ridge(atoms.S, penalties.coefficients)
+    H = atoms.scale[:, None] * H
+    return update_coefficients(atoms.W.T @ X, gram, H, atoms.G, variant=rule, penalties=penalties)
+
+
+def _sum_blocks(rule, evaluate, atoms, *products):
+    """Sums over the blocks and the objective there; `rule` is None before the first step."""
+    T, G = (sum(part) for part in zip(*products, strict=True))
+    W, S, scale = atoms.W, atoms.S, np.ones(len(G), G.dtype)
+    if rule is not None and rule.normalise:
+        norms, scale = _inverse_norms(S), _inverse_norms(G)
+        W, T, S, G = W * norms, T * scale, S * norms * norms[:, None], G * scale * scale[:, None]
+    # <H, W^T X> = <W, X H^T>
+    return _Sums(W, T, S, G, scale, evaluate(_Factors(None, W, T, S, G), []))
+
+
+def _step_atoms(penalties, sums):
+    W = sums.W * ((sums.T + EPSILON) / (sums.W @ _with_ridge(sums.G, penalties.atoms) + EPSILON))
+    return _Atoms(W, W.T @ W, sums.G, sums.scale)
+
+
+def _settled(course, tolerance):
+    """Whether the last iteration changed the objective by less than a share of it."""
+    if len(course) < 2:
+        return False
+    before, now = (float(terms[0]) for terms in course[-2:])
+    return abs(before - now) <= tolerance * before
+
+
 class _Factors(NamedTuple):
     """W and H with their products, see the module's legend."""
 
@@ -548,7 +660,7 @@ class LabelMapper(BaseEstimator):
         self.tf32 = tf32
         self.random_state = random_state
 
-    def fit(self, patches, classes, masks=None):
+    def fit(self, patches, classes, masks=None, *, client=None):
         """Learn atoms and coefficients from patches with one class each.
 
         Parameters
@@ -559,6 +671,9 @@ class LabelMapper(BaseEstimator):
         masks : int array, shape (n_patches, height, width), optional
             Pixels painted by hand: ``i + 1`` for ``classes_[i]``, 0 where nothing is said. The factorisation is charged
             for every other class that shows up on a painted pixel, and the fitted labels keep what was painted.
+        client : distributed.Client, optional
+            A Dask cluster to factorise on, a block of patches on each worker. For NumPy without masks and without
+            `accelerate`; otherwise it is left alone.
         """
         self._check_parameters()
         patches, xp = check_patches(patches)
@@ -571,7 +686,7 @@ class LabelMapper(BaseEstimator):
         with _float32_products(X, tf32=self.tf32):
             atoms, self.atom_classes_ = self._initial_atoms(flat, codes, seed=int(rng.integers(2**31)))
             H = constant(xp, rng.random((atoms.shape[0], X.shape[1]), dtype="f4"), like=X, dtype=X.dtype)
-            W, H = self._iterate(X, _transposed(atoms), H, masks)
+            W, H = self._iterate(X, _transposed(atoms), H, masks, client)
             self.atoms_ = xp.reshape(_transposed(W), (-1, *patches.shape[1:]))
             self.coefficients_ = _transposed(H)
             self.labels_, self.confidence_ = self._label_fitted(masks)
@@ -646,22 +761,27 @@ class LabelMapper(BaseEstimator):
             atoms = xp.astype(project_sparsity(atoms, self.sparsity), atoms.dtype)
         return atoms, np.repeat(np.arange(len(groups)), [group.shape[0] for group in groups])
 
-    def _iterate(self, X, W, H, masks):
+    def _iterate(self, X, W, H, masks, client=None):
         """Run the iterations, keep the course of the objective and return the last W and H."""
         xp = array_namespace(X)
         usual = 40 if self.accelerate else VARIANTS[self.variant].iterations
+        iterations = usual if self.iterations is None else self.iterations
         penalties = Penalties(self.orthogonality, self.atom_penalty, self.coefficient_penalty)
+        if client is not None and masks is None and not self.accelerate and is_numpy(xp):
+            options = {"tolerance": self.tolerance, "variant": self.variant, "penalties": penalties, "client": client}
+            blocks = max(1, sum(client.nthreads().values()))
+            W, H, course = factorise_blocks(X, W, H, blocks=blocks, iterations=iterations, **options)
+            self.objective_, self.objective_parts_ = course[:, 0], course[:, 1:]
+            return W, H
         paint = _paint(masks, self.atom_classes_, like=X)
         steps = factorise(X, W, H, variant=self.variant, penalties=penalties, paint=paint, accelerate=self.accelerate)
         history: list = []
-        for step in islice(steps, 1 + (usual if self.iterations is None else self.iterations)):
+        for step in islice(steps, 1 + iterations):
             W, H, terms = step
             history.append(terms)
             # Looked at only where asked for, since it makes an accelerator wait.
-            if self.tolerance is not None and len(history) > 1:
-                before, now = float(history[-2][0]), float(terms[0])
-                if abs(before - now) <= self.tolerance * before:
-                    break
+            if self.tolerance is not None and _settled(history, self.tolerance):
+                break
         course = to_numpy(xp.stack(history))
         self.objective_, self.objective_parts_ = course[:, 0], course[:, 1:]
         return W, H
