@@ -1,0 +1,203 @@
+"""Sections of a volume as 8-bit pictures of the size of a screen, kept and read ahead."""
+
+import threading
+from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+
+from outcrop.volume import amplitude_clip
+
+MOST_PIXELS = (1600, 1000)  # across and down: what a screen shows
+MOST_TRACES = 40_000  # read for a time slice, which touches every one of them
+KEPT = 24  # sections in memory
+AHEAD = 2  # sections read in the direction of travel
+
+
+class Axis:
+    """Places along an axis of a picture: survey labels where they are even, positions otherwise.
+
+    Examples
+    --------
+    >>> axis = Axis(np.array([300, 302, 304]))
+    >>> axis.low, axis.high, axis.position(303.1), axis.coordinate(304)
+    (299.0, 305.0, 2, 304.0)
+    """
+
+    def __init__(self, labels):
+        self.labels = np.asarray(labels)
+        steps = np.diff(self.labels.astype(float))
+        self.even = bool(len(steps)) and bool(np.allclose(steps, steps[0])) and bool(steps[0] != 0)
+        self.step = float(steps[0]) if self.even else 1.0
+        self.start = float(self.labels[0]) if self.even or len(self.labels) == 1 else 0.0
+
+    def __len__(self):
+        return len(self.labels)
+
+    @property
+    def low(self):
+        """Smaller end of the picture."""
+        return min(self.start - self.step / 2, self.start + (len(self) - 0.5) * self.step)
+
+    @property
+    def high(self):
+        """Larger end of the picture."""
+        return max(self.start - self.step / 2, self.start + (len(self) - 0.5) * self.step)
+
+    def position(self, coordinate):
+        """Position nearest to a coordinate, inside the axis."""
+        return int(np.clip(np.floor((coordinate - self.start) / self.step + 0.5), 0, len(self) - 1))
+
+    def coordinate(self, label):
+        """Coordinate of a survey label."""
+        return self.start + self.step * int(np.argmin(np.abs(self.labels - label)))
+
+
+class Picture(NamedTuple):
+    """Codes of a section, rows downwards and columns to the right, and the edges of the picture in coordinates."""
+
+    codes: np.ndarray  # uint8, shape (n_down, n_across)
+    left: float
+    right: float
+    top: float
+    bottom: float
+
+
+class Sections:
+    """Sections of a volume as 8-bit pictures.
+
+    Code 0 is a missing sample, 1 to 255 are amplitudes from -clip to clip. Sections are means over as many traces and
+    samples as fall on one pixel.
+
+    Parameters
+    ----------
+    volume : DataArray
+        As `open_volume` gives it.
+    """
+
+    def __init__(self, volume):
+        self.volume = volume
+        self.axes = [Axis(volume[name].values) for name in volume.dims]
+        self._kept, self._lock = OrderedDict(), threading.Lock()
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="read-ahead")
+        self._clip = None
+
+    @property
+    def clip(self):
+        """Amplitude of full black and white."""
+        if self._clip is None:
+            self._clip = 0.5 if self.volume.attrs.get("scaled") else float(amplitude_clip(self.volume, percentile=99))
+        return self._clip
+
+    def frame(self, direction):
+        """Axes across and down of the sections of a direction, 0 inline, 1 crossline, 2 time."""
+        return [self.axes[i] for i in ((1, 2), (0, 2), (1, 0))[direction]]
+
+    def picture(self, direction, position, window=None, *, ahead=0):
+        """Picture of a section, or of a window (left, right, top, bottom) of it.
+
+        Parameters
+        ----------
+        direction, position : int
+            Axis of the volume and position along it.
+        window : (float, float, float, float), optional
+            Part to show, in coordinates; by default all of it.
+        ahead : {-1, 0, 1}
+            Direction of travel: the next sections are read while this one is looked at.
+        """
+        section = self._section(direction, position)
+        for step in range(1, AHEAD + 1) if ahead else ():
+            if 0 <= position + ahead * step < self.volume.shape[direction]:
+                self._pool.submit(self._section, direction, position + ahead * step)
+        return crop(section, self.frame(direction), window)
+
+    def _section(self, direction, position):
+        """All samples of a section as codes, shape (n_down, n_across); the last ones are kept."""
+        key = (direction, position)
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        codes = self._read(direction, position)
+        with self._lock:
+            self._kept[key] = codes
+            while len(self._kept) > KEPT or sum(kept.size for kept in self._kept.values()) > 3e8:
+                if len(self._kept) == 1:
+                    break
+                self._kept.popitem(last=False)
+        return codes
+
+    def _read(self, direction, position):
+        if direction < 2:
+            values = self.volume[(position,) if direction == 0 else (slice(None), position)].values.T
+            return encode(values, self.clip, scaled=self.volume.attrs.get("scaled"))
+        n_inline, n_crossline = self.volume.shape[:2]
+        thin = int(np.ceil(np.sqrt(max(1, n_inline * n_crossline / MOST_TRACES))))
+        values = self.volume[::thin, ::thin, position].values
+        codes = encode(values, self.clip, scaled=self.volume.attrs.get("scaled"))
+        return np.repeat(np.repeat(codes, thin, axis=0), thin, axis=1)[:n_inline, :n_crossline]
+
+    def close(self):
+        """Stop reading ahead."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def encode(values, clip, *, scaled=False):
+    """Amplitudes as codes 1 to 255, 0 where there is none.
+
+    Examples
+    --------
+    >>> encode(np.array([-9.0, 0.0, 2.0, np.nan]), clip=2.0)
+    array([  1, 128, 255,   0], dtype=uint8)
+    """
+    values = np.asarray(values, np.float32) - np.float32(0.5 if scaled else 0)
+    codes = np.clip(values * np.float32(127 / clip), -127, 127) + np.float32(128.5)
+    return np.where(np.isfinite(codes), codes, 0).astype(np.uint8)
+
+
+def crop(codes, frame, window=None, *, mean=True):
+    """Window of a section as a picture with no more pixels than a screen, coordinates rising to the right and down.
+
+    Parameters
+    ----------
+    codes : uint8 array, shape (n_down, n_across)
+    frame : (Axis, Axis)
+        Across and down.
+    window : (float, float, float, float), optional
+        Left, right, top, bottom.
+    mean : bool
+        Average what falls on one pixel; for labels, which have no mean, take the first.
+    """
+    across, down = frame
+    spans = []
+    for axis, ends in ((across, window and window[:2]), (down, window and window[2:])):
+        first, last = sorted(axis.position(end) for end in ends) if ends else (0, len(axis) - 1)
+        spans.append((first, last + 1))
+    (left, right), (top, bottom) = spans
+    part = codes[top:bottom, left:right]
+    factors = [max(1, -(-n // most)) for n, most in zip((right - left, bottom - top), MOST_PIXELS, strict=True)]
+    part = shrink(part, factors[1], factors[0]) if mean else part[:: factors[1], :: factors[0]]
+    edges = []
+    for axis, (first, last), flip in ((across, spans[0], 1), (down, spans[1], 0)):
+        ends = (axis.start + (first - 0.5) * axis.step, axis.start + (last - 0.5) * axis.step)
+        if axis.step < 0:
+            part = np.flip(part, flip)
+        edges += sorted(ends)
+    return Picture(np.ascontiguousarray(part), *edges)
+
+
+def shrink(codes, down, across):
+    """Means over blocks of codes; the rim that fills no block is averaged over what is there.
+
+    Examples
+    --------
+    >>> shrink(np.array([[2, 4, 9], [2, 4, 9]], "uint8"), 2, 2)
+    array([[3, 9]], dtype=uint8)
+    """
+    if down == across == 1:
+        return codes
+    rows, columns = np.arange(0, codes.shape[0], down), np.arange(0, codes.shape[1], across)
+    total = np.add.reduceat(np.add.reduceat(codes.astype(np.uint32), rows, axis=0), columns, axis=1)
+    counts = np.diff([*rows, codes.shape[0]])[:, None] * np.diff([*columns, codes.shape[1]])
+    return (total // counts).astype(np.uint8)

@@ -1,0 +1,118 @@
+"""What an interpreter has decided, as plain data in the job folder: written at every change, undone and redone."""
+
+import contextlib
+import json
+import threading
+from pathlib import Path
+
+from outcrop.workspace import whole_file
+
+NAME = "page.json"
+FORMAT = 1
+STEPS = 200  # that can be undone
+
+
+def fresh():
+    """Decisions before the first one."""
+    return {
+        "classes": [],  # name, colour
+        "exemplars": [],  # class, place (inline, crossline, time of the centre)
+        "judged": [],  # class, place, along, accept
+        "thresholds": {},  # class -> least similarity
+        "count": None,  # patches per class
+        "retrieved": False,  # whether the search was asked for
+        "mapping": "texture",
+        "painted": [],  # class, along, line, runs of [trace, first sample, last sample] in survey labels
+    }
+
+
+class State:
+    """Decisions that are saved whole at every change and can be undone.
+
+    Parameters
+    ----------
+    path : path
+        The job folder.
+    about : dict
+        What the decisions are about: the volume and the patch size; kept beside them.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> state = State(tempfile.mkdtemp())
+    >>> with state.change() as data:
+    ...     data["count"] = 100
+    >>> state.undo()
+    True
+    >>> State(state.path.parent).data["count"] is None
+    True
+    """
+
+    def __init__(self, path, about=None):
+        self.path = Path(path) / NAME
+        self.data, self.view, self.about = fresh(), {}, about or {}
+        self._past, self._future = [], []
+        self._lock = threading.RLock()
+        stored = read_state(path)
+        if stored:
+            self.data |= stored["decisions"]
+            self.view = stored["view"]
+
+    @contextlib.contextmanager
+    def change(self):
+        """Change the decisions; an error inside leaves them as they were."""
+        with self._lock:
+            before = json.dumps(self.data)
+            try:
+                yield self.data
+            except BaseException:
+                self.data = json.loads(before)
+                raise
+            if json.dumps(self.data) != before:
+                self._past = [*self._past, before][-STEPS:]
+                self._future = []
+                self.save()
+
+    def undo(self):
+        """Take the last change back; whether there was one."""
+        return self._step(self._past, self._future)
+
+    def redo(self):
+        """Do again what was undone; whether there was anything."""
+        return self._step(self._future, self._past)
+
+    def _step(self, source, target):
+        with self._lock:
+            if not source:
+                return False
+            target.append(json.dumps(self.data))
+            self.data = json.loads(source.pop())
+            self.save()
+            return True
+
+    def look(self, **view):
+        """Remember where the interpreter looks; this is not undone."""
+        with self._lock:
+            self.view = self.view | view
+            self.save()
+
+    def save(self):
+        """Write everything, whole or not at all."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        content = {"format": FORMAT, "about": self.about, "view": self.view, "decisions": self.data}
+        with whole_file(self.path) as aside:
+            aside.write_text(json.dumps(content), encoding="utf-8")
+
+
+def read_state(path):
+    """Stored state of a job folder, or None."""
+    file = Path(path) / NAME
+    if not file.is_file():
+        return None
+    try:
+        stored = json.loads(file.read_text(encoding="utf-8"))
+        if stored["format"] != FORMAT or not {"about", "view", "decisions"} <= stored.keys():
+            raise ValueError(f"format {stored['format']!r}")
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{file} cannot be read ({error}); mend it or move it away.") from None
+    return stored
