@@ -27,6 +27,7 @@ _HOMES = {
     "retrieval_scores": "evaluate",
     "cluster_scores": "evaluate",
     "pixel_scores": "evaluate",
+    "explore": "app.server",
 }
 
 __all__ = [*_HOMES, "__version__"]

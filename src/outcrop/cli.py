@@ -429,6 +429,41 @@ def status(job: Path, json_: AS_JSON = False):
         show_status(job, report)
 
 
+@app.command("app")
+def page(
+    source: Annotated[str, typer.Argument(metavar="VOLUME | JOB", help="A volume, or a job folder.")],
+    job: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Job folder of a volume; NAME.outcrop here by default.")
+    ] = None,
+    size: Annotated[
+        str | None, typer.Option(help="Patch size of a new job: 99, or height,width, or 400ms,2500m.")
+    ] = None,
+    truth: Annotated[str | None, typer.Option(help="Expert labels to compare with.")] = None,
+    port: Annotated[int, typer.Option(help="0 takes a free one.")] = 0,
+    host: Annotated[str, typer.Option(help="Address to listen on; others than 127.0.0.1 open it to the network.")] = (
+        "127.0.0.1"
+    ),
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
+):
+    """Open the interpreter's page: pick exemplars, correct what is retrieved, label, export, all by looking."""
+    from outcrop.app.server import LOOPBACK, serve
+    from outcrop.volume import parse_size
+
+    if host not in LOOPBACK:
+        say(
+            f"Warning: {host} opens the page to the network; whoever has the address can change the job.",
+            style="yellow",
+        )
+    if size:
+        size = parse_size(size, oc.open_volume(source))
+    serve(source, job=job, size=size, truth=truth, port=port, host=host, browser=browser, ready=announce_page)
+
+
+def announce_page(address):
+    """Print the address on a line of its own."""
+    print(address, flush=True)
+
+
 @app.command()
 def demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for all that is made.")] = Path("demo"),

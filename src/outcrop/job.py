@@ -13,6 +13,7 @@ from outcrop import plots
 from outcrop.evaluate import boundary_distance, pixel_scores, zone_scores
 from outcrop.labels import MAPPERS, label_volume, open_labels, stability
 from outcrop.mapping import LabelMapper
+from outcrop.painted import painted_patches, supervision
 from outcrop.parallel import memory_budget
 from outcrop.patches import PatchGrid
 from outcrop.retrieval import BLOCK, read_retrieved, refine, retrieve
@@ -200,7 +201,7 @@ def labelling_grid(index, step=None):
 
 
 def fit_mapper(index, mapping, *, seed=0, device=None, client=None, memory=None):
-    """Mapper of that name, fitted on the retrieved patches of a job; on a Dask cluster where the mapper knows how."""
+    """Mapper of that name, fitted on the retrieved and painted patches of a job; on a Dask cluster where the mapper knows how."""
     if mapping not in MAPPERS:
         raise ValueError(f"Mapping {mapping!r} is unknown; choose one of {', '.join(MAPPERS)}.")
     weak, starts = read_retrieved(index)
@@ -210,6 +211,7 @@ def fit_mapper(index, mapping, *, seed=0, device=None, client=None, memory=None)
             f"{len(starts)} retrieved patches need about {need / 1e9:.1f} GB and {memory / 1e9:.1f} GB may be used; "
             "retrieve fewer of them (--count) or raise --memory."
         )
+    starts, classes, masks = painted_patches(index, starts, weak.classes)
     patches = index.grid.cut(index.volume, starts)
     if device:
         import torch
@@ -217,14 +219,12 @@ def fit_mapper(index, mapping, *, seed=0, device=None, client=None, memory=None)
         patches = torch.from_numpy(patches).to(device)
     mapper = MAPPERS[mapping]().set_params(random_state=seed)
     there = {"client": client} if isinstance(mapper, LabelMapper) else {}
-    return mapper.fit(patches, weak.classes, **there)
+    return mapper.fit(patches, classes, **there, **({} if masks is None else {"masks": masks}))
 
 
 def record_labelling(index, *, mapping, step, seed, min_confidence, lines=None):
     """Note with what the labels of a job are made and of how many lines; labels made with anything else are dropped."""
-    weak = index.workspace / "retrieved.csv"
-    record = {"mapping": mapping, "step": list(step), "seed": seed}
-    record["weak"] = hashlib.sha256(weak.read_bytes()).hexdigest()[:16] if weak.is_file() else ""
+    record = {"mapping": mapping, "step": list(step), "seed": seed, "weak": supervision(index.workspace)}
     if min_confidence is not None:
         record["min_confidence"] = min_confidence
     job = index.workspace.read()

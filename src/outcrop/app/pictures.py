@@ -106,13 +106,13 @@ class Sections:
         ahead : {-1, 0, 1}
             Direction of travel: the next sections are read while this one is looked at.
         """
-        section = self._section(direction, position)
+        codes = self.codes(direction, position)
         for step in range(1, AHEAD + 1) if ahead else ():
             if 0 <= position + ahead * step < self.volume.shape[direction]:
-                self._pool.submit(self._section, direction, position + ahead * step)
-        return crop(section, self.frame(direction), window)
+                self._pool.submit(self.codes, direction, position + ahead * step)
+        return crop(codes, self.frame(direction), window)
 
-    def _section(self, direction, position):
+    def codes(self, direction, position):
         """All samples of a section as codes, shape (n_down, n_across); the last ones are kept."""
         key = (direction, position)
         with self._lock:

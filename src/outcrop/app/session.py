@@ -11,8 +11,10 @@ import re
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import zarr
 from threadpoolctl import threadpool_limits
 
 import outcrop as oc
@@ -20,7 +22,7 @@ from outcrop import job as stages
 from outcrop.app.pictures import Sections, crop
 from outcrop.app.state import State, read_state
 from outcrop.labels import open_labels
-from outcrop.patches import DIRECTIONS
+from outcrop.patches import DIRECTIONS, patch_starts
 from outcrop.retrieval import identify
 from outcrop.workspace import Workspace, remove
 
@@ -58,14 +60,19 @@ class Session:
         if stored and stored["about"].get("sha256") not in (None, identity["sha256"]):
             raise ValueError(f"{self.path} holds the work on another volume; choose another job folder.")
         about = {"source": identity["source"], "sha256": identity["sha256"]}
-        self.options = grid_options(self.volume, self.path, stored["about"].get("size") if stored and not size else size)
+        self.options = grid_options(
+            self.volume, self.path, stored["about"].get("size") if stored and not size else size
+        )
         about["size"] = list(self.options["size"])
         self.state = State(self.path, about)
-        self.truth = None if truth is None else truth if hasattr(truth, "dims") else oc.open_volume(truth)
+        self.truth: Any = None if truth is None else truth if hasattr(truth, "dims") else oc.open_volume(truth)
         self.truth_path = None if truth is None or hasattr(truth, "dims") else str(truth)
-        self.index, self.weak, self.message = None, None, ""
-        self.task = self.behind = None
-        self.changed = None  # share of the line that the last fit gave another label
+        self.index: Any = None
+        self.weak: Any = None
+        self.task: Task | None = None
+        self.behind: Task | None = None
+        self.message = ""
+        self.changed: float | None = None  # share of the line that the last fit gave another label
         self._mappers: dict = {}
         self._lock = threading.RLock()
         self._listeners: list = []
@@ -126,7 +133,7 @@ class Session:
             for kind in ("exemplars", "judged", "painted"):
                 for one in data[kind]:
                     one["class"] = new if one["class"] == old else one["class"]
-            data["thresholds"] = {new if name == old else name: value for name, value in data["thresholds"].items()}
+            data["counts"] = {new if name == old else name: value for name, value in data["counts"].items()}
         self._refresh()
 
     def recolour_class(self, name, colour):
@@ -142,7 +149,7 @@ class Session:
             data["classes"] = [one for one in data["classes"] if one["name"] != name]
             for kind in ("exemplars", "judged", "painted"):
                 data[kind] = [one for one in data[kind] if one["class"] != name]
-            data["thresholds"].pop(name, None)
+            data["counts"].pop(name, None)
         self._refresh()
 
     def add_exemplar(self, name, place):
@@ -176,20 +183,18 @@ class Session:
                 data["judged"].append({**same, "accept": bool(accept)})
         self._refresh()
 
-    def set_threshold(self, name, similarity):
-        """Use only patches of a class that are at least so similar; None uses all."""
+    def set_count(self, name, count):
+        """Take that many patches of a class; None leaves it to the size of the index."""
         self._check_class(name)
         with self._change() as data:
-            data["thresholds"].pop(name, None)
-            if similarity is not None:
-                data["thresholds"][name] = float(np.clip(similarity, 0, 1))
-        self._refresh(search=False)
-
-    def set_count(self, count):
-        """Look for that many patches per class; None leaves it to the size of the index."""
-        with self._change() as data:
-            data["count"] = None if count is None else max(1, int(count))
+            data["counts"].pop(name, None)
+            if count is not None:
+                data["counts"][name] = max(1, int(count))
         self._refresh()
+
+    def cut_at(self, name, similarity):
+        """Take the patches of a class that are at least so similar, as the similarity curve has them."""
+        self.set_count(name, max(1, int(np.count_nonzero(self.weak.curves[name] >= similarity))))
 
     def set_mapping(self, name):
         """Choose the mapper by its name in `MAPPERS`."""
@@ -374,16 +379,13 @@ class Session:
             self.index_behind()
         self._refresh()
 
-    def _refresh(self, *, search=True):
+    def _refresh(self):
         """Bring the retrieved patches up to the decisions."""
         if self.index is None or not self.decisions["retrieved"] or not self.exemplars():
             self.weak = None
             self.tell("weak")
-        elif search or self.weak is None:
-            self._search()
         else:
-            self._save_retrieved()
-            self.tell("weak")
+            self._search()
 
     def exemplars(self):
         """Class -> places, as `retrieve` takes them."""
@@ -392,61 +394,45 @@ class Session:
             found.setdefault(one["class"], []).append(tuple(one["place"]))
         return {name: found[name] for name in self.palette if name in found}
 
-    def count(self):
-        """Patches per class that are looked for."""
-        usable = int((self.index.status == 0).sum())
-        chosen = self.decisions["count"] or min(500, max(20, usable // (4 * len(self.exemplars()))))
-        return min(chosen, usable)
+    def counts(self):
+        """Class -> patches that are looked for."""
+        usable, names = int((self.index.status == 0).sum()), list(self.exemplars())
+        standard = min(500, max(20, usable // (4 * len(names))))
+        return {name: min(self.decisions["counts"].get(name, standard), usable) for name in names}
+
+    def request(self):
+        """What is asked of the index, as ``job.toml`` keeps it."""
+        exemplars = list(self.decisions["exemplars"])
+        rows: dict = {"accepted": {}, "rejected": {}}
+        table = self.index.grid.starts
+        for one in self.decisions["judged"]:
+            if one["class"] not in self.exemplars():
+                continue
+            start = self.index.grid.start_at(one["place"], along=one["along"])
+            row = np.flatnonzero((table == start).all(axis=1))
+            if len(row):
+                rows["accepted" if one["accept"] else "rejected"].setdefault(one["class"], []).append(int(row[0]))
+            elif one["accept"]:
+                exemplars.append(one)  # no patch of this index lies there: it serves as an exemplar
+        texts = [exemplar_text(one) for one in exemplars]
+        return {"exemplars": texts, "count": count_text(self.counts()), "per_exemplar": False, "diverse": False} | rows
 
     def _search(self):
-        weak = oc.retrieve(self.index, self.exemplars(), min(self.count() + self._n_rejected(), len(self.index)))
-        self.weak = self._rejudged(weak)
-        self._save_retrieved()
+        """Find patches and keep them in the job as the command line does."""
+        asked, workspace = self.request(), self.index.workspace
+        weak = stages.ask(self.index, asked)
+        with self._writing():
+            weak.save(workspace / "retrieved.csv")
+            workspace.write(workspace.read() | {"retrieve": asked})
+            workspace.log("retrieve", patches=len(weak), lost=weak.lost)
+        self.weak = weak
         self.tell("weak")
-
-    def _n_rejected(self):
-        return sum(not one["accept"] for one in self.decisions["judged"])
-
-    def _judged_rows(self, accept):
-        """Class -> rows of the index that were accepted or rejected."""
-        rows: dict = {}
-        for one in self.decisions["judged"]:
-            if one["accept"] == accept:
-                start = self.index.grid.start_at(one["place"], along=one["along"])
-                at = np.flatnonzero((self.index.grid.starts == start).all(axis=1))
-                rows.setdefault(one["class"], set()).update(at.tolist())
-        return rows
-
-    def _rejudged(self, weak):
-        rejected = self._judged_rows(False)
-        good = [row not in rejected.get(name, ()) for row, name in zip(weak.rows, weak.classes, strict=True)]
-        weak = part(weak, np.array(good, bool))
-        first = weak.table["rank"].to_numpy() <= self.count()
-        return part(weak, first)
-
-    def used(self):
-        """Which retrieved patches are used: accepted, or similar enough."""
-        limit = np.array([self.decisions["thresholds"].get(name, 0.0) for name in self.weak.classes])
-        return (self.weak.similarity >= limit) | self.accepted()
 
     def accepted(self):
         """Which retrieved patches were accepted by hand."""
-        rows = self._judged_rows(True)
-        pairs = zip(self.weak.rows, self.weak.classes, strict=True)
+        rows = self.weak.accepted
+        pairs = zip(self.weak.rows.tolist(), self.weak.classes.tolist(), strict=True)
         return np.array([row in rows.get(name, ()) for row, name in pairs], bool)
-
-    def _save_retrieved(self):
-        """Write the patches in use as the command line does."""
-        workspace = self.index.workspace
-        record = {
-            "exemplars": [exemplar_text(one) for one in self.decisions["exemplars"]],
-            "count": count_text(part(self.weak, self.used())),
-            "per_exemplar": False,
-            "diverse": False,
-        }
-        with self._writing():
-            part(self.weak, self.used()).save(workspace / "retrieved.csv")
-            workspace.write(workspace.read() | {"retrieve": record})
 
     @contextlib.contextmanager
     def _writing(self):
@@ -460,13 +446,16 @@ class Session:
 
     def exemplar_thumbnail(self, number):
         """8-bit patch of an exemplar."""
-        direction = 1 if self.options["along"] == "crossline" else 0
-        place = self.decisions["exemplars"][number]["place"]
-        at = [int(np.argmin(np.abs(axis.labels - value))) for axis, value in zip(self.sections.axes, place, strict=True)]
-        across, height, width = at[1 - direction], *self.size
-        codes = self.sections._section(direction, at[direction])
-        top, left = at[2] - height // 2, across - width // 2
-        return codes[top : top + height, left : left + width]
+        return self.patch(self.decisions["exemplars"][number]["place"])
+
+    def patch(self, place):
+        """8-bit patch of the section around a place."""
+        direction = int(self.options["along"] == "crossline")
+        axes = [axis.labels for axis in self.sections.axes]
+        at = [int(np.argmin(np.abs(labels - value))) for labels, value in zip(axes, place, strict=True)]
+        height, width = self.size
+        top, left = at[2] - height // 2, at[1 - direction] - width // 2
+        return self.sections.codes(direction, at[direction])[top : top + height, left : left + width]
 
     # ---- labels -----------------------------------------------------------------------------------------------------
 
@@ -474,7 +463,7 @@ class Session:
         """Label some lines, by their numbers, or the whole survey."""
         if self.weak is None:
             raise ValueError("Nothing is retrieved yet; find similar patches first.")
-        if len(set(self.weak.classes[self.used()])) < 2:
+        if len(set(self.weak.classes)) < 2:
             raise ValueError("Labels need patches of two classes or more; add an exemplar of another class.")
         return self.start("labelling", self._label, lines)
 
@@ -498,7 +487,7 @@ class Session:
 
     def _label_grid(self, lines):
         """Dense grid of some lines, or of all."""
-        name, axis = self._line_axis()
+        name, _ = self._line_axis()
         third = tuple(max(1, n // 3) for n in self.size)
         area = dict(self.options.get("area") or {})
         if lines is not None:
@@ -661,7 +650,9 @@ class Session:
             return None
         line = self.sections.axes[direction].labels[position].item()
         names = list(self.palette)
-        own = [one for one in self.decisions["painted"] if one["along"] == DIRECTIONS[direction] and one["line"] == line]
+        own = [
+            one for one in self.decisions["painted"] if one["along"] == DIRECTIONS[direction] and one["line"] == line
+        ]
         if not own:
             return None
         across, down = self.sections.frame(direction)
@@ -690,8 +681,7 @@ class Session:
         elif kind == "zarr":
             oc.export_zarr(labels, out)
         elif kind == "training":
-            weak = part(self.weak, self.used())
-            oc.export_training_set(labels, out, volume=self.volume, grid=self.index.grid, weak=weak)
+            oc.export_training_set(labels, out, volume=self.volume, grid=self.index.grid, weak=self.weak)
         else:
             place = {self._line_axis()[0]: line}
             truth = self.truth.sel(place) if self.scores(line) else None
@@ -776,7 +766,7 @@ def open_job(source, job):
     path = Path(source)
     stored = read_state(path) if path.is_dir() else None
     if stored or Workspace(path).exists():
-        known = Workspace(path).read()["volume"] if Workspace(path).exists() else stored["about"]
+        known = Workspace(path).read()["volume"] if Workspace(path).exists() else (stored or {})["about"]
         if not known.get("source"):
             raise ValueError(f"Job {path} was made from an array; open it with outcrop.explore(volume, job=...).")
         return path, oc.open_volume(known["source"], **known.get("options", {}))
@@ -788,7 +778,7 @@ def open_job(source, job):
 def hold(path):
     """Take a job folder for this page; a server that dies lets go of it by itself."""
     path.mkdir(parents=True, exist_ok=True)
-    handle = open(path / ".page.lock", "a")
+    handle = open(path / ".page.lock", "a")  # noqa: SIM115 - held as long as the page
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -815,24 +805,15 @@ def grid_options(volume, path, size):
 def patches_per_line(volume, options):
     """Number of patches on one line."""
     across = volume.shape[0 if options["along"] == "crossline" else 1]
-    lengths, sizes = (volume.shape[2], across), options["size"]
-    return int(np.prod([max(1, (n - size) // step + 1) for n, size, step in zip(lengths, sizes, options["step"], strict=True)]))
+    triples = zip((volume.shape[2], across), options["size"], options["step"], strict=True)
+    return int(np.prod([len(patch_starts(*triple)) for triple in triples]))
 
 
 def in_memory(index, most=1 << 30):
     """Index whose descriptors are in memory where they are not too many: a search is then a matter of milliseconds."""
     if index.features.nbytes <= most:
-        index.features = index.features[:]
+        index.features = zarr.create_array({}, data=index.features[:], compressors=None)
     return index
-
-
-def part(weak, keep):
-    """Some of the retrieved patches."""
-    rows = np.flatnonzero(keep)
-    return oc.WeakLabels(
-        weak.rows[rows], weak.classes[rows], weak.similarity[rows], weak.exemplar[rows],
-        weak.positions.iloc[rows].reset_index(drop=True), weak.lost, weak.curves,
-    )  # fmt: skip
 
 
 def clean_name(text):
@@ -897,13 +878,12 @@ def runs(mask, traces, samples):
 
 def exemplar_text(one):
     """An exemplar as the command line takes it."""
-    return f"{one['class'].replace(' ', '-')}=" + ",".join(f"{value:g}" for value in one["place"])
+    return f"{one['class'].replace(' ', '-')}=" + ",".join(f"{value:.10g}" for value in one["place"])
 
 
-def count_text(weak):
+def count_text(counts):
     """Patches per class as the command line takes them."""
-    names = dict.fromkeys(weak.classes)
-    return ",".join(f"{name.replace(' ', '-')}={int((weak.classes == name).sum())}" for name in names)
+    return ",".join(f"{name.replace(' ', '-')}={count}" for name, count in counts.items())
 
 
 def commands(session):
@@ -921,10 +901,16 @@ def commands(session):
         index += [f"--{name}s", ",".join(f"{end:g}" for end in ends)]
     lines = [index]
     if session.weak is not None:
+        asked = session.request()
         retrieve = ["outcrop", "retrieve", job]
-        for one in session.decisions["exemplars"]:
-            retrieve += ["--exemplar", exemplar_text(one)]
-        lines.append([*retrieve, "--count", count_text(part(session.weak, session.used()))])
+        for text in asked["exemplars"]:
+            retrieve += ["--exemplar", text]
+        retrieve += ["--count", asked["count"]]
+        lines.append(retrieve)
+        judged = {"--accept": asked["accepted"], "--reject": asked["rejected"]}
+        words = [(option, pair(row for own in rows.values() for row in own)) for option, rows in judged.items() if rows]
+        if words:
+            lines.append(["outcrop", "retrieve", job, *(word for both in words for word in both)])
     if session.labels() is not None:
         done = session.labelled()
         name, axis = session._line_axis()

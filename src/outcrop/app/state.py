@@ -18,8 +18,7 @@ def fresh():
         "classes": [],  # name, colour
         "exemplars": [],  # class, place (inline, crossline, time of the centre)
         "judged": [],  # class, place, along, accept
-        "thresholds": {},  # class -> least similarity
-        "count": None,  # patches per class
+        "counts": {},  # class -> patches
         "retrieved": False,  # whether the search was asked for
         "mapping": "texture",
         "painted": [],  # class, along, line, runs of [trace, first sample, last sample] in survey labels
@@ -41,11 +40,11 @@ class State:
     >>> import tempfile
     >>> state = State(tempfile.mkdtemp())
     >>> with state.change() as data:
-    ...     data["count"] = 100
+    ...     data["mapping"] = "paper"
     >>> state.undo()
     True
-    >>> State(state.path.parent).data["count"] is None
-    True
+    >>> State(state.path.parent).data["mapping"]
+    'texture'
     """
 
     def __init__(self, path, about=None):

@@ -1,0 +1,194 @@
+"""The server of the page: loopback by default, a random token in the address, foreign origins refused."""
+
+import secrets
+import socket
+import threading
+import webbrowser
+
+from tornado.routing import Router
+from tornado.web import Application, RequestHandler
+
+from outcrop.app.session import Session
+
+MOST_BYTES = 1 << 20  # of one request or message; a long brush stroke has some ten thousand
+LOOPBACK = ("127.0.0.1", "localhost")
+
+
+class Refusal(RequestHandler):
+    """An answer that says no and nothing else."""
+
+    def initialize(self, status):
+        """Take the status."""
+        self._no = status
+
+    def prepare(self):
+        """Answer whatever was asked."""
+        self.set_status(self._no)
+        self.finish()
+
+
+class Gate(Router):
+    """Let in only requests that know the token and come from the page itself.
+
+    The token is the first part of every path. So it guards scripts and the websocket as well as the page, and works in
+    a cell of a notebook, where a browser sends no cookies.
+    """
+
+    def __init__(self, application, token, hosts):
+        self.application, self.prefix, self.hosts = application, f"/{token}/", hosts
+        self._refusals = Application([])
+
+    def find_handler(self, request, **_):
+        """What answers a request."""
+        status = self.refusal(request)
+        if status is None:
+            return self.application.find_handler(request)
+        return self._refusals.get_handler_delegate(request, Refusal, {"status": status})
+
+    def refusal(self, request):
+        """Status with which a request is refused, None where it is let in."""
+        known = request.path[: len(self.prefix)].encode()
+        if not secrets.compare_digest(known, self.prefix.encode()):
+            return 403
+        host, origin = request.headers.get("Host", ""), request.headers.get("Origin")
+        if self.hosts and host not in self.hosts:
+            return 403
+        if origin is not None and origin.partition("://")[2] != host:
+            return 403
+        if request.method not in ("GET", "HEAD"):
+            return 405  # nothing can be uploaded
+        if request.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in request.headers:
+            return 413
+        return 204 if request.path == self.prefix + "favicon.ico" else None
+
+
+def make_server(session, *, port=0, host="127.0.0.1", token=None):
+    """Server of a session's page and its address; it is not started yet.
+
+    Parameters
+    ----------
+    session : Session
+    port : int
+        0 takes a free one.
+    host : str
+        Address of this computer to listen on.
+    token : str, optional
+        The secret part of the address; random by default.
+    """
+    try:
+        import panel
+    except ImportError as error:
+        raise ImportError("The page needs Panel and Bokeh; run pip install 'outcrop[app]'.") from error
+    from panel.io.server import get_server
+
+    from outcrop.app.page import Page
+
+    def page():
+        one = Page(session, panel.state.curdoc)
+        panel.state.on_session_destroyed(lambda _: one.close())
+        return one.layout()
+
+    token = token or secrets.token_urlsafe(24)
+    local = host in LOOPBACK
+    try:
+        port = port or free_port(host)
+        hosts = [f"{name}:{port}" for name in LOOPBACK] if local else []
+        server = get_server(
+            {"/": page}, port=port, address=host, prefix=f"/{token}", title=f"Outcrop: {session.path.stem}",
+            allow_websocket_origin=hosts or ["*"], websocket_max_message_size=MOST_BYTES,
+            http_server_kwargs={"max_body_size": MOST_BYTES, "max_header_size": 65536},
+            check_unused_sessions_milliseconds=3000, unused_session_lifetime_milliseconds=5000,
+        )  # fmt: skip
+    except OSError as error:
+        raise ValueError(f"Port {port} of {host} cannot be used ({error.strerror}); choose another --port.") from None
+    # Bokeh checks origins for the websocket alone; the gate does it for all that comes in.
+    server._http.request_callback = Gate(server._tornado, token, hosts)
+    return server, f"http://{host}:{port}/{token}/"
+
+
+def free_port(host):
+    """A port of an address that nobody listens on."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.bind((host, 0))
+        return probe.getsockname()[1]
+
+
+def serve(source, *, job=None, size=None, truth=None, port=0, host="127.0.0.1", browser=True, ready=print):
+    """Open a session and serve its page until interrupted; `ready` is called with the address once it answers."""
+    import panel
+
+    session = Session(source, job, size=size, truth=truth)
+    panel.extension()
+    server, address = make_server(session, port=port, host=host)
+    server.start()
+
+    def announce():
+        ready(address)
+        if browser:
+            webbrowser.open(address)
+
+    server.io_loop.add_callback(announce)
+    try:
+        server.io_loop.start()
+    finally:
+        session.close()
+
+
+def explore(volume, *, job=None, size=None, truth=None, height=800):
+    """Show the interpreter's page of a volume in a cell of a notebook.
+
+    Parameters
+    ----------
+    volume : path or DataArray
+        A volume, or a job folder.
+    job : path, optional
+        Job folder for all that is done; by default NAME.outcrop in the current folder.
+    size : int or (int, int), optional
+        Patch size of a new job.
+    truth : path or DataArray, optional
+        Expert labels to compare with.
+    height : int
+        Of the cell, in pixels.
+
+    Returns
+    -------
+    Explorer
+        Shown by Jupyter as the page; ``.session`` has the state, ``.address`` opens it in a browser, ``.close()`` ends
+        it.
+    """
+    return Explorer(Session(volume, job, size=size, truth=truth), height=height)
+
+
+class Explorer:
+    """A page in a cell of a notebook, served from a thread of the kernel to this computer only."""
+
+    def __init__(self, session, *, height=800):
+        self.session, self.height = session, height
+        started = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(started,), daemon=True)
+        self._thread.start()
+        started.wait()
+
+    def _run(self, started):
+        import asyncio
+
+        import panel
+
+        asyncio.set_event_loop(asyncio.new_event_loop())
+        panel.extension()
+        self._server, self.address = make_server(self.session)
+        self._server.start()
+        self._server.io_loop.add_callback(started.set)
+        self._server.io_loop.start()
+
+    def _repr_html_(self):
+        return (
+            f'<iframe src="{self.address}" width="100%" height="{self.height}" style="border: 1px solid #ccc"></iframe>'
+        )
+
+    def close(self):
+        """End the page; what was done stays in the job folder."""
+        self._server.io_loop.add_callback(self._server.io_loop.stop)
+        self._thread.join()
+        self._server.stop()
+        self.session.close()
