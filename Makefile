@@ -2,21 +2,25 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint bench docs clean
+.PHONY: demo test test-app lint bench docs clean
 
 demo: .venv/run        ## the whole job on an embedded synthetic volume; report in demo/
 	$(BIN)/outcrop demo -o demo
 
 test: .venv/dev        ## lint, types, import order, doctests and tests
-	$(BIN)/ruff check src tests benchmarks examples
-	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/ruff check src tests tests_app benchmarks examples
+	$(BIN)/ruff format --check src tests tests_app benchmarks examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest
 
+test-app: .venv/dev    ## the interpreter's page in a real browser; needs chromium
+	$(BIN)/python -m pip install -q playwright
+	$(BIN)/pytest tests_app
+
 lint: .venv/dev        ## mend what can be mended by itself
-	$(BIN)/ruff check --fix src tests benchmarks examples
-	$(BIN)/ruff format src tests benchmarks examples
+	$(BIN)/ruff check --fix src tests tests_app benchmarks examples
+	$(BIN)/ruff format src tests tests_app benchmarks examples
 
 bench: .venv/dev       ## speed and memory as ratios; prints one table
 	$(BIN)/python -m pip install -q faiss-cpu
@@ -36,7 +40,7 @@ docs: .venv/dev
 	touch $@
 
 .venv/dev: .venv/run pyproject.toml
-	$(BIN)/python -m pip install -q -e ".[dev,dask]"
+	$(BIN)/python -m pip install -q -e ".[dev,dask,app]"
 	touch $@
 
 clean:

@@ -53,20 +53,17 @@ class Session:
 
     def __init__(self, source, job=None, *, size=None, truth=None):
         self.path, self.volume = open_job(source, job)
-        self._hold = hold(self.path)
-        self.sections = Sections(self.volume)
-        identity = identify(self.volume)
-        stored = read_state(self.path)
+        identity, stored = identify(self.volume), read_state(self.path)
         if stored and stored["about"].get("sha256") not in (None, identity["sha256"]):
             raise ValueError(f"{self.path} holds the work on another volume; choose another job folder.")
-        about = {"source": identity["source"], "sha256": identity["sha256"]}
-        self.options = grid_options(
-            self.volume, self.path, stored["about"].get("size") if stored and not size else size
-        )
-        about["size"] = list(self.options["size"])
-        self.state = State(self.path, about)
+        known = stored["about"].get("size") if stored else None
+        self.options = grid_options(self.volume, self.path, size or known)
+        about = {"source": identity["source"], "sha256": identity["sha256"], "size": list(self.options["size"])}
         self.truth: Any = None if truth is None else truth if hasattr(truth, "dims") else oc.open_volume(truth)
         self.truth_path = None if truth is None or hasattr(truth, "dims") else str(truth)
+        self._hold = hold(self.path)
+        self.state = State(self.path, about)
+        self.sections = Sections(self.volume)
         self.index: Any = None
         self.weak: Any = None
         self.task: Task | None = None
@@ -207,12 +204,14 @@ class Session:
         """Take the last decision back."""
         if self.state.undo():
             self._refresh()
+            self._refresh_painted()
             self.tell("state")
 
     def redo(self):
         """Do again what was undone."""
         if self.state.redo():
             self._refresh()
+            self._refresh_painted()
             self.tell("state")
 
     @contextlib.contextmanager
@@ -627,6 +626,13 @@ class Session:
         if new:
             with self._change() as data:
                 data["painted"] += new
+            self._refresh_painted()
+
+    def _refresh_painted(self):
+        """Keep the painted pixels where the command line finds them."""
+        if self.index is not None:
+            stages.write_painted(self.index, self.decisions["painted"])
+            self.tell("labels")
 
     def _meant(self, name, direction, position, mask):
         """Classes and masks that a brush of that name stands for."""

@@ -1,0 +1,353 @@
+"""The interpreter's session without a browser: decisions, search, labels, exports and the folder they live in."""
+
+import json
+import shlex
+import time
+
+import numpy as np
+import pytest
+
+import outcrop as oc
+from outcrop import datasets
+from outcrop.app.pictures import Axis, Sections, crop, encode
+from outcrop.app.session import Session, runs, stroke
+from outcrop.app.state import State
+from outcrop.cli import app
+from outcrop.labels import open_labels
+
+SIZE = 32
+
+
+@pytest.fixture(scope="module")
+def survey(tmp_path_factory):
+    """A small survey with truth, on disk, and places that show its classes."""
+    path = tmp_path_factory.mktemp("survey") / "small.sgy"
+    datasets.write_synthetic(path, (20, 120, 120), seed=3)
+    truth = oc.open_volume(path.with_suffix(".truth.sgy"))
+    half = SIZE // 2
+    section = truth[10].values[half:-half, half:-half]  # where a patch fits
+    axes = [truth[name].values for name in truth.dims]
+    places = {}
+    for code in np.unique(section):
+        traces, samples = np.nonzero(section == code)
+        middle = len(traces) // 2
+        place = axes[0][10], axes[1][half + traces[middle]], axes[2][half + samples[middle]]
+        places[truth.attrs["classes"][int(code) - 1]] = [float(value) for value in place]
+    assert len(places) >= 2
+    return path, places
+
+
+@pytest.fixture
+def session(survey, tmp_path, monkeypatch):
+    """A fresh session on it whose mapper is small."""
+    monkeypatch.setitem(
+        oc.MAPPERS, "texture", lambda: oc.TextureMapper(members=1, patches_per_class=15, n_features=60, rounds=3)
+    )
+    path, places = survey
+    one = Session(path, tmp_path / "job.outcrop", size=SIZE, truth=path.with_suffix(".truth.sgy"))
+    for name in places:
+        one.add_class(name)
+    yield one
+    one.close()
+
+
+def reopened(session):
+    """The same job after the server was killed: nothing is closed first but the lock, as a kill does."""
+    session.close()
+    return Session(session.path)
+
+
+def place_all(session, places):
+    """Place an exemplar of every class."""
+    for name, place in places.items():
+        session.add_exemplar(name, place)
+
+
+def searched(session, places):
+    """Place exemplars, search, and let the index of the survey finish."""
+    place_all(session, places)
+    session.retrieve(places[next(iter(places))][0])
+    session.wait()
+    while session.behind and session.behind.alive:
+        time.sleep(0.05)
+    return session
+
+
+def test_decisions_are_in_the_folder_at_once(session, survey):
+    """Every change is on disk when the call returns."""
+    name, place = next(iter(survey[1].items()))
+    placed = session.add_exemplar(name, place)
+    stored = json.loads((session.path / "page.json").read_text())
+    assert stored["decisions"]["exemplars"] == [{"class": name, "place": placed}]
+
+
+def test_an_exemplar_snaps_to_the_nearest_sample_where_it_fits(session, survey):
+    """Its place is a trace and a sample of the survey, and at the rim it moves inside."""
+    name = next(iter(survey[1]))
+    line, trace, sample = (session.volume[dim].values for dim in session.volume.dims)
+    assert session.add_exemplar(name, (line[5] + 0.3, trace[60] - 0.4, sample[50] + 1.1)) == [
+        line[5],
+        trace[60],
+        sample[50],
+    ]
+    assert session.add_exemplar(name, (line[5], -1e9, 1e9)) == [line[5], trace[SIZE // 2], sample[120 - SIZE // 2]]
+
+
+def test_undo_and_redo_are_inverse(session, survey):
+    """Undoing every step leads back to the beginning, redoing them to the end."""
+    place_all(session, survey[1])
+    session.rename_class(next(iter(survey[1])), "renamed")
+    session.recolour_class("renamed", "#123456")
+    session.move_exemplar(0, [110, 350, 200])
+    session.paint("renamed", 0, 3, [(340, 100), (350, 140)])
+    session.remove_exemplar(0)
+    end, steps = session.decisions, 0
+    while session.state.undo():
+        steps += 1
+    assert session.decisions["exemplars"] == [] and session.decisions["classes"] == []
+    for _ in range(steps):
+        session.redo()
+    assert session.decisions == end
+
+
+def test_a_refused_change_changes_nothing(session):
+    """Names and colours that cannot be are refused with a reason, and the state stays."""
+    before = json.dumps(session.decisions)
+    name = next(iter(session.palette))
+    for change in (
+        lambda: session.add_class(name),
+        lambda: session.add_class("<script>"),
+        lambda: session.add_class("uncertain"),
+        lambda: session.recolour_class(name, "red; background: url(x)"),
+        lambda: session.add_exemplar("unknown", (1, 2, 3)),
+        lambda: session.add_exemplar(name, (1, 2, float("nan"))),
+        lambda: session.judge("unknown", (1, 2, 3), accept=True),
+        lambda: session.set_mapping("no such"),
+    ):
+        with pytest.raises(ValueError):
+            change()
+    assert json.dumps(session.decisions) == before
+
+
+def test_a_rejected_patch_goes_and_an_accepted_one_stays_first(session, survey):
+    """Relevance feedback acts at once, and on disk."""
+    searched(session, survey[1])
+    weak, name = session.weak, session.weak.classes[0]
+    places = weak.positions[list(session.volume.dims)].to_numpy()
+    session.judge(name, places[1], accept=False)
+    assert weak.rows[1] not in session.weak.rows
+    session.judge(name, places[3], accept=True)
+    assert session.weak.rows[0] == weak.rows[3] and session.accepted()[0]
+    saved = np.genfromtxt(
+        session.index.workspace / "retrieved.csv", delimiter=",", names=True, dtype=None, encoding="utf-8"
+    )
+    assert saved["row"].tolist() == session.weak.rows.tolist()
+    session.undo()
+    session.undo()
+    assert session.weak.rows.tolist() == weak.rows.tolist()
+
+
+def test_the_curve_decides_how_many(session, survey):
+    """Cutting the similarity curve at the similarity of rank 7 takes seven patches."""
+    searched(session, survey[1])
+    name = session.weak.classes[0]
+    session.cut_at(name, session.weak.curves[name][6])
+    assert (session.weak.classes == name).sum() == 7
+
+
+def test_search_begins_near_the_line_and_then_covers_the_survey(session, survey, monkeypatch):
+    """The neighbourhood holds the line; the next search covers all lines of the survey."""
+    from outcrop.app import session as module
+
+    monkeypatch.setattr(module, "NEAR_PATCHES", 60)
+    line = next(iter(survey[1].values()))[0]
+    searched(session, survey[1])
+    lines = session.index.table["inline"]
+    assert session.scope == "neighbourhood" and lines.min() <= line <= lines.max() and lines.nunique() < 20
+    session.retrieve(line)
+    session.wait()
+    assert session.scope == "survey" and session.index.table["inline"].nunique() == 20
+
+
+def test_labels_survive_and_the_command_line_agrees(session, survey, tmp_path, capsys):
+    """What the page labelled is there after reopening, and its command lines make the same labels."""
+    searched(session, survey[1])
+    session.judge(session.weak.classes[0], session.weak.positions[list(session.volume.dims)].iloc[2], accept=False)
+    line = next(iter(survey[1].values()))[0]
+    session.paint(next(iter(survey[1])), 0, 4, [(350, 100), (360, 160)])
+    session.label([line])
+    session.wait()
+    labels = session.labels_of(line)
+    assert labels is not None and (labels > 0).all() and not session.stale()
+    lines = [shlex.split(text)[1:] for text in session.commands()]
+    fresh = tmp_path / "again.outcrop"
+    painted = (session.index.workspace / "painted.csv").read_bytes()
+    for words in lines:
+        words = [str(fresh) if word == str(session.index.workspace.path) else word for word in words]
+        if words[0] in ("index", "retrieve", "label"):
+            app(words, standalone_mode=False)
+        if words[0] == "index":
+            (fresh / "painted.csv").write_bytes(painted)
+    again = open_labels(fresh / "labels.zarr")["label"].sel(inline=line).values
+    np.testing.assert_array_equal(again, labels)
+    second = reopened(session)
+    np.testing.assert_array_equal(second.labels_of(line), labels)
+    assert len(second.weak) == len(session.weak)
+    second.close()
+
+
+def test_painted_pixels_teach_the_mapper(session, survey):
+    """Painting a region of a line with another class moves labels there towards that class."""
+    searched(session, survey[1])
+    line = next(iter(survey[1].values()))[0]
+    position = int(np.flatnonzero(session.volume["inline"].values == line)[0])
+    session.label([line])
+    session.wait()
+    before, names = session.labels_of(line), list(session.labels().attrs["classes"])
+    code = 1 + int(np.argmin(np.bincount(before.ravel(), minlength=len(names) + 1)[1:]))
+    across, down = session.sections.frame(0)
+    mask = stroke(before.shape, [(40, 40), (80, 80)], 12)
+    session.paint(
+        names[code - 1], 0, position, [(across.labels[40], down.labels[40]), (across.labels[80], down.labels[80])], 12
+    )
+    picture = session.painted_picture(0, position)
+    assert (picture.codes.T[mask] == list(session.palette).index(names[code - 1]) + 1).all()
+    assert session.stale()
+    session.label([line])
+    session.wait()
+    after = session.labels_of(line)
+    assert (after[mask] == code).mean() > (before[mask] == code).mean()
+    assert session.changed == (after != before).mean() > 0
+
+
+def test_scores_and_the_least_sure_places(session, survey):
+    """Scores are those of `pixel_scores`; the least sure place is no surer than any other window of its line."""
+    searched(session, survey[1])
+    line = next(iter(survey[1].values()))[0]
+    assert session.scores(line) is None
+    session.label([line])
+    session.wait()
+    assert 0 < session.scores(line)["PA"] <= 1
+    places = session.uncertain(3)
+    sure = session.labels()["confidence"].sel(inline=line).values / 255
+    at = [
+        int(np.flatnonzero(session.volume[dim].values == value)[0])
+        for dim, value in zip(session.volume.dims, places[0]["place"], strict=True)
+    ]
+    half = SIZE // 2
+    window = sure[at[1] - half : at[1] + half, at[2] - half : at[2] + half]
+    assert window.mean() == pytest.approx(places[0]["confidence"], abs=0.02)
+    assert places[0]["confidence"] <= sure.mean()
+
+
+def test_export_round_trip_and_names_that_lead_elsewhere(session, survey):
+    """SEG-Y reads back equal; a name that is a path is refused."""
+    searched(session, survey[1])
+    line = next(iter(survey[1].values()))[0]
+    with pytest.raises(ValueError, match="no labels"):
+        session.export("segy")
+    session.label([line])
+    session.wait()
+    path = session.export("segy")
+    np.testing.assert_array_equal(oc.open_volume(path).sel(inline=line).values, session.labels_of(line))
+    assert session.export("segy") != path
+    for kind in ("confidence", "zarr", "training", "figure"):
+        assert session.export(kind, line=line).exists()
+    for name in ("../out.sgy", "/tmp/out.sgy", "a/b.sgy", "..", "", ".hidden", "x\x00y", "a\\b"):
+        with pytest.raises(ValueError):
+            session.export("segy", name or " ")
+
+
+def test_one_page_at_a_time(session):
+    """A second server on the same job is told so."""
+    with pytest.raises(ValueError, match="open in another page"):
+        Session(session.path)
+
+
+def test_a_folder_of_another_volume_is_refused(session, tmp_path):
+    """Work on one volume is never shown on another."""
+    other = tmp_path / "other.npy"
+    np.save(other, np.random.default_rng(0).standard_normal((3, 60, 60)).astype("f4"))
+    session.close()
+    with pytest.raises(ValueError, match="another volume"):
+        Session(other, session.path)
+
+
+def test_cancelled_work_leaves_the_session_usable(session, survey, monkeypatch):
+    """Cancel stops a task; a second task while one runs is refused."""
+    place_all(session, survey[1])
+    session.start("waiting", lambda task: [(time.sleep(0.02), task.progress(i)) for i in range(500)])
+    with pytest.raises(ValueError, match="waiting"):
+        session.retrieve()
+    session.cancel()
+    session.wait()
+    assert "Cancelled" in session.message
+    session.retrieve()
+    session.wait()
+    assert len(session.weak)
+
+
+def test_a_job_of_the_command_line_opens_with_its_exemplars(survey, tmp_path):
+    """Exemplars given to `outcrop retrieve` are on the page."""
+    path, places = survey
+    job = str(tmp_path / "cli.outcrop")
+    app(["index", str(path), "-o", job, "--size", str(SIZE), "--step", "16", "--every", "4"], standalone_mode=False)
+    texts = {name: ",".join(map(str, place)) for name, place in places.items()}
+    words = [word for name, text in texts.items() for word in ("--exemplar", f"{name.replace(' ', '-')}={text}")]
+    app(["retrieve", job, *words, "--count", "10"], standalone_mode=False)
+    session = Session(job)
+    assert list(session.palette) == list(places) and session.scope == "survey" and len(session.weak)
+    session.close()
+
+
+def test_state_that_is_damaged_is_refused(tmp_path):
+    """A file that is not ours gives an error with its name."""
+    (tmp_path / "page.json").write_text("{")
+    with pytest.raises(ValueError, match=r"page\.json"):
+        State(tmp_path)
+
+
+def test_pictures_are_the_section(survey):
+    """A picture has the section's samples as codes, coordinates at the edges, and missing samples as 0."""
+    volume = oc.open_volume(survey[0])
+    sections = Sections(volume)
+    for direction, position in ((0, 3), (1, 50), (2, 60)):
+        picture = sections.picture(direction, position, ahead=1)
+        values = volume[(slice(None),) * direction + (position,)].values
+        values = values if direction == 2 else values.T
+        np.testing.assert_array_equal(picture.codes, encode(values, sections.clip))
+        across, down = sections.frame(direction)
+        assert (picture.left, picture.right) == (across.low, across.high)
+        assert (picture.top, picture.bottom) == (down.low, down.high)
+    sections.close()
+
+
+def test_a_window_is_cut_at_whole_samples():
+    """A window of a descending axis comes out with coordinates that rise."""
+    frame = (Axis(np.array([30, 20, 10])), Axis(np.array([0.0, 4.0, 8.0, 12.0])))
+    codes = np.arange(12, dtype=np.uint8).reshape(4, 3)
+    picture = crop(codes, frame, (9, 21, 3, 9))
+    np.testing.assert_array_equal(picture.codes, codes[1:3, 1:][:, ::-1])
+    assert picture[1:] == (5.0, 25.0, 2.0, 10.0)
+
+
+def test_a_large_section_is_thinned_to_the_screen():
+    """Blocks of pixels are averaged, and the edges stay."""
+    frame = (Axis(np.arange(4000)), Axis(np.arange(2500)))
+    codes = np.random.default_rng(0).integers(0, 255, (2500, 4000)).astype(np.uint8)
+    picture = crop(codes, frame)
+    assert picture.codes.shape == (834, 1334)
+    assert picture.codes[0, 0] == int(codes[:3, :3].mean())
+    assert (picture.right, picture.bottom) == (3999.5, 2499.5)
+
+
+def test_runs_and_strokes_say_the_same():
+    """A stroke stored as runs paints the same pixels again."""
+    from outcrop.job import painted_codes
+
+    traces, samples = np.arange(300, 340), np.arange(0, 400, 4.0)
+    mask = stroke((40, 100), [(5, 5), (20, 60), (39, 99)], 6)
+    again = painted_codes(
+        [{"class": "fault", "runs": runs(mask, traces, samples)}], ["other", "fault"], traces, samples
+    )
+    np.testing.assert_array_equal(again == 2, mask)

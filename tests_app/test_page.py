@@ -1,0 +1,216 @@
+"""The interpreter's page in a real browser, from the first look to the exported labels."""
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import outcrop as oc
+from outcrop import datasets
+
+playwright = pytest.importorskip("playwright.sync_api")
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+FLAGS = [
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+]
+SIZE = 40
+NOTES = """(function all(root) {
+  let found = [...root.querySelectorAll(".card .note")];
+  for (const one of root.querySelectorAll("*")) if (one.shadowRoot) found = found.concat(all(one.shadowRoot));
+  return found;
+})(document)"""
+pytestmark = pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed")
+
+
+@pytest.fixture(scope="module")
+def survey(tmp_path_factory):
+    """A synthetic survey on disk."""
+    path = tmp_path_factory.mktemp("survey") / "survey.sgy"
+    datasets.write_synthetic(path, (30, 160, 160), seed=0)
+    return path
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A headless Chromium."""
+    with playwright.sync_playwright() as api:
+        one = api.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield one
+        one.close()
+
+
+@contextlib.contextmanager
+def server(*words):
+    """The command `outcrop app` in a process of its own; gives its address and the process."""
+    command = [sys.executable, "-m", "outcrop", "app", *map(str, words), "--no-browser"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        try:
+            yield process.stdout.readline().strip(), process
+        finally:
+            process.kill()
+
+
+class Tab:
+    """A tab of the browser and what an interpreter does in it."""
+
+    def __init__(self, browser, address):
+        self.errors, self.foreign = [], []
+        self.page = browser.new_page(viewport={"width": 1440, "height": 900})
+        self.page.set_default_timeout(60_000)
+        self.page.on("console", lambda message: message.type == "error" and self.errors.append(message.text))
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        home = address.split("/")[2]
+        self.page.on("request", lambda request: self._watch(request.url, home))
+        self.page.goto(address)
+        self.page.wait_for_selector(".class.add")
+        self.wait("Bokeh.documents[0].get_model_by_name('section')?.tags.length")
+
+    def _watch(self, url, home):
+        if not url.startswith(("data:", "blob:")) and url.split("/")[2] != home:
+            self.foreign.append(url)
+
+    def model(self, name, code):
+        """Value of an expression of the Bokeh model `m` of that name."""
+        return self.page.evaluate(
+            f"(() => {{const m = Bokeh.documents[0].get_model_by_name('{name}'); return {code}}})()"
+        )
+
+    def wait(self, code):
+        """Wait until an expression is true."""
+        self.page.wait_for_function(code)
+
+    def wait_model(self, name, code):
+        """Wait until an expression of the Bokeh model `m` of that name is true."""
+        self.wait(f"(() => {{const m = Bokeh.documents[0].get_model_by_name('{name}'); return {code}}})()")
+
+    def pixel(self, x, y, name="section"):
+        """Where a point of a plot lies on the screen."""
+        return self.page.evaluate(
+            """([x, y, name]) => {
+              const view = Bokeh.index.find_one(Bokeh.documents[0].get_model_by_name(name));
+              const box = view.el.getBoundingClientRect();
+              return [box.left + view.frame.x_scale.compute(x), box.top + view.frame.y_scale.compute(y)];
+            }""",
+            [x, y, name],
+        )
+
+    def click(self, x, y, name="section"):
+        """Click on a point of a plot."""
+        self.page.mouse.click(*self.pixel(x, y, name))
+
+    def step(self, name):
+        """Open a step by the name of its tab."""
+        self.page.get_by_text(name, exact=True).click()
+
+    def exemplar(self, name, x, y):
+        """Add a class and place an exemplar of it."""
+        count = self.page.locator(".card .note").count()
+        self.page.locator(".class.add input").fill(name)
+        self.page.locator(".class.add button").click()
+        self.page.wait_for_selector(f".class[data-name='{name}']")
+        self.wait_model("tool", "m.active === 1")
+        self.click(x, y)
+        self.page.wait_for_function(f"count => {NOTES}.length > count", arg=count)
+
+    def notes(self):
+        """Text below the thumbnails of the exemplars."""
+        return [text for text in self.page.locator(".card .note").all_inner_texts() if "," in text]
+
+    def close(self):
+        """Close it; nothing may have gone wrong, and nothing may have been asked of another computer."""
+        self.page.close()
+        assert not self.errors
+        assert not self.foreign
+
+
+def overlay_pixels(tab):
+    """How many pixels of the overlay are coloured, as the browser has them now."""
+    return tab.page.evaluate(
+        """() => { const renderers = Bokeh.documents[0].get_model_by_name('section').renderers;
+        return renderers[1].data_source.data.image[0].filter((code) => code > 0).length }"""
+    )
+
+
+def test_the_whole_walk(survey, browser, tmp_path):
+    """Open, move, zoom, place, retrieve, reject, label, drag the threshold, undo, kill, reopen, export."""
+    job = tmp_path / "walk.outcrop"
+    truth = survey.with_suffix(".truth.sgy")
+    volume = oc.open_volume(survey)
+    with server(survey, "-o", job, "--size", SIZE, "--truth", truth) as (address, process):
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[\w-]{20,}/", address)
+        tab = Tab(browser, address)
+        # move through lines
+        assert tab.model("section", "m.title.text") == "inline 115"
+        tab.page.keyboard.press("ArrowRight")
+        tab.wait_model("section", "m.title.text === 'inline 116'")
+        code = tab.model("section", "m.renderers[0].data_source.data.image[0][160 * 50 + 70]")
+        from outcrop.app.pictures import Sections
+
+        assert code == Sections(volume).codes(0, 16)[50, 70]
+        # zoom by the wheel, then click: the exemplar lies on the sample under the cursor
+        x, y = tab.pixel(380, 300)
+        tab.page.mouse.move(x, y)
+        tab.page.mouse.wheel(0, -600)
+        tab.wait_model("section", "m.x_range.end - m.x_range.start < 150")
+        tab.exemplar("fault", 377, 316)
+        assert tab.notes() == ["116, 377, 316"]
+        tab.page.evaluate("Bokeh.documents[0].get_model_by_name('section').reset.emit()")
+        tab.wait_model("section", "m.x_range.end - m.x_range.start > 159")
+        # a box is moved by dragging
+        tab.page.mouse.move(*tab.pixel(377, 316))
+        tab.page.mouse.down()
+        tab.page.mouse.move(*tab.pixel(390, 400), steps=4)
+        tab.page.mouse.move(*tab.pixel(397, 416), steps=4)
+        tab.page.mouse.up()
+        tab.page.wait_for_function(f"() => {NOTES}[0].textContent.startsWith('116, 397, 416')")
+        tab.exemplar("other", 435, 100)
+        tab.exemplar("chaotic", 330, 240)
+        # retrieve, reject one
+        tab.page.get_by_text("Find similar patches").click()
+        tab.page.wait_for_selector(".card button.reject")
+        first = tab.page.locator(".card:has(button.reject) img").first.get_attribute("src")
+        tab.page.locator(".card button.reject").first.click()
+        tab.wait_model("gallery-note", "m.text.includes('1 rejected')")
+        sources = [image.get_attribute("src") for image in tab.page.locator(".card:has(button.reject) img").all()]
+        assert first not in sources
+        # label
+        tab.step("3 Labels")
+        tab.page.get_by_text("Label this line").click()
+        tab.page.wait_for_function("Bokeh.documents[0].get_model_by_name('share')?.text", timeout=120_000)
+        assert "mean IU" in tab.model("scores", "m.text")
+        # drag the threshold: the browser answers alone
+        before = overlay_pixels(tab)
+        box = tab.page.locator(".noUi-target:visible").nth(3).bounding_box()
+        tab.page.mouse.move(box["x"] + 1, box["y"] + box["height"] / 2)
+        tab.page.mouse.down()
+        tab.page.mouse.move(box["x"] + 0.8 * box["width"], box["y"] + box["height"] / 2, steps=5)
+        tab.wait_model("confidence", "m.value > 60")
+        after = overlay_pixels(tab)
+        tab.page.mouse.up()
+        assert 0 <= after < before == 160 * 160
+        # undo takes the rejection back
+        tab.page.get_by_text("Undo").click()
+        tab.wait_model("gallery-note", "!m.text.includes('rejected')")
+        process.send_signal(signal.SIGKILL)
+        tab.page.close()
+        assert not tab.foreign and not [text for text in tab.errors if "WebSocket" not in text]
+    with server(job, "--truth", truth) as (address, _):
+        tab = Tab(browser, address)
+        assert tab.model("section", "m.title.text") == "inline 116"
+        assert tab.notes()[0] == "116, 397, 416" and len(tab.notes()) == 3
+        assert overlay_pixels(tab) == 160 * 160
+        tab.step("4 Results")
+        tab.page.get_by_text("SEG-Y labels").click()
+        tab.wait_model("exported", "m.text.includes('labels.sgy')")
+        tab.close()
+    exported = oc.open_volume(job / "export/labels.sgy")
+    assert exported.attrs["classes"] == ["fault", "other", "chaotic"]
+    assert set(np.unique(exported.sel(inline=116).values)) <= {1, 2, 3}
