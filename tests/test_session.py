@@ -343,7 +343,7 @@ def test_a_large_section_is_thinned_to_the_screen():
 
 def test_runs_and_strokes_say_the_same():
     """A stroke stored as runs paints the same pixels again."""
-    from outcrop.job import painted_codes
+    from outcrop.painted import painted_codes
 
     traces, samples = np.arange(300, 340), np.arange(0, 400, 4.0)
     mask = stroke((40, 100), [(5, 5), (20, 60), (39, 99)], 6)

@@ -1,6 +1,5 @@
 """The stages of a job folder after its index, as the command line and the page run them; nothing is printed."""
 
-import hashlib
 import re
 import shlex
 from typing import Any
@@ -201,7 +200,7 @@ def labelling_grid(index, step=None):
 
 
 def fit_mapper(index, mapping, *, seed=0, device=None, client=None, memory=None):
-    """Mapper of that name, fitted on the retrieved and painted patches of a job; on a Dask cluster where the mapper knows how."""
+    """Mapper of that name, fitted on the retrieved and painted patches of a job; on Dask where the mapper knows how."""
     if mapping not in MAPPERS:
         raise ValueError(f"Mapping {mapping!r} is unknown; choose one of {', '.join(MAPPERS)}.")
     weak, starts = read_retrieved(index)

@@ -22,9 +22,10 @@ from outcrop import job as stages
 from outcrop.app.pictures import Sections, crop
 from outcrop.app.state import State, read_state
 from outcrop.labels import open_labels
+from outcrop.painted import painted_codes, supervision, write_painted
 from outcrop.patches import DIRECTIONS, patch_starts
 from outcrop.retrieval import identify
-from outcrop.workspace import Workspace, remove
+from outcrop.workspace import DoneLog, Workspace, remove
 
 NEAR_PATCHES = 4000  # of the neighbourhood that is searched first: seconds, not minutes
 SURVEY_PATCHES = 100_000  # of the whole survey; lines are skipped where it has more
@@ -476,7 +477,7 @@ class Session:
         task.total = len(list(grid.lines()))
         with self._writing(), threadpool_limits(1):
             record = stages.record_labelling(
-                self.index, mapping=self.decisions["mapping"], step=grid.step, seed=0, min_confidence=None
+                self.index, mapping=self.decisions["mapping"], step=grid.step, seed=0, min_confidence=None, lines=lines
             )
             stages.label_lines(self.index, grid, mapper, progress=task.progress)
             self.index.workspace.log("label", lines=lines or "all", **record)
@@ -497,8 +498,8 @@ class Session:
     def mapper(self):
         """Mapper fitted on the patches in use and the painted pixels; the last one is kept."""
         workspace = self.index.workspace
-        stages.write_painted(self.index, self.decisions["painted"])
-        key = (self.decisions["mapping"], stages.supervision(workspace))
+        write_painted(self.index, self.decisions["painted"])
+        key = (self.decisions["mapping"], supervision(workspace))
         if key not in self._mappers:
             with threadpool_limits(1):  # two BLAS threads are slower than one where something else runs
                 self._mappers = {key: stages.fit_mapper(self.index, self.decisions["mapping"])}
@@ -519,12 +520,12 @@ class Session:
 
     def labelled(self):
         """Positions of the labelled lines."""
-        return set() if self.index is None else stages.labelled_lines(self.index)
+        return set() if self.index is None else DoneLog(self.index.workspace / "labels.done").read()
 
     def stale(self):
         """Whether the labels were made from other patches or painted pixels than those of now."""
         record = self.index.workspace.read().get("label", {}) if self.index is not None else {}
-        return bool(record) and record.get("weak") != stages.supervision(self.index.workspace)
+        return bool(record) and record.get("weak") != supervision(self.index.workspace)
 
     def label_pictures(self, direction, position, window=None):
         """Pictures of label codes and of confidence, and the names of the codes; None where nothing is labelled."""
@@ -631,7 +632,7 @@ class Session:
     def _refresh_painted(self):
         """Keep the painted pixels where the command line finds them."""
         if self.index is not None:
-            stages.write_painted(self.index, self.decisions["painted"])
+            write_painted(self.index, self.decisions["painted"])
             self.tell("labels")
 
     def _meant(self, name, direction, position, mask):
@@ -662,7 +663,7 @@ class Session:
         if not own:
             return None
         across, down = self.sections.frame(direction)
-        codes = stages.painted_codes(own, names, across.labels, down.labels)
+        codes = painted_codes(own, names, across.labels, down.labels)
         return crop(codes.T, (across, down), window, mean=False)
 
     # ---- results ----------------------------------------------------------------------------------------------------
