@@ -30,6 +30,7 @@ def explain(error):
     where = f" ({error.filename})" if error.filename else ""
     remedies = {
         errno.ENOSPC: "The disk is full; free some space and run the same command again, it goes on where it was",
+        errno.EFBIG: "A file may not grow further here; lift the limit on its size and run the same command again",
         errno.EDQUOT: "The disk quota is used up; free some space and run the same command again",
         errno.EACCES: "No permission to read or write here; choose another folder",
         errno.EROFS: "This folder cannot be written; choose another one",

@@ -1,0 +1,162 @@
+"""Every stage may be killed between any two files it writes, and goes on to the result of a run that never was."""
+
+import multiprocessing
+import os
+import resource
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+from matplotlib.figure import Figure
+
+from outcrop import cli, datasets, open_index
+from outcrop import job as stages
+from outcrop.workspace import remove
+
+STAGES = {
+    "index": ["index", "../ein Volumen ø.sgy", "-o", "job.outcrop", "--size", "32", "--step", "7", "--memory", "1GB"],
+    "retrieve": ["retrieve", "job.outcrop", "--exemplar", "fault=104,350,200", "--exemplar", "other=105,330,100"],
+    "label": ["label", "job.outcrop", "--mapping", "paper", "--step", "16"],
+    "evaluate": ["evaluate", "job.outcrop", "--truth", "../ein Volumen ø.truth.sgy"],
+    "export": ["export", "job.outcrop", "labels.sgy"],
+    "export to Zarr": ["export", "job.outcrop", "labels.zarr"],
+    "export patches": ["export", "job.outcrop", "patches"],
+}
+STAGES["retrieve"] += ["--count", "20"]
+context = multiprocessing.get_context("forkserver")
+context.set_forkserver_preload(["outcrop.cli", "outcrop.export", "outcrop.labels", "matplotlib.pyplot", "dask.array"])
+
+
+def command(folder, words, die_at, most_bytes, count):
+    """Run a command in this process, which is killed as it gives its nth file its name, or may write little."""
+    os.chdir(folder)
+    sys.stdout = sys.stderr = open("said.txt", "w", encoding="utf-8")  # noqa: SIM115
+    if most_bytes:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
+    Figure.savefig = lambda _, path, **options: Path(path).write_bytes(b"picture")  # drawing takes a second each
+    rename = os.replace
+
+    def replace(*arguments, **options):
+        count.value += 1
+        if count.value == die_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        rename(*arguments, **options)
+
+    os.replace = replace
+    sys.argv = ["outcrop", *words]
+    cli.main()
+
+
+def run(folder, words, *, die_at=None, most_bytes=None):
+    """Run a command in a process of its own: exit code, files it gave their names, what it said."""
+    count = context.Value("i", 0)
+    process = context.Process(target=command, args=(folder, words, die_at, most_bytes, count))
+    process.start()
+    process.join(100)
+    return process.exitcode, count.value, (folder / "said.txt").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def survey(tmp_path_factory):
+    """A synthetic volume, and the whole job on it, never interrupted, with the files that each stage names."""
+    folder = tmp_path_factory.mktemp("survives")
+    datasets.write_synthetic(folder / "ein Volumen ø.sgy", (8, 90, 96), seed=3)
+    (folder / "whole").mkdir()
+    counts = {}
+    for stage, words in STAGES.items():
+        code, counts[stage], said = run(folder / "whole", words)
+        assert code == 0, said
+    return folder, counts
+
+
+def contents(folder):
+    """Arrays and bytes of all results below a folder, by name."""
+    found = {}
+    for store in sorted(folder.rglob("*.zarr")):
+        for name, array in zarr.open_group(store, mode="r").arrays():
+            found[f"{store.relative_to(folder)}/{name}"] = array[...].tobytes()
+    for path in sorted(folder.rglob("*")):
+        kept = path.suffix in (".csv", ".sgy", ".npy", ".toml") or path.parent.name in ("images", "masks", "confidence")
+        if kept and path.is_file():
+            found[str(path.relative_to(folder))] = path.read_bytes()
+    return found
+
+
+def test_killed_at_any_file_it_goes_on_to_the_same_result(survey):
+    """Each stage killed before one of its files gets its name; `status` is right, no lock stays, nothing differs."""
+    folder, counts = survey
+    own = folder / "killed"
+    own.mkdir()
+    rng = np.random.default_rng(0)
+    for stage, words in STAGES.items():
+        code, _, said = run(own, words, die_at=int(rng.integers(1, counts[stage] + 1)))
+        assert code == -signal.SIGKILL, said
+        if (own / "job.outcrop" / "job.toml").exists():
+            said = stages.status(own / "job.outcrop")["next"].split()[1]
+            order = ["index", "retrieve", "label", "export"]
+            reached = words[0] if words[0] in order else "export"
+            assert said in (reached, *order[order.index(reached) + 1 :][:1])
+        code, _, said = run(own, words)
+        assert code == 0, (stage, said)
+    whole, killed = contents(folder / "whole"), contents(own)
+    assert whole.keys() == killed.keys()
+    assert [name for name in whole if whole[name] != killed[name]] == []
+
+
+@pytest.mark.parametrize(
+    ("stage", "most_bytes", "made"),
+    [
+        ("index", 20_000, "job.outcrop"),
+        ("retrieve", 1500, "job.outcrop/retrieved.csv"),
+        ("label", 1500, "job.outcrop/labels.zarr"),
+        ("export", 99_000, "labels.sgy"),
+    ],
+)
+def test_a_full_disk_stops_with_one_line_and_a_usable_job(survey, stage, most_bytes, made):
+    """A file that cannot grow: exit code 2, the reason, no half file; with space again the stage goes through."""
+    folder, _ = survey
+    own = folder / f"full {stage}"
+    shutil.copytree(folder / "whole", own)
+    remove(own / made)
+    code, _, said = run(own, STAGES[stage], most_bytes=most_bytes)
+    assert code == 2, said
+    assert said.splitlines()[-1].startswith("Error: A file may not grow"), said
+    assert "Traceback" not in said
+    assert not list(own.rglob("*.part"))
+    assert run(own, STAGES[stage])[0] == 0
+    whole, full = contents(folder / "whole"), contents(own)
+    redone = [name for name in whole if "features" in name] if stage == "index" else whole
+    assert [name for name in redone if whole[name] != full.get(name)] == []
+
+
+def test_a_change_redoes_what_depends_on_it_and_no_more(survey, tmp_path):
+    """Another seed redoes labels, other exemplars too, another step everything; the same words nothing."""
+    folder, _ = survey
+    job = folder / "whole" / "job.outcrop"
+    done = {name: (job / name).stat().st_mtime_ns for name in ("features.done", "labels.done", "retrieved.csv")}
+
+    def changed():
+        now = {name: (job / name).stat().st_mtime_ns if (job / name).exists() else None for name in done}
+        return {name for name in done if now[name] != done[name]}
+
+    for stage, words, expected in [
+        ("index", [], set()),
+        ("label", [], set()),
+        ("label", ["--seed", "1"], {"labels.done"}),
+        ("retrieve", ["--count", "15"], {"labels.done", "retrieved.csv"}),
+        ("label", [], {"labels.done", "retrieved.csv"}),
+    ]:
+        code, _, said = run(folder / "whole", [*STAGES[stage], *words])
+        assert code == 0, said
+        assert changed() == expected, (stage, words)
+    os.utime(folder / "ein Volumen ø.sgy")
+    with pytest.raises(ValueError, match="changed since"):
+        open_index(job)
+    code, _, said = run(folder / "whole", STAGES["index"])
+    assert code == 0, said
+    assert not (job / "retrieved.csv").exists()
+    assert not Path(job / "labels.zarr").exists()
