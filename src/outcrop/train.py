@@ -1,0 +1,181 @@
+"""A U-Net trained on a training set: labels count by their confidence, uncertain pixels not at all."""
+
+import hashlib
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+
+from outcrop.export import TrainingSet
+from outcrop.workspace import whole_file
+
+CHANNELS = (16, 32, 64, 128)
+HALVED = 2 ** (len(CHANNELS) - 1)  # sides of what the net sees are multiples of this
+
+
+class Net:
+    """A trained U-Net that scores patches or whole sections, as `label_volume` asks for it.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        From one channel to as many as there are classes.
+    classes : sequence of str
+        Names of the classes.
+    """
+
+    any_size = True
+
+    def __init__(self, module, classes):
+        self.module, self.classes_ = module, list(classes)
+
+    def scores(self, patches):
+        """Probability of every class, shape (n, height, width, n_classes); float32 images in [0, 1] of any size."""
+        import torch
+
+        device = next(self.module.parameters()).device
+        self.module.eval()
+        with torch.no_grad():
+            images = torch.as_tensor(np.asarray(patches, np.float32))[:, None].to(device)
+            return _forward(self.module, images).softmax(1).movedim(1, -1).cpu().numpy()
+
+
+def train(folder, path, *, epochs=20, batch=16, rate=3e-3, seed=0, device=None, progress=None):
+    """Train a small U-Net on a training set; a run that was interrupted goes on from its file.
+
+    Parameters
+    ----------
+    folder : path
+        As `export_training_set` wrote it; its split ``train`` is used.
+    path : path
+        File of weights, written whole after every epoch: a ``.npz`` of arrays.
+    epochs : int
+        Times that every patch is seen.
+    batch : int
+        Patches a step.
+    rate : float
+        Highest learning rate; it falls to zero along a cosine.
+    seed : int
+        Of the first weights, the order of the patches and their mirroring.
+    device : str, optional
+        A torch device; by default ``cuda`` where there is one.
+    progress : callable, optional
+        Called with the number of epochs done and the loss of the last.
+
+    Returns
+    -------
+    Net
+    """
+    torch = _torch()
+    if epochs < 1:
+        raise ValueError(f"epochs is {epochs}; choose 1 or more.")
+    data = TrainingSet(folder, "train")
+    torch.manual_seed(seed)
+    module = _unet(len(data.classes)).to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    optimizer = torch.optim.AdamW(module.parameters(), lr=rate)
+    about = {"classes": data.classes, "epochs": epochs, "batch": batch, "rate": rate, "seed": seed}
+    about["patches"] = hashlib.sha256((Path(folder) / "manifest.csv").read_bytes()).hexdigest()
+    for epoch in range(_resume(path, about, module, optimizer), epochs):
+        for group in optimizer.param_groups:
+            group["lr"] = rate * (1 + math.cos(math.pi * epoch / epochs)) / 2
+        loss = _epoch(module, optimizer, data, batch, np.random.SeedSequence((seed, epoch)))
+        _save(path, about, module, optimizer, epoch + 1)
+        if progress:
+            progress(epoch + 1, loss)
+    return Net(module, data.classes)
+
+
+def open_net(path, *, device="cpu"):
+    """Open a net that `train` wrote."""
+    _torch()
+    about = _about(path)
+    if about is None:
+        raise ValueError(f"{path} holds no net; train one with 'outcrop train'.")
+    module = _unet(len(about["classes"])).to(device)
+    _resume(path, about, module)
+    return Net(module, about["classes"])
+
+
+def _torch():
+    try:
+        import monai  # noqa: F401
+        import torch
+    except ImportError as error:
+        raise ImportError(f"Training a U-Net needs {error.name}; install it: pip install 'outcrop[train]'.") from None
+    return torch
+
+
+def _unet(n_classes):
+    """U-Net of four scales; norms of the whole batch, so that a section is seen as its patches are."""
+    from monai.networks.nets import UNet
+
+    strides = (2,) * (len(CHANNELS) - 1)
+    return UNet(2, 1, n_classes, channels=CHANNELS, strides=strides, num_res_units=1, norm="batch")
+
+
+def _forward(module, images):
+    """Scores of images padded to sides that the net can halve."""
+    from torch.nn.functional import pad
+
+    height, width = images.shape[-2:]
+    padded = pad(images, (0, -width % HALVED, 0, -height % HALVED), mode="replicate")
+    return module(padded)[..., :height, :width]
+
+
+def _epoch(module, optimizer, data, batch, seed):
+    """See every patch once, some of them mirrored, reversed in polarity or louder; returns the mean loss."""
+    import torch
+    from torch.nn.functional import cross_entropy
+
+    rng, device = np.random.default_rng(seed), next(module.parameters()).device
+    order, total, weight = rng.permutation(len(data)), 0.0, 0.0
+    module.train()
+    for rows in np.array_split(order, math.ceil(len(order) / batch)):
+        items = [data[int(row)] for row in rows]
+        images, masks, weights = (torch.stack(part).to(device) for part in zip(*items, strict=True))
+        if rng.random() < 0.5:
+            images, masks, weights = images.flip(-1), masks.flip(-1), weights.flip(-1)
+        gain = rng.choice([-1, 1], (len(rows), 1, 1, 1)) * 2 ** rng.uniform(-0.5, 0.5, (len(rows), 1, 1, 1))
+        images = (0.5 + (images - 0.5) * torch.as_tensor(gain, dtype=torch.float32, device=device)).clamp(0, 1)
+        loss = cross_entropy(_forward(module, images), masks - 1, ignore_index=-1, reduction="none")
+        total, weight = total + float((loss.detach() * weights).sum()), weight + float(weights.sum())
+        optimizer.zero_grad()
+        ((loss * weights).sum() / weights.sum().clamp(min=1e-6)).backward()
+        optimizer.step()
+    return total / max(weight, 1e-6)
+
+
+def _save(path, about, module, optimizer, epochs):
+    """Write weights and the state of the optimiser as plain arrays."""
+    arrays = {f"net/{name}": value.cpu().numpy() for name, value in module.state_dict().items()}
+    for number, state in optimizer.state_dict()["state"].items():
+        arrays |= {f"optimizer/{number}/{name}": value.cpu().numpy() for name, value in state.items()}
+    with whole_file(path) as aside, open(aside, "wb") as file:
+        np.savez(file, about=json.dumps(about), done=epochs, **arrays)
+
+
+def _about(path):
+    """How the net in a file was made, None where there is no file."""
+    if not Path(path).is_file():
+        return None
+    with np.load(path, allow_pickle=False) as file:
+        return json.loads(str(file["about"]))
+
+
+def _resume(path, about, module, optimizer=None):
+    """Take over what a file holds of the same training; returns how many epochs are done."""
+    import torch
+
+    if _about(path) != json.loads(json.dumps(about)):
+        return 0
+    with np.load(path, allow_pickle=False) as file:
+        arrays = {tuple(name.split("/")): torch.as_tensor(file[name]) for name in file.files if "/" in name}
+        done = int(file["done"])
+    module.load_state_dict({name[1]: value for name, value in arrays.items() if name[0] == "net"})
+    if optimizer:
+        state: dict = {}
+        for _, number, name in (name for name in arrays if name[0] == "optimizer"):
+            state.setdefault(int(number), {})[name] = arrays["optimizer", number, name]
+        optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+    return done
