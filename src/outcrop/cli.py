@@ -22,6 +22,7 @@ from outcrop.console import (
     say,
     show_facts,
     show_frame,
+    show_gain,
     show_scores,
     show_status,
     show_summary,
@@ -36,6 +37,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 AS_JSON = Annotated[bool, typer.Option("--json", help="Answer in JSON on standard output.")]
+NET = Annotated[bool, typer.Option("--net", help="The labels that 'outcrop train' made, not those of the mapping.")]
 USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # typer may carry its own copy of click
 HEADER_BYTES = Annotated[
     str | None,
@@ -370,14 +372,17 @@ def evaluate(
     job: Path,
     truth: Annotated[str | None, typer.Option(help="Expert labels: SEG-Y with FILE.classes.toml, or Zarr.")] = None,
     lines: Annotated[str | None, typer.Option(help="Only these inlines.")] = None,
+    net: NET = False,
     json_: AS_JSON = False,
 ):
     """Score the labels of a JOB against expert labels; without them, say how stable the labels are."""
     from outcrop.labels import open_labels
 
     index, wanted = oc.open_index(job), line_list(lines)
+    if net and not truth:
+        raise ValueError("Labels of a net can only be scored; name expert labels with --truth.")
     if truth:
-        result = stages.score_labels(index, truth, lines=wanted)
+        result = stages.score_labels(index, truth, lines=wanted, labels=stages.net_labels(index) if net else None)
         if not json_:
             show_scores(result)
             say(f"{job}: evaluation.png, confusion.png")
@@ -400,6 +405,7 @@ def export(
     what: Annotated[str, typer.Option(help="For SEG-Y: label or confidence.")] = "label",
     format_: Annotated[int, typer.Option("--format", help="SEG-Y sample format: 5 IEEE, 1 IBM, 8 one byte.")] = 5,
     seed: Annotated[int, typer.Option(help="Of the split of a training set.")] = 0,
+    net: NET = False,
     memory: MEMORY = None,
 ):
     """Write labels to OUT.sgy (headers of the source), OUT.zarr, or a training set into the folder OUT."""
@@ -407,7 +413,7 @@ def export(
     from outcrop.retrieval import read_retrieved
 
     opened = oc.open_index(job)
-    labels = open_labels(job / "labels.zarr")
+    labels = stages.net_labels(opened) if net else open_labels(job / "labels.zarr")
     if out.suffix.lower() in (".sgy", ".segy"):
         oc.export_segy(labels, out, like=opened.volume, what=what, format=format_, memory=memory_budget(memory))
     elif out.suffix.lower() == ".zarr":
@@ -417,6 +423,46 @@ def export(
         manifest = oc.export_training_set(labels, out, volume=opened.volume, grid=opened.grid, weak=weak, seed=seed)
         say(f"{len(manifest)} patches: {manifest['split'].value_counts().to_dict()}")
     say(f"{out} written")
+
+
+@app.command()
+def train(
+    job: Path,
+    epochs: Annotated[
+        int | None, typer.Option(help="Times that every patch is seen; by default 12,000 in all.")
+    ] = None,
+    lines: Annotated[str | None, typer.Option(help="Label only these lines with the net, e.g. 310,330.")] = None,
+    truth: Annotated[str | None, typer.Option(help="Expert labels, to score the labels and the net.")] = None,
+    seed: Annotated[int, typer.Option(help="Same seed, same net.")] = 0,
+    device: Annotated[str | None, typer.Option(help="A torch device; cuda by default where there is one.")] = None,
+    json_: AS_JSON = False,
+):
+    """Train a U-Net on the labels of a JOB and label the volume with it; goes on where it was stopped.
+
+    The net learns from patches of all labelled lines, by the confidence of their labels; uncertain pixels are left
+    out. Use its labels with --net in 'outcrop evaluate' and 'outcrop export'.
+    """
+    index, wanted = oc.open_index(job), line_list(lines)
+    grid = stages.labelling_grid(index)
+    begin = time.perf_counter()
+    with index.workspace.lock():
+        with progress_bar("training, percent", 100) as update:
+            told = {"progress": lambda done, total, loss: update(round(100 * done / total))}
+            net = stages.train_net(index, epochs=epochs, seed=seed, device=device, **told)
+        say(f"U-Net of {', '.join(net.classes_)} trained in {duration(time.perf_counter() - begin)}")
+        count = len(wanted or list(grid.lines()))
+        with progress_bar("labelling", count) as update:
+            stages.label_lines(index, grid, net, store="net.zarr", lines=wanted, progress=update)
+        index.workspace.log("train", epochs=epochs, seed=seed, lines=wanted or "all")
+    gain = stages.net_gain(index, truth=truth)
+    stages.draw_labels(
+        index, gain["inlines"][len(gain["inlines"]) // 2], name="net.png", labels=stages.net_labels(index)
+    )
+    if json_:
+        print(json.dumps(gain, default=plain))
+    else:
+        show_gain(gain)
+        say(f"{job}: net.zarr, net.npz, and net.png of a line")
 
 
 @app.command()

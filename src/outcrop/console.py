@@ -5,6 +5,7 @@ import errno
 import sys
 
 import numpy as np
+import pandas as pd
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -156,6 +157,14 @@ def show_scores(scores):
         hits, alarms = f"{body['hits']} of {body['zones']}", f"{body['false_alarms']} of {body['alarms']}"
         bodies.add_row(body["class"], off if body["sections"] else "-", hits, alarms)
     Console().print(bodies)
+
+
+def show_gain(gain):
+    """Print how far a net agrees with the labels it was trained on, and the scores of both where they are known."""
+    agreement = pd.DataFrame([gain["agreement"]])
+    show_frame(agreement, f"share of the labels that the net repeats, {len(gain['inlines'])} inlines")
+    if "rows" in gain:
+        show_frame(pd.DataFrame(gain["rows"]), "against the truth")
 
 
 def show_status(job, report):

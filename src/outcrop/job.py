@@ -10,14 +10,18 @@ import zarr
 
 from outcrop import plots
 from outcrop.evaluate import boundary_distance, pixel_scores, zone_scores
-from outcrop.labels import MAPPERS, label_volume, open_labels, stability
+from outcrop.export import export_training_set
+from outcrop.labels import MAPPERS, label_volume, open_labels, stability, unchanged
 from outcrop.mapping import LabelMapper
 from outcrop.painted import painted_patches, supervision
 from outcrop.parallel import memory_budget
 from outcrop.patches import PatchGrid
 from outcrop.retrieval import BLOCK, read_retrieved, refine, retrieve
+from outcrop.train import train
 from outcrop.volume import open_volume
 from outcrop.workspace import DoneLog, Workspace, damage, remove, whole_file
+
+TRAINING_PATCHES = 3000  # at most, drawn from all labelled lines; neighbouring lines are near-copies
 
 
 def status(path):
@@ -26,18 +30,19 @@ def status(path):
     Returns
     -------
     dict
-        ``volume``; ``index``, ``retrieve`` and ``label``, each with its parameters and how far it got (None where it
-        was not begun, ``damaged`` where it cannot be read); ``next``, a command line.
+        ``volume``; ``index``, ``retrieve``, ``label`` and ``train``, each with its parameters and how far it got (None
+        where it was not begun, ``damaged`` where it cannot be read); ``next``, a command line.
     """
     workspace, name = Workspace(path), shlex.quote(str(path))
     job = {key: table for key, table in workspace.read().items() if isinstance(table, dict)}
     source = str(job.get("volume", {}).get("source") or "VOLUME")
-    report: dict[str, Any] = {"volume": source, "index": None, "retrieve": None, "label": None}
+    report: dict[str, Any] = {"volume": source, "index": None, "retrieve": None, "label": None, "train": None}
     report["next"] = f"outcrop index {shlex.quote(source)} -o {name}"
     stages = {
         "index": (_index_status, f"outcrop retrieve {name} --exemplar CLASS=INLINE,CROSSLINE,TIME"),
         "retrieve": (_retrieve_status, f"outcrop label {name}"),
         "label": (_label_status, f"outcrop export {name} labels.sgy"),
+        "train": (_train_status, f"outcrop export {name} net.sgy --net"),
     }
     for stage, (look, follows) in stages.items():
         try:
@@ -79,6 +84,14 @@ def _label_status(workspace, job):
     lines = labels.sizes[_along(job.get("index", {}).get("along"))]
     done = len(DoneLog(workspace / "labels.done").read() & set(range(lines)))
     return {"lines": lines, "labelled": done}, done >= min(lines, int(job.get("label", {}).get("asked", lines)))
+
+
+def _train_status(workspace, job):
+    """How many lines the net has labelled; whether any."""
+    if not (workspace / "net.npz").is_file():
+        return None, False
+    done = len(DoneLog(workspace / "net.done").read())
+    return {"labelled": done}, done > 0
 
 
 def ask(index, asked, *, device=None):
@@ -243,14 +256,14 @@ def _along(along):
     return "crossline" if along == "crossline" else "inline"
 
 
-def label_lines(index, grid, mapper, **options):
+def label_lines(index, grid, mapper, *, store="labels.zarr", **options):
     """Label lines of a job into its folder; options as in `label_volume`."""
-    return label_volume(index.volume, grid, mapper, path=index.workspace / "labels.zarr", **options)
+    return label_volume(index.volume, grid, mapper, path=index.workspace / store, **options)
 
 
-def draw_labels(index, line, *, truth=None, name="labels.png"):
-    """Save a picture of one labelled line into the job."""
-    labels = open_labels(index.workspace / "labels.zarr")
+def draw_labels(index, line, *, truth=None, name="labels.png", labels=None):
+    """Save a picture of one labelled line into the job; of other labels than its own where given."""
+    labels = open_labels(index.workspace / "labels.zarr") if labels is None else labels
     place = {_along(index.grid.along): line}
     figure = plots.labelled_section(index.volume.sel(place), labels.sel(place), truth=truth)
     _save(figure, index.workspace / name)
@@ -261,8 +274,10 @@ def labelled_inlines(labels):
     return [int(line) for line in labels["inline"].values if labels["confidence"].sel(inline=line).values.any()]
 
 
-def score_labels(index, truth_path, *, lines=None):
+def score_labels(index, truth_path, *, lines=None, labels=None):
     """Scores of a job's labels against expert labels, on the inlines that both have; pictures go into the job.
+
+    Other labels than the job's own, for instance `net_labels`, are scored where given.
 
     Returns
     -------
@@ -270,7 +285,8 @@ def score_labels(index, truth_path, *, lines=None):
         As `pixel_scores`, with ``MIU_without_boundary`` (5 pixels around the truth's boundaries left out), ``inlines``
         and ``bodies``: per structure its boundary distance and its hits and false alarms per connected zone.
     """
-    labels, truth = open_labels(index.workspace / "labels.zarr"), open_volume(truth_path)
+    labels = open_labels(index.workspace / "labels.zarr") if labels is None else labels
+    truth = open_volume(truth_path)
     if not truth.attrs.get("classes"):
         raise ValueError(f"{truth_path} does not name its codes; write a table {truth_path}.classes.toml beside it.")
     common = np.intersect1d(lines or labelled_inlines(labels), truth["inline"].values)
@@ -290,7 +306,7 @@ def score_labels(index, truth_path, *, lines=None):
         if name != "other"
     ]
     middle = common[len(common) // 2]
-    draw_labels(index, middle, truth=truth.sel(inline=middle), name="evaluation.png")
+    draw_labels(index, middle, truth=truth.sel(inline=middle), name="evaluation.png", labels=labels)
     figure = plots.confusion(scores["confusion"], scores["classes"]).figure
     _save(figure, index.workspace / "confusion.png")
     return scores
@@ -307,3 +323,71 @@ def probe_labels(index, lines, *, progress=None):
         return fit_mapper(index, record["mapping"], seed=record["seed"] + change)
 
     return stability(index.volume, grid, fit, lines=lines, progress=progress)
+
+
+def training_set(index, *, epochs=None, seed=0):
+    """Folder of patches of all labelled lines, with their labels; a set and a net of other labels are dropped first."""
+    workspace = index.workspace
+    labels, job = open_labels(workspace / "labels.zarr"), workspace.read()
+    record = {"epochs": epochs or 0, "seed": seed, "labels": _labels_digest(index)}
+    if job.get("train") != record:
+        for name in ("training", "net.npz", "net.done", "net.zarr"):
+            remove(workspace / name)
+        workspace.write(job | {"train": record})
+    folder = workspace / "training"
+    if not folder.is_dir():
+        grid, done = (
+            labelling_grid(index, tuple(max(1, n // 2) for n in index.grid.size)),
+            DoneLog(workspace / "labels.done"),
+        )
+        rows = np.flatnonzero(np.isin(grid.starts[:, 1], list(done.read())))
+        rows = np.random.default_rng(seed).permutation(rows)[:TRAINING_PATCHES]
+        export_training_set(labels, folder, volume=index.volume, grid=grid.take(np.sort(rows)), seed=seed)
+    return folder
+
+
+def _labels_digest(index):
+    """What tells the labels of a job from earlier ones: how they were made, and which lines are done."""
+    made, done = index.workspace.read().get("label", {}), index.workspace / "labels.done"
+    return hashlib.sha256(repr(sorted(made.items())).encode() + done.read_bytes()).hexdigest()[:16]
+
+
+def train_net(index, *, epochs=None, seed=0, device=None, progress=None):
+    """Train a U-Net on the labels of a job, in its folder; goes on where it was stopped. See `train.train`."""
+    folder = training_set(index, epochs=epochs, seed=seed)
+    path = index.workspace / "net.npz"
+    return train(folder, path, epochs=epochs, seed=seed, device=device, progress=progress)
+
+
+def net_labels(index):
+    """Labels that the net of a job gave; refused where the labels it was trained on have changed."""
+    if index.workspace.read().get("train", {}).get("labels") != _labels_digest(index):
+        raise ValueError(
+            f"The labels of {index.workspace.path} are not those a net was trained on; run 'outcrop train'."
+        )
+    return open_labels(index.workspace / "net.zarr")
+
+
+def net_gain(index, *, truth=None):
+    """What the net changed: agreement with the labels it was trained on and, with a truth, the scores of both.
+
+    Returns
+    -------
+    dict
+        ``inlines`` that both label; ``agreement``, by class of the labels and in ``all``; with a truth also ``rows``:
+        the scores of the labels and of the net.
+    """
+    old, new = open_labels(index.workspace / "labels.zarr"), net_labels(index)
+    lines = np.intersect1d(labelled_inlines(old), labelled_inlines(new)).tolist()
+    before, after = (labels["label"].sel(inline=lines).values for labels in (old, new))
+    gain: dict[str, Any] = {"inlines": lines, "agreement": unchanged(before, after, old.attrs["classes"])}
+    if truth:
+        scores = {
+            name: score_labels(index, truth, lines=lines, labels=own) for name, own in (("labels", old), ("net", new))
+        }
+        keys = ("MIU", "MIU_without_boundary", "PA", "FWIU", "coverage")
+        gain["rows"] = [
+            {"what": w} | {k: s[k] for k in keys} | {f"IU {n}": v for n, v in s["IU"].items()}
+            for w, s in scores.items()
+        ]
+    return gain

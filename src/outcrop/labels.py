@@ -268,7 +268,7 @@ def stability(volume, grid, fit, *, lines, progress=None):
     }
     base, rows = labels(few), []
     for count, (name, change) in enumerate(changes.items(), 1):
-        rows.append({"change": name, **_unchanged(base, change(), mapper.classes_)})
+        rows.append({"change": name, **unchanged(base, change(), mapper.classes_)})
         if progress:
             progress(count)
     return pd.DataFrame(rows)
@@ -278,7 +278,7 @@ def _clipped(values, scaled):
     return np.clip(values, 0, 1) if scaled else values
 
 
-def _unchanged(before, after, classes):
+def unchanged(before, after, classes):
     """Share of the samples labelled in both that keep their label, by class and in all."""
     both = (before > 0) & (after > 0)
     same = before == after

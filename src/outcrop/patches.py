@@ -4,6 +4,7 @@ A patch is a window of an inline or crossline section with time (or depth) downw
 ``start + size // 2``, in survey labels.
 """
 
+import copy
 from functools import cached_property
 
 import numpy as np
@@ -185,6 +186,13 @@ class PatchGrid:
                 )
             starts.append(start)
         return np.array([direction, line, *starts])
+
+    def take(self, rows):
+        """Plan of some of the patches alone."""
+        few = copy.copy(self)
+        few.__dict__.pop("table", None)
+        few.starts = self.starts[rows]
+        return few
 
     def lines(self):
         """Rows of every line in the order of the grid: yields (direction, line, slice of rows)."""

@@ -11,6 +11,7 @@ from outcrop.export import TrainingSet
 from outcrop.workspace import whole_file
 
 CHANNELS = (16, 32, 64, 128)
+SEEN = 12_000  # patches, some of them again: two minutes on two cores for 64 x 64
 HALVED = 2 ** (len(CHANNELS) - 1)  # sides of what the net sees are multiples of this
 
 
@@ -41,7 +42,7 @@ class Net:
             return _forward(self.module, images).softmax(1).movedim(1, -1).cpu().numpy()
 
 
-def train(folder, path, *, epochs=20, batch=16, rate=3e-3, seed=0, device=None, progress=None):
+def train(folder, path, *, epochs=None, batch=16, rate=3e-3, seed=0, device=None, progress=None):
     """Train a small U-Net on a training set; a run that was interrupted goes on from its file.
 
     Parameters
@@ -50,8 +51,8 @@ def train(folder, path, *, epochs=20, batch=16, rate=3e-3, seed=0, device=None, 
         As `export_training_set` wrote it; its split ``train`` is used.
     path : path
         File of weights, written whole after every epoch: a ``.npz`` of arrays.
-    epochs : int
-        Times that every patch is seen.
+    epochs : int, optional
+        Times that every patch is seen; by default so often that 12,000 are seen in all.
     batch : int
         Patches a step.
     rate : float
@@ -61,16 +62,17 @@ def train(folder, path, *, epochs=20, batch=16, rate=3e-3, seed=0, device=None, 
     device : str, optional
         A torch device; by default ``cuda`` where there is one.
     progress : callable, optional
-        Called with the number of epochs done and the loss of the last.
+        Called with the number of epochs done, how many there will be, and the loss of the last.
 
     Returns
     -------
     Net
     """
     torch = _torch()
+    data = TrainingSet(folder, "train")
+    epochs = math.ceil(SEEN / len(data)) if epochs is None else epochs
     if epochs < 1:
         raise ValueError(f"epochs is {epochs}; choose 1 or more.")
-    data = TrainingSet(folder, "train")
     torch.manual_seed(seed)
     module = _unet(len(data.classes)).to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     optimizer = torch.optim.AdamW(module.parameters(), lr=rate)
@@ -82,7 +84,7 @@ def train(folder, path, *, epochs=20, batch=16, rate=3e-3, seed=0, device=None, 
         loss = _epoch(module, optimizer, data, batch, np.random.SeedSequence((seed, epoch)))
         _save(path, about, module, optimizer, epoch + 1)
         if progress:
-            progress(epoch + 1, loss)
+            progress(epoch + 1, epochs, loss)
     return Net(module, data.classes)
 
 

@@ -1,0 +1,161 @@
+"""A net learns what the masks say, goes on where it was stopped, and keeps its weights as plain arrays."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+
+from outcrop import PatchGrid, build_index, export_training_set, job, label_volume, open_volume, retrieve
+from outcrop.cli import main
+from outcrop.labels import open_labels
+from outcrop.train import Net, open_net, train
+
+pytest.importorskip("monai", reason="needs monai")
+
+
+@pytest.fixture(scope="module")
+def earth():
+    """Fine layers above, coarse layers below: a volume, its labels with confidence, and patches of 32 x 32."""
+    rng = np.random.default_rng(0)
+    i, x, t = np.meshgrid(np.arange(40), np.arange(48), np.arange(64), indexing="ij")
+    below = t > 32 + 4 * np.sin(x / 9 + i / 20)
+    values = np.where(below, np.sin(t / 3), np.sin(1.6 * t)) / 3 + 0.5 + 0.03 * rng.normal(size=i.shape)
+    coords = {"inline": 100 + np.arange(40), "crossline": 300 + np.arange(48), "time": 4.0 * np.arange(64)}
+    volume = xr.DataArray(np.clip(values, 0, 1).astype("f4"), coords, attrs={"scaled": True})
+    labels = xr.Dataset({"label": volume.copy(data=1 + below.astype("u1"))}, attrs={"classes": ["fine", "coarse"]})
+    labels["confidence"] = volume.copy(data=np.full(volume.shape, 255, "u1"))
+    return volume, labels, PatchGrid(volume, size=32, step=16, every=4)
+
+
+@pytest.fixture
+def patches(earth, tmp_path):
+    """Training set of the volume."""
+    volume, labels, grid = earth
+    export_training_set(labels, tmp_path / "patches", volume=volume, grid=grid, gap=0)
+    return tmp_path / "patches"
+
+
+def weights(path):
+    """Arrays of a file of weights."""
+    with np.load(path, allow_pickle=False) as file:
+        return {name: file[name] for name in file.files}
+
+
+def test_a_net_learns_two_textures(earth, patches, tmp_path):
+    """Sections are labelled right but for the boundary, in any size, and the file gives the same net again."""
+    volume, labels, grid = earth
+    losses = []
+    net = train(patches, tmp_path / "net.npz", epochs=8, progress=lambda done, total, loss: losses.append(loss))
+    assert losses[-1] < losses[0] / 2
+    found = label_volume(volume, grid, net, lines=[100, 120])["label"].sel(inline=[100, 120])
+    assert (found == labels["label"].sel(inline=[100, 120])).mean() > 0.9
+    section = volume.values[0].T
+    scores = net.scores(section[None])
+    assert scores.shape == (1, 64, 48, 2)
+    np.testing.assert_allclose(scores.sum(axis=-1), 1, rtol=1e-5)
+    np.testing.assert_array_equal(open_net(tmp_path / "net.npz").scores(section[None]), scores)
+    assert net.scores(section[None, :37, :41]).shape == (1, 37, 41, 2)
+
+
+def test_an_interrupted_training_goes_on_to_the_same_net(patches, tmp_path):
+    """Stopped after any epoch, the rest gives the weights of a run that was not; another seed starts again."""
+
+    def stop(done, total, loss):
+        if done == 2:
+            raise KeyboardInterrupt
+
+    train(patches, tmp_path / "whole.npz", epochs=4)
+    with pytest.raises(KeyboardInterrupt):
+        train(patches, tmp_path / "half.npz", epochs=4, progress=stop)
+    calls = []
+    train(patches, tmp_path / "half.npz", epochs=4, progress=lambda done, total, loss: calls.append(done))
+    assert calls == [3, 4]
+    whole, half = weights(tmp_path / "whole.npz"), weights(tmp_path / "half.npz")
+    for name, values in whole.items():
+        np.testing.assert_array_equal(half[name], values, err_msg=name)
+    train(patches, tmp_path / "half.npz", epochs=4, seed=1, progress=lambda done, total, loss: calls.append(done))
+    assert calls[2:] == [1, 2, 3, 4]
+
+
+def test_uncertain_pixels_and_those_of_no_confidence_teach_nothing(earth, tmp_path):
+    """Whatever stands where the confidence is 0, the weights of the net come out the same."""
+    volume, labels, grid = earth
+    nets = []
+    for wrong in (1, 2):
+        own = labels.copy(deep=True)
+        own["label"].values[:, :24, :20] = wrong
+        own["confidence"].values[:, :24, :20] = 0
+        folder = tmp_path / f"patches{wrong}"
+        export_training_set(own, folder, volume=volume, grid=grid, gap=0)
+        (folder / "manifest.csv").write_text((tmp_path / "patches1" / "manifest.csv").read_text())
+        train(folder, tmp_path / f"{wrong}.npz", epochs=1)
+        nets.append(weights(tmp_path / f"{wrong}.npz"))
+    for name, values in nets[0].items():
+        np.testing.assert_array_equal(nets[1][name], values, err_msg=name)
+
+
+def test_refuses_what_cannot_be_trained(patches, tmp_path):
+    """No epochs, no training set, no net."""
+    for call, says in [
+        (lambda: train(patches, tmp_path / "n.npz", epochs=0), "choose 1 or more"),
+        (lambda: train(tmp_path / "none", tmp_path / "n.npz"), "no training set"),
+        (lambda: open_net(tmp_path / "none.npz"), "holds no net"),
+    ]:
+        with pytest.raises(ValueError, match=says):
+            call()
+
+
+def test_a_net_scores_on_the_device_it_lies_on():
+    """The scores are NumPy's, whatever the size of the patches."""
+    net = Net(torch.nn.Conv2d(1, 3, 1), ["a", "b", "c"])
+    assert isinstance(net.scores(np.zeros((2, 9, 7), "f4")), np.ndarray)
+
+
+def test_train_command_labels_the_volume_and_says_the_gain(earth, tmp_path, monkeypatch, capsys):
+    """The net's labels lie beside those of the mapping, can be scored and exported, and go when those change."""
+    volume, labels, _ = earth
+    np.save(tmp_path / "v.npy", volume.values)
+    held = open_volume(tmp_path / "v.npy")
+    index = build_index(held, PatchGrid(held, size=32, step=16, every=4), tmp_path / "v.outcrop")
+    places = {"fine": [(4, 20, 16)], "coarse": [(4, 20, 46)]}
+    retrieve(index, places, 20).save(index.workspace / "retrieved.csv")
+    made = {"mapping": "texture", "step": (16, 16), "seed": 0, "min_confidence": None}
+    job.record_labelling(index, **made)
+    job.label_lines(index, job.labelling_grid(index, 16), Painted(labels))
+
+    def outcrop(*words):
+        monkeypatch.setattr(sys, "argv", ["outcrop", *map(str, words)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        return stop.value.code, *capsys.readouterr()
+
+    code, said, error = outcrop("train", tmp_path / "v.outcrop", "--epochs", "8", "--json")
+    assert code == 0, error
+    assert json.loads(said)["agreement"]["all"] > 0.8
+    assert job.status(tmp_path / "v.outcrop")["train"]["labelled"] == 40
+    before = open_labels(index.workspace / "net.zarr")["label"].values
+    assert outcrop("export", tmp_path / "v.outcrop", tmp_path / "net.zarr", "--net")[0] == 0
+    np.testing.assert_array_equal(open_labels(tmp_path / "net.zarr")["label"].values, before)
+    assert outcrop("evaluate", tmp_path / "v.outcrop", "--net")[0] == 2
+    job.record_labelling(index, **made | {"seed": 1})
+    job.label_lines(index, job.labelling_grid(index, 16), Painted(labels), lines=[4])
+    code, _, error = outcrop("export", tmp_path / "v.outcrop", tmp_path / "old.zarr", "--net")
+    assert code == 2
+    assert "run 'outcrop train'" in error
+
+
+class Painted:
+    """Stands for a fitted mapper that knows the depth at which the layers change."""
+
+    any_size = True
+
+    def __init__(self, labels):
+        self.classes_ = labels.attrs["classes"]
+
+    def scores(self, patches):
+        """1 for the class of the depth, 0 for the other."""
+        below = np.arange(patches.shape[1]) > 32
+        return np.broadcast_to(np.stack([~below, below], -1)[None, :, None], (*patches.shape, 2)).astype("f4")
