@@ -1,0 +1,136 @@
+"""What yes and no to retrieved patches are worth, and how far the estimates without truth can be trusted.
+
+python benchmarks/feedback.py                   # synthetic volumes: purity by clicks, wrong patches, how many to take
+python benchmarks/feedback.py --data DIR        # also the 2000 real patches of SEG 2017, their image labels as truth
+python benchmarks/feedback.py --labels          # also the mean IoU of the labels they lead to (some minutes)
+
+One exemplar a class is drawn at random. A click judges one patch of a class; those judged are evenly spaced in rank.
+"""
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+import outcrop as oc
+from outcrop.evaluate import weak_label_scores
+
+CLICKS = (0, 5, 10, 20)  # per class
+
+
+def synthetic_jobs(folder, seeds):
+    """Index, exemplars, judge and truth of synthetic volumes."""
+    for seed in seeds:
+        source = folder / f"{seed}.sgy"
+        oc.datasets.write_synthetic(source, (120, 200, 256), seed=seed)
+        volume, truth = oc.open_volume(source), oc.open_volume(folder / f"{seed}.truth.sgy").astype("uint8")
+        index = oc.build_index(volume, oc.PatchGrid(volume, size=64, step=16, every=4), folder / f"{seed}.outcrop")
+
+        def judge(weak, index=index, truth=truth):
+            return np.concatenate(list(weak_label_scores(weak, index.grid, truth).values())) == 1
+
+        for draw in (0, 1):
+            yield f"synthetic {seed}", index, oc.datasets.exemplars(truth, 64, seed=draw), judge, truth
+
+
+def real_jobs(folder, data, draws=4):
+    """The 2000 patches as a volume of one patch a line, so that everything is asked as it is of a survey."""
+    patches = oc.datasets.seg2017_patches(data)
+    classes = patches["weak"].values.astype(str)
+    volume = xr.DataArray(patches["image"].values.swapaxes(1, 2), dims=("inline", "crossline", "time"))
+    volume = volume.assign_coords({name: np.arange(n) for name, n in volume.sizes.items()}).assign_attrs(scaled=True)
+    index = oc.build_index(volume, oc.PatchGrid(volume, size=99, step=99), folder / "real.outcrop")
+    for draw in range(draws):
+        rng = np.random.default_rng(draw)
+        rows = {name: rng.choice(np.flatnonzero(classes == name)) for name in np.unique(classes)}
+        places = {str(name): [(int(row), 49, 49)] for name, row in rows.items()}
+        yield "SEG 2017", index, places, lambda weak: classes[weak.rows] == weak.classes, None
+
+
+def purity_by_clicks(index, places, judge, count):
+    """Purity after each number of clicks, and seconds of a refinement."""
+    weak, found, seconds = oc.retrieve(index, places, count), {}, 0.0
+    for clicks in range(0, CLICKS[-1] + 1, 5):
+        if clicks:
+            picks, right = weak.picks(5), judge(weak)
+            begin = time.perf_counter()
+            yes, no = (weak.rows[picks[right[picks] == answer]] for answer in (True, False))
+            weak = oc.refine(index, weak, accept=yes, reject=no)
+            seconds = time.perf_counter() - begin
+        if clicks in CLICKS:
+            found[clicks] = judge(weak).mean()
+    return found, seconds, weak
+
+
+def estimates(weak, right):
+    """Estimated and true share of wrong patches by class, and the purity before and after weighting."""
+    for name in dict.fromkeys(weak.classes):
+        own = weak.classes == name
+        weighted = np.average(right[own], weights=weak.weights[own])
+        yield {"class": str(name), "taken": int(own.sum()), "suggested": weak.suggested[name]} | {
+            "estimated wrong": weak.wrong[name], "wrong": 1 - right[own].mean(), "weighted wrong": 1 - weighted,
+        }  # fmt: skip
+
+
+def mean_iou(index, weak, truth):
+    """Mean IoU of the labels on ten lines."""
+    from outcrop.job import labelling_grid
+
+    lines = index.volume["inline"].values[2::12]
+    mapper = oc.MAPPERS["texture"]().fit(index.grid.extract(index.volume, weak.rows), weak.classes)
+    labels = oc.label_volume(index.volume, labelling_grid(index), mapper, lines=lines)["label"].sel(inline=lines)
+    return oc.pixel_scores(labels.assign_attrs(classes=list(mapper.classes_)), truth.sel(inline=lines))["MIU"]
+
+
+def main():
+    options = parse()
+    clicks, wrong, scores = [], [], []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        jobs = [
+            *synthetic_jobs(folder, range(options.seeds)),
+            *(real_jobs(folder, options.data) if options.data else []),
+        ]
+        for data, index, places, judge, truth in jobs:
+            count = 100 if truth is not None else 500
+            found, seconds, refined = purity_by_clicks(index, places, judge, count)
+            clicks.append({"data": data, **{f"{n} clicks": p for n, p in found.items()}, "seconds": seconds})
+            kinds = {str(count): oc.retrieve(index, places, count), "auto": oc.retrieve(index, places, "auto")}
+            kinds["auto, diverse"] = oc.retrieve(index, places, "auto", diverse=True)
+            for kind, weak in kinds.items():
+                wrong += [{"data": data, "count": kind, **row} for row in estimates(weak, judge(weak))]
+            if options.labels and truth is not None:
+                kinds["20 clicks"] = refined
+                for kind, weak in kinds.items():
+                    score = {"data": data, "retrieved": kind, "patches": len(weak), "purity": judge(weak).mean()}
+                    scores.append(score | {"MIU": mean_iou(index, weak, truth)})
+                    print(scores[-1], flush=True)
+    pd.options.display.width = 160
+    print("purity of what is retrieved, by clicks per class")
+    print(pd.DataFrame(clicks).groupby("data").mean().round(3).to_string())
+    table = pd.DataFrame(wrong)
+    print("\nwrong patches: estimated without truth, true, and true when weighted")
+    print(table.groupby(["data", "count", "class"]).mean().round(2).to_string())
+    each = table[table["count"] != "auto, diverse"]
+    for what, own in (("all classes", each), ("without other", each[each["class"] != "other"])):
+        off, alike = (own["estimated wrong"] - own["wrong"]).abs().mean(), own["estimated wrong"].corr(own["wrong"])
+        print(f"\n{what}: estimate off by {off:.3f} on average, correlation {alike:.2f}")
+    if scores:
+        print("\nmean IoU of the labels")
+        print(pd.DataFrame(scores).groupby("retrieved")[["patches", "purity", "MIU"]].mean().round(3).to_string())
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", help="folder of the real data")
+    parser.add_argument("--seeds", type=int, default=3, help="synthetic volumes, two draws of exemplars each")
+    parser.add_argument("--labels", action="store_true")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
