@@ -164,7 +164,8 @@ def show_gain(gain):
     agreement = pd.DataFrame([gain["agreement"]])
     show_frame(agreement, f"share of the labels that the net repeats, {len(gain['inlines'])} inlines")
     if "rows" in gain:
-        show_frame(pd.DataFrame(gain["rows"]), "against the truth")
+        scores = pd.DataFrame(gain["rows"]).set_index("what").T
+        show_frame(scores.rename_axis("score", axis=0).reset_index(), "against the truth")
 
 
 def show_status(job, report):

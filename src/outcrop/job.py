@@ -1,5 +1,6 @@
 """The stages of a job folder after its index, as the command line and the page run them; nothing is printed."""
 
+import hashlib
 import re
 import shlex
 from typing import Any
