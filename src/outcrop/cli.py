@@ -252,8 +252,8 @@ def retrieve(
             "the first that is more like another class."
         ),
     ] = None,
-    per_exemplar: Annotated[bool, typer.Option(help="Share a class's count evenly among its exemplars.")] = False,
-    diverse: Annotated[bool, typer.Option(help="Skip near-copies on neighbouring lines.")] = False,
+    per_exemplar: Annotated[bool | None, typer.Option(help="Share a class's count evenly among its exemplars.")] = None,
+    diverse: Annotated[bool | None, typer.Option(help="Skip near-copies on neighbouring lines.")] = None,
     device: Annotated[str | None, typer.Option(help="Search on a torch device, e.g. cuda.")] = None,
     accept: Annotated[
         str | None, typer.Option(help="Patches that show their class: numbers of column row in retrieved.csv.")
@@ -271,16 +271,14 @@ def retrieve(
     """
     opened = oc.open_index(job)
     asked = opened.workspace.read().get("retrieve", {})
+    verdicts = {} if forget else {key: asked[key] for key in ("accepted", "rejected") if key in asked}
     if exemplar:
-        asked = {"exemplars": exemplar, "count": "", "per_exemplar": per_exemplar, "diverse": diverse} | {
-            key: asked[key] for key in ("accepted", "rejected") if key in asked
-        }
-    elif not asked:
+        asked = {"exemplars": exemplar, "count": "", "per_exemplar": False, "diverse": False}
+    elif not asked.get("exemplars"):
         raise ValueError(f"{job} has no exemplars yet; give some with --exemplar CLASS=INLINE,CROSSLINE,TIME.")
-    if count:
-        asked["count"] = count
-    if forget:
-        asked = {key: value for key, value in asked.items() if key not in ("accepted", "rejected")}
+    given = {"count": count, "per_exemplar": per_exemplar, "diverse": diverse}
+    asked |= {key: value for key, value in given.items() if value is not None}
+    asked |= {"accepted": {}, "rejected": {}} | verdicts
     opened.memory = memory_budget(memory)
     with cluster(workers=workers, scheduler=scheduler, memory=opened.memory) as opened.client:
         weak = stages.ask(opened, asked, device=device)

@@ -131,6 +131,9 @@ def show_summary(weak, job):
     for name, row in summarise(weak).items():
         table.add_row(name, *(str(value) for value in row.values()))
     Console().print(table)
+    yes, no = (sum(map(len, rows.values())) for rows in (weak.accepted, weak.rejected))
+    if yes or no:
+        say(f"{yes} patches accepted and {no} rejected by hand; --forget drops that")
     say(f"{job / 'retrieved.csv'}; pictures: gallery.png, similarity.png, section.png")
 
 
