@@ -475,7 +475,10 @@ def status(job: Path, json_: AS_JSON = False):
 
 @app.command("app")
 def page(
-    source: Annotated[str, typer.Argument(metavar="VOLUME | JOB", help="A volume, or a job folder.")],
+    source: Annotated[
+        str | None,
+        typer.Argument(metavar="[VOLUME | JOB]", help="A volume or a job folder; by default choose on the page."),
+    ] = None,
     job: Annotated[
         Path | None, typer.Option("--output", "-o", help="Job folder of a volume; NAME.outcrop here by default.")
     ] = None,

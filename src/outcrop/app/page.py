@@ -2,6 +2,7 @@
 
 import base64
 import functools
+import html
 import io
 import threading
 from pathlib import Path
@@ -224,14 +225,16 @@ class Page:
         )  # fmt: skip
         self.pan, self.wheel, self.reset = PanTool(), WheelZoomTool(), ResetTool()
         plot.image(source=self.image, color_mapper=self.grey)
-        self.label_image = plot.image(source=self.overlay, color_mapper=self.codes, global_alpha=0.45)
+        self.label_image = plot.image(source=self.overlay, color_mapper=self.codes, global_alpha=0.35)
         self.sure_image = plot.image(
             "confidence", "x", "y", "dw", "dh", source=self.overlay, visible=False, global_alpha=0.8,
             color_mapper=LinearColorMapper(palette=Viridis256, low=0, high=255),
         )  # fmt: skip
         plot.image(source=self.painted, color_mapper=self.marks, global_alpha=0.75)
         rect = {"x": "x", "y": "y", "width": "width", "height": "height", "fill_alpha": 0}
-        plot.rect(source=self.found, line_color="colour", line_width=1.2, line_dash="dotted", **rect)
+        self.found_boxes = plot.rect(
+            source=self.found, line_color="colour", line_width=1.2, line_dash="dotted", visible=False, **rect
+        )
         plot.rect(source=self.boxes, line_color="colour", line_width=3, **rect)
         plot.rect(source=self.next_box, line_color="colour", line_width=3, line_dash="dashed", **rect)
         plot.text(
@@ -534,11 +537,9 @@ class Page:
         self.boxes.data = self._rects(here)
         found = []
         if session.weak is not None and direction == own:
-            table = session.weak.positions
-            rows = np.flatnonzero((table[session.volume.dims[direction]] == label).to_numpy())
-            for row in rows[:200]:
-                place = [table[name].iloc[row] for name in session.volume.dims]
-                found.append((place, session.palette.get(str(session.weak.classes[row]), "#888888"), ""))
+            places = session.weak.positions[list(session.volume.dims)].to_numpy()
+            for row in np.flatnonzero(places[:, direction] == label)[:200]:
+                found.append((places[row], session.palette.get(str(session.weak.classes[row]), "#888888"), ""))
         self.found.data = self._rects(found)
         self.next_box.data = self._rects([])
 
@@ -585,6 +586,10 @@ class Page:
             curve.js_on_event(event, follow)
         curve.on_event(events.PanEnd, lambda event: self._on_cut(event.y))
         curve.on_event(events.Tap, lambda event: self._on_cut(event.y))
+
+    def _on_step(self, event):
+        """Outline the retrieved patches only while they are looked at."""
+        self.found_boxes.visible = event.new == 1
 
     @guarded
     def _on_find(self):
@@ -672,7 +677,7 @@ class Page:
         self.mapping.on_change("value", self._on_mapping)
         self.label_button = button("Label this line", self._on_label, name="label", button_type="primary")
         self.survey_button = button("Label the survey", self._on_label_all, name="label-all")
-        opacity = Slider(start=0, end=1, step=0.05, value=0.45, title="opacity", name="opacity", width=150)
+        opacity = Slider(start=0, end=1, step=0.05, value=0.35, title="opacity", name="opacity", width=150)
         opacity.js_link("value", self.label_image.glyph, "global_alpha")
         self.limit = Slider(
             start=0, end=100, step=1, value=0, title="least confidence (%)", name="confidence", width=190
@@ -768,7 +773,9 @@ class Page:
         lines = [f"{len(session.labelled())} line(s) labelled"] if session.labelled() else []
         if session.labelled() and session.stale():
             lines.append("<b>the patches or the painting changed since: label again</b>")
-        if session.changed is not None:
+        if session.draft:
+            lines.append("a quick draft is shown while the full fit runs")
+        elif session.changed is not None:
             lines.append(f"the last fit changed {100 * session.changed:.1f} % of the line")
         painted = sum(len(one["runs"]) for one in session.decisions["painted"])
         if painted:
@@ -897,11 +904,32 @@ class Page:
             width=430,
             sizing_mode="stretch_height",
         )
+        self.tabs.param.watch(self._on_step, "active")
         return pn.Column(top, pn.Row(left, self.tabs, sizing_mode="stretch_both"), sizing_mode="stretch_both")
 
     def close(self):
         """Stop listening to the session."""
         self.stop_listening()
+
+
+def chooser(desk):
+    """Page that lets choose one of the volumes and jobs of a folder."""
+    status = Div(text="", name="status", styles={"color": "#b01818"})
+    reload = CustomJS(code="window.location.reload()")
+
+    def open_one(name):
+        try:
+            desk.open(name)
+            done.text = name
+        except (ValueError, OSError) as error:
+            status.text = escape(error)
+
+    done = Div(text="", visible=False)
+    done.js_on_change("text", reload)
+    buttons = [button(name, functools.partial(open_one, name), width=320) for name in desk.choices()]
+    nothing = [] if buttons else [hint("No volume (.sgy, .zarr, .npy) and no job (.outcrop) lies in this folder.")]
+    title = Div(text=f"<b>Outcrop</b> &nbsp; {escape(desk.folder)}", styles={"font-size": "15px"})
+    return pn.Column(title, hint("Open a volume, or go on with a job:"), *buttons, *nothing, status, done)
 
 
 def button(label, action, **options):
@@ -923,8 +951,6 @@ def heading(text):
 
 def escape(text):
     """Text that is safe inside HTML."""
-    import html
-
     return html.escape(str(text))
 
 

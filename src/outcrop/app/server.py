@@ -1,9 +1,11 @@
 """The server of the page: loopback by default, a random token in the address, foreign origins refused."""
 
+import asyncio
 import secrets
 import socket
 import threading
 import webbrowser
+from pathlib import Path
 
 from tornado.routing import Router
 from tornado.web import Application, RequestHandler
@@ -12,6 +14,7 @@ from outcrop.app.session import Session
 
 MOST_BYTES = 1 << 20  # of one request or message; a long brush stroke has some ten thousand
 LOOPBACK = ("127.0.0.1", "localhost")
+KINDS = (".outcrop", ".sgy", ".segy", ".npy", ".zarr", ".mdio")
 
 
 class Refusal(RequestHandler):
@@ -62,12 +65,13 @@ class Gate(Router):
         return 204 if request.path == self.prefix + "favicon.ico" else None
 
 
-def make_server(session, *, port=0, host="127.0.0.1", token=None):
-    """Server of a session's page and its address; it is not started yet.
+def make_server(desk, *, port=0, host="127.0.0.1", token=None):
+    """Server of a desk and its address; it is not started yet.
 
     Parameters
     ----------
-    session : Session
+    desk : Desk
+        What is to be shown.
     port : int
         0 takes a free one.
     host : str
@@ -75,26 +79,14 @@ def make_server(session, *, port=0, host="127.0.0.1", token=None):
     token : str, optional
         The secret part of the address; random by default.
     """
-    try:
-        import panel
-    except ImportError as error:
-        raise ImportError("The page needs Panel and Bokeh; run pip install 'outcrop[app]'.") from error
     from panel.io.server import get_server
 
-    from outcrop.app.page import Page
-
-    def page():
-        one = Page(session, panel.state.curdoc)
-        panel.state.on_session_destroyed(lambda _: one.close())
-        return one.layout()
-
     token = token or secrets.token_urlsafe(24)
-    local = host in LOOPBACK
     try:
         port = port or free_port(host)
-        hosts = [f"{name}:{port}" for name in LOOPBACK] if local else []
+        hosts = [f"{name}:{port}" for name in LOOPBACK] if host in LOOPBACK else []
         server = get_server(
-            {"/": page}, port=port, address=host, prefix=f"/{token}", title=f"Outcrop: {session.path.stem}",
+            {"/": desk.page}, port=port, address=host, prefix=f"/{token}", title="Outcrop",
             allow_websocket_origin=hosts or ["*"], websocket_max_message_size=MOST_BYTES,
             http_server_kwargs={"max_body_size": MOST_BYTES, "max_header_size": 65536},
             check_unused_sessions_milliseconds=3000, unused_session_lifetime_milliseconds=5000,
@@ -106,6 +98,48 @@ def make_server(session, *, port=0, host="127.0.0.1", token=None):
     return server, f"http://{host}:{port}/{token}/"
 
 
+class Desk:
+    """What a server shows: the page of its session, or a choice of what lies in a folder while there is none.
+
+    Parameters
+    ----------
+    session : Session, optional
+    folder : path
+        Where volumes and jobs to choose from lie; nothing outside it is opened.
+    options : dict
+        Of the session that is made from a choice.
+    """
+
+    def __init__(self, session=None, *, folder=".", **options):
+        try:
+            import panel
+        except ImportError as error:
+            raise ImportError("The page needs Panel and Bokeh; run pip install 'outcrop[app]'.") from error
+        self.panel, self.session, self.folder, self.options = panel, session, Path(folder).resolve(), options
+        panel.extension()
+
+    def choices(self):
+        """Names of the volumes and jobs in the folder."""
+        found = [path.name for path in self.folder.iterdir() if path.suffix.lower() in KINDS]
+        return sorted(name for name in found if not name.endswith(".truth.sgy"))
+
+    def open(self, name):
+        """Open one of them."""
+        if name not in self.choices():
+            raise ValueError(f"{name!r} is not among the volumes and jobs here; choose {', '.join(self.choices())}.")
+        self.session = self.session or Session(self.folder / name, **self.options)
+
+    def page(self):
+        """Contents of a new tab."""
+        from outcrop.app import page
+
+        if self.session is None:
+            return page.chooser(self)
+        one = page.Page(self.session, self.panel.state.curdoc)
+        self.panel.state.on_session_destroyed(lambda _: one.close())
+        return one.layout()
+
+
 def free_port(host):
     """A port of an address that nobody listens on."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
@@ -113,13 +147,24 @@ def free_port(host):
         return probe.getsockname()[1]
 
 
-def serve(source, *, job=None, size=None, truth=None, port=0, host="127.0.0.1", browser=True, ready=print):
-    """Open a session and serve its page until interrupted; `ready` is called with the address once it answers."""
-    import panel
+def serve(source=None, *, port=0, host="127.0.0.1", browser=True, ready=print, **options):
+    """Serve the page until interrupted.
 
-    session = Session(source, job, size=size, truth=truth)
-    panel.extension()
-    server, address = make_server(session, port=port, host=host)
+    Parameters
+    ----------
+    source : path, optional
+        A volume or a job folder; without it the page lets choose from the current folder.
+    port, host
+        As in `make_server`.
+    browser : bool
+        Open the page in a browser.
+    ready : callable
+        Called with the address once the server answers.
+    options
+        Of `Session`.
+    """
+    desk = Desk(**options) if source is None else Desk(Session(source, **options))
+    server, address = make_server(desk, port=port, host=host)
     server.start()
 
     def announce():
@@ -131,7 +176,8 @@ def serve(source, *, job=None, size=None, truth=None, port=0, host="127.0.0.1", 
     try:
         server.io_loop.start()
     finally:
-        session.close()
+        if desk.session is not None:
+            desk.session.close()
 
 
 def explore(volume, *, job=None, size=None, truth=None, height=800):
@@ -170,13 +216,8 @@ class Explorer:
         started.wait()
 
     def _run(self, started):
-        import asyncio
-
-        import panel
-
         asyncio.set_event_loop(asyncio.new_event_loop())
-        panel.extension()
-        self._server, self.address = make_server(self.session)
+        self._server, self.address = make_server(Desk(self.session))
         self._server.start()
         self._server.io_loop.add_callback(started.set)
         self._server.io_loop.start()

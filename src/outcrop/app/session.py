@@ -21,13 +21,14 @@ import outcrop as oc
 from outcrop import job as stages
 from outcrop.app.pictures import Sections, crop
 from outcrop.app.state import State, read_state
-from outcrop.labels import open_labels
-from outcrop.painted import painted_codes, supervision, write_painted
+from outcrop.labels import decide, open_labels, section_votes
+from outcrop.painted import painted_codes, painted_patches, supervision, write_painted
 from outcrop.patches import DIRECTIONS, patch_starts
-from outcrop.retrieval import identify
+from outcrop.retrieval import identify, read_retrieved
 from outcrop.workspace import DoneLog, Workspace, remove
 
 NEAR_PATCHES = 4000  # of the neighbourhood that is searched first: seconds, not minutes
+DRAFT_PATCHES = 20  # per class, for labels to look at while the full fit runs
 SURVEY_PATCHES = 100_000  # of the whole survey; lines are skipped where it has more
 COLOURS = {"fault": "#32cd32", "salt dome": "#ff3030", "chaotic": "#4169e1", "other": "#00c8c8"}
 SPARE = ("#ffa500", "#ff5cff", "#ffd700", "#c08050", "#a070ff", "#ff9eb0", "#a0a000", "#20b090")
@@ -71,7 +72,9 @@ class Session:
         self.behind: Task | None = None
         self.message = ""
         self.changed: float | None = None  # share of the line that the last fit gave another label
+        self.draft: Any = None  # line, label codes, confidence codes and names of labels that are on their way
         self._mappers: dict = {}
+        self._opened: tuple = (None, None)
         self._lock = threading.RLock()
         self._listeners: list = []
         self._import_exemplars()
@@ -309,7 +312,8 @@ class Session:
                 remove(self.near)
             self.index = survey
         elif self.index is None or (line is not None and not self._covers(line)):
-            self.index = self._index_near(task, line)
+            self.index = self._first_index(task, line)
+            survey = self.index if self.scope == "survey" else None
         self._search()
         with self._change() as data:
             data["retrieved"] = True
@@ -322,12 +326,16 @@ class Session:
         lines = self.index.grid.axes[axis][np.unique(self.index.grid.starts[:, 1])]
         return lines[0] <= line <= lines[-1]
 
-    def _index_near(self, task, line):
-        """Index of the lines around one."""
+    def _first_index(self, task, line):
+        """Index of the survey where it is small, otherwise of the lines around one."""
         task.title = "indexing the neighbourhood"
         name, axis = self._line_axis()
         at = len(axis) // 2 if line is None else int(np.argmin(np.abs(axis - line)))
         count = max(1, NEAR_PATCHES // patches_per_line(self.volume, self.options))
+        if count >= len(axis) // self.options["every"]:
+            grid = oc.PatchGrid(self.volume, **self.options)
+            task.total = len(grid)
+            return in_memory(oc.build_index(self.volume, grid, self.path, progress=task.progress))
         every = max(1, min(3, len(axis) // count))
         first = at - every * min(at // every, count // 2)
         last = min(first + every * (count - 1), len(axis) - 1)
@@ -470,6 +478,8 @@ class Session:
     def _label(self, task, lines):
         task.title = "fitting the mapping"
         before = None if lines is None else self.labels_of(lines[0])
+        if lines is not None and self._mapper_key() not in self._mappers:
+            self._show_draft(lines[0])
         mapper = self.mapper()
         task.progress(0)
         task.title = "labelling"
@@ -483,6 +493,21 @@ class Session:
             self.index.workspace.log("label", lines=lines or "all", **record)
         if before is not None:
             self.changed = float((before != self.labels_of(lines[0])).mean())
+        self.draft = None
+        self.tell("labels")
+
+    def _show_draft(self, line):
+        """Labels of a line by a mapper fitted on few patches: seconds instead of a minute, and never stored."""
+        weak, starts = read_retrieved(self.index)
+        few = weak.picks(DRAFT_PATCHES)
+        starts, classes, masks = painted_patches(self.index, starts[few], weak.classes[few])
+        mapper = oc.MAPPERS[self.decisions["mapping"]]()
+        mapper.set_params(**({"members": 1} if "members" in mapper.get_params() else {}))
+        grid = self._label_grid([line])
+        with threadpool_limits(1):
+            mapper.fit(self.index.grid.cut(self.volume, starts), classes, **({} if masks is None else {"masks": masks}))
+            votes = section_votes(self.volume, grid, mapper, slice(None))
+        self.draft = (line, *decide(votes), [str(name) for name in mapper.classes_])
         self.tell("labels")
 
     def _label_grid(self, lines):
@@ -497,19 +522,25 @@ class Session:
 
     def mapper(self):
         """Mapper fitted on the patches in use and the painted pixels; the last one is kept."""
-        workspace = self.index.workspace
-        write_painted(self.index, self.decisions["painted"])
-        key = (self.decisions["mapping"], supervision(workspace))
+        key = self._mapper_key()
         if key not in self._mappers:
             with threadpool_limits(1):  # two BLAS threads are slower than one where something else runs
                 self._mappers = {key: stages.fit_mapper(self.index, self.decisions["mapping"])}
         return self._mappers[key]
 
+    def _mapper_key(self):
+        write_painted(self.index, self.decisions["painted"])
+        return self.decisions["mapping"], supervision(self.index.workspace)
+
     def labels(self):
         """Labels of the search in use as a lazy Dataset, None where there are none."""
-        if self.index is None or not (self.index.workspace / "labels.zarr").is_dir():
+        path = None if self.index is None else self.index.workspace / "labels.zarr"
+        if path is None or not path.is_dir():
             return None
-        return open_labels(self.index.workspace / "labels.zarr")
+        key = (path, path.stat().st_ino)  # labels that are made anew get a new folder
+        if self._opened[0] != key:
+            self._opened = (key, open_labels(path))
+        return self._opened[1]
 
     def labels_of(self, line):
         """Label codes of a line, None where it is not labelled."""
@@ -529,15 +560,18 @@ class Session:
 
     def label_pictures(self, direction, position, window=None):
         """Pictures of label codes and of confidence, and the names of the codes; None where nothing is labelled."""
-        labels = self.labels()
+        labels, frame = self.labels(), self.sections.frame(direction)
+        own = int(self.options["along"] == "crossline")
+        if self.draft and direction == own and self.sections.axes[own].labels[position] == self.draft[0]:
+            _, label, sure, names = self.draft
+            return (*(crop(codes.T, frame, window, mean=False) for codes in (label, sure)), names)
         if labels is None or not self._any_label(direction, position):
             return None
         place = {labels["label"].dims[direction]: position}
         pictures = []
         for name in ("label", "confidence"):
             values = labels[name].isel(place).values
-            codes = values if direction == 2 else values.T
-            pictures.append(crop(codes, self.sections.frame(direction), window, mean=False))
+            pictures.append(crop(values if direction == 2 else values.T, frame, window, mean=False))
         return (*pictures, [str(name) for name in labels.attrs["classes"]])
 
     def _any_label(self, direction, position):

@@ -1,0 +1,143 @@
+"""The server of the page refuses what does not come from the page itself."""
+
+import asyncio
+import contextlib
+import http.client
+import re
+
+import numpy as np
+import pytest
+from tornado.httpclient import HTTPClientError, HTTPRequest
+from tornado.websocket import websocket_connect
+
+import outcrop as oc
+
+pytest.importorskip("panel")
+
+
+@pytest.fixture(scope="module")
+def explorer(tmp_path_factory):
+    """The page of a small array, served by a thread."""
+    values = np.random.default_rng(0).standard_normal((4, 60, 60)).astype("f4")
+    one = oc.explore(oc.open_volume(values), job=tmp_path_factory.mktemp("job") / "a.outcrop", size=24)
+    yield one
+    one.close()
+
+
+def ask(explorer, path, *, method="GET", body=None, **headers):
+    """Status and body of a request, whose path is sent as it is."""
+    host = explorer.address.split("/")[2]
+    connection = http.client.HTTPConnection(host, timeout=20)
+    try:
+        connection.request(method, path, body=body, headers={"Host": host} | headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode("utf-8", "replace")
+    finally:
+        connection.close()
+
+
+def home(explorer):
+    """Path of the page, with its token."""
+    return "/" + explorer.address.split("/", 3)[3]
+
+
+def test_the_page_needs_its_token(explorer):
+    """With the token everything answers; without it, or with another, nothing does, not even the scripts."""
+    assert ask(explorer, home(explorer))[0] == 200
+    assert ask(explorer, home(explorer) + "static/js/bokeh.min.js")[0] == 200
+    token = home(explorer).strip("/")
+    for path in ("/", "/static/js/bokeh.min.js", "/ws", f"/{token[:-1]}x/", f"/{token}", "/favicon.ico", "//" + token):
+        assert ask(explorer, path)[0] == 403
+    assert len(token) >= 32
+
+
+def test_it_listens_on_loopback_only(explorer):
+    """The address is 127.0.0.1, and so is the socket."""
+    assert explorer.address.startswith("http://127.0.0.1:")
+    sockets = explorer._server._http._sockets.values()
+    assert {one.getsockname()[0] for one in sockets} == {"127.0.0.1"}
+
+
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "null", "http://127.0.0.1:1", "https://127.0.0.1.evil.example"]
+)
+def test_a_foreign_origin_is_refused(explorer, origin):
+    """Pages from elsewhere get nothing, even with the token."""
+    assert ask(explorer, home(explorer), Origin=origin)[0] == 403
+
+
+def test_a_foreign_host_is_refused(explorer):
+    """A name that was made to point here (DNS rebinding) does not open the page."""
+    assert ask(explorer, home(explorer), Host="evil.example")[0] == 403
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["../../../../etc/passwd", "static/../../../../etc/passwd", "static/%2e%2e/%2e%2e/%2e%2e/etc/passwd",
+     "static/extensions/panel/..%2f..%2f..%2f..%2fetc/passwd", "static//etc/passwd", "export/labels.sgy", "page.json",
+     "components/outcrop.app.page/Cards/_esm/../../../etc/passwd"],
+)  # fmt: skip
+def test_no_path_leads_to_files(explorer, path):
+    """Paths that climb out, or name files of the job, find nothing."""
+    status, body = ask(explorer, home(explorer) + path)
+    assert status in (400, 403, 404) and "root:" not in body and "decisions" not in body
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
+def test_nothing_can_be_uploaded(explorer, method):
+    """Only reading is allowed over HTTP."""
+    assert ask(explorer, home(explorer), method=method, body="x" * 10)[0] == 405
+
+
+def test_oversized_requests_are_refused(explorer):
+    """A large body, a long header and a large message end the connection, and the server lives on."""
+    assert ask(explorer, home(explorer), body="x" * 1000)[0] == 413
+    for options in ({"body": b"x" * (3 << 20)}, {"X-Long": "x" * 100_000}):
+        with contextlib.suppress(ConnectionError, http.client.HTTPException):
+            assert ask(explorer, home(explorer), **options)[0] in (400, 413, 431)
+    assert asyncio.run(send(explorer, "x" * (2 << 20))) == 1009
+    assert ask(explorer, home(explorer))[0] == 200
+
+
+async def send(explorer, message, *, origin=None):
+    """Open the websocket as the page does, send a message, and say with which code it was closed."""
+    body = await asyncio.to_thread(lambda: ask(explorer, home(explorer))[1])
+    token = re.search(r'"token":"([^"]+)"', body)[1]
+    host = explorer.address.split("/")[2]
+    request = HTTPRequest(f"ws://{host}{home(explorer)}ws", headers={"Origin": origin or f"http://{host}"})
+    socket = await websocket_connect(request, subprotocols=["bokeh", token])
+    await socket.write_message(message)
+    while await asyncio.wait_for(socket.read_message(), 20) is not None:
+        pass
+    code = socket.close_code
+    socket.close()
+    return code
+
+
+def test_a_foreign_page_cannot_open_the_websocket(explorer):
+    """Neither with the token of the address nor with that of a page."""
+    with pytest.raises(HTTPClientError, match="403"):
+        asyncio.run(send(explorer, "x", origin="http://evil.example"))
+
+
+def test_the_cell_of_a_notebook_shows_the_page(explorer):
+    """What Jupyter shows is a frame with the address, which holds no other host."""
+    frame = explorer._repr_html_()
+    assert re.findall(r"https?://[^/\"]+", frame) == [explorer.address.rsplit("/", 2)[0]]
+
+
+def test_only_what_lies_in_the_folder_can_be_chosen(tmp_path):
+    """A choice names something of the folder; a path out of it is refused."""
+    from outcrop.app.server import Desk
+
+    (tmp_path / "in").mkdir()
+    np.save(tmp_path / "in" / "a.npy", np.random.default_rng(0).random((3, 60, 60)))
+    np.save(tmp_path / "b.npy", np.zeros((3, 60, 60)))
+    desk = Desk(folder=tmp_path / "in", job=tmp_path / "a.outcrop", size=24)
+    assert desk.choices() == ["a.npy"]
+    for name in ("../b.npy", str(tmp_path / "b.npy"), "b.npy", ""):
+        with pytest.raises(ValueError, match="not among"):
+            desk.open(name)
+    desk.open("a.npy")
+    assert desk.session.volume.shape == (3, 60, 60)
+    desk.session.close()
