@@ -1,6 +1,7 @@
 """The interpreter's page in a real browser, from the first look to the exported labels."""
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -214,3 +215,83 @@ def test_the_whole_walk(survey, browser, tmp_path):
     exported = oc.open_volume(job / "export/labels.sgy")
     assert exported.attrs["classes"] == ["fault", "other", "chaotic"]
     assert set(np.unique(exported.sel(inline=116).values)) <= {1, 2, 3}
+
+
+def state(job):
+    """Decisions of a job as they lie on disk."""
+    return json.loads((job / "page.json").read_text())["decisions"]
+
+
+def test_two_tabs_share_one_state(survey, browser, tmp_path):
+    """What one tab does shows in the other, and changes from both at once are all kept."""
+    job = tmp_path / "tabs.outcrop"
+    with server(survey, "-o", job, "--size", SIZE) as (address, _):
+        one, two = Tab(browser, address), Tab(browser, address)
+        one.exemplar("fault", 377, 316)
+        two.page.wait_for_selector(".class[data-name='fault']")
+        two.page.wait_for_function(f"() => {NOTES}.length === 1")
+        two.model("tool", "m.active = 1")
+        one.click(340, 200)
+        two.click(400, 300)
+        one.click(360, 200)
+        two.click(420, 300)
+        for tab in (one, two):
+            tab.page.wait_for_function(f"() => {NOTES}.length === 5")
+        assert len(state(job)["exemplars"]) == 5
+        two.page.locator(".card button.remove").first.click()
+        one.page.wait_for_function(f"() => {NOTES}.length === 4")
+        one.close()
+        two.close()
+    assert len(state(job)["exemplars"]) == 4
+
+
+def test_brush_keys_and_views(survey, browser, tmp_path):
+    """The brush paints what it passes, keys undo, every direction shows its own axes, a name cannot carry markup."""
+    job = tmp_path / "brush.outcrop"
+    with server(survey, "-o", job, "--size", SIZE) as (address, _):
+        tab = Tab(browser, address)
+        tab.exemplar("fault", 377, 316)
+        tab.step("3 Labels")
+        tab.page.locator("select:visible").nth(1).select_option("fault")
+        tab.wait_model("tool", "m.active === 2")
+        tab.page.mouse.move(*tab.pixel(350, 200))
+        tab.page.mouse.down()
+        tab.page.mouse.move(*tab.pixel(380, 260), steps=8)
+        tab.page.mouse.up()
+        tab.wait_model("section", "m.renderers[3].data_source.data.image.length === 1")
+        painted = state(job)["painted"]
+        assert [one["class"] for one in painted] == ["fault"]
+        traces = {trace for trace, _, _ in painted[0]["runs"]}
+        assert abs(min(traces) - 346) <= 1 and abs(max(traces) - 384) <= 1
+        tab.page.keyboard.press("Control+z")
+        tab.wait_model("section", "m.renderers[3].data_source.data.image.length === 0")
+        assert state(job)["painted"] == []
+        for name, down in (("crossline", "time (ms)"), ("time", "inline")):
+            tab.page.get_by_text(name, exact=True).first.click()
+            tab.wait_model("section", f"m.title.text.startsWith('{name}') && m.left[0].axis_label === '{down}'")
+        tab.step("1 Exemplars")
+        tab.page.locator(".class.add input").fill("<img src=x onerror=alert(1)>")
+        tab.page.locator(".class.add button").click()
+        tab.wait_model("status", "m.text.includes('not a class name')")
+        assert [one["name"] for one in state(job)["classes"]] == ["fault"]
+        tab.close()
+
+
+def test_choose_a_volume_and_show_it_in_a_frame(survey, browser, tmp_path, monkeypatch):
+    """Without an argument the page offers what lies in the folder; the page also works in a frame, as in a notebook."""
+    monkeypatch.chdir(survey.parent)
+    with server("-o", tmp_path / "chosen.outcrop", "--size", SIZE) as (address, _):
+        page = browser.new_page()
+        page.goto(address)
+        page.get_by_text("survey.sgy").click()
+        page.wait_for_selector(".class.add")
+        page.close()
+    explorer = oc.explore(survey, job=tmp_path / "frame.outcrop", size=SIZE)
+    page = browser.new_page(viewport={"width": 1300, "height": 900})
+    page.set_content(explorer._repr_html_())
+    page.frame_locator("iframe").locator(".class.add input").fill("fault")
+    page.frame_locator("iframe").locator(".class.add button").click()
+    page.frame_locator("iframe").locator(".class[data-name='fault']").wait_for()
+    assert list(explorer.session.palette) == ["fault"]
+    page.close()
+    explorer.close()

@@ -494,15 +494,12 @@ def page(
 ):
     """Open the interpreter's page: pick exemplars, correct what is retrieved, label, export, all by looking."""
     from outcrop.app.server import LOOPBACK, serve
-    from outcrop.volume import parse_size
 
     if host not in LOOPBACK:
         say(
             f"Warning: {host} opens the page to the network; whoever has the address can change the job.",
             style="yellow",
         )
-    if size:
-        size = parse_size(size, oc.open_volume(source))
     serve(source, job=job, size=size, truth=truth, port=port, host=host, browser=browser, ready=announce_page)
 
 

@@ -132,6 +132,7 @@ class Page:
         self._pending: set = set()
         self._lock = threading.Lock()
         self._grabbed: Any = None
+        self._tapped: Any = None
         self._box_numbers: list = []
         self._next: list = []
         self._next_key: Any = None
@@ -188,7 +189,7 @@ class Page:
 
     def say(self, text, *, wrong=False):
         """One line at the top of the page."""
-        self.status.text = text
+        self.status.text = escape(text)
         self.status.styles = {"color": "#b01818" if wrong else "#334", "font-size": "13px"}
 
     def _show_work(self):
@@ -248,6 +249,7 @@ class Page:
         plot.toolbar.active_scroll, plot.toolbar.active_drag = self.wheel, self.pan
         plot.grid.visible = False
         plot.on_event(events.Tap, self._on_tap)
+        plot.on_event(events.DoubleTap, self._on_tap)
         plot.on_event(events.PanStart, self._on_grab)
         plot.on_event(events.PanEnd, self._on_drop)
         plot.on_event(events.RangesUpdate, self._on_zoom)
@@ -467,7 +469,11 @@ class Page:
         if self.tool_buttons.active == 1:
             if not self.chosen:
                 raise ValueError("Add a class first, for instance fault; then click where it shows.")
-            self.session.add_exemplar(self.chosen, self._place(event.x, event.y))
+            place = self._place(event.x, event.y)
+            if event.event_name == "doubletap" and self._tapped == place:
+                return  # two fast clicks at two places are two exemplars, a double click is one
+            self._tapped = place
+            self.session.add_exemplar(self.chosen, place)
 
     def _on_grab(self, event):
         """Take hold of the exemplar under the cursor."""

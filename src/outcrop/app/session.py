@@ -25,6 +25,7 @@ from outcrop.labels import decide, open_labels, section_votes
 from outcrop.painted import painted_codes, painted_patches, supervision, write_painted
 from outcrop.patches import DIRECTIONS, patch_starts
 from outcrop.retrieval import identify, read_retrieved
+from outcrop.volume import parse_size
 from outcrop.workspace import DoneLog, Workspace, remove
 
 NEAR_PATCHES = 4000  # of the neighbourhood that is searched first: seconds, not minutes
@@ -47,8 +48,8 @@ class Session:
         A volume, or a job folder.
     job : path, optional
         The job folder of a volume; by default NAME.outcrop in the current folder.
-    size : int or (int, int), optional
-        Patch size of a new job: 99, or less where the volume is smaller.
+    size : int, (int, int) or str, optional
+        Patch size of a new job, as `parse_size` takes it; 99, or less where the volume is smaller.
     truth : path or DataArray, optional
         Expert labels to compare with.
     """
@@ -836,7 +837,8 @@ def grid_options(volume, path, size):
             raise ValueError(f"{path} holds a job on another volume; choose another job folder.")
         options = {key: value for key, value in job["index"].items() if key not in ("plan", "truncate", "finest")}
         return options | {"size": tuple(options["size"]), "step": tuple(options["step"])}
-    size = tuple(int(n) for n in np.broadcast_to(size or 99, 2))
+    size = parse_size(size, volume) if isinstance(size, str) else size or 99
+    size = tuple(int(n) for n in np.broadcast_to(size, 2))
     size = min(size[0], volume.shape[2]), min(size[1], volume.shape[1])
     options = {"size": size, "step": tuple(max(1, n // 3) for n in size), "along": "inline"}
     every = max(1, round(volume.shape[0] * patches_per_line(volume, options) / SURVEY_PATCHES))
