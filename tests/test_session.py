@@ -216,7 +216,8 @@ def test_painted_pixels_teach_the_mapper(session, survey):
     session.label([line])
     session.wait()
     after = session.labels_of(line)
-    assert (after[mask] == code).mean() > (before[mask] == code).mean()
+    assert (after[mask] == code).all() and (before[mask] == code).mean() < 1
+    assert (after[~mask] != before[~mask]).any()
     assert session.changed == (after != before).mean() > 0
 
 

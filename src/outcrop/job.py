@@ -14,7 +14,7 @@ from outcrop.evaluate import boundary_distance, pixel_scores, zone_scores
 from outcrop.export import export_training_set
 from outcrop.labels import MAPPERS, label_volume, open_labels, stability, unchanged
 from outcrop.mapping import LabelMapper
-from outcrop.painted import painted_patches, supervision
+from outcrop.painted import keep_painted, painted_patches, supervision
 from outcrop.parallel import memory_budget
 from outcrop.patches import PatchGrid
 from outcrop.retrieval import BLOCK, read_retrieved, refine, retrieve
@@ -259,7 +259,9 @@ def _along(along):
 
 def label_lines(index, grid, mapper, *, store="labels.zarr", **options):
     """Label lines of a job into its folder; options as in `label_volume`."""
-    return label_volume(index.volume, grid, mapper, path=index.workspace / store, **options)
+    labels = label_volume(index.volume, grid, mapper, path=index.workspace / store, **options)
+    keep_painted(index, index.workspace / store)
+    return labels
 
 
 def draw_labels(index, line, *, truth=None, name="labels.png", labels=None):

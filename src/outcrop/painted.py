@@ -1,9 +1,11 @@
 """Pixels painted by hand: kept in a job, and handed to a mapper as patches that are labelled in part."""
 
 import hashlib
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import zarr
 
 from outcrop.patches import DIRECTIONS
 from outcrop.workspace import remove, whole_file
@@ -55,8 +57,8 @@ def painted_patches(index, starts, classes):
     extra = [
         (start, name) for key, codes in sections.items() for start, name in _around(key, codes, grid, starts, classes)
     ]
-    if extra:  # often enough that a mapper that draws some patches of each class meets them
-        repeats = max(1, len(starts) // (4 * len(names) * len(extra)))
+    if extra:  # as often as there are patches of a class: what an interpreter painted outweighs what was retrieved
+        repeats = max(1, len(starts) // (len(names) * len(extra)))
         starts = np.concatenate([starts, *[[start for start, _ in extra]] * repeats])
         classes = np.concatenate([classes, *[[name for _, name in extra]] * repeats])
     masks = np.zeros((len(starts), *grid.size), np.uint8)
@@ -120,3 +122,21 @@ def supervision(workspace):
         if (workspace / name).is_file():
             digest.update((workspace / name).read_bytes())
     return digest.hexdigest()[:16] if (workspace / "retrieved.csv").is_file() else ""
+
+
+def keep_painted(index, path):
+    """Set painted samples of the labelled lines of a job to what was painted, with full confidence."""
+    table = index.workspace / "painted.csv"
+    if not table.is_file():
+        return
+    group: Any = zarr.open_group(path, mode="r+")
+    axes = index.grid.axes
+    for (along, label), own in pd.read_csv(table).groupby(["along", "line"], sort=False):
+        direction = DIRECTIONS.index(along)
+        line = int(np.flatnonzero(axes[direction] == label)[0])
+        key = (line,) if direction == 0 else (slice(None), line)
+        codes = painted_codes(own.to_dict("records"), list(group.attrs["classes"]), axes[1 - direction], axes[2])
+        said = (codes > 0) & (group["confidence"][key] > 0)
+        if said.any():
+            group["label"][key] = np.where(said, codes, group["label"][key])
+            group["confidence"][key] = np.where(said, np.uint8(255), group["confidence"][key])

@@ -203,9 +203,9 @@ class Page:
         else:
             failed = session.task is not None and session.task.error is not None
             self.say(session.message or "Ready.", wrong=failed)
-        self.find_button.disabled = self.label_button.disabled = self.survey_button.disabled = bool(
-            session.task and session.task.alive
-        )
+        busy = bool(session.task and session.task.alive)
+        for one in (self.find_button, self.again_button, self.label_button, self.survey_button):
+            one.disabled = busy
 
     # ---- section viewer ---------------------------------------------------------------------------------------------
 
@@ -222,7 +222,7 @@ class Page:
         self.marks = LinearColorMapper(palette=["#00000000"], low=-0.5, high=0.5)
         plot = self.plot = figure(
             x_range=Range1d(0, 1), y_range=Range1d(1, 0), tools="", sizing_mode="stretch_both", min_height=300,
-            toolbar_location="right", active_scroll=None, output_backend="canvas", name="section",
+            toolbar_location=None, active_scroll=None, output_backend="canvas", name="section",
         )  # fmt: skip
         self.pan, self.wheel, self.reset = PanTool(), WheelZoomTool(), ResetTool()
         plot.image(source=self.image, color_mapper=self.grey)
@@ -245,7 +245,6 @@ class Page:
         lines = plot.multi_line("xs", "ys", source=self.strokes, line_width=8, line_alpha=0.5, line_color="#ff7a00")
         self.brush = FreehandDrawTool(renderers=[lines])
         plot.add_tools(self.pan, self.wheel, self.reset, self.brush)
-        plot.toolbar.logo = None
         plot.toolbar.active_scroll, plot.toolbar.active_drag = self.wheel, self.pan
         plot.grid.visible = False
         plot.on_event(events.Tap, self._on_tap)
@@ -287,6 +286,8 @@ class Page:
         gain.js_on_change("value", palette)
         polarity.js_on_change("active", palette)
         self.looks = [scheme, gain, polarity]
+        self.fit_button = Button(label="Fit", name="fit")
+        self.fit_button.js_on_click(CustomJS(args={"plot": self.plot}, code="plot.reset.emit()"))
         self.undo_button = button("↶ Undo", self._on_undo, name="undo")
         self.redo_button = button("↷ Redo", self._on_redo, name="redo")
         self.status = Div(text="", name="status")
@@ -576,6 +577,7 @@ class Page:
             keys={"a": "accept", "r": "reject", "Enter": "go"}, sizing_mode="stretch_width",
         )  # fmt: skip
         self.gallery_note = Div(text="", name="gallery-note", sizing_mode="stretch_width")
+        self.again_button = button("Search again", self._on_find, name="again")
         self.back_button = button("◂ Nearer", lambda: self._page(-SHOWN), name="nearer")
         self.more_button = button("Farther ▸", lambda: self._page(SHOWN), name="farther")
         self.last_button = button("Least similar", lambda: self._page(10**6), name="least")
@@ -584,6 +586,7 @@ class Page:
             y_axis_label="similarity", name="curve", x_range=Range1d(0, 1), y_range=Range1d(0, 1),
         )  # fmt: skip
         self.curve_line = ColumnDataSource(data={"rank": [], "similarity": []})
+        curve.yaxis.minor_tick_line_color = curve.xaxis.minor_tick_line_color = None
         curve.line("rank", "similarity", source=self.curve_line, line_width=2, color="#1769c4")
         self.cut = Span(dimension="width", line_color="#d04000", line_width=2, location=0)
         curve.add_layout(self.cut)
@@ -776,7 +779,8 @@ class Page:
             )
         else:
             self.scores.text = ""
-        lines = [f"{len(session.labelled())} line(s) labelled"] if session.labelled() else []
+        done = len(session.labelled())
+        lines = [f"{done} line{'s' * (done != 1)} labelled"] if done else []
         if session.labelled() and session.stale():
             lines.append("<b>the patches or the painting changed since: label again</b>")
         if session.draft:
@@ -785,7 +789,7 @@ class Page:
             lines.append(f"the last fit changed {100 * session.changed:.1f} % of the line")
         painted = sum(len(one["runs"]) for one in session.decisions["painted"])
         if painted:
-            lines.append(f"{len(session.decisions['painted'])} stroke(s) painted")
+            lines.append(f"strokes painted: {len(session.decisions['painted'])}")
         self.changed.text = "; ".join(lines)
         self._show_next()
 
@@ -831,7 +835,8 @@ class Page:
             }.items()
         ]
         self.exported = Div(text="", name="exported", sizing_mode="stretch_width")
-        self.commands = pn.pane.Str("", sizing_mode="stretch_width", styles={"white-space": "pre-wrap"})
+        wrapped = {"white-space": "pre-wrap", "overflow-wrap": "anywhere", "font": "12px monospace"}
+        self.commands = Div(text="", name="commands", sizing_mode="stretch_width", styles=wrapped)
 
     @guarded
     def _on_export(self, kind):
@@ -841,7 +846,7 @@ class Page:
         self.exported.text += f"<div>written: <code>{escape(str(path))}</code></div>"
 
     def _show_results(self):
-        self.commands.object = "\n".join(self.session.commands())
+        self.commands.text = escape("\n\n".join(self.session.commands()))
 
     # ---- layout -----------------------------------------------------------------------------------------------------
 
@@ -849,10 +854,11 @@ class Page:
         """Everything, arranged."""
         wide = {"sizing_mode": "stretch_width"}
         title = Div(text=f"<b>Outcrop</b> &nbsp; {escape(self.session.path.name)}", styles={"font-size": "15px"})
-        top = pn.Row(title, pn.Spacer(width=20), self.undo_button, self.redo_button, self.cancel_button, self.status,
-                     self.keys, **wide)  # fmt: skip
+        bar = {"background": "#eef2f6", "border-bottom": "1px solid #cfd8e3"}
+        actions = (self.undo_button, self.redo_button, self.status, self.cancel_button)
+        top = pn.Row(title, pn.Spacer(width=20), *actions, self.keys, styles=bar, **wide)
         lines = pn.Row(self.direction_buttons, self.number, self.slider, **wide)
-        looks = pn.Row(self.tool_buttons, *self.looks, **wide)
+        looks = pn.Row(self.tool_buttons, self.fit_button, *self.looks, **wide)
         sections = pn.Row(self.plot, self.expert, sizing_mode="stretch_both")
         left = pn.Column(lines, looks, sections, self.readout, sizing_mode="stretch_both")
         scroll = {"scroll": "y-auto", "sizing_mode": "stretch_both"}
@@ -860,7 +866,10 @@ class Page:
             (
                 "1 Exemplars",
                 pn.Column(
-                    hint("Choose or add a class, then click on the section to place a box. Drag a box to move it."),
+                    hint(
+                        "Choose or add a class, then click on the section to place a box; drag a box to move it. "
+                        "Arrow keys and PgUp, PgDn go through the lines, the wheel zooms."
+                    ),
                     self.classes,
                     self.find_button,
                     self.exemplar_cards,
@@ -871,11 +880,14 @@ class Page:
                 "2 Retrieved",
                 pn.Column(
                     self.gallery_buttons,
-                    hint("Drag the line in the curve: patches above it are used."),
+                    hint(
+                        "Drag the line in the curve: patches above it are used. Click a patch to see where it lies; "
+                        "A accepts, R rejects, arrow keys choose."
+                    ),
                     self.curve,
                     self.gallery_note,
                     self.gallery,
-                    pn.Row(self.back_button, self.more_button, self.last_button),
+                    pn.Row(self.back_button, self.more_button, self.last_button, self.again_button),
                     **scroll,
                 ),
             ),
@@ -888,6 +900,7 @@ class Page:
                     self.share,
                     self.scores,
                     heading("Correct with the brush"),
+                    hint("Paint over labels that are right or wrong, or with the class that it is; then label again."),
                     pn.Row(self.brush_class, self.radius),
                     self.changed,
                     heading("Look here next: least sure"),

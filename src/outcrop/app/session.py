@@ -508,7 +508,11 @@ class Session:
         with threadpool_limits(1):
             mapper.fit(self.index.grid.cut(self.volume, starts), classes, **({} if masks is None else {"masks": masks}))
             votes = section_votes(self.volume, grid, mapper, slice(None))
-        self.draft = (line, *decide(votes), [str(name) for name in mapper.classes_])
+        label, sure = decide(votes)
+        names = [str(name) for name in mapper.classes_]
+        said = self._painted_codes(int(self.options["along"] == "crossline"), line, names)
+        label, sure = np.where(said > 0, said, label), np.where(said > 0, np.uint8(255), sure)
+        self.draft = (line, label, sure, names)
         self.tell("labels")
 
     def _label_grid(self, lines):
@@ -691,15 +695,15 @@ class Session:
         if direction > 1:
             return None
         line = self.sections.axes[direction].labels[position].item()
-        names = list(self.palette)
-        own = [
-            one for one in self.decisions["painted"] if one["along"] == DIRECTIONS[direction] and one["line"] == line
-        ]
-        if not own:
-            return None
+        codes = self._painted_codes(direction, line, list(self.palette))
+        return crop(codes.T, self.sections.frame(direction), window, mean=False) if codes.any() else None
+
+    def _painted_codes(self, direction, line, names):
+        """Codes of what is painted on a section, shape (n_across, n_down)."""
+        section = (DIRECTIONS[direction], line)
+        own = [one for one in self.decisions["painted"] if (one["along"], one["line"]) == section]
         across, down = self.sections.frame(direction)
-        codes = painted_codes(own, names, across.labels, down.labels)
-        return crop(codes.T, (across, down), window, mean=False)
+        return painted_codes(own, names, across.labels, down.labels)
 
     # ---- results ----------------------------------------------------------------------------------------------------
 
