@@ -1,10 +1,11 @@
 """What yes and no to retrieved patches are worth, and how far the estimates without truth can be trusted.
 
 python benchmarks/feedback.py                   # synthetic volumes: purity by clicks, wrong patches, how many to take
-python benchmarks/feedback.py --data DIR        # also the 2000 real patches of SEG 2017, their image labels as truth
+python benchmarks/feedback.py --data DIR        # also F3 sections with expert labels, and the 2000 patches of SEG 2017
 python benchmarks/feedback.py --labels          # also the mean IoU of the labels they lead to (some minutes)
 
-One exemplar a class is drawn at random. A click judges one patch of a class; those judged are evenly spaced in rank.
+One exemplar a class is drawn at random. A click judges one patch of a class whose truth is known; those judged are
+evenly spaced in rank. Truth of the SEG 2017 patches is the class that the paper's own retrieval gave them.
 """
 
 import argparse
@@ -31,13 +32,27 @@ def synthetic_jobs(folder, seeds):
         index = oc.build_index(volume, oc.PatchGrid(volume, size=64, step=16, every=4), folder / f"{seed}.outcrop")
 
         def judge(weak, index=index, truth=truth):
-            return np.concatenate(list(weak_label_scores(weak, index.grid, truth).values())) == 1
+            return np.concatenate(list(weak_label_scores(weak, index.grid, truth).values()))
 
         for draw in (0, 1):
             yield f"synthetic {seed}", index, oc.datasets.exemplars(truth, 64, seed=draw), judge, truth
 
 
-def real_jobs(folder, data, draws=4):
+def f3_jobs(folder, data, draws=4):
+    """Sections of F3, some with expert labels, from which the exemplars are drawn."""
+    sections, truth = oc.datasets.f3_sections(data)
+    volume = sections.sel(time=slice(212, None))  # a caption is burnt into the pictures above
+    truth = truth.sel(time=volume["time"]).astype("uint8")
+    index = oc.build_index(volume, oc.PatchGrid(volume, size=99, step=22), folder / "f3.outcrop")
+
+    def judge(weak):
+        return np.concatenate(list(weak_label_scores(weak, index.grid, truth).values()))
+
+    for draw in range(draws):
+        yield "F3 sections", index, oc.datasets.exemplars(truth, 99, min_share=0.2, seed=draw), judge, None
+
+
+def patch_jobs(folder, data, draws=4):
     """The 2000 patches as a volume of one patch a line, so that everything is asked as it is of a survey."""
     patches = oc.datasets.seg2017_patches(data)
     classes = patches["weak"].values.astype(str)
@@ -48,7 +63,7 @@ def real_jobs(folder, data, draws=4):
         rng = np.random.default_rng(draw)
         rows = {name: rng.choice(np.flatnonzero(classes == name)) for name in np.unique(classes)}
         places = {str(name): [(int(row), 49, 49)] for name, row in rows.items()}
-        yield "SEG 2017", index, places, lambda weak: classes[weak.rows] == weak.classes, None
+        yield "SEG 2017", index, places, lambda weak: 1.0 * (classes[weak.rows] == weak.classes), None
 
 
 def purity_by_clicks(index, places, judge, count):
@@ -56,20 +71,30 @@ def purity_by_clicks(index, places, judge, count):
     weak, found, seconds = oc.retrieve(index, places, count), {}, 0.0
     for clicks in range(0, CLICKS[-1] + 1, 5):
         if clicks:
-            picks, right = weak.picks(5), judge(weak)
+            yes, no = answers(weak, judge(weak))
             begin = time.perf_counter()
-            yes, no = (weak.rows[picks[right[picks] == answer]] for answer in (True, False))
             weak = oc.refine(index, weak, accept=yes, reject=no)
             seconds = time.perf_counter() - begin
         if clicks in CLICKS:
-            found[clicks] = judge(weak).mean()
+            found[clicks] = np.nanmean(judge(weak))
     return found, seconds, weak
+
+
+def answers(weak, right):
+    """Rows that five clicks a class accept and reject, among patches not judged before."""
+    judged = [row for given in (weak.accepted, weak.rejected) for rows in given.values() for row in rows]
+    open_ = np.isfinite(right) & ~np.isin(weak.rows, judged)
+    own = [np.flatnonzero(open_ & (weak.classes == name)) for name in weak.accepted]
+    clicks = np.concatenate(
+        [rows[np.unique(np.linspace(0, len(rows) - 1, 5).astype(int))] for rows in own if len(rows)]
+    )
+    return weak.rows[clicks[right[clicks] == 1]], weak.rows[clicks[right[clicks] == 0]]
 
 
 def estimates(weak, right):
     """Estimated and true share of wrong patches by class, and the purity before and after weighting."""
     for name in dict.fromkeys(weak.classes):
-        own = weak.classes == name
+        own = (weak.classes == name) & np.isfinite(right)
         weighted = np.average(right[own], weights=weak.weights[own])
         yield {"class": str(name), "taken": int(own.sum()), "suggested": weak.suggested[name]} | {
             "estimated wrong": weak.wrong[name], "wrong": 1 - right[own].mean(), "weighted wrong": 1 - weighted,
@@ -88,15 +113,13 @@ def mean_iou(index, weak, truth):
 
 def main():
     options = parse()
-    clicks, wrong, scores = [], [], []
+    clicks, wrong, scores, counts = [], [], [], {"F3 sections": 200, "SEG 2017": 500}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        jobs = [
-            *synthetic_jobs(folder, range(options.seeds)),
-            *(real_jobs(folder, options.data) if options.data else []),
-        ]
+        real = [*f3_jobs(folder, options.data), *patch_jobs(folder, options.data)] if options.data else []
+        jobs = [*synthetic_jobs(folder, range(options.seeds)), *real]
         for data, index, places, judge, truth in jobs:
-            count = 100 if truth is not None else 500
+            count = counts.get(data, 100)
             found, seconds, refined = purity_by_clicks(index, places, judge, count)
             clicks.append({"data": data, **{f"{n} clicks": p for n, p in found.items()}, "seconds": seconds})
             kinds = {str(count): oc.retrieve(index, places, count), "auto": oc.retrieve(index, places, "auto")}
@@ -106,7 +129,7 @@ def main():
             if options.labels and truth is not None:
                 kinds["20 clicks"] = refined
                 for kind, weak in kinds.items():
-                    score = {"data": data, "retrieved": kind, "patches": len(weak), "purity": judge(weak).mean()}
+                    score = {"data": data, "retrieved": kind, "patches": len(weak), "purity": np.nanmean(judge(weak))}
                     scores.append(score | {"MIU": mean_iou(index, weak, truth)})
                     print(scores[-1], flush=True)
     pd.options.display.width = 160
