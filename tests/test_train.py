@@ -102,7 +102,9 @@ def test_refuses_what_cannot_be_trained(patches, tmp_path):
     for call, says in [
         (lambda: train(patches, tmp_path / "n.npz", epochs=0), "choose 1 or more"),
         (lambda: train(tmp_path / "none", tmp_path / "n.npz"), "no training set"),
+        (lambda: train(patches, tmp_path / "n.npz", device="abacus"), "Device 'abacus' cannot be used"),
         (lambda: open_net(tmp_path / "none.npz"), "holds no net"),
+        (lambda: open_net(patches / "classes.toml"), "holds no net"),
     ]:
         with pytest.raises(ValueError, match=says):
             call()

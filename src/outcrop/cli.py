@@ -448,19 +448,18 @@ def train(
             told = {"progress": lambda done, total, loss: update(round(100 * done / total))}
             net = stages.train_net(index, epochs=epochs, seed=seed, device=device, **told)
         say(f"U-Net of {', '.join(net.classes_)} trained in {duration(time.perf_counter() - begin)}")
-        count = len(wanted or list(grid.lines()))
-        with progress_bar("labelling", count) as update:
-            stages.label_lines(index, grid, net, store="net.zarr", lines=wanted, progress=update)
+        every = grid.axes[int(grid.along == "crossline")][[line for _, line, _ in grid.lines()]].tolist()
+        with progress_bar("labelling", len(wanted or every)) as update:
+            labels = stages.label_lines(index, grid, net, store="net.zarr", lines=wanted, progress=update)
         index.workspace.log("train", epochs=epochs, seed=seed, lines=wanted or "all")
+        middle = wanted[0] if wanted else every[len(every) // 2]
+        stages.draw_labels(index, middle, name="net.png", labels=labels)
+    say(f"{job}: net.npz, net.zarr, and net.png of {grid.along} {middle}")
     gain = stages.net_gain(index, truth=truth)
-    stages.draw_labels(
-        index, gain["inlines"][len(gain["inlines"]) // 2], name="net.png", labels=stages.net_labels(index)
-    )
     if json_:
         print(json.dumps(gain, default=plain))
     else:
         show_gain(gain)
-        say(f"{job}: net.zarr, net.npz, and net.png of a line")
 
 
 @app.command()

@@ -382,6 +382,10 @@ def net_gain(index, *, truth=None):
     """
     old, new = open_labels(index.workspace / "labels.zarr"), net_labels(index)
     lines = np.intersect1d(labelled_inlines(old), labelled_inlines(new)).tolist()
+    if not lines:
+        raise ValueError(
+            "The net and the labels it was trained on have no line in common; label one of each with --lines."
+        )
     before, after = (labels["label"].sel(inline=lines).values for labels in (old, new))
     gain: dict[str, Any] = {"inlines": lines, "agreement": unchanged(before, after, old.attrs["classes"])}
     if truth:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -74,7 +75,7 @@ def train(folder, path, *, epochs=None, batch=16, rate=3e-3, seed=0, device=None
     if epochs < 1:
         raise ValueError(f"epochs is {epochs}; choose 1 or more.")
     torch.manual_seed(seed)
-    module = _unet(len(data.classes)).to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    module = _to(_unet(len(data.classes)), device or ("cuda" if torch.cuda.is_available() else "cpu"))
     optimizer = torch.optim.AdamW(module.parameters(), lr=rate)
     about = {"classes": data.classes, "epochs": epochs, "batch": batch, "rate": rate, "seed": seed}
     about["patches"] = hashlib.sha256((Path(folder) / "manifest.csv").read_bytes()).hexdigest()
@@ -94,7 +95,7 @@ def open_net(path, *, device="cpu"):
     about = _about(path)
     if about is None:
         raise ValueError(f"{path} holds no net; train one with 'outcrop train'.")
-    module = _unet(len(about["classes"])).to(device)
+    module = _to(_unet(len(about["classes"])), device)
     _resume(path, about, module)
     return Net(module, about["classes"])
 
@@ -114,6 +115,13 @@ def _unet(n_classes):
 
     strides = (2,) * (len(CHANNELS) - 1)
     return UNet(2, 1, n_classes, channels=CHANNELS, strides=strides, num_res_units=1, norm="batch")
+
+
+def _to(module, device):
+    try:
+        return module.to(device)
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(f"Device {device!r} cannot be used ({str(error).splitlines()[0]}); choose cpu.") from None
 
 
 def _forward(module, images):
@@ -158,11 +166,12 @@ def _save(path, about, module, optimizer, epochs):
 
 
 def _about(path):
-    """How the net in a file was made, None where there is no file."""
-    if not Path(path).is_file():
+    """How the net in a file was made, None where there is none or it is damaged."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return json.loads(str(file["about"]))
+    except (FileNotFoundError, EOFError, KeyError, ValueError, zipfile.BadZipFile):
         return None
-    with np.load(path, allow_pickle=False) as file:
-        return json.loads(str(file["about"]))
 
 
 def _resume(path, about, module, optimizer=None):
