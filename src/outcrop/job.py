@@ -17,7 +17,7 @@ from outcrop.mapping import LabelMapper
 from outcrop.painted import keep_painted, painted_patches, supervision
 from outcrop.parallel import memory_budget
 from outcrop.patches import PatchGrid
-from outcrop.retrieval import BLOCK, read_retrieved, refine, retrieve
+from outcrop.retrieval import BLOCK, background, read_retrieved, refine, retrieve
 from outcrop.train import train
 from outcrop.volume import open_volume
 from outcrop.workspace import DoneLog, Workspace, damage, remove, whole_file
@@ -217,6 +217,7 @@ def fit_mapper(index, mapping, *, seed=0, device=None, client=None, memory=None)
     """Mapper of that name, fitted on the retrieved and painted patches of a job; on Dask where the mapper knows how."""
     if mapping not in MAPPERS:
         raise ValueError(f"Mapping {mapping!r} is unknown; choose one of {', '.join(MAPPERS)}.")
+    mapper = MAPPERS[mapping]().set_params(random_state=seed)
     weak, starts = read_retrieved(index)
     need, memory = 12 * len(starts) * int(np.prod(index.grid.size)), memory or memory_budget()
     if need > memory:
@@ -224,15 +225,18 @@ def fit_mapper(index, mapping, *, seed=0, device=None, client=None, memory=None)
             f"{len(starts)} retrieved patches need about {need / 1e9:.1f} GB and {memory / 1e9:.1f} GB may be used; "
             "retrieve fewer of them (--count) or raise --memory."
         )
-    starts, classes, masks = painted_patches(index, starts, weak.classes)
+    wider = np.empty(0, int) if isinstance(mapper, LabelMapper) else background(index, weak)  # the paper has none
+    starts = np.concatenate([starts, index.grid.starts[wider]])
+    classes = np.concatenate([weak.classes, np.full(len(wider), "other")])
+    starts, classes, masks = painted_patches(index, starts, classes)
     patches = index.grid.cut(index.volume, starts)
     if device:
         import torch
 
         patches = torch.from_numpy(patches).to(device)
-    mapper = MAPPERS[mapping]().set_params(random_state=seed)
-    there = {"client": client} if isinstance(mapper, LabelMapper) else {}
-    return mapper.fit(patches, classes, **there, **({} if masks is None else {"masks": masks}))
+    weights = np.append(weak.weights, np.ones(len(starts) - len(weak)))
+    there = {"client": client} if isinstance(mapper, LabelMapper) else {"weights": weights}
+    return mapper.fit(patches, classes, masks=masks, **there)
 
 
 def record_labelling(index, *, mapping, step, seed, min_confidence, lines=None):

@@ -25,6 +25,9 @@ SMOOTHING = (7, 14)  # pixels: how far around a node its energies are averaged
 STRIDE = 4  # pixels between nodes, the first at 2
 MARGIN = 24  # pixels mirrored around a section so that its rim is not a reflector
 BLOCK = 50  # patches described at once
+MIN_MARGIN = 0.1  # by which a node must be more like its patch's class than like the background to keep it
+WELL_EXPLAINED = 0.75  # share of a split's variance that the texture should tell
+STEP = 0.03  # share of a class moved over to the background where the rounds come to rest too early
 
 
 class TextureMapper(BaseEstimator):
@@ -67,7 +70,7 @@ class TextureMapper(BaseEstimator):
         self.min_confidence = min_confidence
         self.random_state = random_state
 
-    def fit(self, patches, classes, masks=None):
+    def fit(self, patches, classes, masks=None, weights=None):
         """Learn the texture of every class from patches with one class each.
 
         Parameters
@@ -78,6 +81,8 @@ class TextureMapper(BaseEstimator):
             The class named `other` is the background that may appear in any patch; without one none is assumed.
         masks : int array, shape (n_patches, height, width), optional
             Pixels painted by hand: ``i + 1`` for ``classes_[i]``, 0 where nothing is said. They keep their class.
+        weights : array, shape (n_patches,), optional
+            How likely each patch is of its class; the likelier ones are drawn first.
         """
         patches, _ = check_patches(patches)
         self.classes_, codes = class_codes(classes, n_patches=len(patches))
@@ -85,9 +90,10 @@ class TextureMapper(BaseEstimator):
         members = []
         for member in range(self.members):
             rng = np.random.default_rng((self.random_state or 0, member))
-            rows = [
-                rng.permutation(np.flatnonzero(codes == c))[: self.patches_per_class] for c in range(len(self.classes_))
-            ]
+            # the largest of u ** (1 / weight) are a draw without replacement in proportion to the weights
+            lots = rng.random(len(codes)) ** (1 / np.asarray(1.0 if weights is None else weights))
+            order = np.argsort(-lots, kind="stable")
+            rows = [order[codes[order] == c][: self.patches_per_class] for c in range(len(self.classes_))]
             drawn = np.sort(np.concatenate(rows))
             members.append(self._fit_member(patches[drawn], codes[drawn], painted[drawn], rng))
         self.models_ = [model for model, _ in members]
@@ -145,9 +151,9 @@ class TextureMapper(BaseEstimator):
         confident = None if self.min_confidence is None else confidence(scores) >= self.min_confidence
         return label(scores, confident=confident, smooth=majority_filter)
 
-    def fit_predict(self, patches, classes, masks=None):
+    def fit_predict(self, patches, classes, masks=None, weights=None):
         """Label the pixels of the patches it is fitted on; painted pixels keep their label."""
-        labels = self.fit(patches, classes, masks).predict(patches)
+        labels = self.fit(patches, classes, masks, weights).predict(patches)
         return labels if masks is None else np.where(np.asarray(masks) > 0, masks, labels).astype(np.uint8)
 
 
@@ -175,8 +181,10 @@ def maximise(rows, codes, known, *, n_classes, background, rounds):
 
     Notes
     -----
-    Each structure takes the labels of the round in which its split into structure and background was explained best
-    by the texture: the largest :math:`R^2` of the margin between the two regressions against the split itself.
+    How well a split into structure and background is explained by the texture is the :math:`R^2` of the margin between
+    the two regressions against the split. Where the rounds come to rest with a split that is explained badly, the few
+    patches of the background do not look like what surrounds the structure: then the least evident nodes are moved
+    over, a few at a time, until the texture tells them. Each structure takes the labels of its best explained round.
     """
     labels = np.repeat(codes[:, None], rows.shape[1], axis=1)
     labels = np.where(known > 0, known.astype(int) - 1, labels)
@@ -188,14 +196,16 @@ def maximise(rows, codes, known, *, n_classes, background, rounds):
         for c in structures:
             own = codes == c
             margin = fitted[own, :, c] - fitted[own, :, background[0]]
-            split = np.where(labels[own] == c, 1.0, -1.0)
-            explained = 1 - np.mean((margin - split) ** 2) / (split.var() + 1e-3)
+            kept = labels[own] == c
+            explained = 1 - np.mean((margin - (2 * kept - 1)) ** 2) / (4 * kept.var() + 1e-3)
             if number and explained > best[c][0]:
                 best[c] = (explained, labels[own].copy())
             # at least a tenth of every patch keeps its class, so that no patch loses what it was retrieved for
-            limit = np.minimum(0.1, np.quantile(margin, 0.9, axis=1))[:, None]
-            moved = np.where(margin >= limit, c, background[0])
-            labels[own] = np.where(known[own] > 0, known[own].astype(int) - 1, moved)
+            least = np.quantile(margin, 0.9, axis=1)[:, None]
+            stay = margin >= np.minimum(MIN_MARGIN, least)
+            if number and explained < WELL_EXPLAINED and np.mean(stay != kept) < 0.01:
+                stay = margin >= np.minimum(np.quantile(margin, min(1 - kept.mean() + STEP, 0.9)), least)
+            labels[own] = np.where(known[own] > 0, known[own].astype(int) - 1, np.where(stay, c, background[0]))
     for c in structures:
         labels[codes == c] = best[c][1]
     return labels, {c: float((labels[codes == c] == c).mean()) for c in structures}
