@@ -364,6 +364,7 @@ def test_refuses_bad_requests(index):
         ({"a": [(103, 330, 200)]}, 10**9, "choose 1 to"),
         ({"a": [(103, 330, 200)]}, {"b": 3}, "Count for 'a' is 0"),
         ({"a": [(1, 2, 3)]}, 5, "outside the volume"),
+        ({"a": PLACES["flat"], "b": [(103, 330, 200), (103, 331, 200)]}, "auto", "No patch is more like 'a'"),
     ]:
         with pytest.raises(ValueError, match=says):
             retrieve(index, exemplars, count)

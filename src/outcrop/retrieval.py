@@ -423,6 +423,8 @@ def _ask(index, queries, count, *, per_exemplar, diverse, device, accepted=None,
             best[np.argsort(-relevance[name], kind="stable")[suggested[name] :], w] = -1
     chosen, lost = assign(best, [n for *_, n in wants], near=_near_copies(index.grid, accepted) if diverse else None)
     weak = _collect(index, wants, near, best, chosen, lost)
+    for name in set(near) - set(weak.classes):
+        raise ValueError(f"No patch is more like {name!r} than like another class; choose another exemplar or count.")
     weak.weights = _weights(index, weak, near, far)
     weak.weights[np.isin(weak.rows, [row for rows in accepted.values() for row in rows])] = 1
     # relevance stays below KEPT, so the remainder is that of accepted rows too
@@ -512,11 +514,14 @@ def _weights(index, weak, near, far):
     against = np.stack([own[weak.rows].max(axis=1, initial=-1) for own in far.values()], axis=1)
     references = weak.picks(REFERENCES)
     features = _features(index, weak.rows)
-    pairs = search(features, features[references])
-    around = [
-        np.sort(pairs[:, codes[references] == code], axis=1)[:, -NEIGHBOURS:].mean(axis=1) for code in range(len(names))
-    ]
-    odds = _odds(exemplars, codes, against) * _odds(np.stack(around, axis=1), codes, -1)
+
+    def around(span):
+        pairs = search(features[span], features[references])
+        own = (np.sort(pairs[:, codes[references] == code], axis=1)[:, -NEIGHBOURS:] for code in range(len(names)))
+        return np.stack([near.mean(axis=1) for near in own], axis=1)
+
+    neighbours = np.concatenate(list(map_blocks(around, spans(len(weak), BLOCK))))
+    odds = _odds(exemplars, codes, against) * _odds(neighbours, codes, -1)
     return np.clip(1 / (1 + odds), 1e-3, 1)
 
 
