@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
+from outcrop.parallel import memory_budget
 from outcrop.volume import amplitude_clip, live_traces, scale
 
 DIRECTIONS = ("inline", "crossline")
@@ -87,6 +88,7 @@ class PatchGrid:
         self.horizons = between and [_horizon_grid(read_horizon(path), *self.axes[:2]) for path in between]
         live = live_traces(volume)
         directions = DIRECTIONS if along == "both" else (along,)
+        self._check_count(directions)
         plan = self._scatter if sample else self._lattice
         parts = [plan(DIRECTIONS.index(name), live, len(directions)) for name in directions]
         self.starts = np.concatenate([starts for starts, _ in parts])
@@ -219,6 +221,15 @@ class PatchGrid:
         starts = self.starts[rows]
         shape = (len(self.axes[1 - starts[0, 0]]), len(self.axes[2]))
         return stitch(np.moveaxis(np.asarray(values), 1, 2), starts[:, 2:], shape)
+
+    def _check_count(self, directions):
+        """Refuse a plan that would not fit in memory."""
+        inlines, crosslines, samples = (len(axis) for axis in self.area)
+        lines, traces = {"inline": (inlines, crosslines), "crossline": (crosslines, inlines)}[directions[0]]
+        places = -(-lines // self.every) * (traces // self.step[1] + 1) * (samples // self.step[0] + 1)
+        count = self.sample or places * len(directions)
+        if 64 * count > memory_budget():
+            raise ValueError(f"A plan of about {count} patches does not fit in memory; choose larger steps or every.")
 
     def _lattice(self, direction, live, _):
         """Starts on the regular lattice of every Nth line, and how many were left out."""

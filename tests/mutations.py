@@ -1,0 +1,213 @@
+"""Damage done to SEG-Y files and job folders, by chance but from a seed, for the fuzz test and its benchmark."""
+
+import contextlib
+import os
+import re
+import resource
+import shutil
+import signal
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from outcrop import cli, open_volume
+from outcrop.volume import describe
+
+NUMBERS = [0, 1, -1, 2, 3, 127, 255, 65535, 2**31 - 1, 2**31, 2**32 - 1, 2**40, 10**12, 2**63 - 1, 10**30]
+
+
+def mutate_segy(raw, rng):
+    """Kind of damage, and the bytes of a SEG-Y file with it."""
+    kinds = [truncate, flip, opening, overwrite, lie, swap, shift, stretch, samples, duplicate, blank, one_line]
+    kind = kinds[rng.integers(len(kinds))]
+    return kind.__name__, bytes(kind(bytearray(raw), rng))
+
+
+def truncate(b, rng):
+    """Cut anywhere."""
+    return b[: rng.integers(len(b))]
+
+
+def flip(b, rng):
+    """Some bytes anywhere."""
+    for _ in range(rng.integers(1, 200)):
+        b[rng.integers(len(b))] = rng.integers(256)
+    return b
+
+
+def opening(b, rng):
+    """Some bytes of the binary header."""
+    for _ in range(rng.integers(1, 30)):
+        b[rng.integers(3200, 3600)] = rng.integers(256)
+    return b
+
+
+def overwrite(b, rng):
+    """A trace header, or as much of anything, by noise."""
+    at = rng.integers(3600, len(b) - 240)
+    b[at : at + 240] = rng.bytes(240)
+    return b
+
+
+def lie(b, rng):
+    """Sample count, format, revision, extended headers, first trace and trace count as the headers never should."""
+    words = {3216: 2, 3220: 2, 3224: 2, 3254: 2, 3260: 8, 3268: 4, 3272: 8, 3500: 1, 3502: 2, 3504: 2, 3520: 8}
+    for at in rng.choice(list(words), rng.integers(1, 5), replace=False):
+        size = words[int(at)]
+        value = int(rng.choice(np.array(NUMBERS, object))) if rng.random() < 0.7 else int(rng.integers(0, 70000))
+        b[at : at + size] = (value % 256**size).to_bytes(size, "big")
+    return b
+
+
+def swap(b, rng):
+    """The other order of bytes in the binary header, or in every word of the file."""
+    first, last = (3200, 3600) if rng.random() < 0.5 else (3200, len(b) // 2 * 2)
+    b[first:last] = np.frombuffer(bytes(b[first:last]), "u2").byteswap().tobytes()
+    return b
+
+
+def shift(b, rng):
+    """Bytes taken out or put in, so that all after them is displaced."""
+    at, n = rng.integers(3600, len(b)), int(rng.integers(1, 500))
+    return b[:at] + b[at + n :] if rng.random() < 0.5 else b[:at] + bytearray(rng.bytes(n)) + b[at:]
+
+
+def stretch(b, rng):
+    """Line labels of some traces far away from the others."""
+    for _ in range(rng.integers(1, 40)):
+        at = int(rng.integers(3600, len(b) - 240))
+        b[at + 188 : at + 196] = rng.bytes(8)
+    return b
+
+
+def samples(b, rng):
+    """NaN, Inf, clipped or wild amplitudes."""
+    for _ in range(rng.integers(1, 100)):
+        at = int(rng.integers(3840, len(b) - 400))
+        wild = [b"\x7f\xc0\x00\x00", b"\xff\x80\x00\x00", b"\x7f\x7f\xff\xff", bytes(4), rng.bytes(4)]
+        b[at : at + 400] = wild[rng.integers(len(wild))] * 100
+    return b
+
+
+def duplicate(b, rng):
+    """A piece of the file twice."""
+    at, n = rng.integers(3600, len(b)), int(rng.integers(1, len(b) // 4))
+    return b[: at + n] + b[at:]
+
+
+def blank(b, rng):
+    """A piece of zeros, as a sparse file has."""
+    at, n = int(rng.integers(0, len(b))), int(rng.integers(1, len(b)))
+    b[at : at + n] = bytes(len(b[at : at + n]))
+    return b
+
+
+def one_line(b, rng):
+    """The first few traces only."""
+    n = int(np.frombuffer(bytes(b[3220:3222]), ">u2")[0])
+    return b[: 3600 + int(rng.integers(1, 20)) * (240 + 4 * n)]
+
+
+def look_at(path):
+    """Open a volume, read one line of it and describe it: 'answered', 'refused', or what else happened."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            volume = open_volume(path)
+            np.asarray(volume[volume.shape[0] // 2])
+            describe(volume)
+            return "answered"
+        except (ValueError, OSError) as error:
+            return "refused" if "\n" not in str(error) else f"several lines: {error}"
+        except BaseException as error:
+            return f"{type(error).__name__}: {error}"
+
+
+def mutate_job(job, rng, canary):
+    """Damage one file of a job folder; says how, and which."""
+    files = sorted(path for path in job.rglob("*") if path.is_file() and path.suffix != ".png" and path.name != ".lock")
+    weights = np.array([1 + 8 * (path.name in ("job.toml", "retrieved.csv", "zarr.json")) for path in files], float)
+    path = files[rng.choice(len(files), p=weights / weights.sum())]
+    raw, kind = path.read_bytes(), str(rng.choice(["remove", "truncate", "flip", "noise", "number", "number", "folder", "link", "word"]))
+    path.unlink()
+    if kind == "truncate":
+        path.write_bytes(raw[: rng.integers(0, max(1, len(raw)))])
+    elif kind == "flip":
+        data = bytearray(raw or b"0")
+        for _ in range(rng.integers(1, 9)):
+            data[rng.integers(len(data))] = rng.integers(256)
+        path.write_bytes(data)
+    elif kind == "noise":
+        path.write_bytes(rng.bytes(int(rng.integers(0, 5000))))
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "link":
+        path.symlink_to(canary)
+    elif kind in ("number", "word"):
+        found = list(re.finditer(rb"-?\d+(\.\d+)?" if kind == "number" else rb"[a-z_]{3,}", raw))
+        if found:
+            spot = found[rng.integers(len(found))]
+            odd = [b'"x"', b"nan", b"[]", b"{}", b"true", b"", b"../../..", "ÿ\n".encode(), b"null", b"-0.5", b"1e308"]
+            new = str(NUMBERS[rng.integers(len(NUMBERS))]).encode() if rng.random() < 0.6 else odd[rng.integers(len(odd))]
+            raw = raw[: spot.start()] + new + raw[spot.end() :]
+        path.write_bytes(raw)
+    return f"{kind} {path.relative_to(job).parts[0]}"
+
+
+def command(words):
+    """Run a command in this process: 'answered', 'refused', or what else happened."""
+    said = Path("said.txt")
+    sys.argv = ["outcrop", *map(str, words)]
+    Figure.savefig = lambda _, path, **options: Path(path).write_bytes(b"picture")
+    with open(said, "w", encoding="utf-8") as stream, contextlib.redirect_stderr(stream), contextlib.redirect_stdout(stream):
+        try:
+            cli.main()
+        except SystemExit as stop:
+            code = stop.code
+        except BaseException as error:
+            return f"{type(error).__name__}: {error}"
+    text = said.read_text(encoding="utf-8").strip()
+    last = text.splitlines()[-1] if text else ""
+    if code == 0:
+        return "answered"
+    return "refused" if code == 2 and last.startswith("Error: ") else f"exit code {code}: {last}"
+
+
+COMMANDS = [
+    ["status", "job.outcrop"],
+    ["retrieve", "job.outcrop", "--exemplar", "fault=104,350,200", "--exemplar", "other=105,330,100", "--count", "9"],
+    ["label", "job.outcrop", "--mapping", "paper", "--step", "16", "--lines", "103"],
+    ["label", "job.outcrop", "--mapping", "paper", "--step", "16", "--lines", "104", "--seed", "1"],
+    ["evaluate", "job.outcrop", "--truth", "v.truth.sgy"],
+    ["export", "job.outcrop", "out.sgy"],
+    ["export", "job.outcrop", "out.zarr"],
+    ["index", "v.sgy", "-o", "job.outcrop", "--size", "32", "--step", "24"],
+]
+
+
+def limits(memory):
+    """No more address space than this; ten minutes of work are a hang."""
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+
+
+def fuzz_job(folder, rng, n_commands=2):
+    """Damage a copy of the job in a folder and run some commands on it; yields (damage, command, outcome)."""
+    for name in ("job.outcrop", "out.sgy", "out.zarr"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+        (folder / name).unlink(missing_ok=True)
+    shutil.copytree(folder / "sound.outcrop", folder / "job.outcrop")
+    canary = folder / "canary"
+    canary.write_bytes(b"sing")
+    kind = mutate_job(folder / "job.outcrop", rng, canary)
+    os.chdir(folder)
+    for number in [0, *rng.choice(np.arange(1, len(COMMANDS)), n_commands, replace=False)]:
+        signal.alarm(120)
+        outcome = command(COMMANDS[number])
+        signal.alarm(0)
+        if canary.read_bytes() != b"sing":
+            outcome = "wrote outside the job"
+        yield kind, COMMANDS[number][0], outcome
