@@ -1,6 +1,7 @@
 """Damage done to SEG-Y files and job folders, by chance but from a seed, for the fuzz test and its benchmark."""
 
 import contextlib
+import multiprocessing
 import os
 import re
 import resource
@@ -15,6 +16,10 @@ from matplotlib.figure import Figure
 
 from outcrop import cli, open_volume
 from outcrop.volume import describe
+
+# Processes that start with everything imported.
+context = multiprocessing.get_context("forkserver")
+context.set_forkserver_preload(["outcrop.cli", "outcrop.export", "outcrop.labels", "matplotlib.pyplot", "dask.array"])
 
 NUMBERS = [0, 1, -1, 2, 3, 127, 255, 65535, 2**31 - 1, 2**31, 2**32 - 1, 2**40, 10**12, 2**63 - 1, 10**30]
 
@@ -131,7 +136,10 @@ def mutate_job(job, rng, canary):
     files = sorted(path for path in job.rglob("*") if path.is_file() and path.suffix != ".png" and path.name != ".lock")
     weights = np.array([1 + 8 * (path.name in ("job.toml", "retrieved.csv", "zarr.json")) for path in files], float)
     path = files[rng.choice(len(files), p=weights / weights.sum())]
-    raw, kind = path.read_bytes(), str(rng.choice(["remove", "truncate", "flip", "noise", "number", "number", "folder", "link", "word"]))
+    raw, kind = (
+        path.read_bytes(),
+        str(rng.choice(["remove", "truncate", "flip", "noise", "number", "number", "folder", "link", "word"])),
+    )
     path.unlink()
     if kind == "truncate":
         path.write_bytes(raw[: rng.integers(0, max(1, len(raw)))])
@@ -151,7 +159,9 @@ def mutate_job(job, rng, canary):
         if found:
             spot = found[rng.integers(len(found))]
             odd = [b'"x"', b"nan", b"[]", b"{}", b"true", b"", b"../../..", "ÿ\n".encode(), b"null", b"-0.5", b"1e308"]
-            new = str(NUMBERS[rng.integers(len(NUMBERS))]).encode() if rng.random() < 0.6 else odd[rng.integers(len(odd))]
+            new = (
+                str(NUMBERS[rng.integers(len(NUMBERS))]).encode() if rng.random() < 0.6 else odd[rng.integers(len(odd))]
+            )
             raw = raw[: spot.start()] + new + raw[spot.end() :]
         path.write_bytes(raw)
     return f"{kind} {path.relative_to(job).parts[0]}"
@@ -162,7 +172,11 @@ def command(words):
     said = Path("said.txt")
     sys.argv = ["outcrop", *map(str, words)]
     Figure.savefig = lambda _, path, **options: Path(path).write_bytes(b"picture")
-    with open(said, "w", encoding="utf-8") as stream, contextlib.redirect_stderr(stream), contextlib.redirect_stdout(stream):
+    with (
+        open(said, "w", encoding="utf-8") as stream,
+        contextlib.redirect_stderr(stream),
+        contextlib.redirect_stdout(stream),
+    ):
         try:
             cli.main()
         except SystemExit as stop:

@@ -1,6 +1,5 @@
 """Every stage may be killed between any two files it writes, and goes on to the result of a run that never was."""
 
-import multiprocessing
 import os
 import resource
 import shutil
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 import zarr
 from matplotlib.figure import Figure
+from mutations import context
 
 from outcrop import cli, datasets, open_index
 from outcrop import job as stages
@@ -27,8 +27,6 @@ STAGES = {
     "export patches": ["export", "job.outcrop", "patches"],
 }
 STAGES["retrieve"] += ["--count", "20"]
-context = multiprocessing.get_context("forkserver")
-context.set_forkserver_preload(["outcrop.cli", "outcrop.export", "outcrop.labels", "matplotlib.pyplot", "dask.array"])
 
 
 def command(folder, words, die_at, most_bytes, count):

@@ -488,6 +488,14 @@ def _save(path, array):
     Image.fromarray(np.ascontiguousarray(array)).save(path)
 
 
+def _within(folder, name):
+    """Path of a file that a manifest names, which must lie in its folder."""
+    path = folder / str(name)
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise ValueError(f"{folder / 'manifest.csv'} names {name!r}, outside its folder; mend or export it again.")
+    return path
+
+
 def _load(path):
     if path.suffix == ".npy":
         return np.load(path, allow_pickle=False)
@@ -541,9 +549,10 @@ def TrainingSet(folder, split="train"):
 
         def __getitem__(self, number):
             files = self.manifest.iloc[number]
-            image, mask = (_load(self.folder / files[name]) for name in ("file", "mask"))
+            image, mask = (_load(_within(self.folder, files[name])) for name in ("file", "mask"))
             image = image / np.float32(255) if image.dtype == np.uint8 else image
-            sure = _load(self.folder / files["weight"]) / np.float32(255) if files["weight"] else np.float32(1)
+            weight = files["weight"]
+            sure = _load(_within(self.folder, weight)) / np.float32(255) if weight else np.float32(1)
             weight = np.where(mask > 0, sure, 0).astype(np.float32)
             return torch.from_numpy(image[None]), torch.from_numpy(mask.astype(np.int64)), torch.from_numpy(weight)
 

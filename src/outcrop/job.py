@@ -108,13 +108,15 @@ def ask(index, asked, *, device=None):
     device : str, optional
         As in `retrieve`.
     """
-    exemplars = parse_exemplars(asked["exemplars"])
-    options = {name: asked.get(name, False) for name in ("per_exemplar", "diverse")}
-    weak = retrieve(index, exemplars, parse_count(asked.get("count"), exemplars), **options, device=device)
-    yes, no = (
-        {name: rows for name, rows in asked.get(key, {}).items() if name in exemplars}
-        for key in ("accepted", "rejected")
-    )
+    with index.workspace.edited():
+        exemplars = parse_exemplars(list(asked["exemplars"]))
+        options = {name: bool(asked.get(name)) for name in ("per_exemplar", "diverse")}
+        count = parse_count(asked.get("count"), exemplars)
+        yes, no = (
+            {name: list(rows) for name, rows in asked.get(key, {}).items() if name in exemplars}
+            for key in ("accepted", "rejected")
+        )
+    weak = retrieve(index, exemplars, count, **options, device=device)
     return refine(index, weak, accept=yes, reject=no) if yes or no else weak
 
 
@@ -324,10 +326,11 @@ def probe_labels(index, lines, *, progress=None):
     record = index.workspace.read().get("label")
     if not record:
         raise ValueError(f"{index.workspace.path} has no labels yet; run 'outcrop label' first.")
-    grid = labelling_grid(index, tuple(record["step"]))
+    with index.workspace.edited():
+        grid, mapping, seed = labelling_grid(index, tuple(record["step"])), str(record["mapping"]), int(record["seed"])
 
     def fit(change):
-        return fit_mapper(index, record["mapping"], seed=record["seed"] + change)
+        return fit_mapper(index, mapping, seed=seed + change)
 
     return stability(index.volume, grid, fit, lines=lines, progress=progress)
 

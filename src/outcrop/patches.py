@@ -5,6 +5,7 @@ A patch is a window of an inline or crossline section with time (or depth) downw
 """
 
 import copy
+import os
 from functools import cached_property
 
 import numpy as np
@@ -82,7 +83,8 @@ class PatchGrid:
             raise ValueError(f"every is {every}; choose 1 (each line) or more.")
         self.along, self.every, self.sample, self.seed = along, int(every), sample, seed
         self.gain, self.agc = gain, _agc_window(gain, volume)
-        self._volume, self._clip, self._limits, self._between = volume, clip, area, between
+        self._volume, self._limits, self._between = volume, area, between
+        self._clip = None if clip is None else float(clip)
         self.axes = [volume[name].values for name in volume.dims]
         self.area = _area(volume, area or {})
         self.horizons = between and [_horizon_grid(read_horizon(path), *self.axes[:2]) for path in between]
@@ -350,7 +352,7 @@ def by_rms(patches):
 def read_horizon(path):
     """Horizon from a text file of lines with inline, crossline, time (or depth); other lines are comments."""
     rows = []
-    with open(path, encoding="utf-8", errors="replace") as handle:
+    with open(os.fspath(path), encoding="utf-8", errors="replace") as handle:
         for line in handle:
             try:
                 rows.append([float(word) for word in line.replace(",", " ").split()[:3]])

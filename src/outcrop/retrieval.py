@@ -139,8 +139,9 @@ def open_index(path, *, volume=None):
     volume : DataArray, optional
         The volume, where it is not a file or has moved; by default it is opened from where it was.
     """
-    job = Workspace(path).read()
-    try:
+    workspace = Workspace(path)
+    job = workspace.read()
+    with workspace.edited():
         identity, parameters = job["volume"], dict(job["index"])
         truncate, finest = parameters.pop("truncate"), parameters.pop("finest")
         if volume is None:
@@ -151,10 +152,6 @@ def open_index(path, *, volume=None):
             raise ValueError(f"{identity['source'] or 'The volume'} changed since job {path} was made; index it again.")
         plan = parameters.pop("plan")
         grid = PatchGrid(volume, **parameters)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(
-            f"{path}/job.toml has been changed to something unreadable ({error!r}); index again."
-        ) from None
     if plan != _plan(grid):
         raise ValueError(f"The patches that {path}/job.toml describes are not those of its index; index again.")
     if not DoneLog(Workspace(path) / "features.done").read() >= set(range(-(-len(grid) // BLOCK))):

@@ -1,6 +1,7 @@
 """Any seismic volume as one lazy xarray.DataArray: SEG-Y, Zarr, MDIO, NumPy, pictures; amplitudes scaled to [0, 1]."""
 
 import functools
+import math
 import numbers
 import os
 import re
@@ -12,6 +13,7 @@ from xarray.backends import BackendArray
 from xarray.core import indexing
 
 from outcrop import segy
+from outcrop.parallel import memory_budget
 
 PICTURES = {".png", ".bmp", ".tif", ".tiff", ".jpg", ".jpeg"}
 
@@ -235,6 +237,13 @@ def open_zarr(path, *, domain):
         node = zarr.open(path, mode="r")
     except FileNotFoundError:
         raise ValueError(f"{path} holds no Zarr volume; give a SEG-Y file or a Zarr or MDIO folder.") from None
+    for stored in [node] if isinstance(node, zarr.Array) else dict(node.arrays()).values():
+        long = stored.ndim == 1 and stored.size > MOST_LINES
+        if long or math.prod(stored.chunks) * stored.dtype.itemsize > memory_budget():
+            raise ValueError(
+                f"{path}: array {stored.path!r} of shape {stored.shape} in chunks of {stored.chunks} does not fit in "
+                "memory; is its metadata damaged? Store it in smaller chunks otherwise."
+            )
     arrays = {"amplitude": node} if isinstance(node, zarr.Array) else group_arrays(node)
     candidates = [name for name, array in arrays.items() if array.ndim in (2, 3) and array.dtype.kind in "iuf"]
     if not candidates:

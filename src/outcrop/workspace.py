@@ -78,6 +78,17 @@ class Workspace:
             )
         return job
 
+    @contextlib.contextmanager
+    def edited(self):
+        """Turn what goes wrong with values of ``job.toml`` that no stage wrote into one clear line."""
+        try:
+            yield
+        except (KeyError, TypeError, AttributeError, IndexError, OverflowError) as error:
+            what = " ".join(f"{type(error).__name__}: {error}".split())
+            raise ValueError(
+                f"{self / 'job.toml'} has been changed to something unreadable ({what}); mend it or index again."
+            ) from error
+
     def write(self, job):
         """Replace ``job.toml``, with the format and the program's version beside the given tables."""
         with whole_file(self / "job.toml") as path:
