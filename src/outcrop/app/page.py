@@ -313,21 +313,6 @@ class Page:
         unit = {"time": " ms", "depth": " m"}.get(name, "")
         self.plot.title.text = f"{name} {label:g}{unit}"
         self.number.value = f"{label:g}"
-        names = [dims[i] for i in ((1, 2), (0, 2), (1, 0))[direction]]
-        about = [
-            {"name": n, "labels": a.labels.tolist(), "start": a.start, "step": a.step}
-            for n, a in zip(names, (across, down), strict=True)
-        ]
-        labels = session.labels()
-        self.plot.tags = [
-            {
-                "fixed": f"{name} {label:g}",
-                "clip": session.sections.clip,
-                "across": about[0],
-                "down": about[1],
-                "classes": [] if labels is None else [str(one) for one in labels.attrs["classes"]],
-            }
-        ]
         self._show_labels()
         self._show_boxes()
         self._show_painted()
@@ -341,6 +326,21 @@ class Page:
         if self.direction == 2:
             left, right, top, bottom = self._true_aspect(left, right, top, bottom)
         self.plot.xaxis.axis_label, self.plot.yaxis.axis_label = (unit.get(name, name) for name in names)
+        self.plot.tags = [
+            {
+                "clip": self.session.sections.clip,
+                "axes": [  # labels are sent only where they cannot be computed
+                    {
+                        "name": name,
+                        "start": axis.start,
+                        "step": axis.step,
+                        "labels": [] if axis.even else axis.labels.tolist(),
+                    }
+                    for name, axis in zip(names, (across, down), strict=True)
+                ],
+                "classes": [],
+            }
+        ]
         x, y = self.plot.x_range, self.plot.y_range
         x.update(start=left, end=right, reset_start=left, reset_end=right)
         y.update(start=bottom, end=top, reset_start=bottom, reset_end=top)
@@ -759,7 +759,8 @@ class Page:
             label, sure, names = found
             self.codes.update(**palette(names, session.palette))
             self.overlay.data = columns(label) | {"confidence": [sure.codes]}
-            self.plot.tags = [{**self.plot.tags[0], "classes": names}] if self.plot.tags else []
+            if self.plot.tags[0]["classes"] != names:
+                self.plot.tags = [self.plot.tags[0] | {"classes": names}]
         if self.expert.visible:
             truth = session.truth_picture(self.direction, self.position, self.window)
             self.truth.data = columns(truth[0]) if truth else dict(NOTHING)

@@ -130,8 +130,8 @@ class Sections:
 
     def _read(self, direction, position):
         if direction < 2:
-            values = self.volume[(position,) if direction == 0 else (slice(None), position)].values.T
-            return encode(values, self.clip, scaled=self.volume.attrs.get("scaled"))
+            values = self.volume[(position,) if direction == 0 else (slice(None), position)].values
+            return np.ascontiguousarray(encode(values, self.clip, scaled=self.volume.attrs.get("scaled")).T)
         n_inline, n_crossline = self.volume.shape[:2]
         thin = int(np.ceil(np.sqrt(max(1, n_inline * n_crossline / MOST_TRACES))))
         values = self.volume[::thin, ::thin, position].values
@@ -151,9 +151,14 @@ def encode(values, clip, *, scaled=False):
     >>> encode(np.array([-9.0, 0.0, 2.0, np.nan]), clip=2.0)
     array([  1, 128, 255,   0], dtype=uint8)
     """
-    values = np.asarray(values, np.float32) - np.float32(0.5 if scaled else 0)
-    codes = np.clip(values * np.float32(127 / clip), -127, 127) + np.float32(128.5)
-    return np.where(np.isfinite(codes), codes, 0).astype(np.uint8)
+    codes = np.multiply(values, np.float32(127 / clip), dtype=np.float32)
+    if scaled:
+        codes -= np.float32(63.5 / clip)
+    np.clip(codes, -127, 127, out=codes)
+    codes += np.float32(128.5)
+    if not np.isfinite(codes.sum()):
+        codes[~np.isfinite(codes)] = 0
+    return codes.astype(np.uint8)
 
 
 def crop(codes, frame, window=None, *, mean=True):
@@ -188,7 +193,7 @@ def crop(codes, frame, window=None, *, mean=True):
 
 
 def shrink(codes, down, across):
-    """Means over blocks of codes; the rim that fills no block is averaged over what is there.
+    """Means over blocks of codes; where the rim fills no block its last codes count more than once.
 
     Examples
     --------
@@ -197,7 +202,10 @@ def shrink(codes, down, across):
     """
     if down == across == 1:
         return codes
-    rows, columns = np.arange(0, codes.shape[0], down), np.arange(0, codes.shape[1], across)
-    total = np.add.reduceat(np.add.reduceat(codes.astype(np.uint32), rows, axis=0), columns, axis=1)
-    counts = np.diff([*rows, codes.shape[0]])[:, None] * np.diff([*columns, codes.shape[1]])
-    return (total // counts).astype(np.uint8)
+    rows, columns = -(-codes.shape[0] // down), -(-codes.shape[1] // across)
+    full = np.pad(codes, ((0, rows * down - codes.shape[0]), (0, columns * across - codes.shape[1])), mode="edge")
+    total = np.zeros((rows, columns), np.uint32 if down * across > 256 else np.uint16)
+    for i in range(down):
+        for j in range(across):
+            total += full[i::down, j::across]
+    return (total // (down * across)).astype(np.uint8)

@@ -5,9 +5,13 @@ if (!inside) { readout.text = ""; } else {
   const [rows, columns] = data.image[0].shape;
   const row = Math.floor((y - data.y[0]) / data.dh[0] * rows), column = Math.floor((x - data.x[0]) / data.dw[0] * columns);
   const code = data.image[0][row * columns + column], place = frame.tags[0];
-  const near = (axis, value) => axis.labels[Math.max(0, Math.min(axis.labels.length - 1, Math.round((value - axis.start) / axis.step)))];
+  const near = (axis, value) => {
+    const i = Math.round((value - axis.start) / axis.step);
+    return axis.labels.length ? axis.labels[i] : +(axis.start + i * axis.step).toPrecision(12);
+  };
   const value = code ? ((code - 128) / 127 * place.clip).toPrecision(3) : "no data";
-  const parts = [`${place.fixed}`, `${place.across.name} ${near(place.across, x)}`, `${place.down.name} ${near(place.down, y)}`];
+  const [across, down] = place.axes;
+  const parts = [frame.title.text, `${across.name} ${near(across, x)}`, `${down.name} ${near(down, y)}`];
   const sure = overlay.data.confidence && overlay.data.confidence[0];
   if (sure && overlay._raw && sure.shape[0] === rows && sure.shape[1] === columns) {
     const label = overlay._raw[row * columns + column];

@@ -1,0 +1,99 @@
+"""How fast the interpreter's page moves through a large volume: time, bytes and memory of the server.
+
+python benchmarks/app.py                  # a SEG-Y file of 10 GB, most of it holes on the disk, removed afterwards
+python benchmarks/app.py --gigabytes 1 --moves 200
+"""
+
+import argparse
+import os
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import panel
+from bokeh.document import Document
+from bokeh.protocol import Protocol
+
+from outcrop import segy
+from outcrop.app.page import Page
+from outcrop.app.session import Session
+
+CROSSLINES, SAMPLES = 1200, 2000
+
+
+def write_sparse(path, inlines):
+    """SEG-Y file with all trace headers, amplitudes on every 20th inline, and holes elsewhere."""
+    crosslines = np.arange(1000, 1000 + CROSSLINES)
+    times = np.arange(SAMPLES) * 2.0
+    section = np.random.default_rng(0).standard_normal((CROSSLINES, SAMPLES)).astype("f4") * 1000
+    with segy.create(path, np.array([100]), crosslines, times) as write:
+        write(0, section)
+    first = path.read_bytes()
+    start, trace = 3600, 240 + 4 * SAMPLES
+    line = np.frombuffer(first[start:], np.uint8).reshape(CROSSLINES, trace).copy()
+    with open(path, "r+b") as file:
+        for number in range(1, inlines):
+            line[:, 188:192] = np.frombuffer(np.array(100 + number, ">i4").tobytes(), np.uint8)
+            offset = start + number * CROSSLINES * trace
+            if number % 20 == 0:
+                os.pwrite(file.fileno(), line.tobytes(), offset)
+                continue
+            for k, header in enumerate(line[:, :240]):
+                os.pwrite(file.fileno(), header.tobytes(), offset + k * trace)
+        file.truncate(start + inlines * CROSSLINES * trace)
+
+
+def resident():
+    """Memory of this process, MB."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def walk(page, document, direction, positions, *, ahead=0):
+    """Milliseconds and bytes of every move."""
+    seconds, sizes, changes = [], [], []
+    document.on_change(changes.append)
+    for position in positions:
+        changes.clear()
+        begin = time.perf_counter()
+        page.go(direction, int(position), ahead=ahead)
+        message = Protocol().create("PATCH-DOC", list(changes))
+        seconds.append(1000 * (time.perf_counter() - begin))
+        sizes.append(len(message.content_json) + sum(len(buffer.to_bytes()) for buffer in message.buffers))
+    document.remove_on_change(changes.append)
+    return seconds, sizes
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--gigabytes", type=float, default=10)
+    parser.add_argument("--moves", type=int, default=1000)
+    options = parser.parse_args()
+    inlines = int(options.gigabytes * 1e9 / (CROSSLINES * (240 + 4 * SAMPLES)))
+    panel.extension()
+    rng = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "large.sgy"
+        write_sparse(path, inlines)
+        print(f"{path.stat().st_size / 1e9:.1f} GB of SEG-Y, {path.stat().st_blocks * 512 / 1e9:.1f} GB on the disk")
+        begin = time.perf_counter()
+        session, document = Session(path, Path(folder) / "large.outcrop"), Document()
+        page = Page(session, document)
+        page.layout().server_doc(document)
+        print(f"opened in {time.perf_counter() - begin:.1f} s")
+        for direction, name, n in ((0, "inline", inlines), (1, "crossline", CROSSLINES), (2, "time slice", SAMPLES)):
+            for way, positions in (("next", np.arange(200) % n), ("random", rng.integers(0, n, 200))):
+                some = positions if direction < 2 else positions[:20]
+                seconds, sizes = walk(page, document, direction, some, ahead=int(way == "next"))
+                median, most = np.percentile(seconds, [50, 95])
+                size = np.median(sizes) / 1e3
+                print(f"{name:<10} {way:<7} median {median:6.1f} ms, 95 % {most:6.1f} ms, {size:6.0f} kB a move")
+        for done in range(0, options.moves, 250):
+            walk(page, document, 0, rng.integers(0, inlines, min(250, options.moves - done)))
+            print(f"memory after {done + 250:5d} more moves: {resident():6.0f} MB", flush=True)
+        page.close()
+        session.close()
+
+
+if __name__ == "__main__":
+    main()
