@@ -1,9 +1,11 @@
 """Make the pictures of docs/app.md again: python tests_app/screenshots.py docs/app (needs chromium)."""
 
+import io
 import sys
 import tempfile
 from pathlib import Path
 
+from PIL import Image
 from test_page import CHROMIUM, FLAGS, Tab, playwright, server
 
 from outcrop import datasets
@@ -17,14 +19,15 @@ def main(folder):
     truth = datasets.write_synthetic(survey, (60, 160, 200), seed=0)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    words = (survey, "-o", survey.with_suffix(".outcrop"), "--size", 48, "--truth", truth)
-    with playwright.sync_playwright() as api, server(*words) as (address, _):
+    words = (survey.name, "--size", 48, "--truth", truth.name)
+    with playwright.sync_playwright() as api, server(*words, folder=survey.parent) as (address, _):
         browser = api.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         tab = Tab(browser, address)
 
         def keep(name):
             tab.page.wait_for_timeout(700)
-            tab.page.screenshot(path=folder / f"{name}.png")
+            picture = Image.open(io.BytesIO(tab.page.screenshot()))
+            picture.quantize(255).save(folder / f"{name}.png", optimize=True)
 
         tab.page.locator("input[type=text]").first.fill("116")
         tab.page.keyboard.press("Enter")
@@ -43,7 +46,7 @@ def main(folder):
         tab.step("3 Labels")
         tab.page.get_by_text("Label this line").click()
         tab.page.wait_for_function("Bokeh.documents[0].get_model_by_name('scores')?.text", timeout=180_000)
-        tab.wait_model("tool", "(m.active = 0) === 0")
+        tab.page.get_by_text("Look", exact=True).click()
         tab.page.mouse.move(*tab.pixel(380, 300))
         keep("labels")
         tab.page.evaluate("Bokeh.documents[0].get_model_by_name('confidence').value = 55")

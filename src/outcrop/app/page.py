@@ -36,6 +36,7 @@ from panel.custom import JSComponent
 
 import outcrop as oc
 from outcrop.app.pictures import MOST_PIXELS
+from outcrop.app.session import shown_path
 
 HERE = Path(__file__).parent
 CSS = (HERE / "page.css").read_text(encoding="utf-8")
@@ -254,6 +255,7 @@ class Page:
         plot.on_event(events.RangesUpdate, self._on_zoom)
         self.strokes.on_change("data", self._on_stroke)
         self.readout = Div(text="", name="readout", styles={"font-size": "12px", "white-space": "pre", "color": "#334"})
+        self.legend = Div(text="", name="legend", styles={"font-size": "12px", "white-space": "nowrap"})
         self.expert = figure(
             x_range=plot.x_range, y_range=plot.y_range, tools="", sizing_mode="stretch_both", min_height=300,
             toolbar_location=None, visible=False, title="expert", name="expert-section",
@@ -508,6 +510,11 @@ class Page:
             items=[{"name": name, "colour": colour, "note": notes[name]} for name, colour in session.palette.items()],
             selected=self.chosen,
         )
+        chips = (
+            f'<span style="background:{colour};color:white;padding:1px 6px;border-radius:3px">{escape(name)}</span>'
+            for name, colour in session.palette.items()
+        )
+        self.legend.text = " ".join(chips)
         names = list(session.palette)
         self.brush_class.options = ["right", "wrong", *names, "erase"]
         self.gallery_buttons.labels = names
@@ -545,8 +552,9 @@ class Page:
         found = []
         if session.weak is not None and direction == own:
             places = session.weak.positions[list(session.volume.dims)].to_numpy()
-            for row in np.flatnonzero(places[:, direction] == label)[:200]:
-                found.append((places[row], session.palette.get(str(session.weak.classes[row]), "#888888"), ""))
+            own_class = session.weak.classes == self.gallery_class
+            for row in np.flatnonzero((places[:, direction] == label) & own_class):
+                found.append((places[row], session.palette.get(self.gallery_class, "#888888"), ""))
         self.found.data = self._rects(found)
         self.next_box.data = self._rects([])
 
@@ -613,6 +621,7 @@ class Page:
             self.gallery_class, self.shown_from = self.gallery_buttons.labels[new], 0
             self._show_gallery()
             self._show_curve()
+            self._show_boxes()
 
     def _page(self, by):
         self.shown_from += by
@@ -844,7 +853,7 @@ class Page:
         own = int(self.session.options["along"] == "crossline")
         line = self.session.sections.axes[own].labels[self.position].item() if self.direction == own else None
         path = self.session.export(kind, line=line)
-        self.exported.text += f"<div>written: <code>{escape(str(path))}</code></div>"
+        self.exported.text += f"<div>written: <code>{escape(shown_path(path))}</code></div>"
 
     def _show_results(self):
         self.commands.text = escape("\n\n".join(self.session.commands()))
@@ -861,7 +870,8 @@ class Page:
         lines = pn.Row(self.direction_buttons, self.number, self.slider, **wide)
         looks = pn.Row(self.tool_buttons, self.fit_button, *self.looks, **wide)
         sections = pn.Row(self.plot, self.expert, sizing_mode="stretch_both")
-        left = pn.Column(lines, looks, sections, self.readout, sizing_mode="stretch_both")
+        below = pn.Row(self.readout, pn.layout.HSpacer(), self.legend, min_height=28, **wide)
+        left = pn.Column(lines, looks, sections, below, sizing_mode="stretch_both")
         scroll = {"scroll": "y-auto", "sizing_mode": "stretch_both"}
         self.tabs = pn.Tabs(
             (

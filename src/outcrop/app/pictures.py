@@ -10,8 +10,8 @@ import numpy as np
 from outcrop.volume import amplitude_clip
 
 MOST_PIXELS = (1600, 1000)  # across and down: what a screen shows
-MOST_TRACES = 40_000  # read for a time slice, which touches every one of them
-KEPT = 24  # sections in memory
+MOST_TRACES = 20_000  # read for a time slice, which touches every one of them
+KEPT, MOST_BYTES = 24, 300_000_000  # sections in memory
 AHEAD = 2  # sections read in the direction of travel
 
 
@@ -79,7 +79,9 @@ class Sections:
     def __init__(self, volume):
         self.volume = volume
         self.axes = [Axis(volume[name].values) for name in volume.dims]
-        self._kept, self._lock = OrderedDict(), threading.Lock()
+        self._kept: OrderedDict = OrderedDict()
+        self._coming: dict = {}
+        self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="read-ahead")
         self._clip = None
 
@@ -109,7 +111,7 @@ class Sections:
         codes = self.codes(direction, position)
         for step in range(1, AHEAD + 1) if ahead else ():
             if 0 <= position + ahead * step < self.volume.shape[direction]:
-                self._pool.submit(self.codes, direction, position + ahead * step)
+                self._read_ahead((direction, position + ahead * step))
         return crop(codes, self.frame(direction), window)
 
     def codes(self, direction, position):
@@ -119,14 +121,31 @@ class Sections:
             if key in self._kept:
                 self._kept.move_to_end(key)
                 return self._kept[key]
-        codes = self._read(direction, position)
+            coming = self._coming.get(key)
+        if coming is not None and not coming.cancel():  # being read already
+            return coming.result()
+        return self._keep(key)
+
+    def _read_ahead(self, key):
         with self._lock:
-            self._kept[key] = codes
-            while len(self._kept) > KEPT or sum(kept.size for kept in self._kept.values()) > 3e8:
-                if len(self._kept) == 1:
-                    break
-                self._kept.popitem(last=False)
-        return codes
+            if key not in self._kept and key not in self._coming:
+                self._coming[key] = self._pool.submit(self._keep, key)
+
+    def _keep(self, key):
+        """Read a section, and forget those that were not looked at for longest."""
+        try:
+            codes = self._read(*key)
+            with self._lock:
+                self._kept[key] = codes
+                while len(self._kept) > 1 and (len(self._kept) > KEPT or self._bytes() > MOST_BYTES):
+                    self._kept.popitem(last=False)
+            return codes
+        finally:
+            with self._lock:
+                self._coming.pop(key, None)
+
+    def _bytes(self):
+        return sum(codes.size for codes in self._kept.values())
 
     def _read(self, direction, position):
         if direction < 2:

@@ -940,8 +940,8 @@ def commands(session):
     if session.index is None:
         return []
     grid, workspace = session.index.grid, session.index.workspace
-    job = str(workspace.path)
-    source = str(session.volume.attrs.get("source") or "VOLUME")
+    job = shown_path(workspace.path)
+    source = shown_path(session.volume.attrs.get("source") or "VOLUME")
     index = ["outcrop", "index", source, "-o", job, "--size", pair(grid.size), "--step", pair(grid.step)]
     index += ["--along", grid.along, "--every", str(grid.every)]
     for name, ends in (grid.parameters["area"] or {}).items():
@@ -964,9 +964,15 @@ def commands(session):
         some = [] if len(done) == len(axis) else ["--lines", ",".join(f"{axis[i]:g}" for i in sorted(done))]
         lines.append(["outcrop", "label", job, "--mapping", session.decisions["mapping"], *some])
         if session.truth_path:
-            lines.append(["outcrop", "evaluate", job, "--truth", session.truth_path])
+            lines.append(["outcrop", "evaluate", job, "--truth", shown_path(session.truth_path)])
         lines.append(["outcrop", "export", job, "labels.sgy"])
     return [shlex.join(line) for line in lines]
+
+
+def shown_path(path):
+    """Path from the current folder where it lies inside, whole otherwise."""
+    path, here = Path(path), Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def pair(values):
