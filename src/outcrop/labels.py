@@ -14,6 +14,7 @@ from zarr.codecs import Crc32cCodec, ZstdCodec
 import outcrop
 from outcrop.arrays import to_numpy
 from outcrop.mapping import VARIANTS, LabelMapper
+from outcrop.nets import NetMapper
 from outcrop.parallel import map_blocks, memory_budget, spans
 from outcrop.patches import PatchGrid, add_windows
 from outcrop.scores import confidence, winner
@@ -21,7 +22,9 @@ from outcrop.texture import TextureMapper
 from outcrop.volume import MOST_LINES, LazyVolume, take_block
 from outcrop.workspace import DoneLog, Workspace, damage, whole_file
 
-MAPPERS: dict = {"texture": TextureMapper} | {name: partial(LabelMapper, variant=name) for name in VARIANTS}
+MAPPERS: dict = {"texture": TextureMapper, "net": NetMapper} | {
+    name: partial(LabelMapper, variant=name) for name in VARIANTS
+}
 BLOCK = 256  # patches whose scores are held at once
 COST = 250, 50  # bytes a sample of a line takes while it is labelled, and more per class
 

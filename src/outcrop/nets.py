@@ -1,8 +1,8 @@
 """Label mapping by small convolutional nets, trained on image labels under the weak constraint (extra `torch`).
 
-The texture mapper says first which pixels of a patch look like its class. Nets learn that from the pixels themselves;
-after every round each patch is labelled again by the nets, with as large a share of its class as the textures said, so
-that neither the class nor the background can take over. What is asked is the mean of the nets and of the textures.
+The texture mapper says how much each pixel of a patch looks like its class and how much like the background. Nets learn
+just that from the pixels themselves, seen mirrored, reversed, louder and quieter; a pixel of a patch labelled c is only
+ever taught to be c or `other`. What is asked in the end is the mean of the nets and of the textures.
 """
 
 import numpy as np
@@ -15,7 +15,6 @@ from outcrop.scores import confidence, label, majority_filter
 from outcrop.texture import TextureMapper
 
 BATCH = 32  # patches of a training step
-LEAST = 0.1  # share of every patch that keeps its class
 
 
 class NetMapper(BaseEstimator):
@@ -27,10 +26,8 @@ class NetMapper(BaseEstimator):
     ----------
     members : int
         Nets trained from different starts and averaged.
-    rounds : int
-        How often the patches are labelled anew and the nets trained further.
     steps : int
-        Training steps of one round, of 32 patches each.
+        Training steps of each net, of 32 patches.
     width : int
         Channels of the first layer; the deeper ones have two and four times as many.
     min_confidence : float, optional
@@ -52,7 +49,6 @@ class NetMapper(BaseEstimator):
 
     def __init__(self, *, members=3, rounds=3, steps=300, width=24, min_confidence=None, random_state=0, device=None):
         self.members = members
-        self.rounds = rounds
         self.steps = steps
         self.width = width
         self.min_confidence = min_confidence
@@ -66,15 +62,11 @@ class NetMapper(BaseEstimator):
         self.textures_ = TextureMapper(random_state=self.random_state).fit(patches, classes, masks, weights)
         self.classes_, self.shares_ = self.textures_.classes_, self.textures_.shares_
         codes = np.array([list(self.classes_).index(name) for name in classes])
-        device = self._device()
-        x = torch.from_numpy(patches.astype(np.float32)).to(device)
-        evidence, self.nets_ = self.textures_.scores(patches), []
+        target = torch.from_numpy(self._targets(patches, codes, masks)).to(self._device())
+        x = torch.from_numpy(patches.astype(np.float32)).to(self._device())
         generator = torch.Generator().manual_seed(self.random_state or 0)
-        for _ in range(self.rounds):
-            target = torch.from_numpy(self._targets(evidence, codes, masks)).to(device)
-            nets = self.nets_ or [self._net(generator).to(device) for _ in range(self.members)]
-            self.nets_ = [train(net, x, target, codes, steps=self.steps, generator=generator) for net in nets]
-            evidence = self.scores(patches)
+        nets = [self._net(generator).to(self._device()) for _ in range(self.members)]
+        self.nets_: list = [train(net, x, target, codes, steps=self.steps, generator=generator) for net in nets]
         return self
 
     def _device(self):
@@ -86,19 +78,16 @@ class NetMapper(BaseEstimator):
             torch.manual_seed(int(torch.randint(2**31, (1,), generator=generator)))
             return build_net(self.width, len(self.classes_))
 
-    def _targets(self, evidence, codes, masks):
-        """Class of every pixel of the patches: their own where it is most evident, the background elsewhere."""
-        background = list(self.classes_).index("other") if "other" in self.classes_ else None
-        labels = np.repeat(codes.astype(np.uint8), evidence[0, ..., 0].size).reshape(evidence.shape[:-1])
-        for c, name in enumerate(self.classes_):
-            if background is not None and c != background:
-                own = codes == c
-                margin = np.log(evidence[own, ..., c] / evidence[own, ..., background]).reshape(own.sum(), -1)
-                limit = np.minimum(
-                    np.quantile(margin, 1 - self.shares_[str(name)]), np.quantile(margin, 1 - LEAST, axis=1)
-                )
-                labels[own] = np.where(margin >= limit[:, None], c, background).reshape(-1, *labels.shape[1:])
-        return labels if masks is None else np.where(np.asarray(masks) > 0, np.asarray(masks) - 1, labels)
+    def _targets(self, patches, codes, masks):
+        """Probability of every class at every pixel of the patches: their own and the background alone can have any."""
+        allowed = np.eye(len(self.classes_), dtype=bool)[codes]
+        allowed |= self.classes_ == "other"
+        allowed[self.classes_[codes] == "other"] = self.classes_ == "other"
+        target = self.textures_.scores(patches) * allowed[:, None, None]
+        if masks is not None:
+            said = np.asarray(masks) > 0
+            target[said] = np.eye(len(self.classes_), dtype=np.float32)[np.asarray(masks)[said] - 1]
+        return target / target.sum(axis=-1, keepdims=True)
 
     def scores(self, patches):
         """Evidence for every class at every pixel, between 0 and 1, for patches or sections of any size.
@@ -177,25 +166,23 @@ def build_net(width, n_classes):
 
 
 def train(net, x, target, codes, *, steps, generator):
-    """Train a net on patches and pixel labels, every class alike, seen mirrored, reversed, louder and quieter."""
+    """Train a net on patches and the probabilities of their pixels, with as many patches of every class."""
     import torch
 
     optimizer = torch.optim.AdamW(net.parameters(), lr=2e-3, weight_decay=1e-3)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 2e-3, total_steps=steps)
     rows = [torch.from_numpy(np.flatnonzero(codes == c)) for c in np.unique(codes)]
-    counts = torch.bincount(target.reshape(-1).long(), minlength=len(rows)).float()
-    weight = (counts.sum() / counts.clamp(min=1)).sqrt()
     net.train()
     for _ in range(steps):
         each = [own[torch.randint(len(own), (-(-BATCH // len(rows)),), generator=generator)] for own in rows]
         chosen = torch.cat(each).to(x.device)
-        batch, wanted = x[chosen], target[chosen].long()
+        batch, wanted = x[chosen], target[chosen]
         if torch.rand(1, generator=generator) < 0.5:
-            batch, wanted = batch.flip(-1), wanted.flip(-1)
+            batch, wanted = batch.flip(2), wanted.flip(2)
         gain = 10 ** ((torch.rand(len(batch), generator=generator) - 0.5) * 0.4)
         gain = gain * torch.where(torch.rand(len(batch), generator=generator) < 0.5, -1.0, 1.0)
         batch = ((batch - 0.5) * gain.to(x.device)[:, None, None]).clamp(-0.5, 0.5) + 0.5
-        loss = torch.nn.functional.cross_entropy(net(batch), wanted, weight=weight / weight.mean())
+        loss = torch.nn.functional.cross_entropy(net(batch), wanted.permute(0, 3, 1, 2))
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()

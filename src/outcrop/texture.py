@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from outcrop.mapping import check_patches, class_codes
+from outcrop.parallel import map_blocks, spans
 from outcrop.scores import confidence, label, majority_filter
 
 WAVELENGTHS = (4, 7, 12, 20)  # pixels
@@ -24,7 +25,7 @@ N_DIRECTIONS = 8
 SMOOTHING = (7, 14)  # pixels: how far around a node its energies are averaged
 STRIDE = 4  # pixels between nodes, the first at 2
 MARGIN = 24  # pixels mirrored around a section so that its rim is not a reflector
-BLOCK = 50  # patches described at once
+BLOCK = 25  # patches described at once
 MIN_MARGIN = 0.1  # by which a node must be more like its patch's class than like the background to keep it
 WELL_EXPLAINED = 0.75  # share of a split's variance that the texture should tell
 STEP = 0.03  # share of a class moved over to the background where the rounds come to rest too early
@@ -106,7 +107,7 @@ class TextureMapper(BaseEstimator):
         patches = np.where(mirrored[:, None, None], patches[:, :, ::-1], patches)
         masks = np.where(mirrored[:, None, None], masks[:, :, ::-1], masks)
         offset = rng.integers(2, size=2)  # every second node is enough to learn from
-        nodes = np.concatenate([describe(patches[i : i + BLOCK]) for i in range(0, len(patches), BLOCK)])
+        nodes = np.concatenate(list(map_blocks(lambda span: describe(patches[span]), spans(len(patches), BLOCK))))
         nodes = nodes[:, offset[0] :: 2, offset[1] :: 2]
         known = node_masks(masks, patches.shape[1:])[:, offset[0] :: 2, offset[1] :: 2].reshape(len(patches), -1)
         features = RandomFeatures(nodes.reshape(-1, nodes.shape[-1]), self.n_features, rng)
@@ -127,14 +128,18 @@ class TextureMapper(BaseEstimator):
         """
         check_is_fitted(self)
         patches, _ = check_patches(patches)
+        blocks = spans(len(patches), BLOCK)
         out = np.empty((*patches.shape, len(self.classes_)), np.float32)
-        for i in range(0, len(patches), BLOCK):
-            nodes = describe(patches[i : i + BLOCK])
-            flat = nodes.reshape(-1, nodes.shape[-1])
-            votes = sum(features(flat) @ weights for features, weights in self.models_) / len(self.models_)
-            votes = np.clip(votes, 1e-3, None).reshape(*nodes.shape[:3], -1)
-            out[i : i + BLOCK] = upsample(votes, patches.shape[1:])
-        return out / out.sum(axis=-1, keepdims=True)
+        for span, block in zip(blocks, map_blocks(lambda span: self._block_scores(patches[span]), blocks), strict=True):
+            out[span] = block
+        return out
+
+    def _block_scores(self, patches):
+        nodes = describe(patches)
+        flat = nodes.reshape(-1, nodes.shape[-1])
+        votes = sum(features(flat) @ weights for features, weights in self.models_) / len(self.models_)
+        scores = upsample(np.clip(votes, 1e-3, None).reshape(*nodes.shape[:3], -1), patches.shape[1:])
+        return scores / scores.sum(axis=-1, keepdims=True)
 
     def confidence(self, patches):
         """Share of the winning class in the evidence at every pixel, between 0 and 1."""

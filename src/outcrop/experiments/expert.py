@@ -32,7 +32,7 @@ APART = 10  # lines between a training patch and the scored line in the stricter
 DRAWS = 5
 EXEMPLAR_LINES = (310, 330)
 BELOW_CAPTION = 212.0  # ms; a caption is burnt into the pictures above
-QUICK = {"atoms_per_class": 4, "iterations": 5, "members": 1, "patches_per_class": 3, "n_features": 50}
+QUICK = {"atoms_per_class": 4, "iterations": 5, "members": 1, "patches_per_class": 3, "n_features": 50, "steps": 2}
 
 
 class Task(NamedTuple):
