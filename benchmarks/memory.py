@@ -1,46 +1,90 @@
-"""Peak memory of indexing and labelling volumes of growing size, each in a process of its own.
+"""Peak memory and rate of a whole job on surveys of growing size, each command in a process of its own.
 
-python benchmarks/memory.py            # 60 MB, 490 MB and 2 GB of SEG-Y, 50 lines indexed and 10 labelled of each
+python benchmarks/memory.py                          # 0.2 and 2 GB of SEG-Y
+python benchmarks/memory.py --gigabytes 2 20         # 20 GB take 30 GB of disk and half an hour on two cores
+python benchmarks/memory.py --gigabytes 2 --workers 2
 """
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from pathlib import Path
 
-from outcrop.datasets import write_synthetic
+import psutil
 
-STAGES = {
-    "index": """
-grid = oc.PatchGrid(volume, size=64, step=64, every=max(1, len(volume) // 50))
-oc.build_index(volume, grid, sys.argv[2])
-""",
-    "label": """
-import numpy as np
-grid = oc.PatchGrid(volume, size=64, step=32, clip=5000.0)
-patches = np.random.default_rng(0).random((40, 64, 64)).astype("f4")
-mapper = oc.TextureMapper(members=1, n_features=300, rounds=3).fit(patches, np.repeat(["a", "other"], 20))
-lines = volume.inline.values[:: max(1, len(volume) // 10)].tolist()
-oc.label_volume(volume, grid, mapper, lines=lines, path=sys.argv[2] + "/labels.zarr")
-""",
-}
-OPENING = "import resource, sys\nimport outcrop as oc\nvolume = oc.open_volume(sys.argv[1])\n"
-CLOSING = "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)\n"
+TRACES, SAMPLES = 1600, 1500  # of a line: 10 MB
+
+
+def measured(words, folder):
+    """Seconds and peak memory in MB of a command, with all its processes; pages they share count for each."""
+    begin, peak = time.perf_counter(), [0]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "outcrop", *map(str, words)], cwd=folder, stderr=subprocess.PIPE, text=True
+    )
+
+    def watch():
+        while process.poll() is None:
+            try:
+                tree = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+                peak[0] = max(peak[0], sum(own.memory_info().rss for own in tree))
+            except psutil.NoSuchProcess:
+                pass
+            time.sleep(0.1)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    _, said = process.communicate()
+    watcher.join()
+    assert process.returncode == 0, said
+    return time.perf_counter() - begin, peak[0] / 1e6
+
+
+def commands(lines, options):
+    where = ["--memory", options.memory, *(["--workers", options.workers] if options.workers else [])]
+    middle, last = 100 + lines // 2, 100 + lines - 1
+    place = f"{middle},{300 + TRACES // 2},{2 * SAMPLES}"
+    other = f"{middle},{300 + TRACES // 4},{SAMPLES}"
+    chosen = range(100, last, max(1, (lines - 1) // options.lines))
+    yield ["synth", "v.sgy", "--shape", f"{lines},{TRACES},{SAMPLES}"]
+    yield ["index", "v.sgy", "-o", "v.outcrop", "--every", 20, "--step", options.step, *where]
+    yield [
+        "retrieve",
+        "v.outcrop",
+        "--exemplar",
+        f"salt={place}",
+        "--exemplar",
+        f"other={other}",
+        "--count",
+        100,
+        *where,
+    ]
+    picked = ",".join(map(str, list(chosen)[: options.lines]))
+    yield ["label", "v.outcrop", "--lines", picked, "--mapping", options.mapping, *where]
+    if lines * options.lines < 10**4:
+        yield ["export", "v.outcrop", "labels.sgy", "--format", 8, "--memory", options.memory]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--lines", type=int, nargs="+", default=[50, 400, 1600])
-    with tempfile.TemporaryDirectory() as folder:
-        for lines in parser.parse_args().lines:
-            path = Path(folder) / "volume.sgy"
-            write_synthetic(path, (lines, 600, 512))
-            for stage, code in STAGES.items():
-                command = [sys.executable, "-c", OPENING + code + CLOSING, path, f"{folder}/{lines}.outcrop"]
-                done = subprocess.run(command, capture_output=True, text=True, check=True)
-                size = path.stat().st_size / 1e6
-                print(f"{stage:<6} {size:6.0f} MB of SEG-Y: peak {float(done.stdout):5.0f} MB", flush=True)
+    parser.add_argument("--gigabytes", type=float, nargs="+", default=[0.2, 2])
+    parser.add_argument("--step", type=int, default=66)
+    parser.add_argument("--lines", type=int, default=50, help="lines to label")
+    parser.add_argument("--mapping", default="texture")
+    parser.add_argument("--memory", default="2GB")
+    parser.add_argument("--workers", type=int)
+    parser.add_argument("--folder", help="where the disk is large enough")
+    options = parser.parse_args()
+    for gigabytes in options.gigabytes:
+        lines = max(21, round(gigabytes * 1e9 / (TRACES * (240 + 4 * SAMPLES))))
+        with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+            for words in commands(lines, options):
+                seconds, peak = measured(words, folder)
+                size = os.path.getsize(Path(folder) / "v.sgy") / 1e9
+                print(f"{words[0]:<9} {size:5.1f} GB of SEG-Y: peak {peak:5.0f} MB, {seconds:6.1f} s", flush=True)
 
 
 if __name__ == "__main__":

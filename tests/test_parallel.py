@@ -1,5 +1,6 @@
 """Blocks come back in order, errors name their block, and few blocks are in flight."""
 
+import resource
 import threading
 import time
 
@@ -56,7 +57,8 @@ def test_spans_cover():
 
 def test_memory_bounds_the_threads():
     """As many blocks at once as the budget holds, one at the least."""
-    for memory, most in ((10, 1), (250, 2), (10_000, 4)):
+    taken = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for memory, most in ((1, 1), (taken + 25 * 10**8, 2), (taken + 10**11, 4)):
         running, peak, lock = [0], [0], threading.Lock()
 
         def work(i, running=running, peak=peak, lock=lock):
@@ -67,7 +69,7 @@ def test_memory_bounds_the_threads():
             with lock:
                 running[0] -= 1
 
-        list(map_blocks(work, range(12), workers=4, memory=memory, cost=100))
+        list(map_blocks(work, range(12), workers=4, memory=memory, cost=10**9))
         assert peak[0] <= most
 
 

@@ -11,6 +11,7 @@ import xarray as xr
 from scipy import fft, io, ndimage, signal
 
 from . import segy
+from .parallel import map_blocks, n_cores
 
 F3_PICTURES = {160: "61.bmp", 310: "211.bmp", 330: "231.bmp", 380: "281.bmp"}
 F3_LABELS = {160: "GT61.mat", 310: "GT211.mat", 330: "GT231.mat", 380: "GT281.mat"}
@@ -374,12 +375,15 @@ def synthetic_lines(shape, *, seed=0, rows=None):
     section, labels : array, shape (n_crossline, n_sample)
     """
     earth = _earth(tuple(shape), seed)
-    plane = functools.lru_cache(maxsize=4)(functools.partial(_texture_plane, earth))
+    plane = functools.lru_cache(maxsize=4 + n_cores())(functools.partial(_texture_plane, earth))
     middle, _ = _line(earth, shape[0] // 2, plane)
     gain = 2000 / np.sqrt(np.mean(middle**2))
-    for row in range(shape[0]) if rows is None else rows:
+
+    def make(row):
         section, labels = _line(earth, row, plane)
-        yield gain * section, labels
+        return gain * section, labels
+
+    yield from map_blocks(make, range(shape[0]) if rows is None else rows)
 
 
 def exemplars(truth, size=99, *, count=1, min_share=0.6, seed=0):

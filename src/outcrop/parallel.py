@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import resource
 from collections import deque
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from pathlib import Path
@@ -106,7 +107,7 @@ def map_blocks(function, blocks, *, workers=None, client=None, memory=None, cost
     client : distributed.Client, optional
         A Dask cluster that does the work instead. Blocks of a worker that dies go to another.
     memory, cost : int, optional
-        Bytes that the threads may use together and that one block takes: fewer threads where they would take more.
+        Bytes that this process may use and that one block takes: fewer threads where they would take more.
 
     Examples
     --------
@@ -118,7 +119,8 @@ def map_blocks(function, blocks, *, workers=None, client=None, memory=None, cost
         return
     workers = workers or n_cores()
     if memory and cost:
-        workers = max(1, min(workers, memory // cost))
+        taken = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        workers = max(1, min(workers, (memory - taken) // cost))
     if workers == 1:
         with threadpool_limits(1):
             for block in blocks:

@@ -26,6 +26,7 @@ SMOOTHING = (7, 14)  # pixels: how far around a node its energies are averaged
 STRIDE = 4  # pixels between nodes, the first at 2
 MARGIN = 24  # pixels mirrored around a section so that its rim is not a reflector
 BLOCK = 25  # patches described at once
+NODES = 8192  # nodes whose features are held at once
 MIN_MARGIN = 0.1  # by which a node must be more like its patch's class than like the background to keep it
 WELL_EXPLAINED = 0.75  # share of a split's variance that the texture should tell
 STEP = 0.03  # share of a class moved over to the background where the rounds come to rest too early
@@ -137,9 +138,13 @@ class TextureMapper(BaseEstimator):
     def _block_scores(self, patches):
         nodes = describe(patches)
         flat = nodes.reshape(-1, nodes.shape[-1])
-        votes = sum(features(flat) @ weights for features, weights in self.models_) / len(self.models_)
+        # Features of all nodes of a large section would take a kilobyte a sample.
+        votes = np.concatenate([self._votes(flat[span]) for span in spans(len(flat), NODES)])
         scores = upsample(np.clip(votes, 1e-3, None).reshape(*nodes.shape[:3], -1), patches.shape[1:])
         return scores / scores.sum(axis=-1, keepdims=True)
+
+    def _votes(self, nodes):
+        return sum(features(nodes) @ weights for features, weights in self.models_) / len(self.models_)
 
     def confidence(self, patches):
         """Share of the winning class in the evidence at every pixel, between 0 and 1."""
