@@ -158,7 +158,19 @@ def test_training_patches_near_the_scored_line_are_left_out():
 
 @real_data
 @pytest.mark.parametrize(
-    "name", ["robustness-k", "robustness-sparsity", "convergence", "evolution", "comparison", "expert", "claims"]
+    "name",
+    [
+        "robustness-k",
+        "robustness-sparsity",
+        "convergence",
+        "evolution",
+        "comparison",
+        "expert",
+        "trust",
+        "ablation",
+        "sensitivity",
+        "claims",
+    ],
 )
 def test_quick_runs_write_table_and_figure(name, tmp_path):
     """Every experiment on label mapping runs at small size."""

@@ -303,6 +303,10 @@ def label(
     min_confidence: Annotated[
         float | None, typer.Option(help="Below it a sample is uncertain, 0 to 1; by default what the mapping says.")
     ] = None,
+    max_error: Annotated[
+        float | None,
+        typer.Option(help="Share of wrong labels to put up with, e.g. 0.05: chooses --min-confidence by itself."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same labels.")] = 0,
     device: Annotated[str | None, typer.Option(help="Compute on a torch device, e.g. cuda.")] = None,
     workers: WORKERS = None,
@@ -312,12 +316,19 @@ def label(
     """Map the classes of the retrieved patches to pixels and label the volume; goes on where it was stopped."""
     if min_confidence is not None and not 0 <= min_confidence <= 1:
         raise ValueError(f"--min-confidence is {min_confidence}; choose a value between 0 and 1.")
+    if max_error is not None and (not 0 < max_error < 1 or min_confidence is not None):
+        raise ValueError(
+            f"--max-error is {max_error}; choose a value between 0 and 1, and no --min-confidence with it."
+        )
     index = oc.open_index(job)
     wanted, budget = line_list(lines), memory_budget(memory)
     grid = stages.labelling_grid(index, step)
     with cluster(workers=workers, scheduler=scheduler, memory=budget) as client, index.workspace.lock():
         mapper = fitted(index, mapping, seed=seed, device=device, client=client, memory=budget)
         every = grid.axes[int(grid.along == "crossline")][[line for _, line, _ in grid.lines()]].tolist()
+        if max_error is not None:
+            min_confidence = stages.limit_for(index, grid, mapper, max_error, device=device)
+            say(f"For {max_error:.0%} wrong labels a sample needs a confidence of {min_confidence:.2f}")
         made = {"mapping": mapping, "step": grid.step, "seed": seed, "min_confidence": min_confidence}
         record = stages.record_labelling(index, lines=wanted or every, **made)
         count = len(wanted or every)

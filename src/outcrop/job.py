@@ -12,7 +12,16 @@ import zarr
 from outcrop import plots
 from outcrop.evaluate import boundary_distance, pixel_scores, zone_scores
 from outcrop.export import export_training_set
-from outcrop.labels import MAPPERS, label_volume, open_labels, stability, unchanged
+from outcrop.labels import (
+    MAPPERS,
+    confidence_for,
+    decide,
+    label_volume,
+    open_labels,
+    section_votes,
+    stability,
+    unchanged,
+)
 from outcrop.mapping import LabelMapper
 from outcrop.painted import keep_painted, painted_patches, supervision
 from outcrop.parallel import memory_budget
@@ -261,6 +270,17 @@ def record_labelling(index, *, mapping, step, seed, min_confidence, lines=None):
 def _along(along):
     """Kind of line that a job labels."""
     return "crossline" if along == "crossline" else "inline"
+
+
+def limit_for(index, grid, mapper, max_error, *, device=None):
+    """Confidence below which labels become uncertain so that the others hold a wanted share of errors; see `label`.
+
+    No truth is asked for: the confidence of four lines, spread over the survey, is taken at its word.
+    """
+    rows = [rows for *_, rows in grid.lines()]
+    few = [rows[i] for i in np.unique(np.linspace(0, len(rows) - 1, 4).round().astype(int))]
+    sure = [decide(section_votes(index.volume, grid, mapper, one, device=device))[1].ravel() for one in few]
+    return confidence_for(np.concatenate(sure), max_error)
 
 
 def label_lines(index, grid, mapper, *, store="labels.zarr", **options):

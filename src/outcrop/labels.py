@@ -136,6 +136,33 @@ def decide(votes, min_confidence=0.0):
     return labels, np.round(255 * sure).astype(np.uint8)
 
 
+def confidence_for(confidence, max_error):
+    """Lowest limit of confidence at which the labels above it should hold no more than a share of errors.
+
+    Parameters
+    ----------
+    confidence : uint8 array
+        255 = sure, as `label_volume` gives it; 0 where there is no label.
+    max_error : float
+        Share of wrong labels to put up with. A confidence near p is taken to be right in a share p of the cases.
+
+    Returns
+    -------
+    float
+        Between 0 and 1; 1 where no limit is high enough.
+
+    Examples
+    --------
+    >>> confidence_for(np.array([255, 255, 230, 128], np.uint8), 0.05)
+    0.9019607843137255
+    """
+    levels = np.arange(255, 0, -1)
+    counts = np.bincount(np.ravel(confidence), minlength=256)[levels]
+    wrong = np.cumsum(counts * (1 - levels / 255)) / np.maximum(np.cumsum(counts), 1)
+    low = levels[(wrong <= max_error) & (counts > 0)]
+    return float(low.min() / 255) if len(low) else 1.0
+
+
 def _chosen_lines(grid, lines):
     """Line position -> rows, for the lines asked for."""
     rows = {int(line): span for _, line, span in grid.lines()}

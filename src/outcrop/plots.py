@@ -41,7 +41,7 @@ def section(line, *, weak=None, size=None, gain=1.0, ax=None):
     if line.attrs.get("scaled"):
         values = 2 * values - 1
     limit = np.nanpercentile(np.abs(values), 99) / gain or 1.0
-    ax.imshow(values, cmap="gray", vmin=-limit, vmax=limit, interpolation="bilinear", **_frame(line))
+    ax.imshow(values, cmap="gray", vmin=-limit, vmax=limit, interpolation="bilinear", **frame(line))
     ax.set(xlabel=traces, ylabel=_time_label(line))
     fixed = next((n for n in ("inline", "crossline") if n in line.coords and n != traces), None)
     if fixed:
@@ -71,7 +71,7 @@ def labelled_section(line, labels, *, truth=None, opacity=0.5):
     if truth is not None:
         overlay(line, truth, truth.attrs["classes"], opacity=opacity, ax=above[0]).set_title("expert", loc="right")
     overlay(line, labels["label"], labels.attrs["classes"], opacity=opacity, ax=middle).set_title("labels", loc="right")
-    image = below.imshow(labels["confidence"].values.T / 255, cmap="viridis", vmin=0, vmax=1, **_frame(line))
+    image = below.imshow(labels["confidence"].values.T / 255, cmap="viridis", vmin=0, vmax=1, **frame(line))
     figure.colorbar(image, ax=below, label="confidence", pad=0.01)
     below.set(xlabel=line.dims[0], ylabel=_time_label(line))
     return figure
@@ -85,7 +85,7 @@ def overlay(line, codes, classes, *, opacity=0.5, ax=None):
     ax = section(line, ax=ax)
     palette = {"uncertain": COLOURS["uncertain"], **colours(list(classes))}
     table = np.array([to_rgba(colour, opacity) for colour in palette.values()])
-    ax.imshow(table[codes.values.T.astype(int)], interpolation="nearest", **_frame(line))
+    ax.imshow(table[codes.values.T.astype(int)], interpolation="nearest", **frame(line))
     present = np.unique(codes.values)
     handles = [Patch(color=c, label=name) for i, (name, c) in enumerate(palette.items()) if i in present]
     ax.legend(handles=handles, loc="lower right", ncols=len(handles), framealpha=0.9, fontsize="small")
@@ -166,7 +166,7 @@ def evolution(patches, labels, classes, titles):
     return figure
 
 
-def _frame(line):
+def frame(line):
     """Extent of a section in survey labels, time downwards."""
     x, t = (line[name].values for name in line.dims)
     dx, dt = _spacing(x), _spacing(t)

@@ -1,0 +1,107 @@
+"""What the texture mapper makes of wrong image labels, of fewer or more exemplars, and of a class that nobody named."""
+
+import numpy as np
+import pandas as pd
+
+from outcrop import datasets, plots
+from outcrop.experiments import Result
+from outcrop.experiments.expert import Task, against_expert, fresh, label, opened
+
+WRONG = (0.0, 0.05, 0.1, 0.25)
+EXEMPLARS = (1, 2, 4)
+DRAWS = 2
+
+
+def run(data, *, quick=False):
+    """Score with wrong labels, with 1, 2 and 4 exemplars a class, and see where a class left out goes."""
+    with opened(data, quick) as yard:
+        rows = [*wrong_labels(yard), *exemplar_counts(yard), *left_out(yard)]
+    table = pd.DataFrame(rows)
+    remark = (
+        "Not in the paper. A structure of no class has nowhere to go but to the classes there are: nothing in the weak "
+        "labels says that it is new, and only where two classes tie does it become uncertain."
+    )
+    return Result(table, draw(table), remark)
+
+
+def _row(yard, task, seed=0):
+    found = label(yard, task, fresh("texture", seed, yard.quick), None)
+    return against_expert(yard, found)[-1], found
+
+
+def wrong_labels(yard):
+    """MIU when a share of the patches carries the class of another."""
+    task = yard.patches()[0][0]
+    for share in WRONG[:: 3 if yard.quick else 1]:
+        rng = np.random.default_rng(0)
+        classes = task.classes.copy()
+        wrong = rng.random(len(classes)) < share
+        names = np.unique(classes)
+        classes[wrong] = [rng.choice(names[names != name]) for name in classes[wrong]]
+        found, _ = _row(yard, task._replace(classes=classes))
+        yield {"what": "wrong image labels", "number": share, "MIU": found["MIU"]}
+
+
+def exemplar_counts(yard):
+    """MIU from random admissible exemplars, mean over lines and draws."""
+    for count in EXEMPLARS[:: 3 if yard.quick else 1]:
+        scores = []
+        for line in yard.lines[:1] if yard.quick else yard.lines:
+            others = [other for other in yard.lines if other != line]
+            for seed in range(1 if yard.quick else DRAWS):
+                places = datasets.exemplars(
+                    yard.truth.sel(inline=[line]), 99, count=count, min_share=0.2, seed=10 * count + seed
+                )
+                scores.append(_row(yard, yard.retrieved(places, others))[0]["MIU"])
+        spread = {"lowest": min(scores), "highest": max(scores)}
+        yield {"what": "exemplars a class", "number": count, "MIU": np.mean(scores), **spread}
+
+
+def left_out(yard):
+    """What the expert's pixels of a structure become when no patch of it is there to learn from."""
+    task = yard.patches()[0][0]
+    names = [name for name in yard.truth.attrs["classes"] if name != "other"]
+    for name in names[:1] if yard.quick else names:
+        keep = task.classes != name
+        _, found = _row(yard, Task(task.patches[keep], task.classes[keep], task.lines))
+        shares, sure, rest = [], [], []
+        for labels in found:
+            truth = yard.truth.sel(inline=labels["inline"], time=labels["time"])
+            own = truth.values == truth.attrs["classes"].index(name) + 1
+            codes, confidence = labels["label"].values, labels["confidence"].values / 255
+            shares.append(np.bincount(codes[own], minlength=5)[:5] / own.sum())
+            sure.append(confidence[own].mean())
+            rest.append(confidence[(truth.values > 0) & ~own].mean())
+        mean = dict(zip(["uncertain", *labels.attrs["classes"]], np.mean(shares, axis=0), strict=False))
+        yield {
+            "what": f"{name} left out",
+            **{f"as {other}": share for other, share in mean.items()},
+            "confidence there": np.mean(sure),
+            "confidence elsewhere": np.mean(rest),
+        }
+
+
+def draw(table):
+    """MIU by wrong labels and by exemplars, and where the classes left out go."""
+    figure = plots.new_figure(figsize=(14, 4), layout="constrained")
+    axes = figure.subplots(1, 3)
+    for ax, what in zip(axes, ("wrong image labels", "exemplars a class"), strict=False):
+        own = table[table["what"] == what]
+        ax.plot(own["number"], own["MIU"], "o-")
+        if what.startswith("exemplars"):
+            ax.fill_between(
+                own["number"].astype(float), own["lowest"].astype(float), own["highest"].astype(float), alpha=0.2
+            )
+            ax.set_xticks(own["number"])
+        ax.set(xlabel=what, ylabel="mean intersection over union", ylim=(0, 0.8))
+    own = table[table["what"].str.endswith("left out")]
+    columns = [name for name in table if name.startswith("as ")]
+    palette = {"uncertain": "grey"} | plots.colours([name[3:] for name in columns if name != "as uncertain"])
+    start = np.zeros(len(own))
+    for column in columns:
+        share = own[column].fillna(0).to_numpy(float)
+        axes[2].barh(own["what"], share, left=start, color=palette[column[3:]], label=column)
+        start += share
+    axes[2].set(xlim=(0, 1), xlabel="share of its pixels")
+    axes[2].legend(fontsize=8)
+    return figure
