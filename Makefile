@@ -28,6 +28,7 @@ bench: .venv/dev       ## speed and memory as ratios; prints one table
 	$(BIN)/python benchmarks/retrieval.py --growth
 	$(BIN)/python benchmarks/mapping.py
 	$(BIN)/python benchmarks/memory.py
+	$(BIN)/python benchmarks/app.py
 
 docs: .venv/dev
 	$(BIN)/python -m pip install -q ".[docs]"

@@ -2,6 +2,7 @@
 
 python benchmarks/app.py                  # a SEG-Y file of 10 GB, most of it holes on the disk, removed afterwards
 python benchmarks/app.py --gigabytes 1 --moves 200
+python benchmarks/app.py --first FILE.sgy # from opening a file never seen to labels on its middle line
 """
 
 import argparse
@@ -11,7 +12,6 @@ import time
 from pathlib import Path
 
 import numpy as np
-import panel
 from bokeh.document import Document
 from bokeh.protocol import Protocol
 
@@ -64,13 +64,42 @@ def walk(page, document, direction, positions, *, ahead=0):
     return seconds, sizes
 
 
+def first_labels(path):
+    """Seconds from opening a volume to the draft and to the labels of its middle line, with three exemplars."""
+    with tempfile.TemporaryDirectory() as folder:
+        begin = time.perf_counter()
+        session = Session(path, Path(folder) / "first.outcrop")
+        times: list = []
+        session.listen(lambda what: what == "labels" and times.append(time.perf_counter() - begin))
+        axes = [session.volume[name].values for name in session.volume.dims]
+        line = axes[0][len(axes[0]) // 2].item()
+        for name, across, down in (("fault", 0.3, 0.7), ("chaotic", 0.5, 0.4), ("other", 0.7, 0.6)):
+            session.add_class(name)
+            session.add_exemplar(
+                name, (line, *(a[int(at * len(a))] for a, at in zip(axes[1:], (across, down), strict=True)))
+            )
+        session.retrieve(line)
+        session.wait()
+        found = time.perf_counter() - begin
+        session.label([line])
+        session.wait()
+        print(
+            f"{Path(path).name} {session.volume.shape}: patches found after {found:.0f} s ({session.scope}), ", end=""
+        )
+        print(f"draft labels after {times[0]:.0f} s, labels after {times[-1]:.0f} s")
+        session.close()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gigabytes", type=float, default=10)
     parser.add_argument("--moves", type=int, default=1000)
+    parser.add_argument("--first", help="only the time to the first labels of this file")
     options = parser.parse_args()
+    if options.first:
+        first_labels(options.first)
+        return
     inlines = int(options.gigabytes * 1e9 / (CROSSLINES * (240 + 4 * SAMPLES)))
-    panel.extension()
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "large.sgy"

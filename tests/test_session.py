@@ -251,12 +251,35 @@ def test_export_round_trip_and_names_that_lead_elsewhere(session, survey):
     session.wait()
     path = session.export("segy")
     np.testing.assert_array_equal(oc.open_volume(path).sel(inline=line).values, session.labels_of(line))
-    assert session.export("segy") != path
+    session.begin_export("segy")
+    session.wait()
+    assert session.exports[0].exists() and session.exports[0] != path
     for kind in ("confidence", "zarr", "training", "figure"):
         assert session.export(kind, line=line).exists()
     for name in ("../out.sgy", "/tmp/out.sgy", "a/b.sgy", "..", "", ".hidden", "x\x00y", "a\\b"):
         with pytest.raises(ValueError):
             session.export("segy", name or " ")
+
+
+def test_labels_across_the_labelled_lines(session, survey, monkeypatch):
+    """On a crossline and a time slice the labelled lines show their labels, and only they; some stand for others."""
+    from outcrop.app import session as module
+
+    searched(session, survey[1])
+    lines = session.volume["inline"].values
+    for line in lines[[3, 10]]:
+        session.label([int(line)])
+        session.wait()
+    for direction, position in ((1, 50), (2, 60)):
+        label, _, _ = session.label_pictures(direction, position)
+        codes = label.codes if direction == 2 else label.codes.T
+        for row in range(20):
+            own = session.labels_of(lines[row])
+            want = 0 if own is None else own[position] if direction == 1 else own[:, position]
+            np.testing.assert_array_equal(codes[row], want)
+    monkeypatch.setattr(module, "MOST_LINES", 1)
+    codes = session.label_pictures(1, 50)[0].codes.T
+    np.testing.assert_array_equal(codes[10], codes[3])
 
 
 def test_one_page_at_a_time(session):

@@ -177,6 +177,10 @@ def test_the_whole_walk(survey, browser, tmp_path):
         # retrieve, reject one
         tab.page.get_by_text("Find similar patches").click()
         tab.page.wait_for_selector(".card button.reject")
+        tab.page.locator(".thumbnails:has(button.accept)").focus()
+        tab.page.keyboard.press("ArrowRight")
+        tab.page.keyboard.press("a")
+        tab.page.wait_for_selector(".card.accepted")
         first = tab.page.locator(".card:has(button.reject) img").first.get_attribute("src")
         tab.page.locator(".card button.reject").first.click()
         tab.wait_model("gallery-note", "m.text.includes('1 rejected')")

@@ -1,7 +1,7 @@
 // Thumbnails in a grid: click to jump, buttons and keys to act. Everything shown is set as text, never as markup.
 export function render({ model }) {
   const grid = document.createElement("div");
-  grid.className = "cards";
+  grid.className = "thumbnails";
   grid.tabIndex = 0;
   let cursor = 0;
   const act = (verb, i) => model.items[i] && model.send_msg({ verb, key: model.items[i].key });

@@ -1,7 +1,7 @@
 // The list of classes: choose one, rename, recolour, remove, add.
 export function render({ model }) {
   const box = document.createElement("div");
-  box.className = "classes";
+  box.className = "class-list";
   const element = (tag, properties) => Object.assign(document.createElement(tag), properties);
   const draw = () => {
     const rows = model.items.map((item) => {

@@ -4,7 +4,7 @@ export function render({ model }) {
   const listen = (event) => {
     const target = event.composedPath()[0];
     if (["INPUT", "TEXTAREA", "SELECT"].includes(target.tagName)) return;
-    if (target.closest?.("[role=tablist], .noUi-handle, .cards")) return;
+    if (target.closest?.("[role=tablist], .noUi-handle, .thumbnails")) return;
     const ctrl = event.ctrlKey || event.metaKey;
     if (ctrl && event.key === "z" && !event.shiftKey) model.send_msg({ verb: "undo" });
     else if (ctrl && (event.key === "y" || event.key === "Z")) model.send_msg({ verb: "redo" });

@@ -186,6 +186,8 @@ class Page:
         elif what == "labels":
             self._show_labels()
             self._show_results()
+        elif what == "exports":
+            self._show_results()
         self._show_work()
 
     def say(self, text, *, wrong=False):
@@ -205,7 +207,7 @@ class Page:
             failed = session.task is not None and session.task.error is not None
             self.say(session.message or "Ready.", wrong=failed)
         busy = bool(session.task and session.task.alive)
-        for one in (self.find_button, self.again_button, self.label_button, self.survey_button):
+        for one in (self.find_button, self.again_button, self.label_button, self.survey_button, *self.export_buttons):
             one.disabled = busy
 
     # ---- section viewer ---------------------------------------------------------------------------------------------
@@ -224,6 +226,7 @@ class Page:
         plot = self.plot = figure(
             x_range=Range1d(0, 1), y_range=Range1d(1, 0), tools="", sizing_mode="stretch_both", min_height=300,
             toolbar_location=None, active_scroll=None, output_backend="canvas", name="section",
+            stylesheets=[":host(:focus), .bk-Canvas:focus, *:focus { outline: none }"],
         )  # fmt: skip
         self.pan, self.wheel, self.reset = PanTool(), WheelZoomTool(), ResetTool()
         plot.image(source=self.image, color_mapper=self.grey)
@@ -852,10 +855,12 @@ class Page:
     def _on_export(self, kind):
         own = int(self.session.options["along"] == "crossline")
         line = self.session.sections.axes[own].labels[self.position].item() if self.direction == own else None
-        path = self.session.export(kind, line=line)
-        self.exported.text += f"<div>written: <code>{escape(shown_path(path))}</code></div>"
+        self.session.begin_export(kind, line=line)
+        self._show_work()
 
     def _show_results(self):
+        paths = [f"<div>written: <code>{escape(shown_path(path))}</code></div>" for path in self.session.exports]
+        self.exported.text = "".join(paths)
         self.commands.text = escape("\n\n".join(self.session.commands()))
 
     # ---- layout -----------------------------------------------------------------------------------------------------

@@ -116,7 +116,6 @@ class Desk:
         except ImportError as error:
             raise ImportError("The page needs Panel and Bokeh; run pip install 'outcrop[app]'.") from error
         self.panel, self.session, self.folder, self.options = panel, session, Path(folder).resolve(), options
-        panel.extension()
 
     def choices(self):
         """Names of the volumes and jobs in the folder."""

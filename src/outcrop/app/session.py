@@ -30,6 +30,7 @@ from outcrop.workspace import DoneLog, Workspace, remove
 
 NEAR_PATCHES = 4000  # of the neighbourhood that is searched first: seconds, not minutes
 DRAFT_PATCHES = 20  # per class, for labels to look at while the full fit runs
+MOST_LINES = 100  # of labels that are read for a section across them
 SURVEY_PATCHES = 100_000  # of the whole survey; lines are skipped where it has more
 COLOURS = {"fault": "#32cd32", "salt dome": "#ff3030", "chaotic": "#4169e1", "other": "#00c8c8"}
 SPARE = ("#ffa500", "#ff5cff", "#ffd700", "#c08050", "#a070ff", "#ff9eb0", "#a0a000", "#20b090")
@@ -72,6 +73,7 @@ class Session:
         self.task: Task | None = None
         self.behind: Task | None = None
         self.message = ""
+        self.exports: list = []  # paths of what was written
         self.changed: float | None = None  # share of the line that the last fit gave another label
         self.draft: Any = None  # line, label codes, confidence codes and names of labels that are on their way
         self._mappers: dict = {}
@@ -572,12 +574,26 @@ class Session:
             return (*(crop(codes.T, frame, window, mean=False) for codes in (label, sure)), names)
         if labels is None or not self._any_label(direction, position):
             return None
-        place = {labels["label"].dims[direction]: position}
         pictures = []
         for name in ("label", "confidence"):
-            values = labels[name].isel(place).values
+            values = self._label_section(labels[name], direction, position)
             pictures.append(crop(values if direction == 2 else values.T, frame, window, mean=False))
         return (*pictures, [str(name) for name in labels.attrs["classes"]])
+
+    def _label_section(self, array, direction, position):
+        """Section of labels; across the labelled lines no more than some of them are read, and stand for the others."""
+        own = int(self.options["along"] == "crossline")
+        if direction == own:
+            return array.isel({array.dims[direction]: position}).values
+        done = np.array(sorted(self.labelled()))
+        few = done[:: -(-len(done) // MOST_LINES)]
+        read = array.isel({array.dims[direction]: position, array.dims[own]: few})
+        axis = read.dims.index(array.dims[own])
+        nearest = few[np.clip(np.searchsorted(few, done, side="right") - 1, 0, None)]
+        values = np.zeros([n for i, n in enumerate(array.shape) if i != direction], np.uint8)
+        lines = np.moveaxis(values, axis, 0)
+        lines[done] = np.moveaxis(read.values, axis, 0)[np.searchsorted(few, nearest)]
+        return values
 
     def _any_label(self, direction, position):
         done = self.labelled()
@@ -721,7 +737,7 @@ class Session:
         labels = self.labels()
         if labels is None:
             raise ValueError("There are no labels to export yet; label a line or the survey first.")
-        out = self._free_name(name or {**EXPORTS}[kind])
+        out = self._free_name(name or EXPORTS[kind])
         if kind in ("segy", "confidence"):
             oc.export_segy(labels, out, like=self.volume, what="label" if kind == "segy" else "confidence")
         elif kind == "zarr":
@@ -733,6 +749,15 @@ class Session:
             truth = self.truth.sel(place) if self.scores(line) else None
             oc.plots.labelled_section(self.volume.sel(place), labels.sel(place), truth=truth).savefig(out, dpi=150)
         return out
+
+    def begin_export(self, kind, *, line=None):
+        """Write a result in a thread; its path is added to `exports`."""
+
+        def write(_):
+            self.exports.append(self.export(kind, line=line))
+            self.tell("exports")
+
+        return self.start(f"writing {EXPORTS[kind]}", write)
 
     def _free_name(self, name):
         """Path of that name in the export folder, numbered where it is taken."""
