@@ -16,14 +16,18 @@ from pathlib import Path
 
 import psutil
 
-TRACES, SAMPLES = 1600, 1500  # of a line: 10 MB
+TRACES, SAMPLES = 800, 1000  # of a line: 3.4 MB
 
 
 def measured(words, folder):
     """Seconds and peak memory in MB of a command, with all its processes; pages they share count for each."""
     begin, peak = time.perf_counter(), [0]
     process = subprocess.Popen(
-        [sys.executable, "-m", "outcrop", *map(str, words)], cwd=folder, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "outcrop", *map(str, words)],
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
     )
 
     def watch():
@@ -45,9 +49,9 @@ def measured(words, folder):
 
 def commands(lines, options):
     where = ["--memory", options.memory, *(["--workers", options.workers] if options.workers else [])]
-    middle, last = 100 + lines // 2, 100 + lines - 1
-    place = f"{middle},{300 + TRACES // 2},{2 * SAMPLES}"
-    other = f"{middle},{300 + TRACES // 4},{SAMPLES}"
+    last = 100 + lines - 1
+    place = f"{100 + lines // 40 * 20},{300 + TRACES // 2},{2 * SAMPLES}"
+    other = f"{100 + lines // 40 * 20},{300 + TRACES // 4},{SAMPLES}"
     chosen = range(100, last, max(1, (lines - 1) // options.lines))
     yield ["synth", "v.sgy", "--shape", f"{lines},{TRACES},{SAMPLES}"]
     yield ["index", "v.sgy", "-o", "v.outcrop", "--every", 20, "--step", options.step, *where]
@@ -64,8 +68,7 @@ def commands(lines, options):
     ]
     picked = ",".join(map(str, list(chosen)[: options.lines]))
     yield ["label", "v.outcrop", "--lines", picked, "--mapping", options.mapping, *where]
-    if lines * options.lines < 10**4:
-        yield ["export", "v.outcrop", "labels.sgy", "--format", 8, "--memory", options.memory]
+    yield ["export", "v.outcrop", "labels.sgy", "--format", 8, "--memory", options.memory]
 
 
 def main():

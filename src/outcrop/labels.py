@@ -193,8 +193,8 @@ class _Store:
                 Workspace(own.parent).own(own.name)
             if not self.path.is_dir():
                 self._create(volume)
-            self.arrays, _ = _open_arrays(self.path, mode="r+")
-            if self.arrays["label"].shape != volume.shape:
+            self.arrays, coords, _ = _open_arrays(self.path, mode="r+")
+            if not all(np.array_equal(coords.get(name), own) for name, own in self.coords.items()):
                 raise ValueError(f"{self.path} holds labels of another volume; remove it and label again.")
 
     def _create(self, volume):
@@ -226,31 +226,34 @@ def open_labels(path):
     """Labels of a job as a lazy Dataset."""
     if not Path(path).is_dir():
         raise ValueError(f"{path} holds no labels yet; run 'outcrop label' first.")
-    arrays, attrs = _open_arrays(path)
-    dims = arrays["label"].metadata.dimension_names
+    arrays, coords, attrs = _open_arrays(path)
     data = {
-        name: (dims, indexing.LazilyIndexedArray(LazyVolume(partial(take_block, array, (0, 1, 2)), array.shape, "u1")))
+        name: (
+            tuple(coords),
+            indexing.LazilyIndexedArray(LazyVolume(partial(take_block, array, (0, 1, 2)), array.shape, "u1")),
+        )
         for name, array in arrays.items()
-        if name not in dims
     }
-    with damage(path, "remove it and label again"):
-        coords = {name: arrays[name][:] for name in dims}
     return xr.Dataset(data, coords, attrs)
 
 
 def _open_arrays(path, *, mode="r"):
-    """Arrays of a label store by name, checked so that no number in their metadata asks for much memory."""
+    """Label and confidence of a store, its axes and attributes; no number in it may ask for much memory."""
     with damage(path, "remove it and label again"):
         group: Any = zarr.open_group(path, mode=mode)
-        label, sure = group["label"], group["confidence"]
-        dims = label.metadata.dimension_names
+        arrays = {name: group[name] for name in ("label", "confidence")}
+        dims = arrays["label"].metadata.dimension_names
         axes = [group[name] for name in dims]
-        sound = len(dims) == 3 and label.dtype == sure.dtype == "uint8" and label.shape == sure.shape
-        sound &= all(axis.shape == (n,) and n <= MOST_LINES for axis, n in zip(axes, label.shape, strict=True))
-        sound &= all(c <= n for array in (label, sure) for c, n in zip(array.chunks, array.shape, strict=True))
-        if not (sound and isinstance(group.attrs["classes"], list)):
+        shape = tuple(axis.shape[0] for axis in axes)
+        sound = all(array.dtype == "uint8" and array.shape == shape for array in arrays.values())
+        sound &= len(shape) == 3 and max(shape) <= MOST_LINES and isinstance(group.attrs["classes"], list)
+        sound &= all(
+            c <= n for array in (*axes, *arrays.values()) for c, n in zip(array.chunks, array.shape, strict=True)
+        )
+        coords = {name: axis[:] for name, axis in zip(dims, axes, strict=True)} if sound else {}
+        if not (sound and all(len(np.unique(labels)) == len(labels) for labels in coords.values())):
             raise ValueError("it is not what was written")
-        return dict(zip(("label", "confidence", *dims), (label, sure, *axes), strict=True)), dict(group.attrs)
+        return arrays, coords, dict(group.attrs)
 
 
 def stability(volume, grid, fit, *, lines, progress=None):
