@@ -47,7 +47,7 @@ class NetMapper(BaseEstimator):
 
     any_size = True
 
-    def __init__(self, *, members=3, rounds=3, steps=300, width=24, min_confidence=None, random_state=0, device=None):
+    def __init__(self, *, members=2, steps=300, width=24, min_confidence=None, random_state=0, device=None):
         self.members = members
         self.steps = steps
         self.width = width

@@ -35,13 +35,12 @@ def trust(yard, labels):
     """Calibration error, coverage at 5 % error, and what the limit chosen without truth gives."""
     sure, right = answers(yard, labels)
     coverage, risk = risk_coverage(sure, right)
-    at = coverage[np.flatnonzero(risk <= MAX_ERROR)].max(initial=0)
     limit = confidence_for(labels["confidence"].values, MAX_ERROR)
     kept = sure >= limit
     return {
         "pixel accuracy": right.mean(),
         "calibration error": calibration_error(sure, right),
-        "coverage at 5 % error": at,
+        **{f"coverage at {e:.0%} error": coverage[risk <= e].max(initial=0) for e in (0.05, 0.1)},
         "limit for 5 % error": limit,
         "its error": 1 - right[kept].mean() if kept.any() else np.nan,
         "its coverage": kept.mean(),
