@@ -22,9 +22,8 @@ from outcrop.texture import TextureMapper
 from outcrop.volume import MOST_LINES, LazyVolume, take_block
 from outcrop.workspace import DoneLog, Workspace, damage, whole_file
 
-MAPPERS: dict = {"texture": TextureMapper, "net": NetMapper} | {
-    name: partial(LabelMapper, variant=name) for name in VARIANTS
-}
+MAPPERS: dict[str, Any] = {name: partial(LabelMapper, variant=name) for name in VARIANTS}
+MAPPERS = {"texture": TextureMapper, "net": NetMapper, **MAPPERS}
 BLOCK = 256  # patches whose scores are held at once
 COST = 250, 50  # bytes a sample of a line takes while it is labelled, and more per class
 
