@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import outcrop as oc
 from outcrop import datasets
@@ -344,6 +345,55 @@ def test_pictures_are_the_section(survey):
         assert (picture.left, picture.right) == (across.low, across.high)
         assert (picture.top, picture.bottom) == (down.low, down.high)
     sections.close()
+
+
+def odd_volumes():
+    """Volumes that are not like the others, by name."""
+    values = np.random.default_rng(0).standard_normal((5, 70, 60)).astype("f4")
+    descending = xr.DataArray(values, {"inline": range(5), "crossline": range(270, 200, -1), "depth": range(60)})
+    holes = oc.open_volume(values).copy()
+    holes.values[2, 3:8] = np.nan
+    live = np.isfinite(holes.values[..., 0])
+    uneven = oc.open_volume(values).assign_coords(inline=[10, 11, 13, 17, 30])
+    return {
+        "picture": oc.open_volume(np.random.default_rng(0).random((60, 80))).assign_attrs(scaled=True),
+        "descending crosslines, depth": oc.open_volume(descending),
+        "missing traces": holes.assign_coords(live=(("inline", "crossline"), live)),
+        "uneven lines": uneven,
+    }
+
+
+@pytest.mark.parametrize("name", odd_volumes())
+def test_odd_volumes_are_shown(name, tmp_path):
+    """Every direction of every volume is drawn, a click lands on the trace and sample under it, and a search works."""
+    pytest.importorskip("panel")
+    from bokeh.document import Document
+
+    from outcrop.app.page import Page
+
+    session = Session(odd_volumes()[name], tmp_path / "odd.outcrop", size=SIZE)
+    page = Page(session, Document())
+    page.layout()
+    session.add_class("fault")
+    for direction in (0, 1, 2):
+        page.go(direction, session.volume.shape[direction] // 2)
+        assert page.image.data["image"] and page.status.text == "Ready."
+        across, down = session.sections.frame(direction)
+        x, y = across.coordinate(across.labels[len(across) // 2]), down.coordinate(down.labels[len(down) // 2])
+        place = page._place(x + 0.2 * across.step, y - 0.2 * down.step)
+        at = [
+            int(np.flatnonzero(axis.labels == value)[0])
+            for axis, value in zip(session.sections.axes, place, strict=True)
+        ]
+        assert at == [n // 2 for n in session.volume.shape]
+    session.add_exemplar("fault", [axis.labels[len(axis) // 2].item() for axis in session.sections.axes])
+    page.go(0, session.volume.shape[0] // 2)
+    assert len(page.boxes.data["x"]) == 1
+    session.retrieve()
+    session.wait()
+    assert len(session.weak)
+    page.close()
+    session.close()
 
 
 def test_a_window_is_cut_at_whole_samples():

@@ -12,6 +12,7 @@ import numpy as np
 import panel as pn
 import param
 from bokeh import events
+from bokeh.core.property.descriptors import UnsetValueError
 from bokeh.models import (
     Button,
     ColumnDataSource,
@@ -256,6 +257,7 @@ class Page:
         plot.on_event(events.PanStart, self._on_grab)
         plot.on_event(events.PanEnd, self._on_drop)
         plot.on_event(events.RangesUpdate, self._on_zoom)
+        plot.on_change("inner_width", self._on_resize)
         self.strokes.on_change("data", self._on_stroke)
         self.readout = Div(text="", name="readout", styles={"font-size": "12px", "white-space": "pre", "color": "#334"})
         self.legend = Div(text="", name="legend", styles={"font-size": "12px", "white-space": "nowrap"})
@@ -350,12 +352,19 @@ class Page:
         x.update(start=left, end=right, reset_start=left, reset_end=right)
         y.update(start=bottom, end=top, reset_start=bottom, reset_end=top)
 
+    def _on_resize(self, _attr, _old, _new):
+        if self.direction == 2:
+            self._frame(*self.session.sections.frame(2))
+
     def _true_aspect(self, left, right, top, bottom):
         """Ranges of a map on which a metre is as long across as down."""
         spacing = self.session.volume.attrs.get("bin_size") or (1.0, 1.0)
         rows, columns = self.session.sections.axes[0], self.session.sections.axes[1]
         metres = (right - left) / abs(columns.step) * spacing[1], (bottom - top) / abs(rows.step) * spacing[0]
-        frame = (self.plot.inner_width or 800, self.plot.inner_height or 500)
+        try:
+            frame = (self.plot.inner_width, self.plot.inner_height)
+        except UnsetValueError:  # not drawn yet
+            frame = (900, 650)
         scale = max(metres[0] / frame[0], metres[1] / frame[1])  # metres to a pixel
         more = [(scale * n / m - 1) / 2 for n, m in zip(frame, metres, strict=True)]
         wide, high = more[0] * (right - left), more[1] * (bottom - top)

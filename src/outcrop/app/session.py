@@ -138,6 +138,10 @@ class Session:
                 for one in data[kind]:
                     one["class"] = new if one["class"] == old else one["class"]
             data["counts"] = {new if name == old else name: value for name, value in data["counts"].items()}
+        if self.labels() is not None:
+            group = zarr.open_group(self.index.workspace / "labels.zarr", mode="r+")
+            group.attrs["classes"] = [new if name == old else name for name in self.labels().attrs["classes"]]
+            self._opened = (None, None)
         self._refresh()
 
     def recolour_class(self, name, colour):
