@@ -139,6 +139,7 @@ class Page:
         self._next: list = []
         self._next_key: Any = None
         self._quiet = False
+        self._seen: dict = {}  # direction -> position that was looked at last
         self.window: Any = None
         self._make_viewer()
         self._make_controls()
@@ -373,6 +374,7 @@ class Page:
     def go(self, direction, position, *, ahead=0):
         """Show another section."""
         new_frame = direction != self.direction
+        self._seen[self.direction] = self.position
         self.direction = direction
         self.position = int(np.clip(position, 0, self._last()))
         self._quiet = True  # the widgets follow the section, not the other way round
@@ -384,7 +386,7 @@ class Page:
 
     def _on_direction(self, _attr, _old, new):
         if not self._quiet and new != self.direction:
-            self.go(new, self.session.volume.shape[new] // 2)
+            self.go(new, self._seen.get(new, self.session.volume.shape[new] // 2))
 
     def _on_slider(self, _attr, _old, new):
         if not self._quiet and new != self.position:
