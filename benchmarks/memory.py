@@ -16,6 +16,9 @@ from pathlib import Path
 
 import psutil
 
+import outcrop as oc
+from outcrop.datasets import write_synthetic
+
 TRACES, SAMPLES = 800, 1000  # of a line: 3.4 MB
 
 
@@ -45,6 +48,17 @@ def measured(words, folder):
     watcher.join()
     assert process.returncode == 0, said
     return time.perf_counter() - begin, peak[0] / 1e6
+
+
+def rate(folder):
+    """Milliseconds of a core that a descriptor takes, streamed from a file and from an array in memory."""
+    write_synthetic(Path(folder) / "small.sgy", (40, 300, 400))
+    streamed = oc.open_volume(Path(folder) / "small.sgy")
+    for name, volume in (("in memory", streamed.copy(data=streamed.values)), ("streamed", streamed)):
+        grid = oc.PatchGrid(volume, step=66)
+        begin = time.process_time()
+        oc.build_index(volume, grid, Path(folder) / name, workers=1)
+        yield name, 1000 * (time.process_time() - begin) / len(grid)
 
 
 def commands(lines, options):
@@ -81,6 +95,9 @@ def main():
     parser.add_argument("--workers", type=int)
     parser.add_argument("--folder", help="where the disk is large enough")
     options = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        for name, milliseconds in rate(folder):
+            print(f"descriptors {name}: {milliseconds:.2f} ms of a core each", flush=True)
     for gigabytes in options.gigabytes:
         lines = max(21, round(gigabytes * 1e9 / (TRACES * (240 + 4 * SAMPLES))))
         with tempfile.TemporaryDirectory(dir=options.folder) as folder:
