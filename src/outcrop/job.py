@@ -26,7 +26,7 @@ from outcrop.mapping import LabelMapper
 from outcrop.painted import keep_painted, painted_patches, supervision
 from outcrop.parallel import memory_budget
 from outcrop.patches import PatchGrid
-from outcrop.retrieval import BLOCK, background, read_retrieved, refine, retrieve
+from outcrop.retrieval import BLOCK, read_retrieved, refine, retrieve
 from outcrop.train import train
 from outcrop.volume import open_volume
 from outcrop.workspace import DoneLog, Workspace, damage, remove, whole_file
@@ -236,10 +236,7 @@ def fit_mapper(index, mapping, *, seed=0, device=None, client=None, memory=None)
             f"{len(starts)} retrieved patches need about {need / 1e9:.1f} GB and {memory / 1e9:.1f} GB may be used; "
             "retrieve fewer of them (--count) or raise --memory."
         )
-    wider = np.empty(0, int) if isinstance(mapper, LabelMapper) else background(index, weak)  # the paper has none
-    starts = np.concatenate([starts, index.grid.starts[wider]])
-    classes = np.concatenate([weak.classes, np.full(len(wider), "other")])
-    starts, classes, masks = painted_patches(index, starts, classes)
+    starts, classes, masks = painted_patches(index, starts, weak.classes)
     patches = index.grid.cut(index.volume, starts)
     if device:
         import torch

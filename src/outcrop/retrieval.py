@@ -766,36 +766,6 @@ def read_retrieved(index):
     return WeakLabels(rows, classes, similarity, exemplar, places, weights=weights), starts
 
 
-def background(index, weak, count=300, *, seed=0):
-    """Patches that nothing retrieved and that look more like the retrieved background than like a structure.
-
-    Two exemplars of `other` are a narrow picture of all that is neither fault nor salt; these widen it.
-
-    Parameters
-    ----------
-    index : Index
-    weak : WeakLabels
-    count : int
-        At most so many, drawn from all over the volume.
-    seed : int
-
-    Returns
-    -------
-    array of int
-        Rows of the grid; none where no class is called `other`.
-    """
-    picks = weak.picks(25)
-    picks = picks[weak.rows[picks] >= 0]
-    names = weak.classes[picks]
-    if "other" not in names:
-        return np.empty(0, int)
-    free = np.setdiff1d(np.flatnonzero(index.status == USED), weak.rows)
-    drawn = np.sort(np.random.default_rng(seed).permutation(free)[: 10 * count])
-    alike = search(_features(index, drawn), _features(index, weak.rows[picks]))
-    own = drawn[names[alike.argmax(axis=1)] == "other"]
-    return own[np.unique(np.linspace(0, len(own) - 1, count).round().astype(int))] if len(own) > count else own
-
-
 def knee(similarity):
     """Rank after which a falling similarity curve bends: the point farthest below the line between its ends.
 

@@ -31,19 +31,18 @@ def changed(**constants):
             setattr(texture, name, value)
 
 
-# part -> (constants, mapper, whether the unretrieved background is there)
+# part -> (constants, mapper)
 PARTS: dict = {
-    "all of it": ({}, TextureMapper, True),
-    "descriptor: one direction": ({"N_DIRECTIONS": 1}, TextureMapper, True),
-    "descriptor: two wavelengths": ({"WAVELENGTHS": (7, 12)}, TextureMapper, True),
-    "scale: near energies only": ({"SMOOTHING": (7,)}, TextureMapper, True),
-    "scale: far energies only": ({"SMOOTHING": (14,)}, TextureMapper, True),
-    "features: descriptors as they are": ({}, partial(TextureMapper, n_features=64), True),
-    "constraint: none, patches painted whole": ({}, partial(TextureMapper, rounds=0), True),
-    "shares: rounds never moved on": ({"STEP": 0.0}, TextureMapper, True),
-    "voting: one member": ({}, partial(TextureMapper, members=1), True),
-    "voting: patches instead of sections": ({}, OfPatches, True),
-    "retrieval: no wider background": ({}, TextureMapper, False),
+    "all of it": ({}, TextureMapper),
+    "descriptor: one direction": ({"N_DIRECTIONS": 1}, TextureMapper),
+    "descriptor: two wavelengths": ({"WAVELENGTHS": (7, 12)}, TextureMapper),
+    "scale: near energies only": ({"SMOOTHING": (7,)}, TextureMapper),
+    "scale: far energies only": ({"SMOOTHING": (14,)}, TextureMapper),
+    "features: descriptors as they are": ({}, partial(TextureMapper, n_features=64)),
+    "constraint: none, patches painted whole": ({}, partial(TextureMapper, rounds=0)),
+    "shares: rounds never moved on": ({"STEP": 0.0}, TextureMapper),
+    "voting: one member": ({}, partial(TextureMapper, members=1)),
+    "voting: patches instead of sections": ({}, OfPatches),
 }
 
 
@@ -52,13 +51,11 @@ def run(data, *, quick=False):
     rows = []
     with opened(data, quick) as yard:
         kinds = {"patches": yard.patches(), "exemplars": yard.exemplars()}
-        for part, (constants, make, wide) in list(PARTS.items())[: 2 if quick else None]:
+        for part, (constants, make) in list(PARTS.items())[: 2 if quick else None]:
             for kind, runs in kinds.items():
-                if not wide and kind == "patches":
-                    continue  # nothing is retrieved there
                 with changed(**constants):
                     texture._log_gabor.cache_clear()
-                    scores = [_score(yard, task, make(), wide, quick) for tasks in runs for task in tasks]
+                    scores = [_score(yard, task, make(), quick) for tasks in runs for task in tasks]
                 rows.append({"part": part, "supervision": kind, **pd.DataFrame(scores).mean().to_dict()})
     texture._log_gabor.cache_clear()
     table = pd.DataFrame(rows)
@@ -71,9 +68,7 @@ def run(data, *, quick=False):
     return Result(table, draw(table), remark)
 
 
-def _score(yard, task, mapper, wide, quick):
-    if not wide:
-        task = task._replace(patches=task.patches[: task.retrieved], classes=task.classes[: task.retrieved])
+def _score(yard, task, mapper, quick):
     if quick:
         mapper.set_params(**{key: value for key, value in QUICK.items() if key in mapper.get_params()})
     row = against_expert(yard, label(yard, task, mapper, None))[-1]

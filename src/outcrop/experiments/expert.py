@@ -25,7 +25,7 @@ from outcrop.experiments.retrieval import eye_exemplars
 from outcrop.labels import MAPPERS, label_volume
 from outcrop.mapping import LabelMapper
 from outcrop.patches import PatchGrid
-from outcrop.retrieval import background, build_index, knee, retrieve
+from outcrop.retrieval import build_index, knee, retrieve
 
 SUPERVISIONS = ("patches", "exemplars")
 APART = 10  # lines between a training patch and the scored line in the stricter kind of supervision
@@ -41,7 +41,6 @@ class Task(NamedTuple):
     patches: np.ndarray
     classes: np.ndarray
     lines: list
-    retrieved: int | None = None  # the first so many were retrieved, the others widen the background
 
 
 def run(data, *, quick=False, device=None, mappings=None, supervision=None, seeds=1):
@@ -161,9 +160,7 @@ class Yard:
         index = build_index(self.clean, self.grid, self.job)  # reads what is there but for the first time
         curves = retrieve(index, places, 10 if self.quick else 100).curves  # ten times as long
         weak = retrieve(index, places, {name: knee(curve) for name, curve in curves.items()})
-        rows = background(index, weak)
-        classes = np.concatenate([weak.classes, np.full(len(rows), "other")])
-        return Task(self.grid.extract(self.clean, np.concatenate([weak.rows, rows])), classes, lines, len(weak))
+        return Task(self.grid.extract(self.clean, weak.rows), weak.classes, lines)
 
 
 STRICTER = {
@@ -204,18 +201,15 @@ def fresh(name, seed, quick):
 def label(yard, task, mapper, device):
     """Fit on a task and label its lines: one Dataset per line, with the seconds of the fit and of the line."""
     begin = time.perf_counter()
-    patches, classes = task.patches, task.classes
-    if isinstance(mapper, LabelMapper):
-        patches, classes = patches[: task.retrieved], classes[: task.retrieved]
-    else:
-        device = None  # the others choose their own
+    patches = task.patches
+    device = device if isinstance(mapper, LabelMapper) else None  # the others choose their own
     if device is not None:
         import torch
 
         patches = torch.from_numpy(patches).to(device)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Class .* has .* patches, fewer than")  # the knee decides
-        mapper.fit(patches, classes)
+        mapper.fit(patches, task.classes)
     fitted, out = time.perf_counter() - begin, []
     for line in task.lines:
         begin = time.perf_counter()
