@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from outcrop import PatchGrid, label_volume
+from outcrop import PatchGrid, export_segy, label_volume, open_volume
 from outcrop.labels import decide, open_labels, stability
 
 
@@ -92,6 +92,23 @@ def test_stream_equals_memory_and_goes_on(tmp_path):
     streamed = label_volume(volume, grid, Counted(), path=path)
     xr.testing.assert_equal(streamed.load(), whole)
     assert sum(calls) == 3 * len(grid) // 6  # line 14, and two before it was stopped, were there
+
+
+@pytest.mark.parametrize("along", ["inline", "crossline"])
+def test_scores_are_kept_where_asked_for(along, tmp_path):
+    """The largest score is that of the label, streamed or not; they are read back and exported by name."""
+    volume = ramp((40, 40, 36))
+    grid = PatchGrid(volume, size=33, step=11, along=along)
+    held = label_volume(volume, grid, ByAmplitude(), scores=True)
+    streamed = label_volume(volume, grid, ByAmplitude(), scores=True, path=tmp_path / "labels.zarr")
+    assert held["score"].dims == ("class", *volume.dims)
+    np.testing.assert_array_equal(held["score"].values, streamed["score"].values)
+    np.testing.assert_array_equal(held["score"].values.argmax(axis=0) + 1, held["label"].values)
+    export_segy(streamed, tmp_path / "low.sgy", what=f"score:{held.attrs['classes'][0]}")
+    back = open_volume(tmp_path / "low.sgy")
+    np.testing.assert_allclose(back.values, held["score"].values[0] / 2.55, atol=1e-4)
+    with pytest.raises(ValueError, match="with scores"):
+        label_volume(volume, grid, ByAmplitude(), path=tmp_path / "labels.zarr")
 
 
 def test_paper_mapper_labels_a_volume():

@@ -307,6 +307,7 @@ def label(
         float | None,
         typer.Option(help="Share of wrong labels to put up with, e.g. 0.05: chooses --min-confidence by itself."),
     ] = None,
+    scores: Annotated[bool, typer.Option("--scores", help="Keep the score of every class, to export it.")] = False,
     seed: Annotated[int, typer.Option(help="Same seed, same labels.")] = 0,
     device: Annotated[str | None, typer.Option(help="Compute on a torch device, e.g. cuda.")] = None,
     workers: WORKERS = None,
@@ -330,12 +331,13 @@ def label(
             min_confidence = stages.limit_for(index, grid, mapper, max_error, device=device)
             say(f"For {max_error:.0%} wrong labels a sample needs a confidence of {min_confidence:.2f}")
         made = {"mapping": mapping, "step": grid.step, "seed": seed, "min_confidence": min_confidence}
+        made["scores"] = scores
         record = stages.record_labelling(index, lines=wanted or every, **made)
         count = len(wanted or every)
         announce_labelling(index, grid, mapper, count, device)
         with progress_bar("labelling", count) as update:
             where = {"device": device, "client": client, "memory": budget, "progress": update}
-            stages.label_lines(index, grid, mapper, lines=wanted, min_confidence=min_confidence, **where)
+            stages.label_lines(index, grid, mapper, lines=wanted, min_confidence=min_confidence, scores=scores, **where)
         index.workspace.log("label", lines=wanted or "all", **record)
         middle = wanted[0] if wanted else every[len(every) // 2]
         stages.draw_labels(index, middle)
@@ -411,7 +413,9 @@ def evaluate(
 def export(
     job: Path,
     out: Path,
-    what: Annotated[str, typer.Option(help="For SEG-Y: label or confidence.")] = "label",
+    what: Annotated[
+        str, typer.Option(help="For SEG-Y: label, confidence, or score:CLASS of labels made with --scores.")
+    ] = "label",
     format_: Annotated[int, typer.Option("--format", help="SEG-Y sample format: 5 IEEE, 1 IBM, 8 one byte.")] = 5,
     seed: Annotated[int, typer.Option(help="Of the split of a training set.")] = 0,
     net: NET = False,

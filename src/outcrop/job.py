@@ -247,11 +247,13 @@ def fit_mapper(index, mapping, *, seed=0, device=None, client=None, memory=None)
     return mapper.fit(patches, classes, masks=masks, **there)
 
 
-def record_labelling(index, *, mapping, step, seed, min_confidence, lines=None):
+def record_labelling(index, *, mapping, step, seed, min_confidence, scores=False, lines=None):
     """Note with what the labels of a job are made and of how many lines; labels made with anything else are dropped."""
     record = {"mapping": mapping, "step": list(step), "seed": seed, "weak": supervision(index.workspace)}
     if min_confidence is not None:
         record["min_confidence"] = min_confidence
+    if scores:
+        record["scores"] = True
     job = index.workspace.read()
     old = job.get("label")
     if not isinstance(old, dict) or old | {"asked": 0} != record | {"asked": 0}:

@@ -29,8 +29,8 @@ COST = 250, 50  # bytes a sample of a line takes while it is labelled, and more 
 
 
 def label_volume(
-    volume, grid, mapper, *, lines=None, min_confidence=None, path=None, device=None, client=None, memory=None,
-    progress=None,
+    volume, grid, mapper, *, lines=None, min_confidence=None, scores=False, path=None, device=None, client=None,
+    memory=None, progress=None,
 ):  # fmt: skip
     """Label every sample of the lines of a grid by the weighted vote of the patches that cover it.
 
@@ -46,6 +46,8 @@ def label_volume(
         Survey labels of the lines to do; by default all lines of the grid.
     min_confidence : float, optional
         Samples whose share of the vote is lower become `uncertain`; by default the mapper's own value, or none.
+    scores : bool
+        Keep the share of every class too; as large as one label volume a class.
     path : path, optional
         A Zarr folder to stream to; an interrupted run goes on there. Without it the result is held in memory.
     device : str, optional
@@ -61,7 +63,8 @@ def label_volume(
     -------
     Dataset
         ``label`` (uint8: 0 uncertain, i + 1 = ``attrs["classes"][i]``) and ``confidence`` (uint8, 255 = sure) on the
-        axes of the volume. Samples that no patch covers are uncertain with confidence 0.
+        axes of the volume. Samples that no patch covers are uncertain with confidence 0. With `scores` also ``score``
+        (uint8, 255 = all of the vote), with an axis ``class`` before the others.
     """
     if grid.along == "both":
         raise ValueError("Patches on inlines and crosslines at once cannot vote; make a grid along one of them.")
@@ -69,26 +72,28 @@ def label_volume(
         min_confidence = getattr(mapper, "min_confidence", None) or 0.0
     chosen = _chosen_lines(grid, lines)
     names = [str(name) for name in mapper.classes_]
-    out = _Store(volume, grid, path, {"classes": names, "mapping": type(mapper).__name__})
+    out = _Store(volume, grid, path, {"classes": names, "mapping": type(mapper).__name__}, scores=scores)
     finished = out.done.read() if out.done else set()
     left = {line: rows for line, rows in chosen.items() if line not in finished}
     memory = memory or memory_budget()
     at_once = int(np.clip(memory // (64 * grid.size[0] * grid.size[1] * (1 + len(names))), 8, BLOCK))
-    work = partial(_label_line, volume, grid, mapper, min_confidence, device, at_once)
+    work = partial(_label_line, volume, grid, mapper, min_confidence, device, at_once, scores)
     section = volume.size // volume.shape[out.axis]
     cost = section * (COST[0] + COST[1] * len(names))
     workers = 1 if device else None
     results = map_blocks(work, left.values(), workers=workers, client=client, memory=memory, cost=cost)
     for count, (line, section) in enumerate(zip(left, results, strict=True), len(chosen) - len(left) + 1):
-        out.write(line, *section)
+        out.write(line, section)
         if progress:
             progress(count)
     return out.dataset()
 
 
-def _label_line(volume, grid, mapper, min_confidence, device, at_once, rows):
-    """Label and confidence of the line of some rows."""
-    return decide(section_votes(volume, grid, mapper, rows, device=device, at_once=at_once), min_confidence)
+def _label_line(volume, grid, mapper, min_confidence, device, at_once, scores, rows):
+    """Label and confidence of the line of some rows, and the share of every class where it is asked for."""
+    votes = section_votes(volume, grid, mapper, rows, device=device, at_once=at_once)
+    found = dict(zip(("label", "confidence"), decide(votes, min_confidence), strict=True))
+    return found | ({"score": np.round(255 * np.moveaxis(votes, -1, 0)).astype(np.uint8)} if scores else {})
 
 
 def section_votes(volume, grid, mapper, rows, *, device=None, at_once=BLOCK):
@@ -180,13 +185,16 @@ def _chosen_lines(grid, lines):
 class _Store:
     """Where label sections go: a Zarr folder with a log of finished lines, or memory."""
 
-    def __init__(self, volume, grid, path, attrs):
+    def __init__(self, volume, grid, path, attrs, *, scores=False):
+        self.shapes = {"label": volume.shape, "confidence": volume.shape}
+        if scores:
+            self.shapes["score"] = (len(attrs["classes"]), *volume.shape)
         self.axis = int(grid.along == "crossline")
         self.coords = {name: volume[name].values for name in volume.dims}
         self.attrs = attrs | {"source": str(volume.attrs.get("source", "")), "version": outcrop.__version__}
         self.path, self.done = path and Path(path), path and DoneLog(Path(path).with_suffix(".done"))
         if self.path is None:
-            self.arrays: Any = {name: np.zeros(volume.shape, np.uint8) for name in ("label", "confidence")}
+            self.arrays: Any = {name: np.zeros(shape, np.uint8) for name, shape in self.shapes.items()}
         else:
             for own in (self.path, self.done.path):
                 Workspace(own.parent).own(own.name)
@@ -195,6 +203,10 @@ class _Store:
             self.arrays, coords, _ = _open_arrays(self.path, mode="r+")
             if not all(np.array_equal(coords.get(name), own) for name, own in self.coords.items()):
                 raise ValueError(f"{self.path} holds labels of another volume; remove it and label again.")
+            if self.arrays.keys() != self.shapes.keys():
+                raise ValueError(
+                    f"{self.path} was made {'without' if scores else 'with'} scores; remove it, or ask alike."
+                )
 
     def _create(self, volume):
         chunks = tuple(1 if i == self.axis else max(1, n) for i, n in enumerate(volume.shape))
@@ -203,22 +215,28 @@ class _Store:
             group = zarr.open_group(aside, mode="w", attributes=self.attrs)
             for name, values in self.coords.items():
                 group.create_array(name, data=values, dimension_names=(name,))
-            for name in ("label", "confidence"):
-                options: Any = {"shape": volume.shape, "chunks": chunks, "dtype": "uint8", "fill_value": 0}
-                options["compressors"] = [ZstdCodec(), Crc32cCodec()]
-                group.create_array(name, dimension_names=volume.dims, **options)
+            for name, shape in self.shapes.items():
+                options: Any = {"shape": shape, "chunks": (1,) * (len(shape) - 3) + chunks, "dtype": "uint8"}
+                options |= {"fill_value": 0, "compressors": [ZstdCodec(), Crc32cCodec()]}
+                group.create_array(name, dimension_names=_dims(volume.dims, shape), **options)
 
-    def write(self, line, label, sure):
+    def write(self, line, section):
         key = (line,) if self.axis == 0 else (slice(None), line)
-        self.arrays["label"][key], self.arrays["confidence"][key] = label, sure
+        for name, values in section.items():
+            self.arrays[name][(..., *key, *[slice(None)] * (3 - len(key)))] = values
         if self.done:
             self.done.add(line)
 
     def dataset(self):
         if self.path is not None:
             return open_labels(self.path)
-        data = {name: (tuple(self.coords), array) for name, array in self.arrays.items()}
+        data = {name: (_dims(self.coords, array.shape), array) for name, array in self.arrays.items()}
         return xr.Dataset(data, coords=self.coords, attrs=self.attrs)
+
+
+def _dims(dims, shape):
+    """Names of the axes of an array on a volume, perhaps with one more for the classes before them."""
+    return ("class",) * (len(shape) - 3) + tuple(dims)
 
 
 def open_labels(path):
@@ -228,8 +246,10 @@ def open_labels(path):
     arrays, coords, attrs = _open_arrays(path)
     data = {
         name: (
-            tuple(coords),
-            indexing.LazilyIndexedArray(LazyVolume(partial(take_block, array, (0, 1, 2)), array.shape, "u1")),
+            _dims(coords, array.shape),
+            indexing.LazilyIndexedArray(
+                LazyVolume(partial(take_block, array, tuple(range(array.ndim))), array.shape, "u1")
+            ),
         )
         for name, array in arrays.items()
     }
@@ -237,15 +257,16 @@ def open_labels(path):
 
 
 def _open_arrays(path, *, mode="r"):
-    """Label and confidence of a store, its axes and attributes; no number in it may ask for much memory."""
+    """Label, confidence and scores of a store, its axes and attributes; no number in it may ask for much memory."""
     with damage(path, "remove it and label again"):
         group: Any = zarr.open_group(path, mode=mode)
-        arrays = {name: group[name] for name in ("label", "confidence")}
+        arrays = {name: group[name] for name in ("label", "confidence", *(["score"] if "score" in group else []))}
         dims = arrays["label"].metadata.dimension_names
         axes = [group[name] for name in dims]
         shape = tuple(axis.shape[0] for axis in axes)
-        sound = all(array.dtype == "uint8" and array.shape == shape for array in arrays.values())
-        sound &= len(shape) == 3 and max(shape) <= MOST_LINES and isinstance(group.attrs["classes"], list)
+        sound = len(shape) == 3 and max(shape) <= MOST_LINES and isinstance(group.attrs["classes"], list)
+        each = {"score": (len(group.attrs["classes"]), *shape)} if sound else {}
+        sound &= all(a.dtype == "uint8" and a.shape == each.get(name, shape) for name, a in arrays.items())
         sound &= all(
             c <= n for array in (*axes, *arrays.values()) for c, n in zip(array.chunks, array.shape, strict=True)
         )
