@@ -29,6 +29,7 @@ BLOCK = 25  # patches described at once
 NODES = 8192  # nodes whose features are held at once
 MIN_MARGIN = 0.1  # by which a node must be more like its patch's class than like the background to keep it
 WELL_EXPLAINED = 0.75  # share of a split's variance that the texture should tell
+PAINTED = 20  # weight of a node that was painted by hand
 STEP = 0.03  # share of a class moved over to the background where the rounds come to rest too early
 
 
@@ -117,7 +118,7 @@ class TextureMapper(BaseEstimator):
         labels, shares = maximise(
             rows, codes, known, n_classes=len(self.classes_), background=background, rounds=self.rounds
         )
-        weights = Ridge(rows).fit(labels, len(self.classes_))
+        weights = Ridge(rows, known).fit(labels, len(self.classes_))
         return (features, weights), {str(self.classes_[c]): share for c, share in shares.items()}
 
     def scores(self, patches):
@@ -200,7 +201,7 @@ def maximise(rows, codes, known, *, n_classes, background, rounds):
     labels = np.where(known > 0, known.astype(int) - 1, labels)
     structures = [c for c in range(n_classes) if c not in background] if len(background) else []
     best = {c: (-np.inf, labels[codes == c]) for c in structures}
-    ridge = Ridge(rows)
+    ridge = Ridge(rows, known)
     for number in range(rounds + 1 if structures else 0):
         fitted = rows @ ridge.fit(labels, n_classes)
         for c in structures:
@@ -222,11 +223,12 @@ def maximise(rows, codes, known, *, n_classes, background, rounds):
 
 
 class Ridge:
-    """Ridge regression of class indicators on fixed features, factorised once for all rounds."""
+    """Ridge regression of class indicators on features, factorised once for all rounds; painted nodes weigh more."""
 
-    def __init__(self, rows, penalty=3e-3):
-        self.rows = rows.reshape(-1, rows.shape[-1])
-        gram = (self.rows.T @ self.rows).astype(np.float64)
+    def __init__(self, rows, known, penalty=3e-3):
+        rows, painted = rows.reshape(-1, rows.shape[-1]), known.reshape(-1, 1) > 0
+        self.rows = rows * np.where(painted, np.float32(PAINTED), np.float32(1)) if painted.any() else rows
+        gram = (self.rows.T @ rows).astype(np.float64)
         gram[np.diag_indices_from(gram)] += penalty * np.trace(gram) / len(gram)
         self.factor = cho_factor(gram)
 
