@@ -62,8 +62,8 @@ def contents(folder):
     return found
 
 
-def largest_difference(a, b):
-    return max(float(np.max(np.abs(a[k].astype(float) - b[k].astype(float)), initial=0)) for k in a)
+def difference(a, b):
+    return lambda key: f"{key} off by {np.abs(a[key].astype(float) - b[key].astype(float)).max():.3g} at the most"
 
 
 def main():
@@ -99,8 +99,8 @@ def main():
                 finish(folders[name], STAGES[stage])
             whole, own = contents(folders["whole"]), contents(folders[name])
             assert whole.keys() == own.keys()
-            equal = all(np.array_equal(whole[k], own[k]) for k in whole)
-            print(f"{name}: {'bit-equal' if equal else f'differs by {largest_difference(whole, own):.3g} at the most'}")
+            odd = [key for key in whole if not np.array_equal(whole[key], own[key])]
+            print(f"{name}: " + (", ".join(map(difference(whole, own), odd)) or "bit-equal"))
     print(f"{done} kills")
 
 
