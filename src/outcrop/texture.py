@@ -29,6 +29,7 @@ BLOCK = 25  # patches described at once
 NODES = 8192  # nodes whose features are held at once
 MIN_MARGIN = 0.1  # by which a node must be more like its patch's class than like the background to keep it
 WELL_EXPLAINED = 0.75  # share of a split's variance that the texture should tell
+GAIN = 0.5  # of the log energies: patches are learnt up to 4 dB louder and quieter, for amplitudes drift
 PAINTED = 20  # weight of a node that was painted by hand
 STEP = 0.03  # share of a class moved over to the background where the rounds come to rest too early
 
@@ -111,6 +112,7 @@ class TextureMapper(BaseEstimator):
         offset = rng.integers(2, size=2)  # every second node is enough to learn from
         nodes = np.concatenate(list(map_blocks(lambda span: describe(patches[span]), spans(len(patches), BLOCK))))
         nodes = nodes[:, offset[0] :: 2, offset[1] :: 2]
+        nodes += rng.uniform(-GAIN, GAIN, (len(nodes), 1, 1, 1)).astype(np.float32)  # as if louder or quieter
         known = node_masks(masks, patches.shape[1:])[:, offset[0] :: 2, offset[1] :: 2].reshape(len(patches), -1)
         features = RandomFeatures(nodes.reshape(-1, nodes.shape[-1]), self.n_features, rng)
         rows = features(nodes.reshape(-1, nodes.shape[-1])).reshape(len(patches), known.shape[1], -1)
