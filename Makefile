@@ -8,8 +8,8 @@ demo: .venv/run        ## the whole job on an embedded synthetic volume; report 
 	$(BIN)/outcrop demo -o demo
 
 test: .venv/dev        ## lint, types, import order, doctests and tests
-	$(BIN)/ruff check src tests tests_app benchmarks examples
-	$(BIN)/ruff format --check src tests tests_app benchmarks examples
+	$(BIN)/ruff check src tests tests_app benchmarks
+	$(BIN)/ruff format --check src tests tests_app benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest
@@ -19,8 +19,8 @@ test-app: .venv/dev    ## the interpreter's page in a real browser; needs chromi
 	$(BIN)/pytest tests_app
 
 lint: .venv/dev        ## mend what can be mended by itself
-	$(BIN)/ruff check --fix src tests tests_app benchmarks examples
-	$(BIN)/ruff format src tests tests_app benchmarks examples
+	$(BIN)/ruff check --fix src tests tests_app benchmarks
+	$(BIN)/ruff format src tests tests_app benchmarks
 
 bench: .venv/dev       ## speed and memory as ratios; prints one table
 	$(BIN)/python -m pip install -q faiss-cpu
