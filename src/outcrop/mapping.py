@@ -122,9 +122,9 @@ def project_sparsity(atoms, sparsity):
     atoms = xp.astype(atoms, xp.float64)
     n_pixels = atoms.shape[1]
     ratio = n_pixels**0.5 - sparsity * (n_pixels**0.5 - 1)  # asked L1 norm over L2 norm
-    norm = xp.linalg.vector_norm(atoms, axis=1, keepdims=True)
     top = xp.max(xp.abs(atoms), axis=1, keepdims=True)
     scale = xp.where(top > 0, top, xp.ones_like(top))
+    norm = scale * xp.linalg.vector_norm(atoms / scale, axis=1, keepdims=True)
     ramp = constant(xp, np.linspace(0, 1e-9, n_pixels), like=atoms)
     # Rows hang from their largest entry, so that the ramp is not lost to rounding where entries are equal.
     atoms = (atoms - xp.max(atoms, axis=1, keepdims=True)) / scale + ramp
