@@ -10,6 +10,7 @@ import signal
 import sys
 import warnings
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -170,9 +171,9 @@ def mutate_job(job, rng, canary):
 def command(words):
     """Run a command in this process: 'answered', 'refused', or what else happened."""
     said = Path("said.txt")
-    sys.argv = ["outcrop", *map(str, words)]
-    Figure.savefig = lambda _, path, **options: Path(path).write_bytes(b"picture")
     with (
+        mock.patch.object(sys, "argv", ["outcrop", *map(str, words)]),
+        mock.patch.object(Figure, "savefig", lambda _, path, **options: Path(path).write_bytes(b"picture")),  # costly
         open(said, "w", encoding="utf-8") as stream,
         contextlib.redirect_stderr(stream),
         contextlib.redirect_stdout(stream),

@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 from tornado.httpclient import HTTPClientError, HTTPRequest
-from tornado.websocket import websocket_connect
+from tornado.websocket import WebSocketClosedError, websocket_connect
 
 import outcrop as oc
 
@@ -95,7 +95,7 @@ def test_oversized_requests_are_refused(explorer):
     for options in ({"body": b"x" * (3 << 20)}, {"X-Long": "x" * 100_000}):
         with contextlib.suppress(ConnectionError, http.client.HTTPException):
             assert ask(explorer, home(explorer), **options)[0] in (400, 413, 431)
-    assert asyncio.run(send(explorer, "x" * (2 << 20))) == 1009
+    assert asyncio.run(send(explorer, "x" * (2 << 20))) in (1009, None)  # None: cut before the reason came through
     assert ask(explorer, home(explorer))[0] == 200
 
 
@@ -106,7 +106,8 @@ async def send(explorer, message, *, origin=None):
     host = explorer.address.split("/")[2]
     request = HTTPRequest(f"ws://{host}{home(explorer)}ws", headers={"Origin": origin or f"http://{host}"})
     socket = await websocket_connect(request, subprotocols=["bokeh", token])
-    await socket.write_message(message)
+    with contextlib.suppress(WebSocketClosedError):  # refused before all of it was sent
+        await socket.write_message(message)
     while await asyncio.wait_for(socket.read_message(), 20) is not None:
         pass
     code = socket.close_code
