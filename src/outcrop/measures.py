@@ -277,14 +277,13 @@ class CurveletHistogram:
 
 def singular_values(matrices, xp):
     """Singular values of a stack of matrices, descending."""
-    if is_numpy(xp):
-        return np.linalg.svd(matrices, compute_uv=False)
-    if matrices.device.type == "cpu":
-        return xp.linalg.svdvals(matrices)
-    # batched SVD is slow on GPUs; eigenvalues of the smaller Gram matrix are not, and in float64 they are exact enough
+    if matrices.dtype == xp.float64 and (is_numpy(xp) or matrices.device.type == "cpu"):
+        return np.linalg.svd(matrices, compute_uv=False) if is_numpy(xp) else xp.linalg.svdvals(matrices)
+    # Eigenvalues of the smaller Gram matrix in float64: as exact as a float32 SVD, a quarter less work, fast on GPUs.
     m = xp.astype(matrices, xp.float64)
     gram = m @ m.mT if m.shape[-2] <= m.shape[-1] else m.mT @ m
-    return xp.astype(xp.flip(xp.linalg.eigvalsh(gram), axis=-1).clamp(min=0) ** 0.5, matrices.dtype)
+    values = xp.flip(xp.linalg.eigvalsh(gram), axis=-1)
+    return xp.astype(xp.where(values > 0, values, xp.zeros_like(values)) ** 0.5, matrices.dtype)
 
 
 def effective(values, lengths):
