@@ -257,7 +257,7 @@ def test_export_round_trip_and_names_that_lead_elsewhere(session, survey):
     assert session.exports[0].exists() and session.exports[0] != path
     for kind in ("confidence", "zarr", "training", "figure"):
         assert session.export(kind, line=line).exists()
-    for name in ("../out.sgy", "/tmp/out.sgy", "a/b.sgy", "..", "", ".hidden", "x\x00y", "a\\b"):
+    for name in ("../out.sgy", "/out.sgy", "a/b.sgy", "..", "", ".hidden", "x\x00y", "a\\b"):
         with pytest.raises(ValueError):
             session.export("segy", name or " ")
 

@@ -6,18 +6,16 @@ ever taught to be c or `other`. What is asked in the end is the mean of the nets
 """
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from outcrop.arrays import to_numpy
 from outcrop.mapping import check_patches
-from outcrop.scores import confidence, label, majority_filter
-from outcrop.texture import TextureMapper
+from outcrop.texture import SectionMapper, TextureMapper
 
 BATCH = 32  # patches of a training step
 
 
-class NetMapper(BaseEstimator):
+class NetMapper(SectionMapper):
     """Map the classes of whole patches to their pixels by convolutional nets that learn from the texture mapper.
 
     Works on sections of any size. Trains on a GPU where torch finds one.
@@ -44,8 +42,6 @@ class NetMapper(BaseEstimator):
     shares_ : dict
         Per class, the estimated share of its patches that is really of the class.
     """
-
-    any_size = True
 
     def __init__(self, *, members=2, steps=300, width=24, min_confidence=None, random_state=0, device=None):
         self.members = members
@@ -111,26 +107,6 @@ class NetMapper(BaseEstimator):
                 votes = sum(torch.softmax(net(x), dim=1) for net in self.nets_) / len(self.nets_)
                 out[i : i + size] = votes.permute(0, 2, 3, 1).cpu().numpy()
         return out
-
-    def confidence(self, patches):
-        """Share of the winning class in the evidence at every pixel, between 0 and 1."""
-        return confidence(self.scores(patches))
-
-    def predict(self, patches):
-        """Label every pixel.
-
-        Returns
-        -------
-        labels : uint8 array, shape (n_patches, height, width)
-        """
-        scores = self.scores(patches)
-        confident = None if self.min_confidence is None else confidence(scores) >= self.min_confidence
-        return label(scores, confident=confident, smooth=majority_filter)
-
-    def fit_predict(self, patches, classes, masks=None, weights=None):
-        """Label the pixels of the patches it is fitted on; painted pixels keep their label."""
-        labels = self.fit(patches, classes, masks, weights).predict(patches)
-        return labels if masks is None else np.where(np.asarray(masks) > 0, masks, labels).astype(np.uint8)
 
 
 def _torch():

@@ -34,7 +34,33 @@ PAINTED = 20  # weight of a node that was painted by hand
 STEP = 0.03  # share of a class moved over to the background where the rounds come to rest too early
 
 
-class TextureMapper(BaseEstimator):
+class SectionMapper(BaseEstimator):
+    """Labels and confidence of mappers whose ``scores`` take patches and sections of any size."""
+
+    any_size = True
+
+    def confidence(self, patches):
+        """Share of the winning class in the evidence at every pixel, between 0 and 1."""
+        return confidence(self.scores(patches))
+
+    def predict(self, patches):
+        """Label every pixel.
+
+        Returns
+        -------
+        labels : uint8 array, shape (n_patches, height, width)
+        """
+        scores = self.scores(patches)
+        confident = None if self.min_confidence is None else confidence(scores) >= self.min_confidence
+        return label(scores, confident=confident, smooth=majority_filter)
+
+    def fit_predict(self, patches, classes, masks=None, weights=None):
+        """Label the pixels of the patches it is fitted on; painted pixels keep their label."""
+        labels = self.fit(patches, classes, masks, weights).predict(patches)
+        return labels if masks is None else np.where(np.asarray(masks) > 0, masks, labels).astype(np.uint8)
+
+
+class TextureMapper(SectionMapper):
     """Map the classes of whole patches to their pixels by texture.
 
     Works on sections of any size and needs one pass over them; NumPy and SciPy only.
@@ -61,8 +87,6 @@ class TextureMapper(BaseEstimator):
     shares_ : dict
         Per class, the estimated share of its patches that is really of the class, mean over the members.
     """
-
-    any_size = True  # `scores` takes whole sections
 
     def __init__(
         self, *, members=3, patches_per_class=100, n_features=1000, rounds=30, min_confidence=None, random_state=0
@@ -148,26 +172,6 @@ class TextureMapper(BaseEstimator):
 
     def _votes(self, nodes):
         return sum(features(nodes) @ weights for features, weights in self.models_) / len(self.models_)
-
-    def confidence(self, patches):
-        """Share of the winning class in the evidence at every pixel, between 0 and 1."""
-        return confidence(self.scores(patches))
-
-    def predict(self, patches):
-        """Label every pixel.
-
-        Returns
-        -------
-        labels : uint8 array, shape (n_patches, height, width)
-        """
-        scores = self.scores(patches)
-        confident = None if self.min_confidence is None else confidence(scores) >= self.min_confidence
-        return label(scores, confident=confident, smooth=majority_filter)
-
-    def fit_predict(self, patches, classes, masks=None, weights=None):
-        """Label the pixels of the patches it is fitted on; painted pixels keep their label."""
-        labels = self.fit(patches, classes, masks, weights).predict(patches)
-        return labels if masks is None else np.where(np.asarray(masks) > 0, masks, labels).astype(np.uint8)
 
 
 def maximise(rows, codes, known, *, n_classes, background, rounds):

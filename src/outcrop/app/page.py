@@ -53,7 +53,18 @@ def script(name, **arguments):
     return CustomJS(args=arguments, code=(HERE / f"{name}.js").read_text(encoding="utf-8"))
 
 
-class Cards(JSComponent):
+class Talking:
+    """A part of the page that hands on what its script says."""
+
+    def __init__(self, handle, **options):
+        self._handle = handle
+        super().__init__(**options)
+
+    def _handle_msg(self, message):
+        self._handle(message)
+
+
+class Cards(Talking, JSComponent):
     """Thumbnails with buttons and keys."""
 
     items = param.List(doc="key, src, title, note, colour, state, hint of every card")
@@ -62,15 +73,8 @@ class Cards(JSComponent):
     _esm = HERE / "cards.js"
     _stylesheets: ClassVar = [CSS]
 
-    def __init__(self, handle, **options):
-        self._handle = handle
-        super().__init__(**options)
 
-    def _handle_msg(self, message):
-        self._handle(message)
-
-
-class Classes(JSComponent):
+class Classes(Talking, JSComponent):
     """The list of classes."""
 
     items = param.List(doc="name, colour and note of every class")
@@ -78,25 +82,11 @@ class Classes(JSComponent):
     _esm = HERE / "classes.js"
     _stylesheets: ClassVar = [CSS]
 
-    def __init__(self, handle, **options):
-        self._handle = handle
-        super().__init__(**options)
 
-    def _handle_msg(self, message):
-        self._handle(message)
-
-
-class Keys(JSComponent):
+class Keys(Talking, JSComponent):
     """Keys that work anywhere on the page."""
 
     _esm = HERE / "keys.js"
-
-    def __init__(self, handle, **options):
-        self._handle = handle
-        super().__init__(**options)
-
-    def _handle_msg(self, message):
-        self._handle(message)
 
 
 def guarded(method):
