@@ -16,7 +16,7 @@ import psutil
 
 import outcrop as oc
 from outcrop.datasets import write_synthetic
-from outcrop.mapping import factorise, factorise_blocks
+from outcrop.factorisation import factorise, factorise_blocks
 from outcrop.parallel import cluster, map_blocks, n_cores
 
 BLOCKS = 8  # of descriptors, 1024 patches each

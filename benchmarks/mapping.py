@@ -14,7 +14,8 @@ from itertools import islice
 
 import numpy as np
 
-from outcrop.mapping import LabelMapper, cluster_means, factorise, prepare_solver, project_sparsity, solve_coefficients
+from outcrop.factorisation import factorise, prepare_solver, solve_coefficients
+from outcrop.mapping import LabelMapper, cluster_means, project_sparsity
 
 
 def row(name, value, note=""):

@@ -10,7 +10,7 @@ import pytest
 import zarr
 
 from outcrop import LabelMapper, PatchGrid, build_index, datasets, label_volume, open_index, open_volume, retrieve
-from outcrop.mapping import factorise, factorise_blocks
+from outcrop.factorisation import factorise, factorise_blocks
 from outcrop.parallel import cluster, map_blocks
 
 pytest.importorskip("distributed")

@@ -36,6 +36,11 @@ def is_numpy(xp):
     return xp is array_api_compat.numpy
 
 
+def on_cpu(x):
+    """Whether an array lies in the memory of the processor."""
+    return str(array_api_compat.device(x)) == "cpu"
+
+
 def fourier(xp):
     """Module with the Fourier transforms of a namespace: SciPy's for NumPy, up to seven times as fast as its own."""
     return scipy.fft if is_numpy(xp) else xp.fft

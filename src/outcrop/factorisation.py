@@ -1,0 +1,457 @@
+"""Sparse, orthogonal non-negative factorisation: the numerical core of the label mapping.
+
+Follows Alaudah, Alfarraj and AlRegib, GEOPHYSICS 84(1), 2019, in the paper's symbols.
+
+=====  ==============================  ================================================================
+X      (n_pixels, n_patches)           one vectorised patch per column
+W      (n_pixels, n_atoms)             one atom per column; atoms of a class stand side by side
+H      (n_atoms, n_patches)            coefficients
+A      W^T X;  S = W^T W;  G = H H^T   the products that the updates and the objective share
+=====  ==============================  ================================================================
+
+The objective, with gamma the orthogonality, lambda1 the atom penalty and lambda2 the coefficient penalty, is::
+
+    F(W, H) = ||X - W H||^2 + gamma ||H H^T - I||^2 + lambda1 ||W||^2 + lambda2 ||H||^2,    W, H >= 0
+
+Where pixels were painted by hand, F also holds ``paint`` times the squared evidence of wrong classes on those pixels.
+"""
+
+from functools import lru_cache, partial
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import array_api_compat
+import numpy as np
+
+from .arrays import array_namespace, constant, on_cpu
+
+EPSILON = 1e-9  # keeps 0 / 0 out of the update rules, as in the paper's eq. A-7
+
+
+class Penalties(NamedTuple):
+    """Weights of the terms of the objective beside the misfit."""
+
+    orthogonality: float = 5.0
+    atoms: float = 0.1
+    coefficients: float = 0.5
+    paint: float = 10.0
+
+
+class Variant(NamedTuple):
+    """What the paper, the authors' released code and the exact gradient of F do differently."""
+
+    pull: int  # multiple of gamma H in the numerator of the H update
+    push: int  # multiple of gamma H H^T H in its denominator
+    root: bool  # cubic-root rule, which never raises F, instead of the ratio rule
+    normalise: bool  # unit rows of H and columns of W after every iteration, smoothed class scores
+    iterations: int
+    threshold: float  # of the variant's own confidence
+    order: str  # of threshold and median filter
+
+
+VARIANTS = {
+    "paper": Variant(pull=1, push=1, root=False, normalise=False, iterations=200, threshold=1e-3, order="paper"),
+    "published": Variant(
+        pull=2, push=1, root=False, normalise=True, iterations=400, threshold=15e-4, order="published"
+    ),
+    "exact": Variant(pull=2, push=2, root=True, normalise=False, iterations=200, threshold=1e-3, order="paper"),
+}
+
+
+class Paint(NamedTuple):
+    """Pixels labelled by hand: which patches have some, and where in them each class would be wrong."""
+
+    columns: Any  # positions of the painted patches
+    wrong: list  # one (n_pixels, n_painted) array of 0 and 1 per class
+    groups: list  # one slice of atoms per class
+
+
+def objective(X, W, H, *, penalties=Penalties(), paint=None):  # noqa: B008
+    """The objective F, the part that the W update lowers and the part that the H update lowers.
+
+    Returns
+    -------
+    terms : float64 array, shape (3,)
+
+    Notes
+    -----
+    The misfit comes from the products of the updates, ``||X - W H||^2 = ||X||^2 - 2 <H, W^T X> + <W^T W, H H^T>``, so
+    that following F through the iterations costs no matrix product.
+    """
+    factors = _Factors(W, H, W.T @ X, W.T @ W, H @ H.T)
+    return _evaluator(X, W.shape[1], penalties, paint)(factors, _strife(W, H, paint))
+
+
+def _evaluator(X, n_atoms, penalties, paint):
+    """The objective as a function of the factors and the evidence on painted pixels: a few weighted inner products."""
+    xp = array_namespace(X)
+    gamma, lambda1, lambda2, charge = penalties
+    charges = [] if paint is None else [charge] * len(paint.groups)
+    weights = [
+        [-2, 1, lambda1, lambda2 - 2 * gamma, gamma, *charges],
+        [-2, 1, lambda1, 0, 0, *charges],
+        [-2, 1, 0, lambda2 - 2 * gamma, gamma, *charges],
+    ]
+    weights = constant(xp, np.array(weights, float), like=X)
+
+    # Sums are methods here, which NumPy and torch share: the standard's function would first copy to float64.
+    def dot(x, y):
+        return (x * y).sum(dtype=xp.float64)
+
+    def trace(x):
+        return x.diagonal().sum(dtype=xp.float64)
+
+    offset = dot(X, X) + constant(xp, np.array([1.0, 0.0, 1.0]) * gamma * n_atoms, like=X)
+
+    def evaluate(factors, strife):
+        _, H, A, S, G = factors
+        products = [dot(H, A), dot(S, G), trace(S), trace(G), dot(G, G), *(dot(w, w) for w in strife)]
+        return offset + weights @ xp.stack(products)
+
+    return evaluate
+
+
+def _strife(W, H, paint, rows=slice(None)):
+    """Evidence of every class on the pixels painted as another: one (n_rows, n_painted) array per class."""
+    if paint is None:
+        return []
+    return [
+        wrong[rows, :] * (W[rows, atoms] @ H[atoms, :][:, paint.columns])
+        for wrong, atoms in zip(paint.wrong, paint.groups, strict=True)
+    ]
+
+
+def _row_blocks(x):
+    """Slices of rows whose temporaries stay in the cache of a CPU; all rows at once on an accelerator."""
+    n_rows, n_columns = x.shape
+    size = max(256, 2**20 // n_columns) if on_cpu(x) else n_rows
+    return [slice(start, start + size) for start in range(0, n_rows, size)]
+
+
+def update_atoms(X, W, H, G, *, penalties, paint=None):
+    """One multiplicative step of W, in place (the paper's eq. WMUR); G is H H^T + lambda1 I."""
+    xp = array_namespace(W)
+    for rows in _row_blocks(W):
+        target = X[rows, :] @ H.T
+        target += EPSILON
+        model = W[rows, :] @ G
+        model += EPSILON
+        if paint is not None:
+            pairs = zip(_strife(W, H, paint, rows), paint.groups, strict=True)
+            charges = [wrong @ H[atoms, :][:, paint.columns].T for wrong, atoms in pairs]
+            model += penalties.paint * xp.concat(charges, axis=1)
+        target /= model
+        W[rows, :] *= target
+    return W
+
+
+def update_coefficients(A, S, H, G, *, variant, penalties, strife=None):
+    """One multiplicative step of H (the paper's eq. HMUR, or the cubic-root rule).
+
+    A is W^T X, S is W^T W + lambda2 I, G is H H^T; `strife` is W^T times the evidence of wrong classes on painted
+    pixels, in the shape of H.
+
+    Notes
+    -----
+    The root rule multiplies by the positive root r of ``c r^3 + b r = a`` with ``a = A + 2 gamma H``, ``b = S H`` and
+    ``c = 2 gamma G H``. It minimises a bound of F that touches F at r = 1, so F never rises; the ratio rule
+    ``a / (b + c)`` has the same fixed points but may raise F.
+    """
+    xp = array_namespace(H)
+    pull, push = variant.pull * penalties.orthogonality, variant.push * penalties.orthogonality
+    # The ratio rule needs b + c alone, one product instead of two.
+    gram = S if variant.root else S + push * G
+    updated = []
+    for rows in _row_blocks(H):
+        a = pull * H[rows, :]
+        a += A[rows, :]
+        a += EPSILON
+        b = gram[rows, :] @ H
+        b += EPSILON
+        if strife is not None:
+            b += penalties.paint * strife[rows, :]
+        ratio = _cubic_root(a, b, push * (G[rows, :] @ H)) if variant.root and push else a / b
+        ratio *= H[rows, :]
+        updated.append(ratio)
+    return updated[0] if len(updated) == 1 else xp.concat(updated, axis=0)
+
+
+def _cubic_root(a, b, c):
+    """The positive root of c r^3 + b r = a, by Newton's method from above, where it only descends."""
+    xp = array_namespace(a)
+    r = xp.minimum(a / b, (a / (c + EPSILON)) ** (1 / 3))
+    # The start is at most half as large again as the root, so these steps reach the precision of the type.
+    for _ in range(5 if a.dtype == xp.float64 else 3):
+        square = c * r * r
+        r = (2 * square * r + a) / (3 * square + b)
+    return r
+
+
+def factorise(X, W, H, *, variant="paper", penalties=Penalties(), paint=None, accelerate=False):  # noqa: B008
+    """Factorise X into W H, yielding W, H and the `objective` at the start and after every iteration, without end.
+
+    Parameters
+    ----------
+    X : array, shape (n_pixels, n_patches)
+    W : array, shape (n_pixels, n_atoms)
+        Changed in place; its zeros stay.
+    H : array, shape (n_atoms, n_patches)
+    variant : {"paper", "published", "exact"}
+    penalties : Penalties
+    paint : Paint, optional
+    accelerate : bool
+        Same fixed points in far fewer iterations, see `_accelerated`. Not for `published`, whose fixed points depend
+        on the scaling between the steps.
+    """
+    rule = VARIANTS[variant]
+    if accelerate and rule.normalise:
+        raise ValueError(f"accelerate is True, which would change what {variant!r} converges to; leave it False.")
+    evaluate = _evaluator(X, W.shape[1], penalties, paint)
+    factors = _Factors(W, H, W.T @ X, W.T @ W, H @ H.T)
+    for factors in (_accelerated if accelerate else _plain)(X, factors, rule, penalties, paint):  # noqa: B020
+        yield factors.W, factors.H, evaluate(factors, _strife(factors.W, factors.H, paint))
+
+
+class _Factors(NamedTuple):
+    """W and H with their products, see the module's legend."""
+
+    W: Any
+    H: Any
+    A: Any
+    S: Any
+    G: Any
+
+
+def _plain(X, factors, rule, penalties, paint):
+    """The iterations of a variant, one step of W and one of H each."""
+    while True:
+        yield factors
+        factors = _iterate(X, factors, rule, penalties, paint)
+        if rule.normalise:
+            W, H, A, S, G = factors
+            atoms, coefficients = _inverse_norms(S), _inverse_norms(G)
+            W *= atoms
+            A, S, G = A * atoms[:, None], S * atoms * atoms[:, None], G * coefficients * coefficients[:, None]
+            factors = _Factors(W, H * coefficients[:, None], A, S, G)
+
+
+def _accelerated(X, factors, rule, penalties, paint):
+    """Iterations that start ahead of the last factors, in the direction in which these moved.
+
+    The step of H is repeated, since its costly products stay the same, and follows the root rule, which has the fixed
+    points of the ratio rule without its swings. An iteration that raises the objective which the rule lowers (F with
+    push / 2 times gamma) is done again from the last factors themselves. H takes ten steps before W takes its first:
+    a random H would spoil the atoms.
+    """
+    xp = array_namespace(X)
+    rule = rule._replace(root=True)
+    lowered = penalties._replace(orthogonality=penalties.orthogonality * rule.push / 2)
+    evaluate = _evaluator(X, factors.W.shape[1], lowered, paint)
+
+    def merit(factors):
+        return float(evaluate(factors, _strife(factors.W, factors.H, paint))[0])
+
+    def ahead(now, before):
+        return xp.maximum(now + 0.8 * (now - before), 0.1 * now)
+
+    yield factors
+    before = now = _settle(factors, 10, rule, penalties, paint)
+    least = merit(now)
+    while True:
+        W, H = ahead(now.W, before.W), ahead(now.H, before.H)
+        new = _iterate(X, now._replace(W=W, H=H, G=H @ H.T), rule, penalties, paint, steps=4)
+        if merit(new) > least:
+            new = _iterate(X, now._replace(W=now.W + 0), rule, penalties, paint, steps=4)
+        before, now, least = now, new, merit(new)
+        yield now
+
+
+def _iterate(X, factors, rule, penalties, paint, *, steps=1):
+    """One step of W, in place, and some of H."""
+    W, H, _, _, G = factors
+    W = update_atoms(X, W, H, _with_ridge(G, penalties.atoms), penalties=penalties, paint=paint)
+    return _settle(_Factors(W, H, W.T @ X, W.T @ W, G), steps, rule, penalties, paint)
+
+
+def _settle(factors, steps, rule, penalties, paint):
+    """Some steps of H."""
+    W, H, A, S, G = factors
+    gram = _with_ridge(S, penalties.coefficients)
+    for _ in range(steps):
+        pull = _pull(W, H, paint)
+        H = update_coefficients(A, gram, H, G, variant=rule, penalties=penalties, strife=pull)
+        G = H @ H.T
+    return _Factors(W, H, A, S, G)
+
+
+def _with_ridge(gram, weight):
+    xp = array_namespace(gram)
+    return gram + _scaled_eye(xp, gram.shape[0], gram.dtype, array_api_compat.device(gram), float(weight))
+
+
+@lru_cache(maxsize=4)
+def _scaled_eye(xp, n, dtype, device, scale):
+    return scale * xp.eye(n, dtype=dtype, device=device)
+
+
+def _inverse_norms(gram):
+    """One over the norms whose squares stand on the diagonal; 1 where the norm is 0."""
+    xp = array_namespace(gram)
+    squares = xp.linalg.diagonal(gram)
+    return 1 / xp.sqrt(xp.where(squares > 0, squares, xp.ones_like(squares)))
+
+
+def _pull(W, H, paint):
+    """W^T times the evidence of wrong classes, in the columns of the painted patches."""
+    if paint is None:
+        return None
+    xp = array_namespace(H)
+    pull = xp.zeros_like(H)
+    for wrong, atoms in zip(_strife(W, H, paint), paint.groups, strict=True):
+        pull[atoms, paint.columns] = W[:, atoms].T @ wrong
+    return pull
+
+
+def factorise_blocks(
+    X,
+    W,
+    H,
+    *,
+    blocks,
+    iterations,
+    tolerance=None,
+    client=None,
+    variant="paper",
+    penalties=Penalties(),  # noqa: B008
+):
+    """Factorise X into W H by blocks of patches, which meet in sums alone; otherwise as `factorise`.
+
+    Parameters
+    ----------
+    X, W, H
+        As in `factorise`, NumPy only.
+    blocks : int
+        How many blocks of columns X and H fall into.
+    iterations : int
+    tolerance : float, optional
+        Stop once an iteration changes the objective by less than this share of it.
+    client : distributed.Client, optional
+        A Dask cluster. X_b and H_b stay where they are; X_b H_b^T, H_b H_b^T and W travel. What a worker takes along
+        when it dies is made again from the start.
+    variant, penalties
+        As in `factorise`.
+
+    Returns
+    -------
+    W, H : array
+    course : array, shape (n_iterations + 1, 3)
+        The `objective` at the start and after every iteration.
+    """
+    rule = VARIANTS[variant]
+    submit = partial(client.submit, pure=False) if client else lambda function, *arguments: function(*arguments)
+    gather = client.gather if client else lambda result: result
+    evaluate = _evaluator(X, W.shape[1], penalties, None)
+    parts = np.array_split(np.arange(X.shape[1]), min(blocks, X.shape[1]))
+    own_X, own_H = ([submit(np.ascontiguousarray, x[:, part[0] : part[-1] + 1]) for part in parts] for x in (X, H))
+    atoms = submit(_Atoms, W, W.T @ W, None, np.ones(W.shape[1], W.dtype))
+    course: list = []
+    sums: Any = None
+    for iteration in range(iterations + 1):
+        if iteration:
+            atoms = submit(_step_atoms, penalties, sums)
+            own_H = [submit(_step_block, rule, penalties, atoms, x, h) for x, h in zip(own_X, own_H, strict=True)]
+        products = [submit(_block_products, x, h) for x, h in zip(own_X, own_H, strict=True)]
+        sums = submit(_sum_blocks, rule if iteration else None, evaluate, atoms, *products)
+        course.append(submit(attrgetter("terms"), sums))
+        if tolerance is not None and settled(gather(course[-2:]), tolerance):
+            break
+    last = gather(sums)
+    return last.W, last.scale[:, None] * np.concatenate(gather(own_H), axis=1), np.stack(gather(course))
+
+
+class _Atoms(NamedTuple):
+    """What a block needs for its step of H: W, W^T W, H H^T of before, and the scale that its H has yet to get."""
+
+    W: Any
+    S: Any
+    G: Any
+    scale: Any
+
+
+class _Sums(NamedTuple):
+    """What the blocks come to: T = X H^T and G = H H^T beside W and S, all to the scale that H has yet to get."""
+
+    W: Any
+    T: Any
+    S: Any
+    G: Any
+    scale: Any
+    terms: Any
+
+
+def _block_products(X, H):
+    return X @ H.T, H @ H.T
+
+
+def _step_block(rule, penalties, atoms, X, H):
+    gram = _with_ridge(atoms.S, penalties.coefficients)
+    H = atoms.scale[:, None] * H
+    return update_coefficients(atoms.W.T @ X, gram, H, atoms.G, variant=rule, penalties=penalties)
+
+
+def _sum_blocks(rule, evaluate, atoms, *products):
+    """Sums over the blocks and the objective there; `rule` is None before the first step."""
+    T, G = (sum(part) for part in zip(*products, strict=True))
+    W, S, scale = atoms.W, atoms.S, np.ones(len(G), G.dtype)
+    if rule is not None and rule.normalise:
+        norms, scale = _inverse_norms(S), _inverse_norms(G)
+        W, T, S, G = W * norms, T * scale, S * norms * norms[:, None], G * scale * scale[:, None]
+    # <H, W^T X> = <W, X H^T>
+    return _Sums(W, T, S, G, scale, evaluate(_Factors(None, W, T, S, G), []))
+
+
+def _step_atoms(penalties, sums):
+    W = sums.W * ((sums.T + EPSILON) / (sums.W @ _with_ridge(sums.G, penalties.atoms) + EPSILON))
+    return _Atoms(W, W.T @ W, sums.G, sums.scale)
+
+
+def settled(course, tolerance):
+    """Whether the last iteration changed the objective by less than a share of it."""
+    if len(course) < 2:
+        return False
+    before, now = (float(terms[0]) for terms in course[-2:])
+    return abs(before - now) <= tolerance * before
+
+
+class Solver(NamedTuple):
+    """What `solve_coefficients` needs to know of the atoms."""
+
+    inverse: Any
+    length: Any
+
+
+def prepare_solver(S, *, penalty):
+    """The part of `solve_coefficients` that depends on the atoms alone; S is W^T W."""
+    xp = array_namespace(S)
+    gram = xp.astype(S, xp.float64)
+    gram = _with_ridge(gram, penalty + 1e-9 * xp.max(gram))
+    length = xp.exp(xp.linalg.slogdet(gram).logabsdet / S.shape[0])
+    return Solver(xp.astype(xp.linalg.inv(_with_ridge(gram, length)), S.dtype), xp.astype(length, S.dtype))
+
+
+def solve_coefficients(A, solver):
+    """The H >= 0 of least ``||X - W H||^2 + penalty ||H||^2`` for given atoms; A is W^T X.
+
+    Notes
+    -----
+    Alternating directions (ADMM) with over-relaxation: every step is one product with a fixed matrix, patches do not
+    depend on each other, and a step length at the geometric mean of the eigenvalues of W^T W makes 40 steps enough
+    where multiplicative updates take thousands.
+    """
+    xp = array_namespace(A)
+    H, dual = xp.zeros_like(A), xp.zeros_like(A)
+    for _ in range(40):
+        dual += 1.6 * (solver.inverse @ (A + solver.length * (H - dual))) - 0.6 * H
+        H = xp.maximum(dual, xp.zeros_like(dual))
+        dual -= H
+    return H
