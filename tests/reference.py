@@ -380,3 +380,12 @@ def majority(labels):
         if (counts == counts.max()).sum() == 1:
             out[i, j] = values[counts.argmax()]
     return out
+
+
+def trace_table(inline, crossline, dead, inlines, crosslines):
+    """Number of the last live trace at each crossing of a grid, -1 where there is none."""
+    table = np.full((len(inlines), len(crosslines)), -1)
+    for number, (a, b) in enumerate(zip(inline, crossline, strict=True)):
+        if number not in dead:
+            table[list(inlines).index(a), list(crosslines).index(b)] = number
+    return table

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import reference
 import segyio
 
 from outcrop import segy
@@ -252,15 +253,40 @@ def test_a_geometry_travels_light_and_serves_threads(tmp_path):
     path = write_by_segyio(tmp_path / "a.sgy", position_code())
     geometry = segy.scan(path)
     sent = pickle.dumps(geometry)
-    assert len(sent) < 1500
+    assert len(sent) < 2000
     received = pickle.loads(sent)
-    np.testing.assert_array_equal(received.traces, geometry.traces)
+    np.testing.assert_array_equal(received.traces[range(3), range(4)], geometry.traces[range(3), range(4)])
     with ThreadPoolExecutor(8) as pool:
         sections = list(pool.map(lambda i: segy.read(received, [i % 3], range(4))[0], range(300)))
     np.testing.assert_allclose(sections, np.tile(position_code(), (100, 1, 1)), atol=1e-5)
     os.utime(path, (0, 0))
     with pytest.raises(ValueError, match="changed"):
         pickle.loads(sent)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_runs_place_every_trace_as_one_by_one(seed):
+    """Either way sorted, in a zigzag, shuffled, with holes, doubles and dead traces, every part of the table is right."""
+    rng = np.random.default_rng(seed)
+    inline, crossline = (labels.ravel() for labels in np.meshgrid(5 + 3 * np.arange(7), np.arange(9, 0, -1)))
+    crossline = np.where(inline % 2 == seed % 2, crossline, 10 - crossline)
+    order = np.argsort(inline if seed % 3 else crossline, kind="stable") if seed < 9 else rng.permutation(63)
+    order = np.insert(np.delete(order, rng.integers(0, 63, seed)), 20, order[:3])
+    dead = np.unique(rng.integers(0, len(order), seed // 2))
+    labels = inline[order], crossline[order]
+    traces = segy.make_grid(segy.find_runs(*labels), dead)["traces"]
+    table = reference.trace_table(*labels, dead, traces.inlines, traces.crosslines)
+    np.testing.assert_array_equal(traces.live(), table >= 0)
+    for _ in range(20):
+        rows, columns = (rng.integers(0, n, rng.integers(0, 5)) for n in table.shape)
+        np.testing.assert_array_equal(traces[rows, columns], table[np.ix_(rows, columns)])
+
+
+def test_what_is_held_of_a_sorted_survey_grows_with_its_lines():
+    """A million traces on a thousand lines are a thousand runs, whichever way they are sorted."""
+    inline, crossline = (labels.ravel() for labels in np.meshgrid(np.arange(1000), np.arange(1000)))
+    for labels in ((inline, crossline), (crossline, inline)):
+        assert len(segy.find_runs(*labels)) == 1000
 
 
 def test_a_vast_file_is_opened_by_its_headers_alone(tmp_path):

@@ -123,7 +123,8 @@ def _target(path, values, like, *, text, format):
     header_bytes = like.attrs["header_bytes"] if isinstance(like, xr.DataArray) else None
     geometry = segy.scan(_source(like), header_bytes=header_bytes, domain=values.dims[2])
     axes = [geometry.inlines, geometry.crosslines, geometry.samples]
-    every = np.ones(geometry.traces.shape, bool)  # what the source lacks is not written, what it marks dead stays so
+    # What the source lacks is not written, what it marks dead stays so.
+    every = np.broadcast_to(True, geometry.traces.shape)
     return segy.create_like(path, geometry, text=text, format=format), axes, every
 
 

@@ -14,7 +14,6 @@ import os
 import re
 import textwrap
 import tomllib
-import zlib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -66,6 +65,7 @@ HEADER_BYTES = [(189, 193), (9, 21), (5, 21), (17, 21), (9, 13), (17, 13), (21, 
 ENDIANS = {">": "big", "<": "little"}
 WINDOW = 1 << 26  # bytes of the file mapped at a time
 BATCH = 1 << 18  # samples decoded at a time: what they need stays in the cache of a core
+BLOCK = 1 << 20  # traces placed at a time
 NEAR = 1 << 14  # bytes; reading over such a gap costs no more than asking twice
 
 # Words of a text header that tell depth from time; a mere "depth migrated" does not, it may be stretched to time.
@@ -97,6 +97,76 @@ class Layout(NamedTuple):
         return trace_type(self.order + FORMATS[self.format], self.n_samples)
 
 
+# A run: traces that follow each other in the file, their labels in even steps.
+RUN = np.dtype(
+    [("number", "i8"), ("count", "i4"), ("inline", "i4"), ("crossline", "i4")]
+    + [("inline_step", "i8"), ("crossline_step", "i8")]
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Traces:
+    """Number in the file of the trace at every crossing of a grid; what is held grows with its lines, not its traces.
+
+    ``traces[rows, columns]`` is a table of shape (n_rows, n_columns), -1 where there is no trace or it is marked dead.
+
+    Attributes
+    ----------
+    inlines, crosslines : array of int
+        Survey labels, ascending.
+    runs : array of RUN
+        All traces, by the lowest inline of the run.
+    dead : array of int64
+        Numbers of the traces marked dead, ascending.
+    """
+
+    inlines: np.ndarray
+    crosslines: np.ndarray
+    runs: np.ndarray
+    dead: np.ndarray
+
+    @property
+    def shape(self):
+        """Numbers of inlines and of crosslines."""
+        return len(self.inlines), len(self.crosslines)
+
+    @functools.cached_property
+    def reach(self):
+        """Lowest inline of every run, and highest of it and all before it: both ascend."""
+        low, high = ends(self.runs, "inline")
+        return low, np.maximum.accumulate(high)
+
+    def __getitem__(self, key):
+        rows, columns = map(np.atleast_1d, key)
+        if not rows.size or not columns.size:
+            return np.empty((rows.size, columns.size), np.int64)
+        numbers, at_row, at_column = self.inside(rows, columns)
+        live = np.append(self.dead, -1)[np.searchsorted(self.dead, numbers)] != numbers
+        table = np.full((np.ptp(rows) + 1, np.ptp(columns) + 1), -1, np.int64)
+        table[at_row[live] - rows.min(), at_column[live] - columns.min()] = numbers[live]  # the last of equals stays
+        return table[np.ix_(rows - rows.min(), columns - columns.min())]
+
+    def inside(self, rows, columns):
+        """Number, row and column of every trace between the first and last of some rows and columns, dead or not."""
+        lines, traces = self.inlines[[rows.min(), rows.max()]], self.crosslines[[columns.min(), columns.max()]]
+        low, high = self.reach
+        some = self.runs[np.searchsorted(high, lines[0]) : np.searchsorted(low, lines[1], "right")]
+        some = some[np.argsort(some["number"])]
+        begin, end = np.zeros(len(some), np.int64), some["count"].astype(np.int64)
+        for name, limits in (("inline", lines), ("crossline", traces)):
+            first, last = steps_within(some[name].astype(np.int64), some[f"{name}_step"], *limits)
+            begin, end = np.maximum(begin, first), np.minimum(end, last + 1)
+        numbers, inline, crossline = unroll(some, begin, np.maximum(end - begin, 0))
+        return numbers, place(self.inlines, inline), place(self.crosslines, crossline)
+
+    def live(self):
+        """Which crossings have a live trace, shape (n_inline, n_crossline)."""
+        live, columns = np.empty(self.shape, bool), np.arange(self.shape[1])
+        for rows in np.array_split(np.arange(len(live)), -(-live.size // BLOCK)):
+            live[rows] = self[rows, columns] >= 0
+        return live
+
+
 @dataclasses.dataclass(frozen=True)
 class Geometry:
     """Axes of a SEG-Y volume and the trace at every crossing of them.
@@ -111,10 +181,11 @@ class Geometry:
         Survey labels, ascending.
     samples : array of float
         Time in ms or depth in m of every sample.
-    traces : array of int64, shape (n_inline, n_crossline)
-        Number of the trace in the file, -1 where there is none or it is marked dead.
-    duplicates, dead : int
-        Traces that a later one of the same labels replaces; traces marked dead in their header.
+    traces : Traces
+        Number of the trace in the file at every crossing.
+    missing, duplicates, dead : int
+        Crossings without a live trace; traces that a later one of the same labels replaces; traces marked dead in their
+        header.
     sorting : str
         Which line is contiguous in the file: inline, crossline or neither.
     interval, delay : float
@@ -137,7 +208,8 @@ class Geometry:
     inlines: np.ndarray
     crosslines: np.ndarray
     samples: np.ndarray
-    traces: np.ndarray
+    traces: Traces
+    missing: int
     duplicates: int
     dead: int
     sorting: str
@@ -150,11 +222,7 @@ class Geometry:
     stamp: tuple
 
     def __reduce__(self):
-        # Traces mostly follow each other, so the grid of a large survey packs to little; a hundred workers that scan
-        # the headers of 500 GB each would read for hours.
-        steps = np.diff(self.traces.ravel(), prepend=0)
-        own = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return unpack, (own | {"traces": zlib.compress(steps.tobytes(), 1)}, self.traces.shape)
+        return unpack, ({field.name: getattr(self, field.name) for field in dataclasses.fields(self)},)
 
 
 def scan(path, *, header_bytes=None, endian=None, domain=None):
@@ -214,13 +282,12 @@ def scan(path, *, header_bytes=None, endian=None, domain=None):
     )
 
 
-def unpack(fields, shape):
+def unpack(fields):
     """Geometry that another process has scanned; refused where the file has changed since."""
     path, stat = fields["layout"].path, os.stat(fields["layout"].path)
     if fields["stamp"] != (stat.st_size, stat.st_mtime_ns):
         raise ValueError(f"{path} has changed since it was opened; open it again.")
-    steps = np.frombuffer(zlib.decompress(fields["traces"]), np.int64)
-    return Geometry(**fields | {"traces": np.cumsum(steps).reshape(shape)})
+    return Geometry(**fields)
 
 
 def words_dtype(words, *, first, size, order=">"):
@@ -354,7 +421,7 @@ def find_grid(file, layout, headers, *, header_bytes):
     likeness = np.array([line_likeness(*(word_at(headers, byte, layout.order) for byte in pair)) for pair in pairs])
     # Of pairs that look good enough the usual one is right: on short lines it has fewer steady steps than a counter.
     for i in np.argsort(np.where(likeness > 0.7, 0, 1 - likeness), kind="stable"):
-        grid = make_grid(*read_labels(file, layout, pairs[i])) if likeness[i] > 0 else None
+        grid = make_grid(*read_runs(file, layout, pairs[i])) if likeness[i] > 0 else None
         if grid is not None:
             return pairs[i], grid
     tried = ", ".join(f"{inline}/{crossline}" for inline, crossline in pairs)
@@ -381,65 +448,120 @@ def line_likeness(inline, crossline):
     return 0.0 if distinct < 0.5 else distinct**2 * (1 + (float(steady.mean()) if steady.size else 1.0)) / 2
 
 
-def read_labels(file, layout, header_bytes):
-    """Inline and crossline of every trace, and which traces are marked dead."""
+def read_runs(file, layout, header_bytes):
+    """Labels of all traces as runs, and the numbers of those marked dead."""
     words = {
         "inline": (header_bytes[0], "i4"),
         "crossline": (header_bytes[1], "i4"),
         "mark": TRACE_WORDS["identification"],
     }
     kind = words_dtype(words, first=1, size=layout.trace.itemsize, order=layout.order)
-    inline, crossline = np.empty((2, layout.n_traces), np.int32)
-    dead = np.empty(layout.n_traces, bool)
     step = max(1, WINDOW // kind.itemsize)
+    runs, dead = [], []
     for first in range(0, layout.n_traces, step):
-        part = slice(first, min(first + step, layout.n_traces))
-        window = trace_records(file, layout, part.start, part.stop).view(kind)
-        inline[part], crossline[part], dead[part] = window["inline"], window["crossline"], window["mark"] == DEAD
-    return inline, crossline, dead
+        window = trace_records(file, layout, first, min(first + step, layout.n_traces)).view(kind)
+        runs.append(find_runs(window["inline"], window["crossline"], first=first))
+        dead.append(first + np.flatnonzero(window["mark"] == DEAD))
+    return np.concatenate(runs), np.concatenate(dead)
 
 
-def make_grid(inline, crossline, dead):
+def find_runs(inline, crossline, *, first=0):
+    """Labels of traces that follow each other in a file as runs of even steps, the number of the first trace given.
+
+    Examples
+    --------
+    >>> find_runs([7, 7, 7, 8, 8], [1, 2, 3, 3, 2])[["number", "count", "crossline", "crossline_step"]].tolist()
+    [(0, 3, 1, 1), (3, 2, 3, -1)]
+    """
+    labels = np.array([inline, crossline], np.int64)
+    place, steps = np.arange(labels.shape[1]), np.diff(labels, append=labels[:, -1:])
+    uneven = np.ones(len(place), bool)
+    uneven[1:2] = False
+    uneven[2:] = np.any(steps[:, 1:-1] != steps[:, :-2], axis=0)
+    # The second trace of a run sets its step, so that of uneven traces in a row every other one begins a run.
+    starts = np.flatnonzero(uneven & ((place - np.maximum.accumulate(np.where(uneven, -1, place))) % 2 == 1))
+    runs = np.zeros(len(starts), RUN)
+    runs["number"], runs["count"] = first + starts, np.diff(starts, append=len(place))
+    runs["inline"], runs["crossline"] = labels[:, starts]
+    runs["inline_step"], runs["crossline_step"] = np.where(runs["count"] > 1, steps[:, starts], 0)
+    return runs
+
+
+def ends(runs, name):
+    """Lowest and highest label of every run."""
+    first = runs[name].astype(np.int64)
+    last = first + runs[f"{name}_step"] * (runs["count"] - 1)
+    return np.minimum(first, last), np.maximum(first, last)
+
+
+def steps_within(first, step, low, high):
+    """Least and greatest number of steps that lead from `first` to between two limits.
+
+    Examples
+    --------
+    >>> steps_within(np.array([0, 9]), np.array([2, -1]), 3, 6)
+    (array([2, 3]), array([3, 6]))
+    """
+    still, inside = step == 0, (first >= low) & (first <= high)
+    divisor = np.where(still, 1, step)
+    near, far = np.where(step > 0, [[low], [high]], [[high], [low]]) - first
+    return np.where(still, 0, -(-near // divisor)), np.where(still, np.where(inside, 1 << 62, -1), far // divisor)
+
+
+def unroll(runs, begin, count):
+    """Number, inline and crossline of some traces of every run, from the `begin`-th on."""
+    owner = np.repeat(np.arange(len(runs)), count)
+    k = np.arange(len(owner)) - np.repeat(np.cumsum(count) - count - begin, count)
+    some = runs[owner]
+    return some["number"] + k, *(some[name] + k * some[f"{name}_step"] for name in ("inline", "crossline"))
+
+
+def make_grid(runs, dead):
     """Axes of a survey and the trace at each crossing, as fields of Geometry; None where labels make no grid."""
-    inlines, crosslines = line_axis(inline), line_axis(crossline)
+    inlines, crosslines = line_axis(runs, "inline"), line_axis(runs, "crossline")
+    n_traces, size = int(runs["count"].sum(dtype=np.int64)), len(inlines) * len(crosslines)
     # A survey fills a fair part of its grid; random words fill next to nothing of theirs.
-    if len(inlines) * len(crosslines) > 16 * len(inline) + 1024:
+    if size > 16 * n_traces + 1024:
         return None
-    live = ~dead if not dead.all() else np.ones_like(dead)
-    traces = np.full((len(inlines), len(crosslines)), -1, np.int64)
-    for first in range(0, len(inline), 1 << 22):
-        part = slice(first, first + (1 << 22))
-        keep = live[part]
-        rows, columns = place(inlines, inline[part][keep]), place(crosslines, crossline[part][keep])
-        traces[rows, columns] = first + np.flatnonzero(keep)  # the last of equal positions stays
-    n_live, n_placed = int(live.sum()), int((traces >= 0).sum())
+    dead = dead[: 0 if len(dead) == n_traces else None]
+    runs = runs[np.argsort(ends(runs, "inline")[0], kind="stable")]
+    traces = Traces(inlines, crosslines, runs, dead)
+    n_live, n_placed = n_traces - len(dead), int(traces.live().sum())
     if n_placed < n_live / 2:
         return None
     return {
         "inlines": inlines,
         "crosslines": crosslines,
         "traces": traces,
+        "missing": size - n_placed,
         "duplicates": n_live - n_placed,
-        "dead": len(live) - n_live,
-        "sorting": sorting(traces),
+        "dead": len(dead),
+        "sorting": sorting(runs),
     }
 
 
-def line_axis(labels):
+def line_axis(runs, name):
     """Lines of a survey by label, ascending; lines missing between them are filled in unless they outnumber the rest.
 
     Examples
     --------
-    >>> line_axis(np.array([10, 30, 20, 60])).tolist(), line_axis(np.array([1, 2, 1000])).tolist()
-    ([10, 20, 30, 40, 50, 60], [1, 2, 1000])
+    >>> line_axis(find_runs([10, 30, 20, 60], [1, 2, 1000, 2]), "inline").tolist()
+    [10, 20, 30, 40, 50, 60]
+    >>> line_axis(find_runs([10, 30, 20, 60], [1, 2, 1000, 2]), "crossline").tolist()
+    [1, 2, 1000]
     """
-    first, last = int(labels.min()), int(labels.max())
-    if last - first < max(len(labels), 1 << 16):
+    low, high = ends(runs, name)
+    first, last, total = int(low.min()), int(high.max()), np.cumsum(runs["count"], dtype=np.int64)
+    cuts = np.searchsorted(total, np.arange(0, total[-1], BLOCK), "right").tolist()
+    parts = (runs[a:b] for a, b in itertools.pairwise([*cuts, len(runs)]))
+    blocks = (unroll(part, 0, part["count"])[1 + (name == "crossline")] for part in parts)
+    if last - first < max(total[-1], 1 << 16):
         seen = np.zeros(last - first + 1, bool)
-        seen[labels - first] = True
+        for labels in blocks:
+            seen[labels - first] = True
         present = first + np.flatnonzero(seen)
     else:
-        present = np.unique(labels).astype(np.int64)
+        present = np.unique(np.concatenate([np.unique(labels) for labels in blocks]))
     step = int(np.gcd.reduce(np.diff(present))) or 1
     return np.arange(first, last + 1, step) if (last - first) // step < 2 * len(present) else present
 
@@ -451,10 +573,11 @@ def place(axis, labels):
     return np.searchsorted(axis, labels)
 
 
-def sorting(traces):
-    """Which line is contiguous in the file, by the steps between neighbouring traces of some lines."""
-    some = traces[:: max(1, len(traces) // 64)], traces[:, :: max(1, traces.shape[1] // 64)]
-    inline, crossline = (np.mean(abs(np.diff(some[i], axis=1 - i, append=-9)) == 1) for i in (0, 1))
+def sorting(runs):
+    """Which line is contiguous in the file, by the share of neighbouring traces that lie on the same one."""
+    still = {name: runs[f"{name}_step"] == 0 for name in ("inline", "crossline")}
+    within = np.where(still["inline"] != still["crossline"], runs["count"] - 1, 0)
+    inline, crossline = (np.sum(within[own]) / np.sum(runs["count"], dtype=np.int64) for own in still.values())
     return "neither" if max(inline, crossline) < 0.25 else "inline" if inline >= crossline else "crossline"
 
 
@@ -534,7 +657,7 @@ def read(geometry, rows, columns, *, samples=slice(None)):
     -------
     block : array of float32, shape (n_rows, n_columns, n_samples)
     """
-    wanted = geometry.traces[np.ix_(rows, columns)].ravel()
+    wanted = geometry.traces[rows, columns].ravel()
     n_samples = len(range(*samples.indices(geometry.layout.n_samples)))
     block = np.full((wanted.size, n_samples), np.nan, np.float32)
     order = np.argsort(wanted, kind="stable")
@@ -730,18 +853,16 @@ def create_like(path, geometry, *, text="", format=5):
         if source.start != target.start:
             binary["extended_text"] = binary["first_trace"] = 0
         file.write(text_header(text) + opening[TEXT_SIZE:])
-        inline, crossline, _ = read_labels(original, source, geometry.header_bytes)
-        rows, columns = place(geometry.inlines, inline), place(geometry.crosslines, crossline)
-        by_row = np.argsort(rows, kind="stable")
-        starts = np.searchsorted(rows[by_row], np.arange(len(written) + 1))
+        across = np.arange(len(geometry.crosslines))
 
         def write(row, section):
             check_section(row, section, (len(geometry.crosslines), source.n_samples))
-            numbers = by_row[starts[row] : starts[row + 1]]
-            for run in np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1) if len(numbers) else []:
+            numbers, _, columns = geometry.traces.inside(np.array([row]), across)
+            cuts = np.flatnonzero(np.diff(numbers) > 1) + 1
+            for run, own in zip(np.split(numbers, cuts), np.split(columns, cuts), strict=True) if len(numbers) else []:
                 traces = np.empty(len(run), target.trace)
                 traces["header"] = trace_records(original, source, int(run[0]), int(run[-1]) + 1)["header"]
-                traces["samples"] = encode(section[columns[run]], format=format, order=target.order)
+                traces["samples"] = encode(section[own], format=format, order=target.order)
                 file.seek(target.start + int(run[0]) * target.trace.itemsize)
                 file.write(traces.tobytes())
             written[row] = True

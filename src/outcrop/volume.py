@@ -181,9 +181,8 @@ def open_segy(path, **choices):
             "scaled": False,
         },
     )
-    live = geometry.traces >= 0
-    if not live.all():
-        volume = volume.assign_coords(live=(("inline", "crossline"), live))
+    if geometry.missing:
+        volume = volume.assign_coords(live=(("inline", "crossline"), geometry.traces.live()))
     if geometry.bin_size is not None:
         volume.attrs["bin_size"] = geometry.bin_size
     classes = segy.read_class_table(path)
@@ -377,7 +376,7 @@ def take_block(array, axes, key):
 
 def live_traces(volume):
     """Which traces of a volume hold data, shape (n_inline, n_crossline): all of them unless it says otherwise."""
-    return volume.coords["live"].values if "live" in volume.coords else np.ones(volume.shape[:2], bool)
+    return volume.coords["live"].values if "live" in volume.coords else np.broadcast_to(True, volume.shape[:2])
 
 
 def sample_lines(volume, lines):
