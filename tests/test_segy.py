@@ -266,7 +266,7 @@ def test_a_geometry_travels_light_and_serves_threads(tmp_path):
 
 @pytest.mark.parametrize("seed", range(12))
 def test_runs_place_every_trace_as_one_by_one(seed):
-    """Either way sorted, in a zigzag, shuffled, with holes, doubles and dead traces, every part of the table is right."""
+    """Sorted, in a zigzag, shuffled, with holes, doubles and dead traces: every part of the table is right."""
     rng = np.random.default_rng(seed)
     inline, crossline = (labels.ravel() for labels in np.meshgrid(5 + 3 * np.arange(7), np.arange(9, 0, -1)))
     crossline = np.where(inline % 2 == seed % 2, crossline, 10 - crossline)
