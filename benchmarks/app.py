@@ -56,7 +56,7 @@ def walk(page, document, direction, positions, *, ahead=0):
     for position in positions:
         changes.clear()
         begin = time.perf_counter()
-        page.go(direction, int(position), ahead=ahead)
+        page.viewer.go(direction, int(position), ahead=ahead)
         message = Protocol().create("PATCH-DOC", list(changes))
         seconds.append(1000 * (time.perf_counter() - begin))
         sizes.append(len(message.content_json) + sum(len(buffer.to_bytes()) for buffer in message.buffers))
@@ -71,21 +71,20 @@ def first_labels(path):
         session = Session(path, Path(folder) / "first.outcrop")
         times: list = []
         session.listen(lambda what: what == "labels" and times.append(time.perf_counter() - begin))
-        axes = [session.volume[name].values for name in session.volume.dims]
+        axes = [session.survey.volume[name].values for name in session.survey.volume.dims]
         line = axes[0][len(axes[0]) // 2].item()
         for name, across, down in (("fault", 0.3, 0.7), ("chaotic", 0.5, 0.4), ("other", 0.7, 0.6)):
             session.add_class(name)
             session.add_exemplar(
                 name, (line, *(a[int(at * len(a))] for a, at in zip(axes[1:], (across, down), strict=True)))
             )
-        session.retrieve(line)
-        session.wait()
+        session.search.retrieve(line)
+        session.work.wait()
         found = time.perf_counter() - begin
-        session.label([line])
-        session.wait()
-        print(
-            f"{Path(path).name} {session.volume.shape}: patches found after {found:.0f} s ({session.scope}), ", end=""
-        )
+        session.labelling.label([line])
+        session.work.wait()
+        scope, shape = session.search.scope, session.survey.volume.shape
+        print(f"{Path(path).name} {shape}: patches found after {found:.0f} s ({scope}), ", end="")
         print(f"draft labels after {times[0]:.0f} s, labels after {times[-1]:.0f} s")
         session.close()
 

@@ -75,7 +75,7 @@ def test_a_foreign_host_is_refused(explorer):
     "path",
     ["../../../../etc/passwd", "static/../../../../etc/passwd", "static/%2e%2e/%2e%2e/%2e%2e/etc/passwd",
      "static/extensions/panel/..%2f..%2f..%2f..%2fetc/passwd", "static//etc/passwd", "export/labels.sgy", "page.json",
-     "components/outcrop.app.page/Cards/_esm/../../../etc/passwd"],
+     "components/outcrop.app.components/Cards/_esm/../../../etc/passwd"],
 )  # fmt: skip
 def test_no_path_leads_to_files(explorer, path):
     """Paths that climb out, or name files of the job, find nothing."""
@@ -140,5 +140,5 @@ def test_only_what_lies_in_the_folder_can_be_chosen(tmp_path):
         with pytest.raises(ValueError, match="not among"):
             desk.open(name)
     desk.open("a.npy")
-    assert desk.session.volume.shape == (3, 60, 60)
+    assert desk.session.survey.volume.shape == (3, 60, 60)
     desk.session.close()

@@ -10,8 +10,9 @@ import xarray as xr
 
 import outcrop as oc
 from outcrop import datasets
+from outcrop.app.brush import painted_picture, runs, stroke
 from outcrop.app.pictures import Axis, Sections, crop, encode
-from outcrop.app.session import Session, runs, stroke
+from outcrop.app.session import Session
 from outcrop.app.state import State
 from outcrop.cli import app
 from outcrop.labels import open_labels
@@ -67,9 +68,9 @@ def place_all(session, places):
 def searched(session, places):
     """Place exemplars, search, and let the index of the survey finish."""
     place_all(session, places)
-    session.retrieve(places[next(iter(places))][0])
-    session.wait()
-    while session.behind and session.behind.alive:
+    session.search.retrieve(places[next(iter(places))][0])
+    session.work.wait()
+    while session.work.behind and session.work.behind.alive:
         time.sleep(0.05)
     return session
 
@@ -85,7 +86,7 @@ def test_decisions_are_in_the_folder_at_once(session, survey):
 def test_an_exemplar_snaps_to_the_nearest_sample_where_it_fits(session, survey):
     """Its place is a trace and a sample of the survey, and at the rim it moves inside."""
     name = next(iter(survey[1]))
-    line, trace, sample = (session.volume[dim].values for dim in session.volume.dims)
+    line, trace, sample = (session.survey.volume[dim].values for dim in session.survey.volume.dims)
     assert session.add_exemplar(name, (line[5] + 0.3, trace[60] - 0.4, sample[50] + 1.1)) == [
         line[5],
         trace[60],
@@ -102,19 +103,19 @@ def test_undo_and_redo_are_inverse(session, survey):
     session.move_exemplar(0, [110, 350, 200])
     session.paint("renamed", 0, 3, [(340, 100), (350, 140)])
     session.remove_exemplar(0)
-    end, steps = session.decisions, 0
+    end, steps = session.state.data, 0
     while session.state.undo():
         steps += 1
-    assert session.decisions["exemplars"] == [] and session.decisions["classes"] == []
+    assert session.state.data["exemplars"] == [] and session.state.data["classes"] == []
     for _ in range(steps):
         session.redo()
-    assert session.decisions == end
+    assert session.state.data == end
 
 
 def test_a_refused_change_changes_nothing(session):
     """Names and colours that cannot be are refused with a reason, and the state stays."""
-    before = json.dumps(session.decisions)
-    name = next(iter(session.palette))
+    before = json.dumps(session.state.data)
+    name = next(iter(session.state.palette))
     for change in (
         lambda: session.add_class(name),
         lambda: session.add_class("<script>"),
@@ -127,64 +128,68 @@ def test_a_refused_change_changes_nothing(session):
     ):
         with pytest.raises(ValueError):
             change()
-    assert json.dumps(session.decisions) == before
+    assert json.dumps(session.state.data) == before
 
 
 def test_a_rejected_patch_goes_and_an_accepted_one_stays_first(session, survey):
     """Relevance feedback acts at once, and on disk."""
     searched(session, survey[1])
-    weak, name = session.weak, session.weak.classes[0]
-    places = weak.positions[list(session.volume.dims)].to_numpy()
+    weak, name = session.search.weak, session.search.weak.classes[0]
+    places = weak.positions[list(session.survey.volume.dims)].to_numpy()
     session.judge(name, places[1], accept=False)
-    assert weak.rows[1] not in session.weak.rows
+    assert weak.rows[1] not in session.search.weak.rows
     session.judge(name, places[3], accept=True)
-    assert session.weak.rows[0] == weak.rows[3] and session.accepted()[0]
+    assert session.search.weak.rows[0] == weak.rows[3] and session.search.accepted()[0]
     saved = np.genfromtxt(
-        session.index.workspace / "retrieved.csv", delimiter=",", names=True, dtype=None, encoding="utf-8"
+        session.search.index.workspace / "retrieved.csv", delimiter=",", names=True, dtype=None, encoding="utf-8"
     )
-    assert saved["row"].tolist() == session.weak.rows.tolist()
+    assert saved["row"].tolist() == session.search.weak.rows.tolist()
     session.undo()
     session.undo()
-    assert session.weak.rows.tolist() == weak.rows.tolist()
+    assert session.search.weak.rows.tolist() == weak.rows.tolist()
 
 
 def test_the_curve_decides_how_many(session, survey):
     """Cutting the similarity curve at the similarity of rank 7 takes seven patches."""
     searched(session, survey[1])
-    name = session.weak.classes[0]
-    session.cut_at(name, session.weak.curves[name][6])
-    assert (session.weak.classes == name).sum() == 7
+    name = session.search.weak.classes[0]
+    session.cut_at(name, session.search.weak.curves[name][6])
+    assert (session.search.weak.classes == name).sum() == 7
 
 
 def test_search_begins_near_the_line_and_then_covers_the_survey(session, survey, monkeypatch):
     """The neighbourhood holds the line; the next search covers all lines of the survey."""
-    from outcrop.app import session as module
+    from outcrop.app import search as module
 
     monkeypatch.setattr(module, "NEAR_PATCHES", 60)
     line = next(iter(survey[1].values()))[0]
     searched(session, survey[1])
-    lines = session.index.table["inline"]
-    assert session.scope == "neighbourhood" and lines.min() <= line <= lines.max() and lines.nunique() < 20
-    session.retrieve(line)
-    session.wait()
-    assert session.scope == "survey" and session.index.table["inline"].nunique() == 20
+    lines = session.search.index.table["inline"]
+    assert session.search.scope == "neighbourhood" and lines.min() <= line <= lines.max() and lines.nunique() < 20
+    session.search.retrieve(line)
+    session.work.wait()
+    assert session.search.scope == "survey" and session.search.index.table["inline"].nunique() == 20
 
 
 def test_labels_survive_and_the_command_line_agrees(session, survey, tmp_path, capsys):
     """What the page labelled is there after reopening, and its command lines make the same labels."""
     searched(session, survey[1])
-    session.judge(session.weak.classes[0], session.weak.positions[list(session.volume.dims)].iloc[2], accept=False)
+    session.judge(
+        session.search.weak.classes[0],
+        session.search.weak.positions[list(session.survey.volume.dims)].iloc[2],
+        accept=False,
+    )
     line = next(iter(survey[1].values()))[0]
     session.paint(next(iter(survey[1])), 0, 4, [(350, 100), (360, 160)])
-    session.label([line])
-    session.wait()
-    labels = session.labels_of(line)
-    assert labels is not None and (labels > 0).all() and not session.stale()
-    lines = [shlex.split(text)[1:] for text in session.commands()]
+    session.labelling.label([line])
+    session.work.wait()
+    labels = session.labelling.codes(line)
+    assert labels is not None and (labels > 0).all() and not session.labelling.stale()
+    lines = [shlex.split(text)[1:] for text in session.results.commands()]
     fresh = tmp_path / "again.outcrop"
-    painted = (session.index.workspace / "painted.csv").read_bytes()
+    painted = (session.search.index.workspace / "painted.csv").read_bytes()
     for words in lines:
-        words = [str(fresh) if word == str(session.index.workspace.path) else word for word in words]
+        words = [str(fresh) if word == str(session.search.index.workspace.path) else word for word in words]
         if words[0] in ("index", "retrieve", "label"):
             app(words, standalone_mode=False)
         if words[0] == "index":
@@ -192,8 +197,8 @@ def test_labels_survive_and_the_command_line_agrees(session, survey, tmp_path, c
     again = open_labels(fresh / "labels.zarr")["label"].sel(inline=line).values
     np.testing.assert_array_equal(again, labels)
     second = reopened(session)
-    np.testing.assert_array_equal(second.labels_of(line), labels)
-    assert len(second.weak) == len(session.weak)
+    np.testing.assert_array_equal(second.labelling.codes(line), labels)
+    assert len(second.search.weak) == len(session.search.weak)
     second.close()
 
 
@@ -201,40 +206,40 @@ def test_painted_pixels_teach_the_mapper(session, survey):
     """Painting a region of a line with another class moves labels there towards that class."""
     searched(session, survey[1])
     line = next(iter(survey[1].values()))[0]
-    position = int(np.flatnonzero(session.volume["inline"].values == line)[0])
-    session.label([line])
-    session.wait()
-    before, names = session.labels_of(line), list(session.labels().attrs["classes"])
+    position = int(np.flatnonzero(session.survey.volume["inline"].values == line)[0])
+    session.labelling.label([line])
+    session.work.wait()
+    before, names = session.labelling.codes(line), list(session.labelling.dataset().attrs["classes"])
     code = 1 + int(np.argmin(np.bincount(before.ravel(), minlength=len(names) + 1)[1:]))
-    across, down = session.sections.frame(0)
+    across, down = session.survey.sections.frame(0)
     mask = stroke(before.shape, [(40, 40), (80, 80)], 12)
     session.paint(
         names[code - 1], 0, position, [(across.labels[40], down.labels[40]), (across.labels[80], down.labels[80])], 12
     )
-    picture = session.painted_picture(0, position)
-    assert (picture.codes.T[mask] == list(session.palette).index(names[code - 1]) + 1).all()
-    assert session.stale()
-    session.label([line])
-    session.wait()
-    after = session.labels_of(line)
+    picture = painted_picture(session.survey, session.state, 0, position)
+    assert (picture.codes.T[mask] == list(session.state.palette).index(names[code - 1]) + 1).all()
+    assert session.labelling.stale()
+    session.labelling.label([line])
+    session.work.wait()
+    after = session.labelling.codes(line)
     assert (after[mask] == code).all() and (before[mask] == code).mean() < 1
     assert (after[~mask] != before[~mask]).any()
-    assert session.changed == (after != before).mean() > 0
+    assert session.labelling.changed == (after != before).mean() > 0
 
 
 def test_scores_and_the_least_sure_places(session, survey):
     """Scores are those of `pixel_scores`; the least sure place is no surer than any other window of its line."""
     searched(session, survey[1])
     line = next(iter(survey[1].values()))[0]
-    assert session.scores(line) is None
-    session.label([line])
-    session.wait()
-    assert 0 < session.scores(line)["PA"] <= 1
-    places = session.uncertain(3)
-    sure = session.labels()["confidence"].sel(inline=line).values / 255
+    assert session.labelling.scores(line) is None
+    session.labelling.label([line])
+    session.work.wait()
+    assert 0 < session.labelling.scores(line)["PA"] <= 1
+    places = session.labelling.uncertain(3)
+    sure = session.labelling.dataset()["confidence"].sel(inline=line).values / 255
     at = [
-        int(np.flatnonzero(session.volume[dim].values == value)[0])
-        for dim, value in zip(session.volume.dims, places[0]["place"], strict=True)
+        int(np.flatnonzero(session.survey.volume[dim].values == value)[0])
+        for dim, value in zip(session.survey.volume.dims, places[0]["place"], strict=True)
     ]
     half = SIZE // 2
     window = sure[at[1] - half : at[1] + half, at[2] - half : at[2] + half]
@@ -247,39 +252,39 @@ def test_export_round_trip_and_names_that_lead_elsewhere(session, survey):
     searched(session, survey[1])
     line = next(iter(survey[1].values()))[0]
     with pytest.raises(ValueError, match="no labels"):
-        session.export("segy")
-    session.label([line])
-    session.wait()
-    path = session.export("segy")
-    np.testing.assert_array_equal(oc.open_volume(path).sel(inline=line).values, session.labels_of(line))
-    session.begin_export("segy")
-    session.wait()
-    assert session.exports[0].exists() and session.exports[0] != path
+        session.results.export("segy")
+    session.labelling.label([line])
+    session.work.wait()
+    path = session.results.export("segy")
+    np.testing.assert_array_equal(oc.open_volume(path).sel(inline=line).values, session.labelling.codes(line))
+    session.results.start("segy")
+    session.work.wait()
+    assert session.results.written[0].exists() and session.results.written[0] != path
     for kind in ("confidence", "zarr", "training", "figure"):
-        assert session.export(kind, line=line).exists()
+        assert session.results.export(kind, line=line).exists()
     for name in ("../out.sgy", "/out.sgy", "a/b.sgy", "..", "", ".hidden", "x\x00y", "a\\b"):
         with pytest.raises(ValueError):
-            session.export("segy", name or " ")
+            session.results.export("segy", name or " ")
 
 
 def test_labels_across_the_labelled_lines(session, survey, monkeypatch):
     """On a crossline and a time slice the labelled lines show their labels, and only they; some stand for others."""
-    from outcrop.app import session as module
+    from outcrop.app import labelling as module
 
     searched(session, survey[1])
-    lines = session.volume["inline"].values
+    lines = session.survey.volume["inline"].values
     for line in lines[[3, 10]]:
-        session.label([int(line)])
-        session.wait()
+        session.labelling.label([int(line)])
+        session.work.wait()
     for direction, position in ((1, 50), (2, 60)):
-        label, _, _ = session.label_pictures(direction, position)
+        label, _, _ = session.labelling.pictures(direction, position)
         codes = label.codes if direction == 2 else label.codes.T
         for row in range(20):
-            own = session.labels_of(lines[row])
+            own = session.labelling.codes(lines[row])
             want = 0 if own is None else own[position] if direction == 1 else own[:, position]
             np.testing.assert_array_equal(codes[row], want)
     monkeypatch.setattr(module, "MOST_LINES", 1)
-    codes = session.label_pictures(1, 50)[0].codes.T
+    codes = session.labelling.pictures(1, 50)[0].codes.T
     np.testing.assert_array_equal(codes[10], codes[3])
 
 
@@ -301,15 +306,15 @@ def test_a_folder_of_another_volume_is_refused(session, tmp_path):
 def test_cancelled_work_leaves_the_session_usable(session, survey, monkeypatch):
     """Cancel stops a task; a second task while one runs is refused."""
     place_all(session, survey[1])
-    session.start("waiting", lambda task: [(time.sleep(0.02), task.progress(i)) for i in range(500)])
+    session.work.start("waiting", lambda task: [(time.sleep(0.02), task.progress(i)) for i in range(500)])
     with pytest.raises(ValueError, match="waiting"):
-        session.retrieve()
-    session.cancel()
-    session.wait()
-    assert "Cancelled" in session.message
-    session.retrieve()
-    session.wait()
-    assert len(session.weak)
+        session.search.retrieve()
+    session.work.cancel()
+    session.work.wait()
+    assert "Cancelled" in session.work.message
+    session.search.retrieve()
+    session.work.wait()
+    assert len(session.search.weak)
 
 
 def test_a_job_of_the_command_line_opens_with_its_exemplars(survey, tmp_path):
@@ -321,7 +326,7 @@ def test_a_job_of_the_command_line_opens_with_its_exemplars(survey, tmp_path):
     words = [word for name, text in texts.items() for word in ("--exemplar", f"{name.replace(' ', '-')}={text}")]
     app(["retrieve", job, *words, "--count", "10"], standalone_mode=False)
     session = Session(job)
-    assert list(session.palette) == list(places) and session.scope == "survey" and len(session.weak)
+    assert list(session.state.palette) == list(places) and session.search.scope == "survey" and len(session.search.weak)
     session.close()
 
 
@@ -376,22 +381,24 @@ def test_odd_volumes_are_shown(name, tmp_path):
     page.layout()
     session.add_class("fault")
     for direction in (0, 1, 2):
-        page.go(direction, session.volume.shape[direction] // 2)
-        assert page.image.data["image"] and page.status.text == "Ready."
-        across, down = session.sections.frame(direction)
+        page.viewer.go(direction, session.survey.volume.shape[direction] // 2)
+        assert page.viewer.plot.image.data["image"] and page.status.text == "Ready."
+        across, down = session.survey.sections.frame(direction)
         x, y = across.coordinate(across.labels[len(across) // 2]), down.coordinate(down.labels[len(down) // 2])
-        place = page._place(x + 0.2 * across.step, y - 0.2 * down.step)
+        place = session.survey.place(
+            direction, session.survey.volume.shape[direction] // 2, x + 0.2 * across.step, y - 0.2 * down.step
+        )
         at = [
             int(np.flatnonzero(axis.labels == value)[0])
-            for axis, value in zip(session.sections.axes, place, strict=True)
+            for axis, value in zip(session.survey.sections.axes, place, strict=True)
         ]
-        assert at == [n // 2 for n in session.volume.shape]
-    session.add_exemplar("fault", [axis.labels[len(axis) // 2].item() for axis in session.sections.axes])
-    page.go(0, session.volume.shape[0] // 2)
-    assert len(page.boxes.data["x"]) == 1
-    session.retrieve()
-    session.wait()
-    assert len(session.weak)
+        assert at == [n // 2 for n in session.survey.volume.shape]
+    session.add_exemplar("fault", [axis.labels[len(axis) // 2].item() for axis in session.survey.sections.axes])
+    page.viewer.go(0, session.survey.volume.shape[0] // 2)
+    assert len(page.viewer.plot.exemplars.data["x"]) == 1
+    session.search.retrieve()
+    session.work.wait()
+    assert len(session.search.weak)
     page.close()
     session.close()
 

@@ -1,33 +1,20 @@
 """The interpreter's page in a real browser, from the first look to the exported labels."""
 
-import contextlib
 import json
-import os
 import re
-import shutil
 import signal
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+from tab import CHROMIUM, NOTES, Tab, chromium, server
 
 import outcrop as oc
 from outcrop import datasets
+from outcrop.app.pictures import Sections
 
-playwright = pytest.importorskip("playwright.sync_api")
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-FLAGS = [
-    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-]
-SIZE = 40
-NOTES = """(function all(root) {
-  let found = [...root.querySelectorAll(".card .note")];
-  for (const one of root.querySelectorAll("*")) if (one.shadowRoot) found = found.concat(all(one.shadowRoot));
-  return found;
-})(document)"""
+pytest.importorskip("playwright.sync_api")
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed")
+SIZE = 40
 
 
 @pytest.fixture(scope="module")
@@ -41,103 +28,13 @@ def survey(tmp_path_factory):
 @pytest.fixture(scope="module")
 def browser():
     """A headless Chromium."""
-    with playwright.sync_playwright() as api:
-        one = api.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+    with chromium() as one:
         yield one
-        one.close()
-
-
-@contextlib.contextmanager
-def server(*words, folder=None):
-    """The command `outcrop app` in a process of its own; gives its address and the process."""
-    command = [sys.executable, "-m", "outcrop", "app", *map(str, words), "--no-browser"]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=folder) as process:
-        try:
-            yield process.stdout.readline().strip(), process
-        finally:
-            process.kill()
-
-
-class Tab:
-    """A tab of the browser and what an interpreter does in it."""
-
-    def __init__(self, browser, address):
-        self.errors, self.foreign = [], []
-        self.page = browser.new_page(viewport={"width": 1440, "height": 900})
-        self.page.set_default_timeout(60_000)
-        self.page.on("console", lambda message: message.type == "error" and self.errors.append(message.text))
-        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        home = address.split("/")[2]
-        self.page.on("request", lambda request: self._watch(request.url, home))
-        self.page.goto(address)
-        self.page.wait_for_selector(".class.add")
-        self.wait("Bokeh.documents[0].get_model_by_name('section')?.tags.length")
-
-    def _watch(self, url, home):
-        if not url.startswith(("data:", "blob:")) and url.split("/")[2] != home:
-            self.foreign.append(url)
-
-    def model(self, name, code):
-        """Value of an expression of the Bokeh model `m` of that name."""
-        return self.page.evaluate(
-            f"(() => {{const m = Bokeh.documents[0].get_model_by_name('{name}'); return {code}}})()"
-        )
-
-    def wait(self, code):
-        """Wait until an expression is true."""
-        self.page.wait_for_function(code)
-
-    def wait_model(self, name, code):
-        """Wait until an expression of the Bokeh model `m` of that name is true."""
-        self.wait(f"(() => {{const m = Bokeh.documents[0].get_model_by_name('{name}'); return {code}}})()")
-
-    def pixel(self, x, y, name="section"):
-        """Where a point of a plot lies on the screen."""
-        return self.page.evaluate(
-            """([x, y, name]) => {
-              const view = Bokeh.index.find_one(Bokeh.documents[0].get_model_by_name(name));
-              const box = view.el.getBoundingClientRect();
-              return [box.left + view.frame.x_scale.compute(x), box.top + view.frame.y_scale.compute(y)];
-            }""",
-            [x, y, name],
-        )
-
-    def click(self, x, y, name="section"):
-        """Click on a point of a plot."""
-        self.page.mouse.click(*self.pixel(x, y, name))
-
-    def step(self, name):
-        """Open a step by the name of its tab."""
-        self.page.get_by_text(name, exact=True).click()
-
-    def exemplar(self, name, x, y):
-        """Add a class and place an exemplar of it."""
-        count = self.page.locator(".card .note").count()
-        self.page.locator(".class.add input").fill(name)
-        self.page.locator(".class.add button").click()
-        self.page.wait_for_selector(f".class[data-name='{name}']")
-        self.wait_model("tool", "m.active === 1")
-        self.click(x, y)
-        self.page.wait_for_function(f"count => {NOTES}.length > count", arg=count)
-
-    def notes(self):
-        """Text below the thumbnails of the exemplars."""
-        return [text for text in self.page.locator(".card .note").all_inner_texts() if "," in text]
-
-    def close(self):
-        """Close it; nothing may have gone wrong, and nothing may have been asked of another computer."""
-        self.page.close()
-        assert not self.errors
-        assert not self.foreign
 
 
 def overlay_pixels(tab):
     """How many pixels of the overlay are coloured, as the browser has them now."""
-    return tab.page.evaluate(
-        """() => { const renderers = Bokeh.documents[0].get_model_by_name('section').renderers;
-        return renderers[1].data_source.data.image[0].filter((code) => code > 0).length }"""
-    )
+    return tab.model("labels", "m.data_source.data.image[0].filter((code) => code > 0).length")
 
 
 def test_the_whole_walk(survey, browser, tmp_path):
@@ -152,9 +49,7 @@ def test_the_whole_walk(survey, browser, tmp_path):
         assert tab.model("section", "m.title.text") == "inline 115"
         tab.page.keyboard.press("ArrowRight")
         tab.wait_model("section", "m.title.text === 'inline 116'")
-        code = tab.model("section", "m.renderers[0].data_source.data.image[0][160 * 50 + 70]")
-        from outcrop.app.pictures import Sections
-
+        code = tab.model("amplitudes", "m.data_source.data.image[0][160 * 50 + 70]")
         assert code == Sections(volume).codes(0, 16)[50, 70]
         # zoom by the wheel, then click: the exemplar lies on the sample under the cursor
         x, y = tab.pixel(380, 300)
@@ -163,20 +58,15 @@ def test_the_whole_walk(survey, browser, tmp_path):
         tab.wait_model("section", "m.x_range.end - m.x_range.start < 150")
         tab.exemplar("fault", 377, 316)
         assert tab.notes() == ["116, 377, 316"]
-        tab.page.evaluate("Bokeh.documents[0].get_model_by_name('section').reset.emit()")
+        tab.model("section", "m.reset.emit()")
         tab.wait_model("section", "m.x_range.end - m.x_range.start > 159")
         # a box is moved by dragging
-        tab.page.mouse.move(*tab.pixel(377, 316))
-        tab.page.mouse.down()
-        tab.page.mouse.move(*tab.pixel(390, 400), steps=4)
-        tab.page.mouse.move(*tab.pixel(397, 416), steps=4)
-        tab.page.mouse.up()
+        tab.drag((377, 316), (390, 400), (397, 416), steps=4)
         tab.page.wait_for_function(f"() => {NOTES}[0].textContent.startsWith('116, 397, 416')")
         tab.exemplar("other", 435, 100)
         tab.exemplar("chaotic", 330, 240)
         # retrieve, reject one
-        tab.page.get_by_text("Find similar patches").click()
-        tab.page.wait_for_selector(".card button.reject")
+        tab.find()
         tab.page.locator(".thumbnails:has(button.accept)").focus()
         tab.page.keyboard.press("ArrowRight")
         tab.page.keyboard.press("a")
@@ -187,12 +77,7 @@ def test_the_whole_walk(survey, browser, tmp_path):
         sources = [image.get_attribute("src") for image in tab.page.locator(".card:has(button.reject) img").all()]
         assert first not in sources
         # label
-        tab.step("3 Labels")
-        tab.page.get_by_text("Label this line").click()
-        tab.wait_model("share", "m?.text")  # a draft comes first
-        tab.page.wait_for_function(
-            "Bokeh.documents[0].get_model_by_name('scores').text.includes('mean IU')", timeout=150_000
-        )
+        tab.label()
         # drag the threshold: the browser answers alone
         before = overlay_pixels(tab)
         box = tab.page.locator(".noUi-target:visible").nth(3).bounding_box()
@@ -214,9 +99,7 @@ def test_the_whole_walk(survey, browser, tmp_path):
         assert tab.model("section", "m.title.text") == "inline 116"
         assert tab.notes()[0] == "116, 397, 416" and len(tab.notes()) == 3
         assert overlay_pixels(tab) == 160 * 160
-        tab.step("4 Results")
-        tab.page.get_by_text("SEG-Y labels").click()
-        tab.wait_model("exported", "m.text.includes('labels.sgy')")
+        tab.export()
         tab.close()
     exported = oc.open_volume(job / "export/labels.sgy")
     assert exported.attrs["classes"] == ["fault", "other", "chaotic"]
@@ -258,19 +141,13 @@ def test_brush_keys_and_views(survey, browser, tmp_path):
         tab = Tab(browser, address)
         tab.exemplar("fault", 377, 316)
         tab.step("3 Labels")
-        tab.page.locator("select:visible").nth(1).select_option("fault")
-        tab.wait_model("tool", "m.active === 2")
-        tab.page.mouse.move(*tab.pixel(350, 200))
-        tab.page.mouse.down()
-        tab.page.mouse.move(*tab.pixel(380, 260), steps=8)
-        tab.page.mouse.up()
-        tab.wait_model("section", "m.renderers[3].data_source.data.image.length === 1")
+        tab.paint("fault", (350, 200), (380, 260))
         painted = state(job)["painted"]
         assert [one["class"] for one in painted] == ["fault"]
         traces = {trace for trace, _, _ in painted[0]["runs"]}
         assert abs(min(traces) - 346) <= 1 and abs(max(traces) - 384) <= 1
         tab.page.keyboard.press("Control+z")
-        tab.wait_model("section", "m.renderers[3].data_source.data.image.length === 0")
+        tab.wait_model("painted", "m.data_source.data.image.length === 0")
         assert state(job)["painted"] == []
         for name, down in (("crossline", "time (ms)"), ("time", "inline")):
             tab.page.get_by_text(name, exact=True).first.click()
@@ -298,6 +175,6 @@ def test_choose_a_volume_and_show_it_in_a_frame(survey, browser, tmp_path, monke
     page.frame_locator("iframe").locator(".class.add input").fill("fault")
     page.frame_locator("iframe").locator(".class.add button").click()
     page.frame_locator("iframe").locator(".class[data-name='fault']").wait_for()
-    assert list(explorer.session.palette) == ["fault"]
+    assert list(explorer.session.state.palette) == ["fault"]
     page.close()
     explorer.close()

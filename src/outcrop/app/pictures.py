@@ -13,6 +13,7 @@ MOST_PIXELS = (1600, 1000)  # across and down: what a screen shows
 MOST_TRACES = 20_000  # read for a time slice, which touches every one of them
 KEPT, MOST_BYTES = 24, 300_000_000  # sections in memory
 AHEAD = 2  # sections read in the direction of travel
+FRAMES = ((1, 2), (0, 2), (1, 0))  # axes of the volume across and down an inline, a crossline and a time slice
 
 
 class Axis:
@@ -94,7 +95,7 @@ class Sections:
 
     def frame(self, direction):
         """Axes across and down of the sections of a direction, 0 inline, 1 crossline, 2 time."""
-        return [self.axes[i] for i in ((1, 2), (0, 2), (1, 0))[direction]]
+        return [self.axes[i] for i in FRAMES[direction]]
 
     def picture(self, direction, position, window=None, *, ahead=0):
         """Picture of a section, or of a window (left, right, top, bottom) of it.

@@ -34,6 +34,8 @@ class State:
         The job folder.
     about : dict
         What the decisions are about: the volume and the patch size; kept beside them.
+    tell : callable, optional
+        Called with "state" after every change.
 
     Examples
     --------
@@ -47,8 +49,8 @@ class State:
     'texture'
     """
 
-    def __init__(self, path, about=None):
-        self.path = Path(path) / NAME
+    def __init__(self, path, about=None, *, tell=lambda what: None):
+        self.path, self.tell = Path(path) / NAME, tell
         self.data, self.view, self.about = fresh(), {}, about or {}
         self._past, self._future = [], []
         self._lock = threading.RLock()
@@ -56,6 +58,18 @@ class State:
         if stored:
             self.data |= stored["decisions"]
             self.view = stored["view"]
+
+    @property
+    def palette(self):
+        """Class name -> colour."""
+        return {one["name"]: one["colour"] for one in self.data["classes"]}
+
+    def exemplars(self):
+        """Class -> places, as `retrieve` takes them."""
+        found: dict = {}
+        for one in self.data["exemplars"]:
+            found.setdefault(one["class"], []).append(tuple(one["place"]))
+        return {name: found[name] for name in self.palette if name in found}
 
     @contextlib.contextmanager
     def change(self):
@@ -71,6 +85,7 @@ class State:
                 self._past = [*self._past, before][-STEPS:]
                 self._future = []
                 self.save()
+        self.tell("state")
 
     def undo(self):
         """Take the last change back; whether there was one."""
@@ -87,7 +102,8 @@ class State:
             target.append(json.dumps(self.data))
             self.data = json.loads(source.pop())
             self.save()
-            return True
+        self.tell("state")
+        return True
 
     def look(self, **view):
         """Remember where the interpreter looks; this is not undone."""

@@ -1,0 +1,167 @@
+"""Step 3 of the page: labels, their confidence, the brush, and where to look next."""
+
+from typing import Any
+
+import panel as pn
+from bokeh.models import CustomJS, Div, RadioButtonGroup, Select, Slider, Toggle
+
+import outcrop as oc
+from outcrop.app.components import Cards, button, escape, guarded, heading, hint, script, thumbnail
+from outcrop.app.viewer import BRUSH
+from outcrop.patches import DIRECTIONS
+
+
+class LabelPanel:
+    """Everything about labels.
+
+    Parameters
+    ----------
+    viewer : Viewer
+    """
+
+    def __init__(self, viewer):
+        self.viewer, self.session, self.say = viewer, viewer.session, viewer.say
+        self.labelling = self.session.labelling
+        self._places: list = []  # to look at next
+        self._places_of: Any = None  # labels they belong to
+        wide = {"sizing_mode": "stretch_width"}
+        self.scores = Div(text="", name="scores", **wide)
+        self.changed = Div(text="", name="changed", **wide)
+        self.next_cards = Cards(self._on_next, keys={"Enter": "go"}, **wide)
+        self._make_work()
+        self._make_overlay()
+        self._make_brush()
+
+    def _make_work(self):
+        chosen = self.session.state.data["mapping"]
+        self.mapping = Select(title="mapping", options=list(oc.MAPPERS), value=chosen, width=130, name="mapping")
+        self.mapping.on_change("value", lambda _attr, _old, new: self.session.set_mapping(new))
+        self.actions = [
+            button("Label this line", self._on_label, name="label", button_type="primary"),
+            button("Label the survey", self._on_label_all, name="label-all"),
+        ]
+
+    def _make_overlay(self):
+        """What changes in the browser alone, but for the expert's labels."""
+        plot = self.viewer.plot
+        self.opacity = Slider(start=0, end=1, step=0.05, value=0.35, title="opacity", name="opacity", width=150)
+        self.opacity.js_link("value", plot.labels.glyph, "global_alpha")
+        self.limit = Slider(
+            start=0, end=100, step=1, value=0, title="least confidence (%)", name="confidence", width=190
+        )
+        self.share = Div(text="", name="share")
+        hide = script("overlay", source=plot.overlay, slider=self.limit, share=self.share)
+        self.limit.js_on_change("value", hide)
+        plot.overlay.js_on_change("data", hide)
+        self.what = RadioButtonGroup(labels=["labels", "confidence", "nothing"], active=0, name="overlay")
+        self.what.js_on_change(
+            "active",
+            CustomJS(
+                args={"labels": plot.labels, "sure": plot.confidence},
+                code="labels.visible = cb_obj.active === 0; sure.visible = cb_obj.active === 1",
+            ),
+        )
+        self.expert = Toggle(label="expert beside", name="expert", visible=self.labelling.truth is not None)
+        self.expert.on_change("active", self._on_expert)
+
+    def _make_brush(self):
+        self.says = Select(
+            title="brush says", options=["right", "wrong", "erase"], value="right", width=120, name="brush-class"
+        )
+        self.says.on_change("value", self._on_says)
+        self.radius = Slider(start=1, end=20, step=1, value=4, title="brush radius", width=130, name="radius")
+        self.radius.on_change("value", self._on_radius)
+
+    def layout(self):
+        """Everything, arranged."""
+        return pn.Column(
+            pn.Row(self.mapping, pn.Column(*self.actions)),
+            pn.Row(self.what, self.expert),
+            pn.Row(self.opacity, self.limit),
+            self.share,
+            self.scores,
+            heading("Correct with the brush"),
+            hint("Paint over labels that are right or wrong, or with the class that it is; then label again."),
+            pn.Row(self.says, self.radius),
+            self.changed,
+            heading("Look here next: least sure"),
+            self.next_cards,
+            scroll="y-auto",
+            sizing_mode="stretch_both",
+        )
+
+    @guarded
+    def _on_label(self):
+        if self.viewer.line is None:
+            raise ValueError(f"Labels are made on {DIRECTIONS[self.session.survey.along]}s; show one, then label it.")
+        self.labelling.label([self.viewer.line])
+
+    @guarded
+    def _on_label_all(self):
+        self.labelling.label()
+
+    def _on_expert(self, _attr, _old, new):
+        self.viewer.plot.expert.visible = bool(new)
+        self.viewer.show_labels()
+
+    def _on_says(self, _attr, _old, new):
+        self.viewer.says = new
+        self.viewer.take(BRUSH)
+
+    def _on_radius(self, _attr, _old, new):
+        self.viewer.radius = new
+
+    @guarded
+    def _on_next(self, message):
+        self.viewer.jump(self._places[int(message["key"])]["place"])
+
+    def show_classes(self):
+        """Offer the classes to the brush."""
+        self.says.options = ["right", "wrong", *self.session.state.palette, "erase"]
+
+    def show(self):
+        """Bring it up to the labels and the section in view."""
+        line = self.viewer.line
+        scores = self.labelling.scores(line) if line is not None else None
+        self.scores.text = scores_text(scores) if scores else ""
+        self.changed.text = "; ".join(self._news())
+        self._show_next()
+
+    def _news(self):
+        """What there is to say about the labels."""
+        labelling, done, painted = self.labelling, len(self.labelling.done()), self.session.state.data["painted"]
+        if done:
+            yield f"{done} line{'s' * (done != 1)} labelled"
+            if labelling.stale():
+                yield "<b>the patches or the painting changed since: label again</b>"
+        if labelling.draft:
+            yield "a quick draft is shown while the full fit runs"
+        elif labelling.changed is not None:
+            yield f"the last fit changed {100 * labelling.changed:.1f} % of the line"
+        if painted:
+            yield f"strokes painted: {len(painted)}"
+
+    def _show_next(self):
+        done, survey = self.labelling.done(), self.session.survey
+        key = (len(done), self.labelling.record().get("weak"))
+        if key == self._places_of:
+            return
+        self._places_of = key
+        self._places = self.labelling.uncertain() if done else []
+        self.next_cards.items = [
+            {
+                "key": str(number),
+                "src": thumbnail(survey.patch(one["place"])),
+                "title": f"{100 * one['confidence']:.0f} % sure",
+                "note": f"{DIRECTIONS[survey.along]} {one['place'][survey.along]:g}",
+                "colour": "#b0a000",
+                "hint": "Look here",
+            }
+            for number, one in enumerate(self._places)
+        ]
+
+
+def scores_text(scores):
+    """Scores against the expert in a line."""
+    classes = ", ".join(f"{escape(name)} {value:.2f}" for name, value in scores["IU"].items())
+    return f"against the expert: <b>mean IU {scores['MIU']:.3f}</b>, pixels {scores['PA']:.3f}; {classes}"

@@ -1,0 +1,192 @@
+"""The plot of a section and of what lies on it: labels, painted samples, boxes, the expert's labels."""
+
+from bokeh.core.property.descriptors import UnsetValueError
+from bokeh.models import (
+    ColumnDataSource,
+    FreehandDrawTool,
+    LinearColorMapper,
+    PanTool,
+    Range1d,
+    ResetTool,
+    WheelZoomTool,
+)
+from bokeh.palettes import Greys256, Viridis256
+from bokeh.plotting import figure
+
+from outcrop.app.pictures import FRAMES
+
+MISSING = "#cfd8e3"  # colour of samples that are not there
+NOTHING: dict = {"image": [], "x": [], "y": [], "dw": [], "dh": []}
+BOX = ("x", "y", "width", "height", "left", "top", "colour", "name")
+UNITS = {"time": "ms", "depth": "m"}
+
+
+class SectionPlot:
+    """Bokeh figures of a section, the expert's beside ours, and the sources of all that is drawn.
+
+    Parameters
+    ----------
+    survey : Survey
+    """
+
+    def __init__(self, survey):
+        self.survey = survey
+        self.figure = frame(Range1d(0, 1), Range1d(1, 0), name="section")
+        self.expert = frame(self.figure.x_range, self.figure.y_range, name="expert-section", visible=False)
+        self.expert.title.text = "expert"
+        self._make_pictures()
+        self._make_boxes()
+        self._make_tools()
+
+    def _make_pictures(self):
+        plot, nobody = self.figure, {"palette": ["#00000000"], "low": -0.5, "high": 0.5}
+        self.image = ColumnDataSource(data=dict(NOTHING))
+        self.overlay = ColumnDataSource(data=NOTHING | {"confidence": []})
+        self.painted, self.truth = (ColumnDataSource(data=dict(NOTHING)) for _ in range(2))
+        self.amplitudes = LinearColorMapper(palette=[MISSING, *Greys256[1:]], low=0, high=255)
+        self.codes, self.marks, self.truth_codes = (LinearColorMapper(**nobody) for _ in range(3))
+        plot.image(source=self.image, color_mapper=self.amplitudes, name="amplitudes")
+        self.labels = plot.image(source=self.overlay, color_mapper=self.codes, global_alpha=0.35, name="labels")
+        self.confidence = plot.image(
+            "confidence", "x", "y", "dw", "dh", source=self.overlay, visible=False, global_alpha=0.8,
+            color_mapper=LinearColorMapper(palette=Viridis256, low=0, high=255),
+        )  # fmt: skip
+        plot.image(source=self.painted, color_mapper=self.marks, global_alpha=0.75, name="painted")
+        self.expert.image(source=self.image, color_mapper=self.amplitudes)
+        self.expert.image(source=self.truth, color_mapper=self.truth_codes, global_alpha=0.45, name="truth")
+
+    def _make_boxes(self):
+        empty: dict = {name: [] for name in BOX}
+        self.exemplars, self.retrieved, self.marked = (ColumnDataSource(data=dict(empty)) for _ in range(3))
+        rect = {"x": "x", "y": "y", "width": "width", "height": "height", "fill_alpha": 0, "line_color": "colour"}
+        self.outlines = self.figure.rect(
+            source=self.retrieved, line_width=1.2, line_dash="dotted", visible=False, **rect
+        )
+        self.figure.rect(source=self.exemplars, line_width=3, **rect)
+        self.figure.rect(source=self.marked, line_width=3, line_dash="dashed", **rect)
+        self.figure.text(
+            x="left", y="top", text="name", source=self.exemplars, text_color="white", text_font_size="12px",
+            background_fill_color="colour", padding=3, text_baseline="top", text_font_style="bold",
+        )  # fmt: skip
+
+    def _make_tools(self):
+        self.strokes = ColumnDataSource(data={"xs": [], "ys": []})
+        lines = self.figure.multi_line(
+            "xs", "ys", source=self.strokes, line_width=8, line_alpha=0.5, line_color="#ff7a00"
+        )
+        pan, wheel, brush = PanTool(), WheelZoomTool(), FreehandDrawTool(renderers=[lines])
+        self.figure.add_tools(pan, wheel, ResetTool(), brush)
+        self.expert.add_tools(pan, wheel)
+        for plot in (self.figure, self.expert):
+            plot.toolbar.active_scroll, plot.toolbar.active_drag = wheel, pan
+        self.drags = (pan, None, brush)  # to look, to place, to paint
+
+    def set_frame(self, direction):
+        """Take the ranges and the names of the axes of a direction."""
+        across, down = self.survey.sections.frame(direction)
+        names = [self.survey.volume.dims[i] for i in FRAMES[direction]]
+        left, right, top, bottom = across.low, across.high, down.low, down.high
+        if direction == 2:
+            left, right, top, bottom = self._true_aspect(left, right, top, bottom)
+        plot = self.figure
+        plot.xaxis.axis_label, plot.yaxis.axis_label = (
+            f"{name} ({UNITS[name]})" if name in UNITS else name for name in names
+        )
+        axes = [axis_tag(name, axis) for name, axis in zip(names, (across, down), strict=True)]
+        plot.tags = [{"clip": self.survey.sections.clip, "axes": axes, "classes": []}]
+        plot.x_range.update(start=left, end=right, reset_start=left, reset_end=right)
+        plot.y_range.update(start=bottom, end=top, reset_start=bottom, reset_end=top)
+
+    def _true_aspect(self, left, right, top, bottom):
+        """Ranges of a map on which a metre is as long across as down."""
+        spacing = self.survey.volume.attrs.get("bin_size") or (1.0, 1.0)
+        rows, columns = self.survey.axes[:2]
+        metres = (right - left) / abs(columns.step) * spacing[1], (bottom - top) / abs(rows.step) * spacing[0]
+        try:
+            frame = (self.figure.inner_width, self.figure.inner_height)
+        except UnsetValueError:  # not drawn yet
+            frame = (900, 650)
+        scale = max(metres[0] / frame[0], metres[1] / frame[1])  # metres to a pixel
+        more = [(scale * n / m - 1) / 2 for n, m in zip(frame, metres, strict=True)]
+        wide, high = more[0] * (right - left), more[1] * (bottom - top)
+        return left - wide, right + wide, top - high, bottom + high
+
+    def show_section(self, picture, direction, position):
+        """Show the amplitudes of a section."""
+        self.image.data = columns(picture)
+        name, label = self.survey.volume.dims[direction], self.survey.axes[direction].labels[position]
+        self.figure.title.text = " ".join([name, f"{label:g}", *([UNITS[name]] if name in UNITS else [])])
+
+    def show_labels(self, found, colours):
+        """Show labels and confidence as `Labelling.pictures` gives them."""
+        if found is None:
+            self.overlay.data = NOTHING | {"confidence": []}
+            return
+        label, sure, names = found
+        self.codes.update(**palette(names, colours))
+        self.overlay.data = columns(label) | {"confidence": [sure.codes]}
+        if self.figure.tags[0]["classes"] != names:
+            self.figure.tags = [self.figure.tags[0] | {"classes": names}]
+
+    def show_truth(self, found, colours):
+        """Show the expert's labels as `Labelling.truth_picture` gives them."""
+        if found is not None:
+            self.truth_codes.update(**palette(found[1], colours))
+        self.truth.data = dict(NOTHING) if found is None else columns(found[0])
+
+    def show_painted(self, picture, colours):
+        """Show what was painted by hand."""
+        self.marks.update(**palette(list(colours), colours))
+        self.painted.data = dict(NOTHING) if picture is None else columns(picture)
+
+    def boxes(self, direction, places):
+        """Boxes of the patch size around places with a colour and a name, in coordinates of the section."""
+        across, down = self.survey.sections.frame(direction)
+        height, width = self.survey.size
+        data: dict = {name: [] for name in BOX}
+        for place, colour, name in places:
+            for key, axis, at, size in (
+                ("x", across, place[FRAMES[direction][0]], width),
+                ("y", down, place[2], height),
+            ):
+                data[key].append(axis.coordinate(at) + (size / 2 - 0.5 - size // 2) * axis.step)
+            data["width"].append(width * abs(across.step))
+            data["height"].append(height * abs(down.step))
+            data["left"].append(data["x"][-1] - data["width"][-1] / 2)
+            data["top"].append(data["y"][-1] - data["height"][-1] / 2)
+            data["colour"].append(colour)
+            data["name"].append(name)
+        return data
+
+
+def frame(x_range, y_range, **options):
+    """An empty figure as large as it can be."""
+    one = figure(
+        x_range=x_range, y_range=y_range, tools="", sizing_mode="stretch_both", min_height=300, toolbar_location=None,
+        active_scroll=None, output_backend="canvas",
+        stylesheets=[":host(:focus), .bk-Canvas:focus, *:focus { outline: none }"], **options,
+    )  # fmt: skip
+    one.grid.visible = False
+    return one
+
+
+def axis_tag(name, axis):
+    """What the browser must know of an axis; labels only where they cannot be computed."""
+    return {
+        "name": name,
+        "start": axis.start,
+        "step": axis.step,
+        "labels": [] if axis.even else axis.labels.tolist(),
+    }
+
+
+def columns(picture):
+    """A picture as the columns of an image glyph."""
+    width, height = picture.right - picture.left, picture.bottom - picture.top
+    return {"image": [picture.codes], "x": [picture.left], "y": [picture.top], "dw": [width], "dh": [height]}
+
+
+def palette(names, colours):
+    """Properties of a colour mapper for codes 0 (nothing), 1 ... of these classes."""
+    shades = ["#00000000", *(colours.get(name, "#888888") for name in names)]
+    return {"palette": shades, "low": -0.5, "high": len(names) + 0.5}

@@ -1,0 +1,300 @@
+"""The section viewer: which section is shown, how it looks, and what the mouse does on it."""
+
+from typing import Any
+
+import numpy as np
+import panel as pn
+from bokeh import events
+from bokeh.models import Button, CustomJS, Div, RadioButtonGroup, Slider, TextInput, Toggle
+from bokeh.palettes import Greys256
+
+from outcrop.app import brush
+from outcrop.app.components import escape, guarded, script
+from outcrop.app.pictures import MOST_PIXELS
+from outcrop.app.plot import MISSING, SectionPlot
+
+TOOLS = ("Look", "Place exemplar", "Brush")
+LOOK, PLACE, BRUSH = range(3)
+
+
+class Viewer:
+    """The section in view.
+
+    Parameters
+    ----------
+    session : Session
+    say : callable
+        Shows a line of text to the interpreter.
+
+    Attributes
+    ----------
+    direction, position : int
+        The section: 0 inline, 1 crossline, 2 time, and where along it.
+    chosen : str
+        Class of which a click places an exemplar.
+    outlined : str
+        Class whose retrieved patches are outlined.
+    says, radius : str, int
+        What the brush says, and how wide it is.
+    """
+
+    def __init__(self, session, say):
+        self.session, self.survey, self.say = session, session.survey, say
+        self.direction = int(session.state.view.get("direction", self.survey.along))
+        self.position = int(session.state.view.get("position", len(self._axis()) // 2))
+        self.position = min(self.position, len(self._axis()) - 1)
+        self.chosen = next(iter(session.state.palette), "")
+        self.outlined, self.says, self.radius = "", "right", 4
+        self.window: Any = None  # left, right, top, bottom of what is in view
+        self.after_draw: Any = lambda: None
+        self._grabbed: Any = None
+        self._tapped: Any = None
+        self._box_numbers: list = []  # exemplars whose boxes are drawn
+        self._quiet = False
+        self._seen: dict = {}  # direction -> position that was looked at last
+        self.plot = SectionPlot(self.survey)
+        self._make_controls()
+        self._make_looks()
+        self._make_readout()
+        self._listen()
+
+    def _axis(self):
+        """Axis along which the sections lie."""
+        return self.survey.axes[self.direction]
+
+    @property
+    def line(self):
+        """Number of the line in view, None where lines of another direction are searched and labelled."""
+        return self._axis().labels[self.position].item() if self.direction == self.survey.along else None
+
+    # ---- widgets ----------------------------------------------------------------------------------------------------
+
+    def _make_controls(self):
+        self.direction_buttons = RadioButtonGroup(
+            labels=list(self.survey.volume.dims), active=self.direction, name="direction"
+        )
+        self.direction_buttons.on_change("active", self._on_direction)
+        self.slider = Slider(
+            start=0, end=max(1, len(self._axis()) - 1), value=self.position, step=1, show_value=False, title="",
+            sizing_mode="stretch_width", name="line",
+        )  # fmt: skip
+        self.slider.on_change("value", self._on_slider)
+        self.number = TextInput(value="", width=80, name="number")
+        self.number.on_change("value", self._on_number)
+        self.tool_buttons = RadioButtonGroup(labels=list(TOOLS), active=LOOK, name="tool")
+        self.tool_buttons.on_change("active", self._on_tool)
+
+    def _make_looks(self):
+        """What changes in the browser alone."""
+        scheme = RadioButtonGroup(labels=["grey", "seismic"], active=0, name="scheme")
+        gain = Slider(start=0.25, end=4, value=1, step=0.05, title="gain", width=130, name="gain")
+        polarity = Toggle(label="reverse polarity", name="polarity")
+        bases = {"grey": list(Greys256), "seismic": seismic_palette()}
+        repaint = script(
+            "palette", bases=bases, scheme=scheme, polarity=polarity, gain=gain, mapper=self.plot.amplitudes,
+            missing=MISSING,
+        )  # fmt: skip
+        scheme.js_on_change("active", repaint)
+        gain.js_on_change("value", repaint)
+        polarity.js_on_change("active", repaint)
+        fit = Button(label="Fit", name="fit")
+        fit.js_on_click(CustomJS(args={"plot": self.plot.figure}, code="plot.reset.emit()"))
+        self.looks = [fit, scheme, gain, polarity]
+
+    def _make_readout(self):
+        plot = self.plot
+        self.readout = Div(text="", name="readout", styles={"font-size": "12px", "white-space": "pre", "color": "#334"})
+        self.legend = Div(text="", name="legend", styles={"font-size": "12px", "white-space": "nowrap"})
+        plot.figure.js_on_event(
+            events.MouseMove,
+            script("readout", source=plot.image, overlay=plot.overlay, readout=self.readout, frame=plot.figure),
+        )
+        plot.figure.js_on_event(events.MouseLeave, CustomJS(args={"readout": self.readout}, code="readout.text = ''"))
+
+    def _listen(self):
+        figure = self.plot.figure
+        figure.on_event(events.Tap, self._on_tap)
+        figure.on_event(events.DoubleTap, self._on_tap)
+        figure.on_event(events.PanStart, self._on_grab)
+        figure.on_event(events.PanEnd, self._on_drop)
+        figure.on_event(events.RangesUpdate, self._on_zoom)
+        figure.on_change("inner_width", self._on_resize)
+        self.plot.strokes.on_change("data", self._on_stroke)
+
+    def layout(self):
+        """Everything, arranged."""
+        wide = {"sizing_mode": "stretch_width"}
+        lines = pn.Row(self.direction_buttons, self.number, self.slider, **wide)
+        looks = pn.Row(self.tool_buttons, *self.looks, **wide)
+        sections = pn.Row(self.plot.figure, self.plot.expert, sizing_mode="stretch_both")
+        below = pn.Row(self.readout, pn.layout.HSpacer(), self.legend, min_height=28, **wide)
+        return pn.Column(lines, looks, sections, below, sizing_mode="stretch_both")
+
+    # ---- moving -----------------------------------------------------------------------------------------------------
+
+    def go(self, direction, position, *, ahead=0):
+        """Show another section."""
+        new_frame = direction != self.direction
+        self._seen[self.direction] = self.position
+        self.direction = direction
+        last = len(self._axis()) - 1
+        self.position = int(np.clip(position, 0, last))
+        self._quiet = True  # the widgets follow the section, not the other way round
+        self.slider.update(end=max(1, last), value=self.position)
+        self.direction_buttons.active = direction
+        self._quiet = False
+        self.draw(new_frame=new_frame, ahead=ahead)
+        self.session.state.look(direction=self.direction, position=self.position)
+
+    def step(self, by):
+        """Go some sections on."""
+        self.go(self.direction, self.position + by, ahead=int(np.sign(by)))
+
+    def jump(self, place):
+        """Show the line of a place, and mark the place."""
+        along = self.survey.along
+        self.go(along, self.survey.positions(place)[along])
+        self.plot.marked.data = self.plot.boxes(along, [(place, "#ffe600", "")])
+
+    def _on_direction(self, _attr, _old, new):
+        if not self._quiet and new != self.direction:
+            self.go(new, self._seen.get(new, self.survey.volume.shape[new] // 2))
+
+    def _on_slider(self, _attr, _old, new):
+        if not self._quiet and new != self.position:
+            self.go(self.direction, int(new), ahead=1 if new > self.position else -1)
+
+    def _on_number(self, _attr, _old, new):
+        labels = self._axis().labels
+        if not self._quiet and new != f"{labels[self.position]:g}":
+            try:
+                self.go(self.direction, int(np.argmin(np.abs(labels - float(new)))))
+            except ValueError:
+                self.number.value = f"{labels[self.position]:g}"
+
+    def _on_resize(self, _attr, _old, _new):
+        if self.direction == 2:
+            self.plot.set_frame(2)
+
+    @guarded
+    def _on_zoom(self, event):
+        """Fetch a finer picture of what is in view, where the screen has fewer pixels than the section."""
+        across, down = self.survey.sections.frame(self.direction)
+        if len(across) <= MOST_PIXELS[0] and len(down) <= MOST_PIXELS[1]:
+            return
+        window = (event.x0, event.x1, *sorted((event.y0, event.y1)))
+        if window != self.window:
+            self.window = window
+            self.draw()
+
+    # ---- drawing ----------------------------------------------------------------------------------------------------
+
+    @guarded
+    def draw(self, *, new_frame=False, ahead=0):
+        """Show the section at hand."""
+        if new_frame:
+            self.window = None
+            self.plot.set_frame(self.direction)
+        picture = self.survey.sections.picture(self.direction, self.position, self.window, ahead=ahead)
+        self.plot.show_section(picture, self.direction, self.position)
+        self.number.value = f"{self._axis().labels[self.position]:g}"
+        self.show_labels()
+        self.show_boxes()
+        self.show_painted()
+        self.after_draw()
+
+    def show_labels(self):
+        """Lay labels over the section, and show the expert's."""
+        section = (self.direction, self.position, self.window)
+        labelling, colours = self.session.labelling, self.session.state.palette
+        self.plot.show_labels(labelling.pictures(*section), colours)
+        if self.plot.expert.visible:
+            self.plot.show_truth(labelling.truth_picture(*section), colours)
+
+    def show_painted(self):
+        """Lay over the section what was painted by hand."""
+        state = self.session.state
+        picture = brush.painted_picture(self.survey, state, self.direction, self.position, self.window)
+        self.plot.show_painted(picture, state.palette)
+
+    def show_boxes(self):
+        """Outline the exemplars and the retrieved patches that lie on this section."""
+        state, search, line = self.session.state, self.session.search, self.line
+        here, self._box_numbers, found = [], [], []
+        for number, one in enumerate(state.data["exemplars"]):
+            if line is not None and one["place"][self.direction] == line:
+                here.append((one["place"], state.palette[one["class"]], one["class"]))
+                self._box_numbers.append(number)
+        if search.weak is not None and line is not None:
+            places = search.places()
+            own = (places[:, self.direction] == line) & (search.weak.classes == self.outlined)
+            found = [(place, state.palette.get(self.outlined, "#888888"), "") for place in places[own]]
+        self.plot.exemplars.data = self.plot.boxes(self.direction, here)
+        self.plot.retrieved.data = self.plot.boxes(self.direction, found)
+        self.plot.marked.data = self.plot.boxes(self.direction, [])
+
+    def show_classes(self):
+        """Show the legend."""
+        palette = self.session.state.palette
+        if self.chosen not in palette:
+            self.chosen = next(iter(palette), "")
+        self.legend.text = " ".join(
+            f'<span style="background:{colour};color:white;padding:1px 6px;border-radius:3px">{escape(name)}</span>'
+            for name, colour in palette.items()
+        )
+
+    # ---- the mouse --------------------------------------------------------------------------------------------------
+
+    def take(self, tool):
+        """Take a tool: `LOOK`, `PLACE` or `BRUSH`."""
+        self.tool_buttons.active = tool
+
+    def _on_tool(self, _attr, _old, new):
+        self.plot.figure.toolbar.active_drag = self.plot.drags[new]
+
+    @guarded
+    def _on_tap(self, event):
+        if self.tool_buttons.active == PLACE:
+            if not self.chosen:
+                raise ValueError("Add a class first, for instance fault; then click where it shows.")
+            place = self.survey.place(self.direction, self.position, event.x, event.y)
+            if event.event_name == "doubletap" and self._tapped == place:
+                return  # two fast clicks at two places are two exemplars, a double click is one
+            self._tapped = place
+            self.session.add_exemplar(self.chosen, place)
+
+    def _on_grab(self, event):
+        """Take hold of the exemplar under the cursor."""
+        self._grabbed = None
+        if self.tool_buttons.active == PLACE:
+            data = self.plot.exemplars.data
+            for i, number in enumerate(self._box_numbers):
+                inside = abs(event.x - data["x"][i]) * 2 < data["width"][i]
+                if inside and abs(event.y - data["y"][i]) * 2 < data["height"][i]:
+                    self._grabbed = (number, event.x, event.y)
+
+    @guarded
+    def _on_drop(self, event):
+        if self._grabbed:
+            number, x, y = self._grabbed
+            self._grabbed = None
+            place = self.session.state.data["exemplars"][number]["place"]
+            place = self.survey.moved(place, self.direction, event.x - x, event.y - y)
+            self.session.move_exemplar(number, place)
+
+    @guarded
+    def _on_stroke(self, _attr, _old, new):
+        if new["xs"]:
+            points = list(zip(new["xs"][-1], new["ys"][-1], strict=True))
+            self.plot.strokes.data = {"xs": [], "ys": []}
+            self.session.paint(self.says, self.direction, self.position, points, self.radius)
+
+
+def seismic_palette():
+    """Blue for negative, white, red for positive amplitudes."""
+    shades = []
+    for value in np.linspace(-1, 1, 256):
+        fade = round(255 * (1 - abs(value)))
+        red, blue = (255, fade) if value > 0 else (fade, 255)
+        shades.append(f"#{red:02x}{fade:02x}{blue:02x}")
+    return shades

@@ -1,0 +1,119 @@
+"""Work in threads: one task that the interpreter waits for, and one that goes on behind."""
+
+import threading
+import time
+
+
+class Cancelled(Exception):
+    """The interpreter stopped the work."""
+
+
+class Work:
+    """The tasks of a session.
+
+    Parameters
+    ----------
+    tell : callable
+        Called with "work" whenever a task has moved on or ended.
+
+    Attributes
+    ----------
+    task, behind : Task or None
+        What runs in front and behind, or ran last.
+    message : str
+        What is to be said when nothing runs.
+    """
+
+    def __init__(self, tell):
+        self.tell = tell
+        self.task: Task | None = None
+        self.behind: Task | None = None
+        self.message = ""
+        self._lock = threading.Lock()
+
+    @property
+    def alive(self):
+        """Tasks that run, the one in front first."""
+        return [task for task in (self.task, self.behind) if task and task.alive]
+
+    @property
+    def busy(self):
+        """Whether the interpreter waits for something."""
+        return bool(self.task and self.task.alive)
+
+    def start(self, title, function, *arguments):
+        """Run ``function(task, *arguments)`` in a thread; one at a time."""
+        with self._lock:
+            if self.task and self.task.alive:
+                raise ValueError(f"Still {self.task.title}; wait for it or cancel it.")
+            self.task = Task(title, self, function, arguments)
+        self.tell("work")
+        return self.task
+
+    def start_behind(self, title, function):
+        """Run ``function(task)`` behind the work in hand, unless something does already."""
+        with self._lock:
+            if not (self.behind and self.behind.alive):
+                self.behind = Task(title, self, function, ())
+
+    def cancel(self):
+        """Stop the work in hand; what it has finished stays."""
+        for task in self.alive[:1]:
+            task.cancelled = True
+
+    def wait(self, timeout=None):
+        """Wait for the work in hand, and raise what went wrong in it."""
+        if self.task:
+            self.task.thread.join(timeout)
+            if self.task.error:
+                raise self.task.error
+
+    def close(self):
+        """Stop everything."""
+        for task in self.alive:
+            task.cancelled = True
+            task.thread.join()
+
+
+class Task:
+    """Work in a thread that tells how far it is and can be cancelled; it begins at once."""
+
+    def __init__(self, title, work, function, arguments):
+        self.title, self._work = title, work
+        self.done, self.total, self.cancelled, self.error = 0, 0, False, None
+        self.alive = True
+        self._told = 0.0
+        work.message = ""
+        self.thread = threading.Thread(target=self._run, args=(function, arguments), daemon=True)
+        self.thread.start()
+
+    def _run(self, function, arguments):
+        try:
+            function(self, *arguments)
+        except Cancelled:
+            self._work.message = f"Cancelled {self.title}."
+        except Exception as error:
+            self.error = error
+            self._work.message = str(error)
+        self.alive = False  # before the pages look
+        self._work.tell("work")
+
+    def progress(self, done, *_):
+        """Tell how much is done; stops the work where it was cancelled."""
+        self.done = done
+        if self.cancelled:
+            raise Cancelled
+        if time.monotonic() - self._told > 0.2:
+            self._told = time.monotonic()
+            self._work.tell("work")
+
+    def progress_behind(self, done):
+        """Tell how much is done, after what the interpreter waits for."""
+        while self._work.busy and not self.cancelled:
+            time.sleep(0.05)
+        self.progress(done)
+
+    def stage(self, title, total=0):
+        """Begin another part of the work."""
+        self.title, self.total = title, total
+        self.progress(0)

@@ -1,0 +1,151 @@
+"""What an interpreter does in the browser, for the tests and the screenshots."""
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+FLAGS = [
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+]
+NOTES = """(function all(root) {
+  let found = [...root.querySelectorAll(".card .note")];
+  for (const one of root.querySelectorAll("*")) if (one.shadowRoot) found = found.concat(all(one.shadowRoot));
+  return found;
+})(document)"""
+
+
+@contextlib.contextmanager
+def chromium():
+    """A headless Chromium."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as api:
+        browser = api.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@contextlib.contextmanager
+def server(*words, folder=None):
+    """The command `outcrop app` in a process of its own; gives its address and the process."""
+    command = [sys.executable, "-m", "outcrop", "app", *map(str, words), "--no-browser"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=folder) as process:
+        try:
+            yield process.stdout.readline().strip(), process
+        finally:
+            process.kill()
+
+
+def expression(name, code):
+    """JavaScript for an expression of the Bokeh model `m` of that name."""
+    return f"(() => {{const m = Bokeh.documents[0].get_model_by_name('{name}'); return {code}}})()"
+
+
+class Tab:
+    """A tab of the browser and what an interpreter does in it."""
+
+    def __init__(self, browser, address):
+        self.errors, self.foreign = [], []
+        self.page = browser.new_page(viewport={"width": 1440, "height": 900})
+        self.page.set_default_timeout(60_000)
+        self.page.on("console", lambda message: message.type == "error" and self.errors.append(message.text))
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        home = address.split("/")[2]
+        self.page.on("request", lambda request: self._watch(request.url, home))
+        self.page.goto(address)
+        self.page.wait_for_selector(".class.add")
+        self.wait_model("section", "m?.tags.length")
+
+    def _watch(self, url, home):
+        if not url.startswith(("data:", "blob:")) and url.split("/")[2] != home:
+            self.foreign.append(url)
+
+    def model(self, name, code):
+        """Value of an expression of the Bokeh model `m` of that name."""
+        return self.page.evaluate(expression(name, code))
+
+    def wait_model(self, name, code, **options):
+        """Wait until an expression of the Bokeh model `m` of that name is true."""
+        self.page.wait_for_function(expression(name, code), **options)
+
+    def pixel(self, x, y, name="section"):
+        """Where a point of a plot lies on the screen."""
+        return self.page.evaluate(
+            """([x, y, name]) => {
+              const view = Bokeh.index.find_one(Bokeh.documents[0].get_model_by_name(name));
+              const box = view.el.getBoundingClientRect();
+              return [box.left + view.frame.x_scale.compute(x), box.top + view.frame.y_scale.compute(y)];
+            }""",
+            [x, y, name],
+        )
+
+    def click(self, x, y, name="section"):
+        """Click on a point of a plot."""
+        self.page.mouse.click(*self.pixel(x, y, name))
+
+    def step(self, name):
+        """Open a step by the name of its tab."""
+        self.page.get_by_text(name, exact=True).click()
+
+    def exemplar(self, name, x, y):
+        """Add a class and place an exemplar of it."""
+        count = self.page.locator(".card .note").count()
+        self.page.locator(".class.add input").fill(name)
+        self.page.locator(".class.add button").click()
+        self.page.wait_for_selector(f".class[data-name='{name}']")
+        self.wait_model("tool", "m.active === 1")
+        self.click(x, y)
+        self.page.wait_for_function(f"count => {NOTES}.length > count", arg=count)
+
+    def line(self, number):
+        """Show an inline by its number."""
+        self.page.locator("input[type=text]").first.fill(str(number))
+        self.page.keyboard.press("Enter")
+        self.wait_model("section", f"m.title.text === 'inline {number}'")
+
+    def drag(self, *points, steps=6):
+        """Drag the mouse over the section."""
+        self.page.mouse.move(*self.pixel(*points[0]))
+        self.page.mouse.down()
+        for point in points[1:]:
+            self.page.mouse.move(*self.pixel(*point), steps=steps)
+        self.page.mouse.up()
+
+    def find(self):
+        """Find similar patches."""
+        self.page.get_by_text("Find similar patches").click()
+        self.page.wait_for_selector(".card button.reject")
+
+    def label(self):
+        """Label the line in view, and wait until it is scored."""
+        self.step("3 Labels")
+        self.page.get_by_text("Label this line").click()
+        self.wait_model("scores", "m?.text.includes('mean IU')", timeout=180_000)
+
+    def paint(self, name, *points):
+        """Paint a stroke of a class."""
+        self.page.locator("select:visible").nth(1).select_option(name)
+        self.wait_model("tool", "m.active === 2")
+        self.drag(*points)
+        self.wait_model("painted", "m.data_source.data.image.length === 1")
+
+    def export(self):
+        """Export the labels as SEG-Y."""
+        self.step("4 Results")
+        self.page.get_by_text("SEG-Y labels").click()
+        self.wait_model("exported", "m.text.includes('labels.sgy')")
+
+    def notes(self):
+        """Text below the thumbnails of the exemplars."""
+        return [text for text in self.page.locator(".card .note").all_inner_texts() if "," in text]
+
+    def close(self):
+        """Close it; nothing may have gone wrong, and nothing may have been asked of another computer."""
+        self.page.close()
+        assert not self.errors
+        assert not self.foreign
