@@ -7,6 +7,7 @@ import time
 import numpy as np
 import pytest
 import xarray as xr
+from sklearn.base import clone
 
 import outcrop as oc
 from outcrop import datasets
@@ -16,6 +17,7 @@ from outcrop.app.session import Session
 from outcrop.app.state import State
 from outcrop.cli import app
 from outcrop.labels import open_labels
+from outcrop.mapping import LabelMapper
 
 SIZE = 32
 
@@ -315,6 +317,45 @@ def test_cancelled_work_leaves_the_session_usable(session, survey, monkeypatch):
     session.search.retrieve()
     session.work.wait()
     assert len(session.search.weak)
+
+
+def test_a_draft_comes_first_and_goes(session, survey):
+    """While the full fit runs the line shows labels from few patches, which are stored nowhere."""
+    searched(session, survey[1])
+    line, seen = next(iter(survey[1].values()))[0], []
+    position = int(np.flatnonzero(session.survey.lines == line)[0])
+
+    def look(what):
+        if what == "labels":
+            stored = session.labelling.codes(line) is not None
+            seen.append((session.labelling.draft is not None, stored, session.labelling.pictures(0, position)))
+
+    session.listen(look)
+    session.labelling.label([line])
+    session.work.wait()
+    assert [one[:2] for one in seen] == [(True, False), (False, True)]
+    assert all((one[2][0].codes > 0).all() for one in seen)
+
+
+def test_a_running_fit_can_be_cancelled(session, survey, monkeypatch):
+    """Cancel ends a fit of a million iterations at once; nothing is left of it, and the next fit works."""
+    long = LabelMapper(4, iterations=10**6)
+    monkeypatch.setitem(oc.MAPPERS, "paper", lambda: clone(long))
+    searched(session, survey[1])
+    session.set_mapping("paper")
+    line = next(iter(survey[1].values()))[0]
+    task = session.labelling.label([line])
+    while task.title != "fitting the mapping" or not task.done:
+        time.sleep(0.01)
+    begin = time.monotonic()
+    session.work.cancel()
+    session.work.wait()
+    assert time.monotonic() - begin < 2 and "Cancelled" in session.work.message
+    assert session.labelling.codes(line) is None and session.labelling.draft is None
+    long.set_params(iterations=3)
+    session.labelling.label([line])
+    session.work.wait()
+    assert session.labelling.codes(line) is not None
 
 
 def test_a_job_of_the_command_line_opens_with_its_exemplars(survey, tmp_path):

@@ -224,27 +224,49 @@ def labelling_grid(index, step=None):
     return PatchGrid(index.volume, **options)
 
 
-def fit_mapper(index, mapping, *, seed=0, device=None, client=None, memory=None):
-    """Mapper of that name, fitted on the retrieved and painted patches of a job; on Dask where the mapper knows how."""
+def fit_mapper(index, mapping, *, seed=0, device=None, client=None, memory=None, draft=None, progress=None):
+    """Mapper of that name, fitted on the retrieved and painted patches of a job.
+
+    Parameters
+    ----------
+    index : Index
+        Of the job.
+    mapping : str
+        Name in `MAPPERS`.
+    seed : int
+    device : str, optional
+        Torch device to fit on.
+    client : distributed.Client, optional
+        A Dask cluster, for the mappers that know how.
+    memory : int, optional
+        Bytes that may be used.
+    draft : int, optional
+        Fit in a hurry: so many patches per class, and one member of an ensemble.
+    progress : callable, optional
+        Called as ``progress(done, total)`` by the factorisations; what it raises ends the fit.
+    """
     if mapping not in MAPPERS:
         raise ValueError(f"Mapping {mapping!r} is unknown; choose one of {', '.join(MAPPERS)}.")
     mapper = MAPPERS[mapping]().set_params(random_state=seed)
     weak, starts = read_retrieved(index)
-    need, memory = 12 * len(starts) * int(np.prod(index.grid.size)), memory or memory_budget()
+    rows = np.arange(len(weak)) if draft is None else weak.picks(draft)
+    if draft and "members" in mapper.get_params():
+        mapper.set_params(members=1)
+    need, memory = 12 * len(rows) * int(np.prod(index.grid.size)), memory or memory_budget()
     if need > memory:
         raise ValueError(
-            f"{len(starts)} retrieved patches need about {need / 1e9:.1f} GB and {memory / 1e9:.1f} GB may be used; "
+            f"{len(rows)} retrieved patches need about {need / 1e9:.1f} GB and {memory / 1e9:.1f} GB may be used; "
             "retrieve fewer of them (--count) or raise --memory."
         )
-    starts, classes, masks = painted_patches(index, starts, weak.classes)
+    starts, classes, masks = painted_patches(index, starts[rows], weak.classes[rows])
     patches = index.grid.cut(index.volume, starts)
     if device:
         import torch
 
         patches = torch.from_numpy(patches).to(device)
-    weights = np.append(weak.weights, np.ones(len(starts) - len(weak)))
-    there = {"client": client} if isinstance(mapper, LabelMapper) else {"weights": weights}
-    return mapper.fit(patches, classes, masks=masks, **there)
+    weights = np.append(weak.weights[rows], np.ones(len(starts) - len(rows)))
+    own = {"client": client, "progress": progress} if isinstance(mapper, LabelMapper) else {"weights": weights}
+    return mapper.fit(patches, classes, masks=masks, **own)
 
 
 def record_labelling(index, *, mapping, step, seed, min_confidence, scores=False, lines=None):

@@ -220,7 +220,7 @@ class LabelMapper(BaseEstimator):
         self.tf32 = tf32
         self.random_state = random_state
 
-    def fit(self, patches, classes, masks=None, *, client=None):
+    def fit(self, patches, classes, masks=None, *, client=None, progress=None):
         """Learn atoms and coefficients from patches with one class each.
 
         Parameters
@@ -234,6 +234,9 @@ class LabelMapper(BaseEstimator):
         client : distributed.Client, optional
             A Dask cluster to factorise on, a block of patches on each worker. For NumPy without masks and without
             `accelerate`; otherwise it is left alone.
+        progress : callable, optional
+            Called as ``progress(done, iterations)`` before every iteration but those on a cluster; what it raises ends
+            the fit.
         """
         self._check_parameters()
         patches, xp = check_patches(patches)
@@ -246,7 +249,7 @@ class LabelMapper(BaseEstimator):
         with _float32_products(X, tf32=self.tf32):
             atoms, self.atom_classes_ = self._initial_atoms(flat, codes, seed=int(rng.integers(2**31)))
             H = constant(xp, rng.random((atoms.shape[0], X.shape[1]), dtype="f4"), like=X, dtype=X.dtype)
-            W, H = self._iterate(X, _transposed(atoms), H, masks, client)
+            W, H = self._iterate(X, _transposed(atoms), H, masks, client, progress)
             self.atoms_ = xp.reshape(_transposed(W), (-1, *patches.shape[1:]))
             self.coefficients_ = _transposed(H)
             self.labels_, self.confidence_ = self._label_fitted(masks)
@@ -321,7 +324,7 @@ class LabelMapper(BaseEstimator):
             atoms = xp.astype(project_sparsity(atoms, self.sparsity), atoms.dtype)
         return atoms, np.repeat(np.arange(len(groups)), [group.shape[0] for group in groups])
 
-    def _iterate(self, X, W, H, masks, client=None):
+    def _iterate(self, X, W, H, masks, client, progress):
         """Run the iterations, keep the course of the objective and return the last W and H."""
         xp = array_namespace(X)
         usual = 40 if self.accelerate else VARIANTS[self.variant].iterations
@@ -338,6 +341,8 @@ class LabelMapper(BaseEstimator):
         history: list = []
         for step in islice(steps, 1 + iterations):
             W, H, terms = step
+            if progress:
+                progress(len(history), iterations)
             history.append(terms)
             # Looked at only where asked for, since it makes an accelerator wait.
             if self.tolerance is not None and settled(history, self.tolerance):

@@ -12,9 +12,8 @@ from outcrop import job as stages
 from outcrop.app import brush
 from outcrop.app.pictures import crop
 from outcrop.labels import decide, open_labels, section_votes
-from outcrop.painted import painted_patches, supervision, write_painted
+from outcrop.painted import supervision, write_painted
 from outcrop.patches import DIRECTIONS
-from outcrop.retrieval import read_retrieved
 from outcrop.workspace import DoneLog
 
 DRAFT_PATCHES = 20  # per class, for labels to look at while the full fit runs
@@ -70,9 +69,9 @@ class Labelling:
         before = None if lines is None else self.codes(lines[0])
         try:
             if lines is not None and self._mapper_key() not in self._mappers:
-                self._make_draft(lines[0])
+                self._make_draft(lines[0], task.progress)
                 task.progress(0)
-            mapper = self.mapper()
+            mapper = self.mapper(task.progress)
             grid, index = self._grid(lines), self.search.index
             task.stage("labelling", len(list(grid.lines())))
             with self.search.writing(), threadpool_limits(1):
@@ -87,17 +86,13 @@ class Labelling:
             self.draft = None
             self.work.tell("labels")
 
-    def _make_draft(self, line):
+    def _make_draft(self, line, progress):
         """Labels of a line by a mapper fitted on few patches: seconds instead of a minute, and never stored."""
-        index, volume = self.search.index, self.survey.volume
-        weak, starts = read_retrieved(index)
-        few = weak.picks(DRAFT_PATCHES)
-        starts, classes, masks = painted_patches(index, starts[few], weak.classes[few])
-        mapper = oc.MAPPERS[self.state.data["mapping"]]()
-        mapper.set_params(**({"members": 1} if "members" in mapper.get_params() else {}))
         with threadpool_limits(1):
-            mapper.fit(index.grid.cut(volume, starts), classes, **({} if masks is None else {"masks": masks}))
-            label, sure = decide(section_votes(volume, self._grid([line]), mapper, slice(None)))
+            mapper = stages.fit_mapper(
+                self.search.index, self.state.data["mapping"], draft=DRAFT_PATCHES, progress=progress
+            )
+            label, sure = decide(section_votes(self.survey.volume, self._grid([line]), mapper, slice(None)))
         names = [str(name) for name in mapper.classes_]
         own = {"direction": self.survey.along, "position": self._position(line)}
         said = brush.codes(self.survey, self.state.data["painted"], names, **own)
@@ -114,12 +109,12 @@ class Labelling:
         options = {"every": 1, "between": None, "sample": None, "step": third, "along": name, "area": area or None}
         return self.survey.grid(**options, clip=self.search.index.grid.clip)
 
-    def mapper(self):
+    def mapper(self, progress=None):
         """Mapper fitted on the patches in use and the painted pixels; the last one is kept."""
-        key = self._mapper_key()
+        key, index = self._mapper_key(), self.search.index
         if key not in self._mappers:
             with threadpool_limits(1):  # two BLAS threads are slower than one where something else runs
-                self._mappers = {key: stages.fit_mapper(self.search.index, self.state.data["mapping"])}
+                self._mappers = {key: stages.fit_mapper(index, self.state.data["mapping"], progress=progress)}
         return self._mappers[key]
 
     def _mapper_key(self):

@@ -98,9 +98,9 @@ class Task:
         self.alive = False  # before the pages look
         self._work.tell("work")
 
-    def progress(self, done, *_):
+    def progress(self, done, total=None):
         """Tell how much is done; stops the work where it was cancelled."""
-        self.done = done
+        self.done, self.total = done, self.total if total is None else total
         if self.cancelled:
             raise Cancelled
         if time.monotonic() - self._told > 0.2:
