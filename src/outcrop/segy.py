@@ -65,7 +65,7 @@ HEADER_BYTES = [(189, 193), (9, 21), (5, 21), (17, 21), (9, 13), (17, 13), (21, 
 ENDIANS = {">": "big", "<": "little"}
 WINDOW = 1 << 26  # bytes of the file mapped at a time
 BATCH = 1 << 18  # samples decoded at a time: what they need stays in the cache of a core
-BLOCK = 1 << 20  # traces placed at a time
+BLOCK = 1 << 17  # traces placed at a time
 NEAR = 1 << 14  # bytes; reading over such a gap costs no more than asking twice
 
 # Words of a text header that tell depth from time; a mere "depth migrated" does not, it may be stretched to time.
@@ -156,7 +156,8 @@ class Traces:
         for name, limits in (("inline", lines), ("crossline", traces)):
             first, last = steps_within(some[name].astype(np.int64), some[f"{name}_step"], *limits)
             begin, end = np.maximum(begin, first), np.minimum(end, last + 1)
-        numbers, inline, crossline = unroll(some, begin, np.maximum(end - begin, 0))
+        count = np.maximum(end - begin, 0)
+        numbers, inline, crossline = (unroll(some, name, begin, count) for name in ("number", "inline", "crossline"))
         return numbers, place(self.inlines, inline), place(self.crosslines, crossline)
 
     def live(self):
@@ -508,12 +509,17 @@ def steps_within(first, step, low, high):
     return np.where(still, 0, -(-near // divisor)), np.where(still, np.where(inside, 1 << 62, -1), far // divisor)
 
 
-def unroll(runs, begin, count):
-    """Number, inline and crossline of some traces of every run, from the `begin`-th on."""
-    owner = np.repeat(np.arange(len(runs)), count)
-    k = np.arange(len(owner)) - np.repeat(np.cumsum(count) - count - begin, count)
-    some = runs[owner]
-    return some["number"] + k, *(some[name] + k * some[f"{name}_step"] for name in ("inline", "crossline"))
+def unroll(runs, name, begin, count):
+    """Labels, or numbers, of some traces of every run, from the `begin`-th on.
+
+    Examples
+    --------
+    >>> unroll(find_runs([7, 7, 7, 8, 8], [1, 2, 3, 3, 2]), "crossline", np.array([1, 0]), np.array([2, 2]))
+    array([2, 3, 3, 2])
+    """
+    step = np.ones(len(runs), np.int64) if name == "number" else runs[f"{name}_step"]
+    first = runs[name] - (np.cumsum(count) - count - begin) * step
+    return np.repeat(first, count) + np.repeat(step, count) * np.arange(np.sum(count))
 
 
 def make_grid(runs, dead):
@@ -554,7 +560,7 @@ def line_axis(runs, name):
     first, last, total = int(low.min()), int(high.max()), np.cumsum(runs["count"], dtype=np.int64)
     cuts = np.searchsorted(total, np.arange(0, total[-1], BLOCK), "right").tolist()
     parts = (runs[a:b] for a, b in itertools.pairwise([*cuts, len(runs)]))
-    blocks = (unroll(part, 0, part["count"])[1 + (name == "crossline")] for part in parts)
+    blocks = (unroll(part, name, 0, part["count"].astype(np.int64)) for part in parts)
     if last - first < max(total[-1], 1 << 16):
         seen = np.zeros(last - first + 1, bool)
         for labels in blocks:
