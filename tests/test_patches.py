@@ -48,6 +48,25 @@ def test_starts_cover_every_sample(length, size, step):
     assert len(covered) == length or step > size
 
 
+@pytest.mark.parametrize("options", [{}, {"along": "both"}, {"sample": 60}, {"every": 2, "step": 5}])
+def test_starts_of_some_rows_are_those_of_all(options):
+    """Rows by number, slice or mask have the starts and centres of the whole plan, and are found again by them."""
+    rng, volume = np.random.default_rng(0), coded((30, 50, 60), missing=(1, 20))
+    grid = PatchGrid(volume, size=24, **{"step": 9, **options})
+    mask = rng.random(len(grid)) < 0.1
+    for rows in (rng.integers(0, len(grid), 40), slice(7, 90, 3), mask, np.array([-1]), np.array([], int)):
+        starts = grid.starts[rows]
+        np.testing.assert_array_equal(grid.places(rows), starts)
+        assert grid.centres(rows).equals(grid.table.iloc[rows].reset_index(drop=True))
+        np.testing.assert_array_equal(grid.rows_at(starts), np.arange(len(grid))[rows])
+        np.testing.assert_array_equal(grid.take(rows).starts, starts)
+    assert grid.rows_at(grid.starts[:1] + [[0, 0, 0, 500]]).tolist() == [-1]
+    for direction, line, rows in grid.lines():
+        assert (grid.starts[rows, :2] == (direction, line)).all()
+    with pytest.raises(IndexError):
+        grid.places([len(grid)])
+
+
 @pytest.mark.parametrize("along", ["inline", "crossline", "both"])
 def test_patch_holds_the_samples_its_table_names(along):
     """The centre sample of every patch is the volume's value at the labels in the table, rows are time downwards."""

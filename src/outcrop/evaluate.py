@@ -134,11 +134,11 @@ def weak_label_scores(weak, grid, truth, *, share=0.2):
         Class -> array of 1 (shows it), 0 (does not) and NaN (truth unknown on most of the patch), by rank.
     """
     names = list(truth.attrs["classes"])
-    known = grid.table.iloc[weak.rows]["inline"].isin(truth["inline"].values).to_numpy()
+    known, starts = grid.centres(weak.rows)["inline"].isin(truth["inline"].values).to_numpy(), grid.places(weak.rows)
     shown = np.full(len(weak), np.nan)
-    full = truth.reindex(inline=grid.axes[0][np.unique(grid.starts[weak.rows[known], 1])], fill_value=0)
+    full = truth.reindex(inline=grid.axes[0][np.unique(starts[known, 1])], fill_value=0)
     for i in np.flatnonzero(known):
-        _, line, trace, top = grid.starts[weak.rows[i]]
+        _, line, trace, top = starts[i]
         patch = full.sel(inline=grid.axes[0][line]).values[trace : trace + grid.size[1], top : top + grid.size[0]]
         if (patch > 0).mean() > 0.5:
             own = (patch == names.index(weak.classes[i]) + 1).sum() / (patch > 0).sum()

@@ -354,7 +354,7 @@ def _wanted_patches(grid, weak):
     """Class, similarity and centre of the patches to export, and where they start."""
     if weak is None:
         return grid.table.assign(**{"class": "", "similarity": np.nan}), grid.starts
-    time = grid.table.columns[2]
+    time = weak.positions.columns[2]
     places = zip(*(weak.positions[name] for name in ("inline", "crossline", time, "along")), strict=True)
     starts = np.array([grid.start_at(place, along=along) for *place, along in places])
     direction, line, trace, top = starts.T

@@ -387,12 +387,10 @@ def training_set(index, *, epochs=None, seed=0):
         workspace.write(job | {"train": record})
     folder = workspace / "training"
     if not folder.is_dir():
-        grid, done = (
-            labelling_grid(index, tuple(max(1, n // 2) for n in index.grid.size)),
-            DoneLog(workspace / "labels.done"),
-        )
-        rows = np.flatnonzero(np.isin(grid.starts[:, 1], list(done.read())))
-        rows = np.random.default_rng(seed).permutation(rows)[:TRAINING_PATCHES]
+        grid = labelling_grid(index, tuple(max(1, n // 2) for n in index.grid.size))
+        done = DoneLog(workspace / "labels.done").read()
+        spans = [np.arange(rows.start, rows.stop) for _, line, rows in grid.lines() if line in done]
+        rows = np.random.default_rng(seed).permutation(np.concatenate([*spans, []]).astype(int))[:TRAINING_PATCHES]
         export_training_set(labels, folder, volume=index.volume, grid=grid.take(np.sort(rows)), seed=seed)
     return folder
 

@@ -98,7 +98,7 @@ def _label_line(volume, grid, mapper, min_confidence, device, at_once, scores, r
 
 def section_votes(volume, grid, mapper, rows, *, device=None, at_once=BLOCK):
     """Share of the vote of every class on one line, shape (n_traces, n_samples, n_classes); 0 where nobody votes."""
-    starts = grid.starts[rows]
+    starts = grid.places(rows)
     if getattr(mapper, "any_size", False) and grid.gain != "patch":
         return _whole_section(volume, grid, mapper, starts[0])
     shape = (len(grid.axes[1 - starts[0, 0]]), len(grid.axes[2]))

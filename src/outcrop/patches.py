@@ -67,7 +67,8 @@ class PatchGrid:
     Attributes
     ----------
     starts : array, shape (n, 4)
-        Direction (0 inline, 1 crossline), line, first trace and first sample of every patch, as positions.
+        Direction (0 inline, 1 crossline), line, first trace and first sample of every patch, as positions. Made when it
+        is asked for: the plan itself grows with the lines only, and `places` gives the starts of some rows.
     left_out : int
         Regular places that no patch covers because it would touch a missing trace or leave the area of interest.
     """
@@ -88,21 +89,23 @@ class PatchGrid:
         self.axes = [volume[name].values for name in volume.dims]
         self.area = _area(volume, area or {})
         self.horizons = between and [_horizon_grid(read_horizon(path), *self.axes[:2]) for path in between]
-        live = live_traces(volume)
-        directions = DIRECTIONS if along == "both" else (along,)
+        self._live = live_traces(volume)
+        directions = [DIRECTIONS.index(name) for name in (DIRECTIONS if along == "both" else (along,))]
         self._check_count(directions)
-        plan = self._scatter if sample else self._lattice
-        parts = [plan(DIRECTIONS.index(name), live, len(directions)) for name in directions]
-        self.starts = np.concatenate([starts for starts, _ in parts])
-        self.left_out = sum(missed for _, missed in parts)
-        if not len(self.starts):
+        if sample:
+            parts = [self._scatter(direction, len(directions)) for direction in directions]
+            self._draw(np.concatenate([starts for starts, _ in parts]))
+            self.left_out = sum(missed for _, missed in parts)
+        else:
+            self._rule(directions)
+        if not len(self):
             raise ValueError(
                 f"No patch of {self.size[0]} x {self.size[1]} fits between missing traces and inside the area; "
                 "choose a smaller size or a larger area."
             )
 
     def __len__(self):
-        return len(self.starts)
+        return int(self._ends[-1]) if len(self._ends) else 0
 
     def __reduce__(self):
         # Other processes make the plan again: its table of starts would be most of what is sent.
@@ -122,9 +125,45 @@ class PatchGrid:
         return {name: getattr(self, name) for name in names} | {"area": self._limits, "between": self._between}
 
     @cached_property
+    def starts(self):
+        """Starts of all patches; see the class."""
+        return np.concatenate([np.empty((0, 4), np.int32), *map(self._on_line, range(len(self._ends)))])
+
+    @cached_property
     def table(self):
         """Centre of every patch in survey labels: a DataFrame with inline, crossline, time (or depth) and along."""
-        direction, line, trace, first = self.starts.T
+        return self.centres(slice(None))
+
+    def places(self, rows):
+        """Starts of some rows, shape (n, 4)."""
+        if isinstance(rows, slice):
+            rows = np.arange(*rows.indices(len(self)))
+        rows = np.atleast_1d(rows)
+        rows = np.flatnonzero(rows) if rows.dtype == bool else np.where(rows < 0, rows + len(self), rows)
+        number = np.searchsorted(self._ends, rows, "right")
+        order = np.argsort(number, kind="stable")
+        out = np.empty((len(rows), 4), np.int32)
+        for here in np.split(order, np.flatnonzero(np.diff(number[order])) + 1) if len(rows) else []:
+            own = self._on_line(number[here[0]])
+            out[here] = own[rows[here] - self._ends[number[here[0]]]]  # counted from the end of the line
+        return out
+
+    def rows_at(self, starts):
+        """Row of the patch at each of some starts, -1 where no patch of the plan lies."""
+        found, lines = np.full(len(starts), -1), {head: n for n, head in enumerate(map(tuple, self._heads.tolist()))}
+        heads, which = np.unique(starts[:, :2], axis=0, return_inverse=True)
+        for i, head in enumerate(map(tuple, heads.tolist())):
+            if head in lines:
+                own, here = self._on_line(lines[head]), np.flatnonzero(which.ravel() == i)
+                rows = pd.MultiIndex.from_arrays(own[:, 2:].T).get_indexer(
+                    pd.MultiIndex.from_arrays(starts[here, 2:].T)
+                )
+                found[here] = np.where(rows < 0, -1, rows + self._ends[lines[head]] - len(own))
+        return found
+
+    def centres(self, rows):
+        """Centres of some rows in survey labels, laid out as `table`."""
+        direction, line, trace, first = self.places(rows).T
         middle = trace + self.size[1] // 2
         inline, crossline = np.where(direction == 0, line, middle), np.where(direction == 0, middle, line)
         return pd.DataFrame(
@@ -141,7 +180,7 @@ class PatchGrid:
 
         Each line is read once, and only the traces its patches need.
         """
-        return self.cut(volume, self.starts[rows])
+        return self.cut(volume, self.places(rows))
 
     def cut(self, volume, starts):
         """Patches at any starts, laid out like `starts`; otherwise as `extract`."""
@@ -194,15 +233,16 @@ class PatchGrid:
     def take(self, rows):
         """Plan of some of the patches alone."""
         few = copy.copy(self)
-        few.__dict__.pop("table", None)
-        few.starts = self.starts[rows]
+        for made in ("table", "starts"):
+            few.__dict__.pop(made, None)
+        few._draw(self.places(rows))
         return few
 
     def lines(self):
         """Rows of every line in the order of the grid: yields (direction, line, slice of rows)."""
-        change = np.flatnonzero(np.any(np.diff(self.starts[:, :2], axis=0), axis=1)) + 1
-        for first, last in zip([0, *change], [*change, len(self)], strict=True):
-            yield (*self.starts[first, :2], slice(first, last))
+        ends = self._ends.tolist()
+        for head, first, last in zip(self._heads.tolist(), [0, *ends[:-1]], ends, strict=True):
+            yield (*head, slice(first, last))
 
     def stitch(self, values, rows):
         """Weighted mean of overlapping patches on their common line.
@@ -220,37 +260,55 @@ class PatchGrid:
         weight : array, shape (n_traces, n_samples)
             Zero where no patch lies; the section is zero there too.
         """
-        starts = self.starts[rows]
+        starts = self.places(rows)
         shape = (len(self.axes[1 - starts[0, 0]]), len(self.axes[2]))
         return stitch(np.moveaxis(np.asarray(values), 1, 2), starts[:, 2:], shape)
 
     def _check_count(self, directions):
-        """Refuse a plan that would not fit in memory."""
-        inlines, crosslines, samples = (len(axis) for axis in self.area)
-        lines, traces = {"inline": (inlines, crosslines), "crossline": (crosslines, inlines)}[directions[0]]
-        places = -(-lines // self.every) * (traces // self.step[1] + 1) * (samples // self.step[0] + 1)
-        count = self.sample or places * len(directions)
-        if 64 * count > memory_budget():
+        """Refuse a plan that would not fit in memory: the places on one line, and two numbers of every patch."""
+        lines, traces, samples = (len(self.area[axis]) for axis in (directions[0], 1 - directions[0], 2))
+        on_line = self.sample or (traces // self.step[1] + 1) * (samples // self.step[0] + 1)
+        count = self.sample or -(-lines // self.every) * on_line * len(directions)
+        if 64 * on_line + 8 * count > memory_budget():
             raise ValueError(f"A plan of about {count} patches does not fit in memory; choose larger steps or every.")
 
-    def _lattice(self, direction, live, _):
-        """Starts on the regular lattice of every Nth line, and how many were left out."""
+    def _draw(self, starts):
+        """Take starts as they are, line after line."""
+        change = np.flatnonzero(np.any(np.diff(starts[:, :2], axis=0, prepend=-1), axis=1))
+        self._drawn, self._heads, self._ends = starts, starts[change, :2], np.append(change, len(starts))[1:]
+
+    def _rule(self, directions):
+        """Count the places on the regular lattice of every Nth line, and those left out."""
+        self._drawn, heads, counts, self.left_out = None, [], [], 0
+        for direction in directions:
+            patch_starts(len(self.area[1 - direction]), self.size[1], 1)  # an area too narrow is refused with its size
+            for line in self.area[direction][:: self.every].tolist():
+                starts, missed = self._lattice(direction, line)
+                self.left_out += missed
+                if len(starts):
+                    heads.append((direction, line))
+                    counts.append(len(starts))
+        self._heads, self._ends = np.array(heads, np.int32).reshape(-1, 2), np.cumsum(counts, dtype=np.int64)
+
+    def _on_line(self, number):
+        """Starts on one line of the plan."""
+        if self._drawn is None:
+            return self._lattice(*self._heads[number])[0]
+        return self._drawn[self._ends[number - 1] if number else 0 : self._ends[number]]
+
+    def _lattice(self, direction, line):
+        """Starts on the regular lattice of a line, and how many were left out."""
         traces, samples = self.area[1 - direction], self.area[2]
         height, width = self.size
         tops = np.array(patch_starts(len(samples), height, self.step[0])) + samples[0]
-        patch_starts(len(traces), width, self.step[1])  # an area too narrow is refused with its size
-        found, missed = [], 0
-        for line in self.area[direction][:: self.every]:
-            alive = (live[line] if direction == 0 else live[:, line])[traces]
-            fits, asked = _fitting(alive, width, self.step[1])
-            missed += (asked - len(fits)) * len(tops)
-            grid = np.stack(np.meshgrid(fits + traces[0], tops, indexing="ij"), axis=-1).reshape(-1, 2)
-            grid = grid[self._wanted(direction, line, grid)]
-            missed += len(fits) * len(tops) - len(grid)
-            found.append(np.column_stack([np.full((len(grid), 2), (direction, line)), grid]))
-        return np.concatenate(found).astype(np.int32).reshape(-1, 4), missed
+        alive = (self._live[line] if direction == 0 else self._live[:, line])[traces]
+        fits, asked = _fitting(alive, width, self.step[1])
+        grid = np.stack(np.meshgrid(fits + traces[0], tops, indexing="ij"), axis=-1).reshape(-1, 2)
+        grid = grid[self._wanted(direction, line, grid)]
+        starts = np.column_stack([np.full((len(grid), 2), (direction, line)), grid]).astype(np.int32)
+        return starts, asked * len(tops) - len(grid)
 
-    def _scatter(self, direction, live, n_directions):
+    def _scatter(self, direction, n_directions):
         """Starts at random places of every Nth line."""
         rng = np.random.default_rng((self.seed, direction))
         lines, traces, samples = self.area[direction][:: self.every], self.area[1 - direction], self.area[2]
@@ -261,7 +319,7 @@ class PatchGrid:
             line = rng.choice(lines, count)
             trace = rng.integers(traces[0], traces[-1] - width + 2, count)
             top = rng.integers(samples[0], samples[-1] - height + 2, count)
-            section = live if direction == 0 else live.T
+            section = self._live if direction == 0 else self._live.T
             keep = [section[a, b : b + width].all() for a, b in zip(line, trace, strict=True)]
             keep &= np.array(
                 [self._wanted(direction, a, np.array([[b, c]]))[0] for a, b, c in zip(line, trace, top, strict=True)]

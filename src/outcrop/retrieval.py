@@ -187,7 +187,10 @@ def _parameters(grid):
 
 
 def _plan(grid):
-    return hashlib.sha256(grid.starts.tobytes()).hexdigest()[:16]
+    digest = hashlib.sha256()
+    for *_, rows in grid.lines():
+        digest.update(grid.places(rows).tobytes())
+    return digest.hexdigest()[:16]
 
 
 def _prepare(workspace, job, grid, length):
@@ -209,7 +212,6 @@ def _prepare(workspace, job, grid, length):
         checked: Any = {"compressors": [ZstdCodec(), Crc32cCodec()]}
         group.create_array("features", shape=(n, length), chunks=(rows, length), dtype="float32", **checked)
         group.create_array("status", shape=(n,), chunks=(rows,), dtype="uint8", fill_value=UNKNOWN, **checked)
-        group.create_array("starts", data=grid.starts, chunks=(min(64 * BLOCK, n), 4))
     return open_features(workspace, n, length, mode="r+")
 
 
@@ -727,7 +729,7 @@ def _collect(index, wants, near, best, chosen, lost):
     rows = found["row"].to_numpy()
     return WeakLabels(
         rows, found["class"].to_numpy(str), found["similarity"].to_numpy(), found["exemplar"].to_numpy(),
-        index.table.iloc[rows].reset_index(drop=True), losses,
+        index.grid.centres(rows), losses,
     )  # fmt: skip
 
 
@@ -760,7 +762,7 @@ def read_retrieved(index):
             starts[i] = index.grid.start_at(place, along=along)
         except ValueError as error:
             raise ValueError(f"{path}, line {i + 2}: {error}") from None
-    rows = pd.MultiIndex.from_arrays(index.grid.starts.T).get_indexer(pd.MultiIndex.from_arrays(starts.T))
+    rows = index.grid.rows_at(starts)
     similarity, exemplar = table["similarity"].to_numpy(float), table["exemplar"].to_numpy()
     places = places.assign(along=table["along"])
     return WeakLabels(rows, classes, similarity, exemplar, places, weights=weights), starts
