@@ -31,6 +31,7 @@ from outcrop.train import train
 from outcrop.volume import open_volume
 from outcrop.workspace import DoneLog, Workspace, damage, remove, whole_file
 
+SURE = 1e3  # weight of a patch that was painted, so that a mapper which draws some patches draws it
 TRAINING_PATCHES = 3000  # at most, drawn from all labelled lines; neighbouring lines are near-copies
 
 
@@ -264,7 +265,7 @@ def fit_mapper(index, mapping, *, seed=0, device=None, client=None, memory=None,
         import torch
 
         patches = torch.from_numpy(patches).to(device)
-    weights = np.append(weak.weights[rows], np.ones(len(starts) - len(rows)))
+    weights = np.append(weak.weights[rows], np.full(len(starts) - len(rows), SURE))
     own = {"client": client, "progress": progress} if isinstance(mapper, LabelMapper) else {"weights": weights}
     return mapper.fit(patches, classes, masks=masks, **own)
 

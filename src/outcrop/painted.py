@@ -57,10 +57,9 @@ def painted_patches(index, starts, classes):
     extra = [
         (start, name) for key, codes in sections.items() for start, name in _around(key, codes, grid, starts, classes)
     ]
-    if extra:  # as often as there are patches of a class: what an interpreter painted outweighs what was retrieved
-        repeats = max(1, len(starts) // (len(names) * len(extra)))
-        starts = np.concatenate([starts, *[[start for start, _ in extra]] * repeats])
-        classes = np.concatenate([classes, *[[name for _, name in extra]] * repeats])
+    if extra:
+        starts = np.concatenate([starts, [start for start, _ in extra]])
+        classes = np.concatenate([classes, [name for _, name in extra]])
     masks = np.zeros((len(starts), *grid.size), np.uint8)
     for i, (direction, line, trace, sample) in enumerate(starts):
         if (direction, line) in sections:
