@@ -74,8 +74,7 @@ def test_the_whole_walk(survey, browser, tmp_path):
         first = tab.page.locator(".card:has(button.reject) img").first.get_attribute("src")
         tab.page.locator(".card button.reject").first.click()
         tab.wait_model("gallery-note", "m.text.includes('1 rejected')")
-        sources = [image.get_attribute("src") for image in tab.page.locator(".card:has(button.reject) img").all()]
-        assert first not in sources
+        tab.page.locator(f".card:has(button.reject) img[src='{first}']").wait_for(state="detached")
         # label
         tab.label()
         # drag the threshold: the browser answers alone
@@ -88,6 +87,19 @@ def test_the_whole_walk(survey, browser, tmp_path):
         after = overlay_pixels(tab)
         tab.page.mouse.up()
         assert 0 <= after < before == 160 * 160
+        # swipe: our labels left of the line, the expert's right of it
+        tab.model("confidence", "m.value = 0")
+        tab.page.get_by_text("swipe", exact=True).click()
+        tab.wait_model("truth", "m.visible && m.data_source.data.image.length")
+        tab.drag((tab.model("cut", "m.location"), 300), (340, 300))
+        tab.wait_model("cut", "Math.abs(m.location - 340) < 1")
+        at = tab.model("cut", "Math.round(m.location - 299.5)")  # traces left of the line
+        for name, sides in (("labels", (160 * at, 0)), ("truth", (0, 160 * (160 - at)))):
+            for left, pixels in zip(("true", "false"), sides, strict=True):
+                seen = f"m.data_source.data.image[0].filter((c, i) => c > 0 && (i % 160 < {at}) === {left}).length"
+                assert tab.model(name, seen) == pixels
+        tab.page.get_by_text("labels only").click()
+        tab.wait_model("labels", "m.data_source.data.image[0].every((code) => code > 0)")
         # undo takes the rejection back
         tab.page.get_by_text("Undo").click()
         tab.wait_model("gallery-note", "!m.text.includes('rejected')")

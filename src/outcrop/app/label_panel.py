@@ -3,10 +3,11 @@
 from typing import Any
 
 import panel as pn
-from bokeh.models import CustomJS, Div, RadioButtonGroup, Select, Slider, Toggle
+from bokeh.models import CustomJS, Div, RadioButtonGroup, Select, Slider
 
 import outcrop as oc
 from outcrop.app.components import Cards, button, escape, guarded, heading, hint, script, thumbnail
+from outcrop.app.plot import ALONE, BESIDE, OPACITY, SWIPE
 from outcrop.app.viewer import BRUSH
 from outcrop.patches import DIRECTIONS
 
@@ -44,15 +45,21 @@ class LabelPanel:
     def _make_overlay(self):
         """What changes in the browser alone, but for the expert's labels."""
         plot = self.viewer.plot
-        self.opacity = Slider(start=0, end=1, step=0.05, value=0.35, title="opacity", name="opacity", width=150)
-        self.opacity.js_link("value", plot.labels.glyph, "global_alpha")
+        self.opacity = Slider(start=0, end=1, step=0.05, value=OPACITY, title="opacity", name="opacity", width=150)
+        for one in (plot.labels, plot.over, plot.beside):
+            self.opacity.js_link("value", one.glyph, "global_alpha")
         self.limit = Slider(
             start=0, end=100, step=1, value=0, title="least confidence (%)", name="confidence", width=190
         )
         self.share = Div(text="", name="share")
-        hide = script("overlay", source=plot.overlay, slider=self.limit, share=self.share)
-        self.limit.js_on_change("value", hide)
-        plot.overlay.js_on_change("data", hide)
+        hide = script(
+            "overlay", source=plot.overlay, truth=plot.truth, cut=plot.cut, slider=self.limit, share=self.share
+        )
+        for one, name in (
+            (self.limit, "value"), (plot.overlay, "data"), (plot.truth, "data"), (plot.cut, "location"),
+            (plot.cut, "visible"),
+        ):  # fmt: skip
+            one.js_on_change(name, hide)
         self.what = RadioButtonGroup(labels=["labels", "confidence", "nothing"], active=0, name="overlay")
         self.what.js_on_change(
             "active",
@@ -61,8 +68,9 @@ class LabelPanel:
                 code="labels.visible = cb_obj.active === 0; sure.visible = cb_obj.active === 1",
             ),
         )
-        self.expert = Toggle(label="expert beside", name="expert", visible=self.labelling.truth is not None)
-        self.expert.on_change("active", self._on_expert)
+        ways = [ALONE, SWIPE] if self.labelling.truth is None else [ALONE, BESIDE, SWIPE]
+        self.compare = RadioButtonGroup(labels=ways, active=0, name="compare")
+        self.compare.on_change("active", self._on_compare)
 
     def _make_brush(self):
         self.says = Select(
@@ -76,7 +84,8 @@ class LabelPanel:
         """Everything, arranged."""
         return pn.Column(
             pn.Row(self.mapping, pn.Column(*self.actions)),
-            pn.Row(self.what, self.expert),
+            self.what,
+            self.compare,
             pn.Row(self.opacity, self.limit),
             self.share,
             self.scores,
@@ -100,8 +109,9 @@ class LabelPanel:
     def _on_label_all(self):
         self.labelling.label()
 
-    def _on_expert(self, _attr, _old, new):
-        self.viewer.plot.expert.visible = bool(new)
+    def _on_compare(self, _attr, _old, new):
+        other = "section" if self.labelling.truth is None else "expert"
+        self.viewer.plot.compare(self.compare.labels[new], other=other)
         self.viewer.show_labels()
 
     def _on_says(self, _attr, _old, new):

@@ -1,13 +1,33 @@
-// Show only labels that are sure enough: done here, on the codes the server sent once, so that it follows the slider.
-const codes = source.data.image[0];
-if (codes === undefined) { share.text = ""; } else {
-  if (source._shown !== codes) { source._raw = new Uint8Array(codes); source._shown = codes; }
-  const raw = source._raw, sure = source.data.confidence[0], limit = Math.round(2.55 * slider.value);
+// Which labels show: those that are sure enough and, where one swipes, ours left of the line and the expert's right of
+// it. Done here, on the codes the server sent once, so that it follows the mouse.
+const kept = (one, column, key) => {  // a column as it was sent, for what is shown is cut out of it in place
+  const codes = one.data[column][0];
+  if (codes !== undefined && one[`_shown_${key}`] !== codes) {
+    one[`_${key}`] = new Uint8Array(codes);
+    one[`_shown_${key}`] = codes;
+  }
+  return codes === undefined ? undefined : one[`_${key}`];
+};
+const split = (one) => {  // first pixel right of the line
+  const columns = one.data.image[0].shape[1];
+  return cut.visible ? Math.round((cut.location - one.data.x[0]) / one.data.dw[0] * columns) : columns;
+};
+const raw = kept(source, "image", "raw"), sure = kept(source, "confidence", "sure"), expert = kept(truth, "image", "raw");
+if (raw === undefined) { share.text = ""; } else {
+  const codes = source.data.image[0], shown = source.data.confidence[0];
+  const columns = codes.shape[1], end = split(source), limit = Math.round(2.55 * slider.value);
   let left = 0, all = 0;
   for (let i = 0; i < raw.length; i++) {
-    codes[i] = sure[i] >= limit ? raw[i] : 0;
-    if (raw[i]) { all++; if (codes[i]) left++; }
+    const here = i % columns < end, enough = sure[i] >= limit;
+    codes[i] = here && enough ? raw[i] : 0;
+    shown[i] = here ? sure[i] : 0;
+    if (raw[i]) { all++; if (enough) left++; }
   }
   source.change.emit();
   share.text = all ? `${Math.round(100 * left / all)} % of the labelled samples shown` : "";
+}
+if (expert !== undefined) {
+  const codes = truth.data.image[0], columns = codes.shape[1], start = cut.visible ? split(truth) : 0;
+  for (let i = 0; i < expert.length; i++) codes[i] = i % columns >= start ? expert[i] : 0;
+  truth.change.emit();
 }

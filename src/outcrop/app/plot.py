@@ -4,10 +4,12 @@ from bokeh.core.property.descriptors import UnsetValueError
 from bokeh.models import (
     ColumnDataSource,
     FreehandDrawTool,
+    Label,
     LinearColorMapper,
     PanTool,
     Range1d,
     ResetTool,
+    Span,
     WheelZoomTool,
 )
 from bokeh.palettes import Greys256, Viridis256
@@ -19,6 +21,8 @@ MISSING = "#cfd8e3"  # colour of samples that are not there
 NOTHING: dict = {"image": [], "x": [], "y": [], "dw": [], "dh": []}
 BOX = ("x", "y", "width", "height", "left", "top", "colour", "name")
 UNITS = {"time": "ms", "depth": "m"}
+ALONE, BESIDE, SWIPE = "labels only", "expert beside", "swipe"  # ways to compare
+OPACITY = 0.35  # of labels
 
 
 class SectionPlot:
@@ -36,6 +40,7 @@ class SectionPlot:
         self.expert.title.text = "expert"
         self._make_pictures()
         self._make_boxes()
+        self._make_swipe()
         self._make_tools()
 
     def _make_pictures(self):
@@ -46,14 +51,15 @@ class SectionPlot:
         self.amplitudes = LinearColorMapper(palette=[MISSING, *Greys256[1:]], low=0, high=255)
         self.codes, self.marks, self.truth_codes = (LinearColorMapper(**nobody) for _ in range(3))
         plot.image(source=self.image, color_mapper=self.amplitudes, name="amplitudes")
-        self.labels = plot.image(source=self.overlay, color_mapper=self.codes, global_alpha=0.35, name="labels")
+        self.labels = plot.image(source=self.overlay, color_mapper=self.codes, global_alpha=OPACITY, name="labels")
         self.confidence = plot.image(
             "confidence", "x", "y", "dw", "dh", source=self.overlay, visible=False, global_alpha=0.8,
-            color_mapper=LinearColorMapper(palette=Viridis256, low=0, high=255),
+            color_mapper=LinearColorMapper(palette=["#00000000", *Viridis256[1:]], low=0, high=255),
         )  # fmt: skip
         plot.image(source=self.painted, color_mapper=self.marks, global_alpha=0.75, name="painted")
         self.expert.image(source=self.image, color_mapper=self.amplitudes)
-        self.expert.image(source=self.truth, color_mapper=self.truth_codes, global_alpha=0.45, name="truth")
+        truth = {"source": self.truth, "color_mapper": self.truth_codes, "global_alpha": OPACITY}
+        self.beside, self.over = self.expert.image(**truth), plot.image(visible=False, name="truth", **truth)
 
     def _make_boxes(self):
         empty: dict = {name: [] for name in BOX}
@@ -68,6 +74,37 @@ class SectionPlot:
             x="left", y="top", text="name", source=self.exemplars, text_color="white", text_font_size="12px",
             background_fill_color="colour", padding=3, text_baseline="top", text_font_style="bold",
         )  # fmt: skip
+
+    def _make_swipe(self):
+        """A line to drag: ours to the left, the expert's labels, or the bare section, to the right."""
+        self.cut = Span(
+            dimension="height", location=0, editable=True, visible=False, line_color="#ffe600", line_width=3,
+            hover_line_color="#ff7a00", name="cut",
+        )  # fmt: skip
+        self.figure.add_layout(self.cut)
+        self.sides = []
+        for text, align, offset in (("◂ labels", "right", -6), ("expert ▸", "left", 6)):
+            side = Label(
+                x=0, y=4, y_units="screen", text=text, text_align=align, x_offset=offset, visible=False,
+                text_font_size="12px", background_fill_color="white", background_fill_alpha=0.8, padding=2,
+            )  # fmt: skip
+            self.cut.js_link("location", side, "x")
+            self.figure.add_layout(side)
+            self.sides.append(side)
+
+    def compare(self, way, *, other):
+        """Show labels `ALONE`, with the expert's `BESIDE`, or `SWIPE` to what the other side is called."""
+        self.expert.visible = way == BESIDE
+        for one in (self.cut, self.over, *self.sides):
+            one.visible = way == SWIPE
+        self.sides[1].text = f"{other} ▸"
+        self._centre_cut()
+
+    def _centre_cut(self):
+        x = self.figure.x_range
+        if not x.start < self.cut.location < x.end:
+            for one, name in ((self.cut, "location"), *((side, "x") for side in self.sides)):
+                setattr(one, name, (x.start + x.end) / 2)
 
     def _make_tools(self):
         self.strokes = ColumnDataSource(data={"xs": [], "ys": []})
@@ -96,6 +133,7 @@ class SectionPlot:
         plot.tags = [{"clip": self.survey.sections.clip, "axes": axes, "classes": []}]
         plot.x_range.update(start=left, end=right, reset_start=left, reset_end=right)
         plot.y_range.update(start=bottom, end=top, reset_start=bottom, reset_end=top)
+        self._centre_cut()
 
     def _true_aspect(self, left, right, top, bottom):
         """Ranges of a map on which a metre is as long across as down."""

@@ -12,10 +12,10 @@ if (!inside) { readout.text = ""; } else {
   const value = code ? ((code - 128) / 127 * place.clip).toPrecision(3) : "no data";
   const [across, down] = place.axes;
   const parts = [frame.title.text, `${across.name} ${near(across, x)}`, `${down.name} ${near(down, y)}`];
-  const sure = overlay.data.confidence && overlay.data.confidence[0];
-  if (sure && overlay._raw && sure.shape[0] === rows && sure.shape[1] === columns) {
-    const label = overlay._raw[row * columns + column];
-    if (label) parts.push(`${place.classes[label - 1]} ${Math.round(sure[row * columns + column] / 2.55)} %`);
+  const [labels] = overlay.data.image;
+  if (labels && overlay._raw && labels.shape[0] === rows && labels.shape[1] === columns) {
+    const label = overlay._raw[row * columns + column], sure = overlay._sure[row * columns + column];
+    if (label) parts.push(`${place.classes[label - 1]} ${Math.round(sure / 2.55)} %`);
   }
   readout.text = `${parts.join("   ")}   amplitude ${value}`;
 }

@@ -208,7 +208,7 @@ class Viewer:
         section = (self.direction, self.position, self.window)
         labelling, colours = self.session.labelling, self.session.state.palette
         self.plot.show_labels(labelling.pictures(*section), colours)
-        if self.plot.expert.visible:
+        if self.plot.expert.visible or self.plot.over.visible:
             self.plot.show_truth(labelling.truth_picture(*section), colours)
 
     def show_painted(self):
