@@ -114,6 +114,26 @@ def test_undo_and_redo_are_inverse(session, survey):
     assert session.state.data == end
 
 
+def test_undo_survives_a_restart(session, survey):
+    """After a kill every step can still be undone and redone, and a step undone before it can be redone after it."""
+    place_all(session, survey[1])
+    session.paint(next(iter(survey[1])), 0, 3, [(340, 100), (350, 140)])
+    session.paint("erase", 0, 3, [(340, 100), (345, 120)])
+    end = session.state.data
+    session.undo()
+    second = reopened(session)
+    second.redo()
+    assert second.state.data == end
+    while second.state.undo():
+        pass
+    assert second.state.data["exemplars"] == [] and second.state.data["classes"] == []
+    third = reopened(second)
+    while third.state.redo():
+        pass
+    assert third.state.data == end
+    third.close()
+
+
 def test_a_refused_change_changes_nothing(session):
     """Names and colours that cannot be are refused with a reason, and the state stays."""
     before = json.dumps(session.state.data)

@@ -1,6 +1,8 @@
 """What an interpreter has decided, as plain data in the job folder: written at every change, undone and redone."""
 
 import contextlib
+import copy
+import itertools
 import json
 import threading
 from pathlib import Path
@@ -26,7 +28,7 @@ def fresh():
 
 
 class State:
-    """Decisions that are saved whole at every change and can be undone.
+    """Decisions that are saved whole at every change and can be undone, also after a restart.
 
     Parameters
     ----------
@@ -43,21 +45,22 @@ class State:
     >>> state = State(tempfile.mkdtemp())
     >>> with state.change() as data:
     ...     data["mapping"] = "paper"
-    >>> state.undo()
-    True
-    >>> State(state.path.parent).data["mapping"]
-    'texture'
+    >>> again = State(state.path.parent)
+    >>> again.data["mapping"], again.undo(), again.data["mapping"]
+    ('paper', True, 'texture')
     """
 
     def __init__(self, path, about=None, *, tell=lambda what: None):
         self.path, self.tell = Path(path) / NAME, tell
         self.data, self.view, self.about = fresh(), {}, about or {}
-        self._past, self._future = [], []
+        self._past: list = []  # what leads back from each state to the one before it
+        self._future: list = []
         self._lock = threading.RLock()
         stored = read_state(path)
         if stored:
             self.data |= stored["decisions"]
             self.view = stored["view"]
+            self._past, self._future = stored.get("past", []), stored.get("future", [])
 
     @property
     def palette(self):
@@ -75,14 +78,15 @@ class State:
     def change(self):
         """Change the decisions; an error inside leaves them as they were."""
         with self._lock:
-            before = json.dumps(self.data)
+            before = copy.deepcopy(self.data)
             try:
                 yield self.data
             except BaseException:
-                self.data = json.loads(before)
+                self.data = before
                 raise
-            if json.dumps(self.data) != before:
-                self._past = [*self._past, before][-STEPS:]
+            back = difference(self.data, before)
+            if back:
+                self._past = [*self._past, back][-STEPS:]
                 self._future = []
                 self.save()
         self.tell("state")
@@ -99,8 +103,8 @@ class State:
         with self._lock:
             if not source:
                 return False
-            target.append(json.dumps(self.data))
-            self.data = json.loads(source.pop())
+            before, self.data = self.data, changed(self.data, source.pop())
+            target.append(difference(self.data, before))
             self.save()
         self.tell("state")
         return True
@@ -115,8 +119,38 @@ class State:
         """Write everything, whole or not at all."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         content = {"format": FORMAT, "about": self.about, "view": self.view, "decisions": self.data}
+        content |= {"past": self._past, "future": self._future}
         with whole_file(self.path) as aside:
             aside.write_text(json.dumps(content), encoding="utf-8")
+
+
+def difference(old, new):
+    """What leads from some decisions to others: of every list that differs, how many items stay and what follows them.
+
+    Examples
+    --------
+    >>> difference({"mapping": "paper", "painted": [1, 2, 3]}, {"mapping": "paper", "painted": [1, 2, 4, 5]})
+    {'painted': [2, [4, 5]]}
+    """
+    found: dict = {}
+    for key, value in new.items():
+        if value != old[key]:
+            pairs = zip(old[key], value, strict=False) if isinstance(value, list) else ()
+            same = len(list(itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)))
+            found[key] = [same, value[same:] if isinstance(value, list) else value]
+    return found
+
+
+def changed(data, difference):
+    """Decisions after a `difference`.
+
+    Examples
+    --------
+    >>> changed({"mapping": "paper", "painted": [1, 2, 3]}, {"painted": [2, [4, 5]]})
+    {'mapping': 'paper', 'painted': [1, 2, 4, 5]}
+    """
+    new = {key: data[key][:same] + rest if isinstance(rest, list) else rest for key, (same, rest) in difference.items()}
+    return data | new
 
 
 def read_state(path):
