@@ -557,10 +557,11 @@ def line_axis(runs, name):
     [1, 2, 1000]
     """
     low, high = ends(runs, name)
-    first, last, total = int(low.min()), int(high.max()), np.cumsum(runs["count"], dtype=np.int64)
+    first, last, count = int(low.min()), int(high.max()), np.where(low == high, 1, runs["count"].astype(np.int64))
+    total = np.cumsum(count)
     cuts = np.searchsorted(total, np.arange(0, total[-1], BLOCK), "right").tolist()
-    parts = (runs[a:b] for a, b in itertools.pairwise([*cuts, len(runs)]))
-    blocks = (unroll(part, name, 0, part["count"].astype(np.int64)) for part in parts)
+    parts = (slice(*cut) for cut in itertools.pairwise([*cuts, len(runs)]))
+    blocks = (unroll(runs[part], name, 0, count[part]) for part in parts)
     if last - first < max(total[-1], 1 << 16):
         seen = np.zeros(last - first + 1, bool)
         for labels in blocks:
