@@ -92,7 +92,7 @@ def commands(lines, options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gigabytes", type=float, nargs="+", default=[0.2, 2])
-    parser.add_argument("--step", type=int, default=66)
+    parser.add_argument("--step", type=int, default=33)
     parser.add_argument("--lines", type=int, default=50, help="lines to label")
     parser.add_argument("--mapping", default="texture")
     parser.add_argument("--memory", default="2GB")

@@ -268,11 +268,11 @@ def test_a_geometry_travels_light_and_serves_threads(tmp_path):
 def test_runs_place_every_trace_as_one_by_one(seed):
     """Sorted, in a zigzag, shuffled, with holes, doubles and dead traces: every part of the table is right."""
     rng = np.random.default_rng(seed)
-    inline, crossline = (labels.ravel() for labels in np.meshgrid(5 + 3 * np.arange(7), np.arange(9, 0, -1)))
-    crossline = np.where(inline % 2 == seed % 2, crossline, 10 - crossline)
-    order = np.argsort(inline if seed % 3 else crossline, kind="stable") if seed < 9 else rng.permutation(63)
-    order = np.insert(np.delete(order, rng.integers(0, 63, seed)), 20, order[:3])
-    dead = np.unique(rng.integers(0, len(order), seed // 2))
+    inline, crossline = (labels.ravel() for labels in np.meshgrid(5 + 3 * np.arange(40), np.arange(60, 0, -1)))
+    crossline = np.where(inline % 2 == seed % 2, crossline, 61 - crossline)
+    order = np.argsort(inline if seed % 3 else crossline, kind="stable") if seed < 9 else rng.permutation(2400)
+    order = np.insert(np.delete(order, rng.integers(0, 2400, 9 * seed)), 20, order[:3])
+    dead = np.unique(rng.integers(0, len(order), 5 * seed))
     labels = inline[order], crossline[order]
     traces = segy.make_grid(segy.find_runs(*labels), dead)["traces"]
     table = reference.trace_table(*labels, dead, traces.inlines, traces.crosslines)

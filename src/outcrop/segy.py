@@ -66,6 +66,7 @@ ENDIANS = {">": "big", "<": "little"}
 WINDOW = 1 << 26  # bytes of the file mapped at a time
 BATCH = 1 << 18  # samples decoded at a time: what they need stays in the cache of a core
 BLOCK = 1 << 17  # traces placed at a time
+FAR = 16  # lines; a gap in what is asked for that is not worth looking up
 NEAR = 1 << 14  # bytes; reading over such a gap costs no more than asking twice
 
 # Words of a text header that tell depth from time; a mere "depth migrated" does not, it may be stretched to time.
@@ -137,18 +138,25 @@ class Traces:
         return low, np.maximum.accumulate(high)
 
     def __getitem__(self, key):
-        rows, columns = map(np.atleast_1d, key)
+        (rows, down), (columns, across) = (np.unique(np.asarray(k, int), return_inverse=True) for k in key)
+        # Lines far from each other are looked up by themselves: all that lies between would be unrolled.
+        groups = [np.split(own, np.flatnonzero(np.diff(own) > FAR) + 1) for own in (rows, columns)]
+        table = np.block([[self.block(r, c) for c in groups[1]] for r in groups[0]])
+        return table[np.ix_(down.ravel(), across.ravel())]
+
+    def block(self, rows, columns):
+        """Table of ascending rows and columns."""
         if not rows.size or not columns.size:
             return np.empty((rows.size, columns.size), np.int64)
         numbers, at_row, at_column = self.inside(rows, columns)
         live = np.append(self.dead, -1)[np.searchsorted(self.dead, numbers)] != numbers
         table = np.full((np.ptp(rows) + 1, np.ptp(columns) + 1), -1, np.int64)
-        table[at_row[live] - rows.min(), at_column[live] - columns.min()] = numbers[live]  # the last of equals stays
-        return table[np.ix_(rows - rows.min(), columns - columns.min())]
+        table[at_row[live] - rows[0], at_column[live] - columns[0]] = numbers[live]  # the last of equals stays
+        return table[np.ix_(rows - rows[0], columns - columns[0])]
 
     def inside(self, rows, columns):
         """Number, row and column of every trace between the first and last of some rows and columns, dead or not."""
-        lines, traces = self.inlines[[rows.min(), rows.max()]], self.crosslines[[columns.min(), columns.max()]]
+        lines, traces = self.inlines[rows[[0, -1]]], self.crosslines[columns[[0, -1]]]
         low, high = self.reach
         some = self.runs[np.searchsorted(high, lines[0]) : np.searchsorted(low, lines[1], "right")]
         some = some[np.argsort(some["number"])]
