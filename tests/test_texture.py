@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from outcrop import TextureMapper
-from outcrop.texture import describe, maximise, node_masks, upsample
+from outcrop.texture import OWN, REACH, along_reflectors, describe, dips, maximise, node_masks, upsample
 
 
 def textures(n, size=64, seed=0):
@@ -129,3 +129,25 @@ def test_nodes_lie_where_they_say():
     assert np.argwhere(nodes[0]).tolist() == [[2, 4]]
     back = upsample(nodes[..., None].astype(float), (30, 41))[0, ..., 0]
     assert np.unravel_index(back.argmax(), back.shape) in [(10, 18), (10, 19), (11, 18), (10, 17), (9, 18)]
+
+
+def test_votes_along_flat_reflectors_fall_off_exponentially():
+    """On flat reflectors the two sweeps are the sum written out, row by row."""
+    values = np.random.default_rng(0).random((2, 3, 9, 2)).astype("f4")
+    away = np.abs(np.subtract.outer(np.arange(9), np.arange(9)))
+    weights = np.where(away == 0, OWN, np.exp(-4 * away / REACH))
+    expected = np.einsum("xy,nryc->nrxc", weights / weights.sum(axis=1, keepdims=True), values)
+    np.testing.assert_allclose(along_reflectors(values, np.zeros((2, 3, 9), "f4")), expected, rtol=1e-5)
+
+
+def test_votes_follow_a_dipping_reflector():
+    """What is the same all along a dipping reflector stays, and noise on it goes; flat smoothing would blur it."""
+    rows, columns = np.mgrid[:120, :200]
+    section = (0.5 + 0.5 * np.sin((rows - 0.5 * columns) / 3)).astype("f4")[None]
+    nodes = np.mgrid[:30, :50] * 4 + 2.5
+    layer = ((nodes[0] - 0.5 * nodes[1]) % 60 < 30).astype("f4")[None, ..., None]
+    noisy = layer + np.random.default_rng(0).normal(0, 0.3, layer.shape).astype("f4")
+    found, inner = dips(section), (slice(None), slice(4, -4), slice(6, -6))
+    np.testing.assert_allclose(found[inner], 0.5, atol=0.03)
+    off = [np.sqrt(np.mean((along_reflectors(noisy, dip) - layer)[inner] ** 2)) for dip in (found, 0 * found)]
+    assert off[0] < 0.7 * 0.3 < off[1]

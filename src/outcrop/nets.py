@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from outcrop.arrays import to_numpy
 from outcrop.mapping import check_patches
-from outcrop.texture import SectionMapper, TextureMapper
+from outcrop.texture import STRIDE, SectionMapper, TextureMapper, along_reflectors, dips, upsample
 
 BATCH = 32  # patches of a training step
 
@@ -94,19 +94,21 @@ class NetMapper(SectionMapper):
         """
         check_is_fitted(self)
         patches = to_numpy(check_patches(patches)[0])
-        return (self.net_scores(patches) + self.textures_.scores(patches)) / 2
+        nets = along_reflectors(self.net_scores(patches), dips(patches))
+        return (upsample(nets, patches.shape[1:]) + self.textures_.scores(patches)) / 2
 
     def net_scores(self, patches):
-        """Mean of what the nets alone say."""
+        """Mean of what the nets alone say, at the nodes of `describe`."""
         torch = _torch()
-        out = np.empty((*patches.shape, len(self.classes_)), np.float32)
+        out = []
         size = max(1, BATCH * 99 * 99 // patches[0].size)
         with torch.no_grad():
             for i in range(0, len(patches), size):
                 x = torch.from_numpy(patches[i : i + size].astype(np.float32)).to(self._device())
                 votes = sum(torch.softmax(net(x), dim=1) for net in self.nets_) / len(self.nets_)
-                out[i : i + size] = votes.permute(0, 2, 3, 1).cpu().numpy()
-        return out
+                nodes = torch.nn.functional.avg_pool2d(votes, STRIDE, ceil_mode=True)
+                out.append(nodes.permute(0, 2, 3, 1).cpu().numpy())
+        return np.concatenate(out)
 
 
 def _torch():

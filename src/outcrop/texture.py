@@ -4,7 +4,8 @@ A pixel of a patch labelled c is c or the background `other`. Every node of a co
 of the section around it in four wavelengths and eight directions at two scales; random ReLU features of these feed a
 ridge regression per class. Rounds of expectation-maximisation start with every node of its patch's class and move those
 that look more like the background over to it; how far that goes is decided by how well the split can be told from the
-texture, so the share of a class inside its patches is estimated and not asked for.
+texture, so the share of a class inside its patches is estimated and not asked for. What the nodes of a section say is
+averaged along its reflectors.
 """
 
 from functools import lru_cache
@@ -22,15 +23,18 @@ from outcrop.scores import confidence, label, majority_filter
 
 WAVELENGTHS = (4, 7, 12, 20)  # pixels
 N_DIRECTIONS = 8
-SMOOTHING = (7, 14)  # pixels: how far around a node its energies are averaged
+SMOOTHING = (5, 14)  # pixels: how far around a node its energies are averaged
 STRIDE = 4  # pixels between nodes, the first at 2
 MARGIN = 24  # pixels mirrored around a section so that its rim is not a reflector
 BLOCK = 25  # patches described at once
 NODES = 8192  # nodes whose features are held at once
 MIN_MARGIN = 0.1  # by which a node must be more like its patch's class than like the background to keep it
-WELL_EXPLAINED = 0.75  # share of a split's variance that the texture should tell
+WELL_EXPLAINED = 0.65  # share of a split's variance that the texture should tell
 GAIN = 0.5  # of the log energies: patches are learnt up to 4 dB louder and quieter, for amplitudes drift
 PAINTED = 20  # weight of a node that was painted by hand
+REACH = 60  # pixels along a reflector at which a vote has fallen to 1 / e
+OWN = 10  # votes of its neighbours that the vote of a node itself counts, so that small bodies stay
+STEEPEST = 2  # samples a trace: the dip up to which votes follow a reflector
 STEP = 0.03  # share of a class moved over to the background where the rounds come to rest too early
 
 
@@ -167,8 +171,8 @@ class TextureMapper(SectionMapper):
         flat = nodes.reshape(-1, nodes.shape[-1])
         # Features of all nodes of a large section would take a kilobyte a sample.
         votes = np.concatenate([self._votes(flat[span]) for span in spans(len(flat), NODES)])
-        scores = upsample(np.clip(votes, 1e-3, None).reshape(*nodes.shape[:3], -1), patches.shape[1:])
-        return scores / scores.sum(axis=-1, keepdims=True)
+        votes = np.clip(votes, 1e-3, None).reshape(*nodes.shape[:3], -1)
+        return upsample(along_reflectors(votes / votes.sum(axis=-1, keepdims=True), dips(patches)), patches.shape[1:])
 
     def _votes(self, nodes):
         return sum(features(nodes) @ weights for features, weights in self.models_) / len(self.models_)
@@ -231,7 +235,7 @@ def maximise(rows, codes, known, *, n_classes, background, rounds):
 class Ridge:
     """Ridge regression of class indicators on features, factorised once for all rounds; painted nodes weigh more."""
 
-    def __init__(self, rows, known, penalty=3e-3):
+    def __init__(self, rows, known, penalty=1e-2):
         rows, painted = rows.reshape(-1, rows.shape[-1]), known.reshape(-1, 1) > 0
         self.rows = rows * np.where(painted, np.float32(PAINTED), np.float32(1)) if painted.any() else rows
         gram = (self.rows.T @ rows).astype(np.float64)
@@ -315,6 +319,51 @@ def _halved(x):
 def _every_second(x):
     x = np.pad(x, [(0, 0), (0, x.shape[1] % 2), (0, x.shape[2] % 2)], mode="edge")
     return x[:, 1::2, 1::2]
+
+
+def dips(sections):
+    """Dip of the reflectors at the nodes of `describe`, in samples a trace, by the structure tensor.
+
+    Examples
+    --------
+    >>> rows, columns = np.indices((60, 80))
+    >>> dips(0.5 + 0.5 * np.sin((rows - 0.5 * columns) / 2)[None])[0, 7, 10].round(1)
+    np.float32(0.5)
+    """
+    x = np.asarray(sections, np.float32)
+    down, across = (gaussian_filter(x, (0, 1.5, 1.5), order=order) for order in ((0, 1, 0), (0, 0, 1)))
+    products = down * down, across * across, down * across
+    zz, xx, zx = (_every_second(gaussian_filter(_halved(product), (0, 3, 3))) for product in products)
+    steepest = float(np.arctan(STEEPEST))
+    return -np.tan(np.clip(np.arctan2(2 * zx, zz - xx) / 2, -steepest, steepest))
+
+
+def along_reflectors(values, dips, reach=REACH):
+    """Mean of values along the reflectors, with weights that fall off exponentially on either side of a node.
+
+    Parameters
+    ----------
+    values : array, shape (n, rows, columns, n_values)
+        At the nodes of a lattice.
+    dips : array, shape (n, rows, columns)
+        Rows a column.
+    reach : float
+        Pixels.
+    """
+    keep = np.float32(np.exp(-STRIDE / reach))
+    values = np.concatenate([values, np.ones_like(values[..., :1])], axis=-1)  # the last one sums the weights
+    total, rows = (OWN - 2) * values, np.arange(values.shape[1])  # each sweep holds the node itself once
+    for way in (1, -1):
+        swept, dip = values[:, :, ::way].copy(), way * dips[:, :, ::way]
+        for column in range(1, swept.shape[2]):
+            place = np.clip(rows - dip[:, :, column], 0, rows[-1])[..., None]
+            below = np.minimum(place.astype(int), max(rows[-1] - 1, 0))
+            before, share = swept[:, :, column - 1], (place - below).astype(values.dtype)
+            upper = np.take_along_axis(before, below, axis=1)
+            lower = np.take_along_axis(before, np.minimum(below + 1, rows[-1]), axis=1)
+            swept[:, :, column] += keep * (upper + share * (lower - upper))
+        total += swept[:, :, ::way]
+    return total[..., :-1] / total[..., -1:]
 
 
 def node_masks(masks, shape):
