@@ -402,7 +402,7 @@ def test_pictures_are_the_section(survey):
     """A picture has the section's samples as codes, coordinates at the edges, and missing samples as 0."""
     volume = oc.open_volume(survey[0])
     sections = Sections(volume)
-    for direction, position in ((0, 3), (1, 50), (2, 60)):
+    for direction, position in ((0, 3), (1, 50), (2, 60), (2, 63), (2, 64), (2, 119)):
         picture = sections.picture(direction, position, ahead=1)
         values = volume[(slice(None),) * direction + (position,)].values
         values = values if direction == 2 else values.T

@@ -10,7 +10,8 @@ import numpy as np
 from outcrop.volume import amplitude_clip
 
 MOST_PIXELS = (1600, 1000)  # across and down: what a screen shows
-MOST_TRACES = 20_000  # read for a time slice, which touches every one of them
+MOST_TRACES = 16_000  # read for a time slice, which touches every one of them
+SLICES = 8  # time slices read at once: the samples beside one cost next to nothing
 KEPT, MOST_BYTES = 24, 300_000_000  # sections in memory
 AHEAD = 2  # sections read in the direction of travel
 FRAMES = ((1, 2), (0, 2), (1, 0))  # axes of the volume across and down an inline, a crossline and a time slice
@@ -135,12 +136,15 @@ class Sections:
     def _keep(self, key):
         """Read a section, and forget those that were not looked at for longest."""
         try:
-            codes = self._read(*key)
+            if key in self._kept:  # it came with another
+                return self._kept[key]
+            found = self._read(*key)
             with self._lock:
-                self._kept[key] = codes
+                self._kept |= found
+                self._kept.move_to_end(key)
                 while len(self._kept) > 1 and (len(self._kept) > KEPT or self._bytes() > MOST_BYTES):
                     self._kept.popitem(last=False)
-            return codes
+            return found[key]
         finally:
             with self._lock:
                 self._coming.pop(key, None)
@@ -149,14 +153,17 @@ class Sections:
         return sum(codes.size for codes in self._kept.values())
 
     def _read(self, direction, position):
+        """Codes of a section, and of the time slices beside it, by direction and position."""
+        scaled = self.volume.attrs.get("scaled")
         if direction < 2:
             values = self.volume[(position,) if direction == 0 else (slice(None), position)].values
-            return np.ascontiguousarray(encode(values, self.clip, scaled=self.volume.attrs.get("scaled")).T)
+            return {(direction, position): np.ascontiguousarray(encode(values, self.clip, scaled=scaled).T)}
         n_inline, n_crossline = self.volume.shape[:2]
         thin = int(np.ceil(np.sqrt(max(1, n_inline * n_crossline / MOST_TRACES))))
-        values = self.volume[::thin, ::thin, position].values
-        codes = encode(values, self.clip, scaled=self.volume.attrs.get("scaled"))
-        return np.repeat(np.repeat(codes, thin, axis=0), thin, axis=1)[:n_inline, :n_crossline]
+        first = position // SLICES * SLICES
+        codes = encode(self.volume[::thin, ::thin, first : first + SLICES].values, self.clip, scaled=scaled)
+        full = np.repeat(np.repeat(np.moveaxis(codes, 2, 0), thin, axis=1), thin, axis=2)[:, :n_inline, :n_crossline]
+        return {(direction, first + i): one for i, one in enumerate(full)}
 
     def close(self):
         """Stop reading ahead."""
