@@ -55,7 +55,7 @@ def walk(tab, folder):
     tab.wait_model("cut", "m.visible")
     tab.drag((tab.model("cut", "m.location"), 560), (360, 560))
     keep("swipe")
-    tab.page.get_by_text("labels only").click()
+    tab.page.get_by_text("alone", exact=True).click()
     tab.paint("other", (306, 420), (324, 340))
     keep("brush")
     tab.page.get_by_text("Label this line").click()

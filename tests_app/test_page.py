@@ -98,7 +98,7 @@ def test_the_whole_walk(survey, browser, tmp_path):
             for left, pixels in zip(("true", "false"), sides, strict=True):
                 seen = f"m.data_source.data.image[0].filter((c, i) => c > 0 && (i % 160 < {at}) === {left}).length"
                 assert tab.model(name, seen) == pixels
-        tab.page.get_by_text("labels only").click()
+        tab.page.get_by_text("alone", exact=True).click()
         tab.wait_model("labels", "m.data_source.data.image[0].every((code) => code > 0)")
         # undo takes the rejection back
         tab.page.get_by_text("Undo").click()

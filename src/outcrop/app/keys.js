@@ -13,5 +13,10 @@ export function render({ model }) {
     event.preventDefault();
   };
   document.addEventListener("keydown", listen);
+  document.addEventListener("pointerup", () => setTimeout(() => {  // no frame around a plot: keys work without it
+    let focused = document.activeElement;
+    while (focused?.shadowRoot?.activeElement) focused = focused.shadowRoot.activeElement;
+    if (focused?.classList.contains("bk-events")) focused.blur();
+  }));
   return document.createElement("span");
 }

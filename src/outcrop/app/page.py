@@ -111,12 +111,12 @@ class Page:
     def _show_work(self):
         work = self.session.work
         self.cancel_button.visible = bool(work.alive)
-        if work.alive:
-            task = work.alive[0]
+        words = [] if work.busy or not work.message else [work.message]
+        for task in work.alive[:1]:
             share = f" {100 * task.done / task.total:.0f} %" if task.total else ""
-            self.say(f"{task.title.capitalize()}{share} ...")
-        else:
-            self.say(work.message or "Ready.", wrong=work.task is not None and work.task.error is not None)
+            words.append(f"{task.title.capitalize()}{share} ...")
+        failed = not work.busy and work.task is not None and work.task.error is not None
+        self.say(" ".join(words) or "Ready.", wrong=failed)
         for part in (self.exemplars, self.retrieved, self.labels, self.results):
             for one in part.actions:
                 one.disabled = work.busy
@@ -182,7 +182,8 @@ class ResultPanel:
         """Bring it up to what was written and done."""
         paths = [f"<div>written: <code>{escape(shown_path(path))}</code></div>" for path in self.results.written]
         self.written.text = "".join(paths)
-        self.commands.text = escape("\n\n".join(self.results.commands()))
+        lines = (command.replace(" --", " \\\n    --") for command in self.results.commands())
+        self.commands.text = escape("\n\n".join(lines))
 
 
 def chooser(desk):

@@ -21,7 +21,7 @@ MISSING = "#cfd8e3"  # colour of samples that are not there
 NOTHING: dict = {"image": [], "x": [], "y": [], "dw": [], "dh": []}
 BOX = ("x", "y", "width", "height", "left", "top", "colour", "name")
 UNITS = {"time": "ms", "depth": "m"}
-ALONE, BESIDE, SWIPE = "labels only", "expert beside", "swipe"  # ways to compare
+ALONE, BESIDE, SWIPE = "alone", "expert beside", "swipe"  # ways to compare
 OPACITY = 0.35  # of labels
 
 
@@ -201,8 +201,7 @@ def frame(x_range, y_range, **options):
     """An empty figure as large as it can be."""
     one = figure(
         x_range=x_range, y_range=y_range, tools="", sizing_mode="stretch_both", min_height=300, toolbar_location=None,
-        active_scroll=None, output_backend="canvas",
-        stylesheets=[":host(:focus), .bk-Canvas:focus, *:focus { outline: none }"], **options,
+        active_scroll=None, output_backend="canvas", **options,
     )  # fmt: skip
     one.grid.visible = False
     return one
