@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 import http.client
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -49,6 +51,14 @@ def test_the_page_needs_its_token(explorer):
     for path in ("/", "/static/js/bokeh.min.js", "/ws", f"/{token[:-1]}x/", f"/{token}", "/favicon.ico", "//" + token):
         assert ask(explorer, path)[0] == 403
     assert len(token) >= 32
+
+
+def test_without_the_extra_it_says_what_to_install():
+    """One line names the extra, whichever of its packages is missing; nothing else of Outcrop needs it."""
+    for package in ("panel", "tornado", "bokeh"):
+        code = f"import sys; sys.modules[{package!r}] = None; import outcrop; outcrop.LabelMapper(); outcrop.explore"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert done.stderr.splitlines()[-1].endswith("run pip install 'outcrop[app]'.")
 
 
 def test_it_listens_on_loopback_only(explorer):

@@ -7,10 +7,17 @@ import threading
 import webbrowser
 from pathlib import Path
 
-from tornado.routing import Router
-from tornado.web import Application, RequestHandler
-
 from outcrop.app.session import Session
+
+try:
+    import panel as pn
+    from panel.io.server import get_server
+    from tornado.routing import Router
+    from tornado.web import Application, RequestHandler
+
+    from outcrop.app.page import Page, chooser
+except ImportError as error:
+    raise ImportError("The page needs Panel and Bokeh; run pip install 'outcrop[app]'.") from error
 
 MOST_BYTES = 1 << 20  # of one request or message; a long brush stroke has some ten thousand
 LOOPBACK = ("127.0.0.1", "localhost")
@@ -79,8 +86,6 @@ def make_server(desk, *, port=0, host="127.0.0.1", token=None):
     token : str, optional
         The secret part of the address; random by default.
     """
-    from panel.io.server import get_server
-
     token = token or secrets.token_urlsafe(24)
     try:
         port = port or free_port(host)
@@ -111,11 +116,7 @@ class Desk:
     """
 
     def __init__(self, session=None, *, folder=".", **options):
-        try:
-            import panel
-        except ImportError as error:
-            raise ImportError("The page needs Panel and Bokeh; run pip install 'outcrop[app]'.") from error
-        self.panel, self.session, self.folder, self.options = panel, session, Path(folder).resolve(), options
+        self.session, self.folder, self.options = session, Path(folder).resolve(), options
 
     def choices(self):
         """Names of the volumes and jobs in the folder."""
@@ -130,12 +131,10 @@ class Desk:
 
     def page(self):
         """Contents of a new tab."""
-        from outcrop.app import page
-
         if self.session is None:
-            return page.chooser(self)
-        one = page.Page(self.session, self.panel.state.curdoc)
-        self.panel.state.on_session_destroyed(lambda _: one.close())
+            return chooser(self)
+        one = Page(self.session, pn.state.curdoc)
+        pn.state.on_session_destroyed(lambda _: one.close())
         return one.layout()
 
 
