@@ -3,10 +3,12 @@
 python benchmarks/memory.py                          # 0.2 and 2 GB of SEG-Y
 python benchmarks/memory.py --gigabytes 2 20         # 20 GB take 30 GB of disk and half an hour on two cores
 python benchmarks/memory.py --gigabytes 2 --workers 2
+python benchmarks/memory.py --vast                   # geometry and plan of 500 GB, from made-up headers
 """
 
 import argparse
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -14,10 +16,15 @@ import threading
 import time
 from pathlib import Path
 
+import numpy as np
 import psutil
+import xarray as xr
+from xarray.core.indexing import LazilyIndexedArray
 
 import outcrop as oc
+from outcrop import segy
 from outcrop.datasets import write_synthetic
+from outcrop.volume import LazyVolume
 
 TRACES, SAMPLES = 800, 1000  # of a line: 3.4 MB
 
@@ -65,6 +72,26 @@ def rate(folder):
     return {name: min(own) for name, own in seconds.items()}
 
 
+def vast(n_lines=29_500, n_traces=4000, window=15_827):
+    """Print what the geometry and the plan of 118 million traces take; headers come by windows as in a scan."""
+    own, total, moments = psutil.Process(), n_lines * n_traces, [time.perf_counter()]
+    before = own.memory_info().rss
+    runs = [
+        segy.find_runs(*divmod(np.arange(first, min(first + window, total)), n_traces), first=first)
+        for first in range(0, total, window)
+    ]
+    grid = segy.make_grid(np.concatenate(runs), np.empty(0, int))
+    moments.append(time.perf_counter())
+    lazy = LazyVolume(None, (n_lines, n_traces, SAMPLES))
+    coords = {"inline": grid["inlines"], "crossline": grid["crosslines"], "time": 4.0 * np.arange(SAMPLES)}
+    plan = oc.PatchGrid(xr.DataArray(LazilyIndexedArray(lazy), coords, list(coords), attrs={"scaled": True}))
+    moments.append(time.perf_counter())
+    held, peak = own.memory_info().rss - before, 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    print(f"{total} traces in {len(grid['traces'].runs)} runs, {len(plan)} patches: ", end="")
+    print("placed in {:.0f} s, planned in {:.0f} s, ".format(*np.diff(moments)), end="")
+    print(f"{held / 1e6:.0f} MB held, {peak / 1e6:.0f} MB at the peak")
+
+
 def commands(lines, options):
     where = ["--memory", options.memory, *(["--workers", options.workers] if options.workers else [])]
     last = 100 + lines - 1
@@ -92,6 +119,7 @@ def commands(lines, options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gigabytes", type=float, nargs="+", default=[0.2, 2])
+    parser.add_argument("--vast", action="store_true")
     parser.add_argument("--step", type=int, default=33)
     parser.add_argument("--lines", type=int, default=50, help="lines to label")
     parser.add_argument("--mapping", default="texture")
@@ -99,6 +127,8 @@ def main():
     parser.add_argument("--workers", type=int)
     parser.add_argument("--folder", help="where the disk is large enough")
     options = parser.parse_args()
+    if options.vast:
+        return vast()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         for name, milliseconds in rate(folder).items():
             print(f"descriptors {name}: {milliseconds:.2f} ms of a core each", flush=True)
