@@ -2,7 +2,8 @@
 
 The texture mapper says how much each pixel of a patch looks like its class and how much like the background. Nets learn
 just that from the pixels themselves, seen mirrored, reversed, louder and quieter; a pixel of a patch labelled c is only
-ever taught to be c or `other`. What is asked in the end is the mean of the nets and of the textures.
+ever taught to be c or `other`. Patches of the survey that nobody labelled are taught as the texture mapper sees them.
+What is asked in the end is the mean of the nets and of the textures.
 """
 
 import numpy as np
@@ -10,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from outcrop.arrays import to_numpy
 from outcrop.mapping import check_patches
-from outcrop.texture import STRIDE, SectionMapper, TextureMapper, along_reflectors, dips, upsample
+from outcrop.texture import STRIDE, SectionMapper, TextureMapper, at_pixels
 
 BATCH = 32  # patches of a training step
 
@@ -51,14 +52,27 @@ class NetMapper(SectionMapper):
         self.random_state = random_state
         self.device = device
 
-    def fit(self, patches, classes, masks=None, weights=None):
-        """Learn every class from patches with one class each; see `TextureMapper.fit`."""
+    def fit(self, patches, classes, masks=None, weights=None, unlabelled=None):
+        """Learn every class from patches with one class each; see `TextureMapper.fit`.
+
+        Parameters
+        ----------
+        patches, classes, masks, weights
+            As `TextureMapper.fit` takes them.
+        unlabelled : array, shape (n, height, width), optional
+            Patches from anywhere in the survey, so that the nets see more of it than what was retrieved.
+        """
         torch = _torch()
         patches = to_numpy(check_patches(patches)[0])
         self.textures_ = TextureMapper(random_state=self.random_state).fit(patches, classes, masks, weights)
         self.classes_, self.shares_ = self.textures_.classes_, self.textures_.shares_
         codes = np.array([list(self.classes_).index(name) for name in classes])
-        target = torch.from_numpy(self._targets(patches, codes, masks)).to(self._device())
+        targets = self._targets(patches, codes, masks)
+        if unlabelled is not None:
+            patches = np.concatenate([patches, unlabelled])
+            targets = np.concatenate([targets, self.textures_.scores(unlabelled)])
+            codes = np.append(codes, np.full(len(unlabelled), -1))  # one more kind in every batch
+        target = torch.from_numpy(targets).to(self._device())
         x = torch.from_numpy(patches.astype(np.float32)).to(self._device())
         generator = torch.Generator().manual_seed(self.random_state or 0)
         nets = [self._net(generator).to(self._device()) for _ in range(self.members)]
@@ -94,8 +108,7 @@ class NetMapper(SectionMapper):
         """
         check_is_fitted(self)
         patches = to_numpy(check_patches(patches)[0])
-        nets = along_reflectors(self.net_scores(patches), dips(patches))
-        return (upsample(nets, patches.shape[1:]) + self.textures_.scores(patches)) / 2
+        return (at_pixels(self.net_scores(patches), patches) + self.textures_.scores(patches)) / 2
 
     def net_scores(self, patches):
         """Mean of what the nets alone say, at the nodes of `describe`."""

@@ -41,6 +41,7 @@ class Task(NamedTuple):
     patches: np.ndarray
     classes: np.ndarray
     lines: list
+    weights: np.ndarray | None = None
 
 
 def run(data, *, quick=False, device=None, mappings=None, supervision=None, seeds=1):
@@ -140,14 +141,15 @@ class Yard:
         away = [np.abs(self.dataset["inline"].values - line) >= apart for line in self.lines]
         return [[Task(image[keep], weak[keep], [line]) for keep, line in zip(away, self.lines, strict=True)]]
 
-    def exemplars(self, seed=None):
+    def exemplars(self, seed=None, **cleaning):
         """What exemplars of one line retrieve, to be scored on the others; those chosen by eye, or a random draw."""
         runs = []
         for line in EXEMPLAR_LINES:
             others = [other for other in self.lines if other != line]
             if others and (seed is None or line in self.lines):
                 places = eye_exemplars(line)
-                runs.append([self.retrieved(self.drawn(line, places, seed) if seed is not None else places, others)])
+                places = places if seed is None else self.drawn(line, places, seed)
+                runs.append([self.retrieved(places, others, **cleaning)])
         return runs
 
     def drawn(self, line, places, seed):
@@ -155,12 +157,13 @@ class Yard:
         found = datasets.exemplars(self.truth.sel(inline=[line]), 99, count=2, min_share=0.2, seed=seed)
         return {name: found[name][: len(own)] for name, own in places.items()}
 
-    def retrieved(self, places, lines):
-        """Patches up to the knee of every class's similarity curve."""
+    def retrieved(self, places, lines, *, diverse=False, weighted=False):
+        """Patches up to the knee of every class's similarity curve; without near copies, weighted by certainty."""
         index = build_index(self.clean, self.grid, self.job)  # reads what is there but for the first time
         curves = retrieve(index, places, 10 if self.quick else 100).curves  # ten times as long
-        weak = retrieve(index, places, {name: knee(curve) for name, curve in curves.items()})
-        return Task(self.grid.extract(self.clean, weak.rows), weak.classes, lines)
+        weak = retrieve(index, places, {name: knee(curve) for name, curve in curves.items()}, diverse=diverse)
+        weights = weak.weights if weighted else None
+        return Task(self.grid.extract(self.clean, weak.rows), weak.classes, lines, weights)
 
 
 STRICTER = {
@@ -209,7 +212,7 @@ def label(yard, task, mapper, device):
         patches = torch.from_numpy(patches).to(device)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Class .* has .* patches, fewer than")  # the knee decides
-        mapper.fit(patches, task.classes)
+        mapper.fit(patches, task.classes, **({} if task.weights is None else {"weights": task.weights}))
     fitted, out = time.perf_counter() - begin, []
     for line in task.lines:
         begin = time.perf_counter()
