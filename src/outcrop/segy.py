@@ -141,7 +141,8 @@ class Traces:
         (rows, down), (columns, across) = (np.unique(np.asarray(k, int), return_inverse=True) for k in key)
         # Lines far from each other are looked up by themselves: all that lies between would be unrolled.
         groups = [np.split(own, np.flatnonzero(np.diff(own) > FAR) + 1) for own in (rows, columns)]
-        table = np.block([[self.block(r, c) for c in groups[1]] for r in groups[0]])
+        parts = [part for own in groups[0] for part in np.array_split(own, 1 + own.size * columns.size // BLOCK)]
+        table = np.block([[self.block(part, own) for own in groups[1]] for part in parts])
         return table[np.ix_(down.ravel(), across.ravel())]
 
     def block(self, rows, columns):
