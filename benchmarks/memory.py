@@ -1,7 +1,7 @@
 """Peak memory and rate of a whole job on surveys of growing size, each command in a process of its own.
 
 python benchmarks/memory.py                          # 0.2 and 2 GB of SEG-Y
-python benchmarks/memory.py --gigabytes 2 20         # 20 GB take 30 GB of disk and half an hour on two cores
+python benchmarks/memory.py --gigabytes 2 20         # 20 GB take 35 GB of disk and half an hour on two cores
 python benchmarks/memory.py --gigabytes 2 --workers 2
 python benchmarks/memory.py --vast                   # geometry and plan of 500 GB, from made-up headers
 """
