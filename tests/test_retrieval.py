@@ -119,6 +119,13 @@ def test_search_is_exact():
     np.testing.assert_allclose(on_torch.numpy(), slow, atol=2e-6)
 
 
+def test_a_ranking_beyond_the_memory_is_refused(index, monkeypatch):
+    """More patches than can be ranked within the budget are refused in one line that says what to do."""
+    monkeypatch.setattr(index, "memory", 49 * len(index) - 1)
+    with pytest.raises(ValueError, match="raise --memory"):
+        retrieve(index, {"flat": [np.full((33, 33), 0.5)]}, 3)
+
+
 def test_exemplar_finds_itself_first(index):
     """A patch of the grid used as exemplar is retrieved at rank 1 with similarity 1, and its texture follows."""
     middle = index.table.query("inline == 103 and crossline < 350").iloc[0]

@@ -27,6 +27,7 @@ BLOCK = 1024  # patches described, written and resumed as one
 USED, MISSING, QUIET = range(3)  # why a row has no descriptor: NaN inside, or nothing to see
 MOST = 500  # patches of a class unless asked otherwise; the paper's M
 REFERENCES, NEIGHBOURS = 500, 20  # retrieved patches of a class to compare with, and how many of them are near
+RANKING = 45  # bytes a patch and class that ranking takes, measured
 KEPT = 4  # more than any relevance, so that accepted patches come first
 UNKNOWN = 255  # status of a row that was not looked at yet
 NEAR_LINES = 10  # lines within which a patch at the same place is a near-copy
@@ -408,6 +409,12 @@ def _verdicts(index, weak, rows):
 
 def _ask(index, queries, count, *, per_exemplar, diverse, device, accepted=None, rejected=None):
     """Weak labels of the classes whose exemplars have these descriptors, with what was accepted and rejected so far."""
+    need = len(index) * (4 * sum(map(len, queries.values())) + RANKING * len(queries))
+    if need > (index.memory or memory_budget()):
+        raise ValueError(
+            f"Ranking {len(index)} patches for {len(queries)} classes needs about {need / 1e9:.1f} GB, more than "
+            "may be used; raise --memory, or index fewer lines (--every)."
+        )
     accepted, rejected = (given or {name: [] for name in queries} for given in (accepted, rejected))
     near, far = _evidence(index, queries, accepted, rejected, device=device)
     relevance = {name: _relevance(near[name], far[name], name, accepted, rejected) for name in queries}
