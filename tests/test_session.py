@@ -357,12 +357,19 @@ def test_a_draft_comes_first_and_goes(session, survey):
     assert all((one[2][0].codes > 0).all() for one in seen)
 
 
-def test_a_running_fit_can_be_cancelled(session, survey, monkeypatch):
+@pytest.mark.parametrize(
+    ("mapping", "much", "little"),
+    [
+        ("paper", LabelMapper(4, iterations=10**6), {"iterations": 3}),
+        ("texture", oc.TextureMapper(n_features=60, rounds=10**6), {"rounds": 3}),
+    ],
+)
+def test_a_running_fit_can_be_cancelled(session, survey, monkeypatch, mapping, much, little):
     """Cancel ends a fit of a million iterations at once; nothing is left of it, and the next fit works."""
-    long = LabelMapper(4, iterations=10**6)
-    monkeypatch.setitem(oc.MAPPERS, "paper", lambda: clone(long))
+    much = clone(much)
+    monkeypatch.setitem(oc.MAPPERS, mapping, lambda: clone(much))
     searched(session, survey[1])
-    session.set_mapping("paper")
+    session.set_mapping(mapping)
     line = next(iter(survey[1].values()))[0]
     task = session.labelling.label([line])
     while task.title != "fitting the mapping" or not task.done:
@@ -372,7 +379,7 @@ def test_a_running_fit_can_be_cancelled(session, survey, monkeypatch):
     session.work.wait()
     assert time.monotonic() - begin < 2 and "Cancelled" in session.work.message
     assert session.labelling.codes(line) is None and session.labelling.draft is None
-    long.set_params(iterations=3)
+    much.set_params(**little)
     session.labelling.label([line])
     session.work.wait()
     assert session.labelling.codes(line) is not None

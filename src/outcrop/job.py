@@ -244,7 +244,7 @@ def fit_mapper(index, mapping, *, seed=0, device=None, client=None, memory=None,
     draft : int, optional
         Fit in a hurry: so many patches per class, and one member of an ensemble.
     progress : callable, optional
-        Called as ``progress(done, total)`` by the factorisations; what it raises ends the fit.
+        Called as ``progress(done, total)`` between steps; what it raises ends the fit.
     """
     if mapping not in MAPPERS:
         raise ValueError(f"Mapping {mapping!r} is unknown; choose one of {', '.join(MAPPERS)}.")
@@ -266,8 +266,8 @@ def fit_mapper(index, mapping, *, seed=0, device=None, client=None, memory=None,
 
         patches = torch.from_numpy(patches).to(device)
     weights = np.append(weak.weights[rows], np.full(len(starts) - len(rows), SURE))
-    own = {"client": client, "progress": progress} if isinstance(mapper, LabelMapper) else {"weights": weights}
-    return mapper.fit(patches, classes, masks=masks, **own)
+    own = {"client": client} if isinstance(mapper, LabelMapper) else {"weights": weights}
+    return mapper.fit(patches, classes, masks=masks, progress=progress, **own)
 
 
 def record_labelling(index, *, mapping, step, seed, min_confidence, scores=False, lines=None):

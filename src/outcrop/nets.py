@@ -52,7 +52,7 @@ class NetMapper(SectionMapper):
         self.random_state = random_state
         self.device = device
 
-    def fit(self, patches, classes, masks=None, weights=None, unlabelled=None):
+    def fit(self, patches, classes, masks=None, weights=None, unlabelled=None, *, progress=None):
         """Learn every class from patches with one class each; see `TextureMapper.fit`.
 
         Parameters
@@ -61,10 +61,14 @@ class NetMapper(SectionMapper):
             As `TextureMapper.fit` takes them.
         unlabelled : array, shape (n, height, width), optional
             Patches from anywhere in the survey, so that the nets see more of it than what was retrieved.
+        progress : callable, optional
+            Called as ``progress(done, total)`` between steps; what it raises ends the fit.
         """
         torch = _torch()
         patches = to_numpy(check_patches(patches)[0])
-        self.textures_ = TextureMapper(random_state=self.random_state).fit(patches, classes, masks, weights)
+        self.textures_ = TextureMapper(random_state=self.random_state).fit(
+            patches, classes, masks, weights, progress=progress
+        )
         self.classes_, self.shares_ = self.textures_.classes_, self.textures_.shares_
         codes = np.array([list(self.classes_).index(name) for name in classes])
         targets = self._targets(patches, codes, masks)
@@ -76,7 +80,8 @@ class NetMapper(SectionMapper):
         x = torch.from_numpy(patches.astype(np.float32)).to(self._device())
         generator = torch.Generator().manual_seed(self.random_state or 0)
         nets = [self._net(generator).to(self._device()) for _ in range(self.members)]
-        self.nets_: list = [train(net, x, target, codes, steps=self.steps, generator=generator) for net in nets]
+        options = {"steps": self.steps, "generator": generator, "progress": progress}
+        self.nets_: list = [train(net, x, target, codes, **options) for net in nets]
         return self
 
     def _device(self):
@@ -156,7 +161,7 @@ def build_net(width, n_classes):
     )  # fmt: skip
 
 
-def train(net, x, target, codes, *, steps, generator):
+def train(net, x, target, codes, *, steps, generator, progress=None):
     """Train a net on patches and the probabilities of their pixels, with as many patches of every class."""
     import torch
 
@@ -164,7 +169,9 @@ def train(net, x, target, codes, *, steps, generator):
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 2e-3, total_steps=steps)
     rows = [torch.from_numpy(np.flatnonzero(codes == c)) for c in np.unique(codes)]
     net.train()
-    for _ in range(steps):
+    for number in range(steps):
+        if progress:
+            progress(number, steps)
         each = [own[torch.randint(len(own), (-(-BATCH // len(rows)),), generator=generator)] for own in rows]
         chosen = torch.cat(each).to(x.device)
         batch, wanted = x[chosen], target[chosen]

@@ -103,7 +103,7 @@ class TextureMapper(SectionMapper):
         self.min_confidence = min_confidence
         self.random_state = random_state
 
-    def fit(self, patches, classes, masks=None, weights=None):
+    def fit(self, patches, classes, masks=None, weights=None, *, progress=None):
         """Learn the texture of every class from patches with one class each.
 
         Parameters
@@ -116,11 +116,18 @@ class TextureMapper(SectionMapper):
             Pixels painted by hand: ``i + 1`` for ``classes_[i]``, 0 where nothing is said. They keep their class.
         weights : array, shape (n_patches,), optional
             How likely each patch is of its class; the likelier ones are drawn first.
+        progress : callable, optional
+            Called as ``progress(done, total)`` between steps; what it raises ends the fit.
         """
         patches, _ = check_patches(patches)
         self.classes_, codes = class_codes(classes, n_patches=len(patches))
         painted = np.zeros((len(patches), 1, 1), np.uint8) if masks is None else np.asarray(masks)
-        members = []
+        members: list = []
+
+        def step(round):
+            if progress:
+                progress(len(members) * (self.rounds + 1) + round, self.members * (self.rounds + 1))
+
         for member in range(self.members):
             rng = np.random.default_rng((self.random_state or 0, member))
             # the largest of u ** (1 / weight) are a draw without replacement in proportion to the weights
@@ -128,27 +135,29 @@ class TextureMapper(SectionMapper):
             order = np.argsort(-lots, kind="stable")
             rows = [order[codes[order] == c][: self.patches_per_class] for c in range(len(self.classes_))]
             drawn = np.sort(np.concatenate(rows))
-            members.append(self._fit_member(patches[drawn], codes[drawn], painted[drawn], rng))
+            members.append(self._fit_member(patches[drawn], codes[drawn], painted[drawn], rng, step))
         self.models_ = [model for model, _ in members]
         self.shares_ = {name: float(np.mean([s[name] for _, s in members])) for name in members[0][1]}
         return self
 
-    def _fit_member(self, patches, codes, masks, rng):
+    def _fit_member(self, patches, codes, masks, rng, step):
         """One member: its features and weights, and the share of each structure in its patches."""
         mirrored = rng.random(len(patches)) < 0.5
         patches = np.where(mirrored[:, None, None], patches[:, :, ::-1], patches)
         masks = np.where(mirrored[:, None, None], masks[:, :, ::-1], masks)
         offset = rng.integers(2, size=2)  # every second node is enough to learn from
-        nodes = np.concatenate(list(map_blocks(lambda span: describe(patches[span]), spans(len(patches), BLOCK))))
-        nodes = nodes[:, offset[0] :: 2, offset[1] :: 2]
+        blocks: list = []
+        for block in map_blocks(lambda span: describe(patches[span]), spans(len(patches), BLOCK)):
+            blocks.append(block)
+            step(0)
+        nodes = np.concatenate(blocks)[:, offset[0] :: 2, offset[1] :: 2]
         nodes += rng.uniform(-GAIN, GAIN, (len(nodes), 1, 1, 1)).astype(np.float32)  # as if louder or quieter
         known = node_masks(masks, patches.shape[1:])[:, offset[0] :: 2, offset[1] :: 2].reshape(len(patches), -1)
         features = RandomFeatures(nodes.reshape(-1, nodes.shape[-1]), self.n_features, rng)
         rows = features(nodes.reshape(-1, nodes.shape[-1])).reshape(len(patches), known.shape[1], -1)
         background = np.flatnonzero(self.classes_ == "other")
-        labels, shares = maximise(
-            rows, codes, known, n_classes=len(self.classes_), background=background, rounds=self.rounds
-        )
+        options = {"background": background, "rounds": self.rounds, "step": step}
+        labels, shares = maximise(rows, codes, known, n_classes=len(self.classes_), **options)
         weights = Ridge(rows, known).fit(labels, len(self.classes_))
         return (features, weights), {str(self.classes_[c]): share for c, share in shares.items()}
 
@@ -178,7 +187,7 @@ class TextureMapper(SectionMapper):
         return sum(features(nodes) @ weights for features, weights in self.models_) / len(self.models_)
 
 
-def maximise(rows, codes, known, *, n_classes, background, rounds):
+def maximise(rows, codes, known, *, n_classes, background, rounds, step=lambda round: None):
     """Class of every node under the weak constraint, by expectation-maximisation.
 
     Parameters
@@ -193,6 +202,8 @@ def maximise(rows, codes, known, *, n_classes, background, rounds):
     background : int array
         The class that may appear in any patch, or empty.
     rounds : int
+    step : callable
+        Called with the number of every round.
 
     Returns
     -------
@@ -213,6 +224,7 @@ def maximise(rows, codes, known, *, n_classes, background, rounds):
     best = {c: (-np.inf, labels[codes == c]) for c in structures}
     ridge = Ridge(rows, known)
     for number in range(rounds + 1 if structures else 0):
+        step(number)
         fitted = rows @ ridge.fit(labels, n_classes)
         for c in structures:
             own = codes == c
