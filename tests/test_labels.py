@@ -95,6 +95,33 @@ def test_stream_equals_memory_and_goes_on(tmp_path):
 
 
 @pytest.mark.parametrize("along", ["inline", "crossline"])
+def test_neighbouring_lines_vote_too(along, tmp_path):
+    """Scores are the means over three lines, two at the ends; a line alone, or after a stop, comes out the same."""
+    volume = ramp((40, 41, 36))
+    noise = np.random.default_rng(0).uniform(-0.2, 0.2, volume.shape).astype("f4")
+    volume = volume.copy(data=np.clip(volume.values + noise, 0, 1))
+    grid = PatchGrid(volume, size=33, step=11, along=along)
+    alone, together = (label_volume(volume, grid, ByAmplitude(), across=n, scores=True) for n in (0, 1))
+    own = np.moveaxis(alone["score"].values.astype(float), 1 + (along == "crossline"), 0)
+    expected = np.stack([own[max(i - 1, 0) : i + 2].mean(axis=0) for i in range(len(own))])
+    found = np.moveaxis(together["score"].values, 1 + (along == "crossline"), 0)
+    assert np.abs(found - expected).max() <= 0.51  # rounded
+    path = tmp_path / "labels.zarr"
+    for lines in ([int(volume[along][7])], None):
+        streamed = label_volume(volume, grid, ByAmplitude(), across=1, scores=True, path=path, lines=lines)
+        keep = slice(None) if lines is None else lines
+        xr.testing.assert_equal(streamed.sel({along: keep}).load(), together.sel({along: keep}))
+
+
+def test_lines_far_apart_are_no_neighbours():
+    """Lines of an irregular axis vote for themselves alone."""
+    volume = ramp((4, 70, 60)).assign_coords(inline=[160, 310, 330, 380])
+    grid = PatchGrid(volume, size=33, step=11)
+    alone, together = (label_volume(volume, grid, ByAmplitude(), across=n) for n in (0, 1))
+    xr.testing.assert_equal(alone, together)
+
+
+@pytest.mark.parametrize("along", ["inline", "crossline"])
 def test_scores_are_kept_where_asked_for(along, tmp_path):
     """The largest score is that of the label, streamed or not; they are read back and exported by name."""
     volume = ramp((40, 40, 36))

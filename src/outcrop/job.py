@@ -23,6 +23,7 @@ from outcrop.labels import (
     unchanged,
 )
 from outcrop.mapping import LabelMapper
+from outcrop.nets import NetMapper
 from outcrop.painted import keep_painted, painted_patches, supervision
 from outcrop.parallel import memory_budget
 from outcrop.patches import PatchGrid
@@ -31,6 +32,8 @@ from outcrop.train import train
 from outcrop.volume import open_volume
 from outcrop.workspace import DoneLog, Workspace, damage, remove, whole_file
 
+ACROSS = 1  # lines on either side that vote too
+UNLABELLED = 600  # patches from anywhere that nets see beside the retrieved ones
 SURE = 1e3  # weight of a patch that was painted, so that a mapper which draws some patches draws it
 TRAINING_PATCHES = 3000  # at most, drawn from all labelled lines; neighbouring lines are near-copies
 
@@ -266,8 +269,17 @@ def fit_mapper(index, mapping, *, seed=0, device=None, client=None, memory=None,
 
         patches = torch.from_numpy(patches).to(device)
     weights = np.append(weak.weights[rows], np.full(len(starts) - len(rows), SURE))
-    own = {"client": client} if isinstance(mapper, LabelMapper) else {"weights": weights}
+    own: dict = {"client": client} if isinstance(mapper, LabelMapper) else {"weights": weights}
+    if isinstance(mapper, NetMapper):
+        own["unlabelled"] = _anywhere(index, UNLABELLED, seed)
     return mapper.fit(patches, classes, masks=masks, progress=progress, **own)
+
+
+def _anywhere(index, count, seed):
+    """Patches drawn from all that are alive."""
+    rows = np.flatnonzero(index.status == 0)
+    rows = np.sort(np.random.default_rng(seed).permutation(rows)[:count])
+    return index.grid.extract(index.volume, rows)
 
 
 def record_labelling(index, *, mapping, step, seed, min_confidence, scores=False, lines=None):
@@ -306,8 +318,12 @@ def limit_for(index, grid, mapper, max_error, *, device=None):
 
 
 def label_lines(index, grid, mapper, *, store="labels.zarr", **options):
-    """Label lines of a job into its folder; options as in `label_volume`."""
-    labels = label_volume(index.volume, grid, mapper, path=index.workspace / store, **options)
+    """Label lines of a job into its folder, each with its neighbours where a mapper takes whole sections.
+
+    Options as in `label_volume`.
+    """
+    across = ACROSS if getattr(mapper, "any_size", False) else 0
+    labels = label_volume(index.volume, grid, mapper, across=across, path=index.workspace / store, **options)
     keep_painted(index, index.workspace / store)
     return labels
 

@@ -29,8 +29,8 @@ COST = 250, 50  # bytes a sample of a line takes while it is labelled, and more 
 
 
 def label_volume(
-    volume, grid, mapper, *, lines=None, min_confidence=None, scores=False, path=None, device=None, client=None,
-    memory=None, progress=None,
+    volume, grid, mapper, *, lines=None, across=0, min_confidence=None, scores=False, path=None, device=None,
+    client=None, memory=None, progress=None,
 ):  # fmt: skip
     """Label every sample of the lines of a grid by the weighted vote of the patches that cover it.
 
@@ -44,6 +44,9 @@ def label_volume(
         Already fitted.
     lines : sequence of int, optional
         Survey labels of the lines to do; by default all lines of the grid.
+    across : int
+        Neighbouring lines on either side whose votes count as much as those of a line itself; they are read for it even
+        where they are not to be labelled. Lines of an irregular axis have no neighbours.
     min_confidence : float, optional
         Samples whose share of the vote is lower become `uncertain`; by default the mapper's own value, or none.
     scores : bool
@@ -74,24 +77,52 @@ def label_volume(
     names = [str(name) for name in mapper.classes_]
     out = _Store(volume, grid, path, {"classes": names, "mapping": type(mapper).__name__}, scores=scores)
     finished = out.done.read() if out.done else set()
-    left = {line: rows for line, rows in chosen.items() if line not in finished}
+    near = _neighbours(grid, across)
+    left = {line: near(line) for line in sorted(chosen) if line not in finished}
+    needed = sorted({line for lines in left.values() for line in lines})
     memory = memory or memory_budget()
     at_once = int(np.clip(memory // (64 * grid.size[0] * grid.size[1] * (1 + len(names))), 8, BLOCK))
-    work = partial(_label_line, volume, grid, mapper, min_confidence, device, at_once, scores)
-    section = volume.size // volume.shape[out.axis]
-    cost = section * (COST[0] + COST[1] * len(names))
+    work = partial(_packed_votes, volume, grid, mapper, device, at_once)
+    cost = volume.size // volume.shape[out.axis] * (COST[0] + COST[1] * len(names))
     workers = 1 if device else None
-    results = map_blocks(work, left.values(), workers=workers, client=client, memory=memory, cost=cost)
-    for count, (line, section) in enumerate(zip(left, results, strict=True), len(chosen) - len(left) + 1):
-        out.write(line, section)
+    rows = _chosen_lines(grid, None)
+    votes = map_blocks(work, [rows[i] for i in needed], workers=workers, client=client, memory=memory, cost=cost)
+    sections = _together(left, zip(needed, votes, strict=True))
+    for count, (line, section) in enumerate(zip(left, sections, strict=True), len(chosen) - len(left) + 1):
+        out.write(line, _decided(section, min_confidence, scores=scores))
         if progress:
             progress(count)
     return out.dataset()
 
 
-def _label_line(volume, grid, mapper, min_confidence, device, at_once, scores, rows):
-    """Label and confidence of the line of some rows, and the share of every class where it is asked for."""
+def _neighbours(grid, across):
+    """Lines whose votes count for a line, by position: those of the grid beside it where lines are evenly spaced."""
+    have = {int(line) for _, line, _ in grid.lines()}
+    even = len(np.unique(np.diff(grid.axes[int(grid.along == "crossline")]))) < 2
+    reach = across if even else 0
+    return lambda line: [other for other in range(line - reach, line + reach + 1) if other in have]
+
+
+def _packed_votes(volume, grid, mapper, device, at_once, rows):
+    """Votes on the line of some rows, as bytes: what travels and what is held of the neighbours."""
     votes = section_votes(volume, grid, mapper, rows, device=device, at_once=at_once)
+    return np.round(255 * votes).astype(np.uint8)
+
+
+def _together(near, votes):
+    """Mean votes of each line and its neighbours where the line itself has any, in order, from the votes of each."""
+    held: dict = {}
+    for line, lines in near.items():
+        while lines[-1] not in held:
+            other, own = next(votes)
+            held[other] = own
+        held = {other: own for other, own in held.items() if other >= lines[0]}
+        total = sum(held[other].astype(np.float32) for other in lines) / len(lines)
+        yield total * held[line].any(axis=-1, keepdims=True) / 255
+
+
+def _decided(votes, min_confidence, *, scores):
+    """Label and confidence of a line, and the share of every class where it is asked for."""
     found = dict(zip(("label", "confidence"), decide(votes, min_confidence), strict=True))
     return found | ({"score": np.round(255 * np.moveaxis(votes, -1, 0)).astype(np.uint8)} if scores else {})
 

@@ -170,7 +170,7 @@ class TextureMapper(SectionMapper):
         """
         check_is_fitted(self)
         patches, _ = check_patches(patches)
-        blocks = spans(len(patches), BLOCK)
+        blocks = spans(len(patches), max(1, BLOCK * 99 * 99 // (patches.shape[1] * patches.shape[2])))
         out = np.empty((*patches.shape, len(self.classes_)), np.float32)
         for span, block in zip(blocks, map_blocks(lambda span: self._block_scores(patches[span]), blocks), strict=True):
             out[span] = block

@@ -22,8 +22,10 @@ from outcrop.experiments import Result
 from outcrop.experiments.evolution import training_set
 from outcrop.experiments.references import flat, references
 from outcrop.experiments.retrieval import eye_exemplars
+from outcrop.job import UNLABELLED
 from outcrop.labels import MAPPERS, label_volume
 from outcrop.mapping import LabelMapper
+from outcrop.nets import NetMapper
 from outcrop.patches import PatchGrid
 from outcrop.retrieval import build_index, knee, retrieve
 
@@ -165,6 +167,11 @@ class Yard:
         weights = weak.weights if weighted else None
         return Task(self.grid.extract(self.clean, weak.rows), weak.classes, lines, weights)
 
+    def anywhere(self):
+        """Patches from all over the sections, for mappers that look at more than what is labelled."""
+        rows = np.random.default_rng(0).permutation(len(self.grid))[: 20 if self.quick else UNLABELLED]
+        return self.grid.extract(self.clean, np.sort(rows))
+
 
 STRICTER = {
     f"patches, {APART} lines apart": partial(Yard.patches, apart=APART),
@@ -212,7 +219,10 @@ def label(yard, task, mapper, device):
         patches = torch.from_numpy(patches).to(device)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Class .* has .* patches, fewer than")  # the knee decides
-        mapper.fit(patches, task.classes, **({} if task.weights is None else {"weights": task.weights}))
+        more = {} if task.weights is None else {"weights": task.weights}
+        if isinstance(mapper, NetMapper):
+            more["unlabelled"] = yard.anywhere()
+        mapper.fit(patches, task.classes, **more)
     fitted, out = time.perf_counter() - begin, []
     for line in task.lines:
         begin = time.perf_counter()
