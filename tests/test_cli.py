@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,8 @@ import segyio
 
 from outcrop import datasets
 from outcrop.cli import main
+from outcrop.console import show_frame
+from outcrop.labels import open_labels
 
 DATA = os.environ.get("OUTCROP_DATA")
 
@@ -162,6 +165,39 @@ def test_wrong_input_gets_one_line_and_leaves_nothing(outcrop, job, tmp_path):
         assert last.startswith("Error: "), (words, said)
         assert says in last, (words, said)
     assert not (tmp_path / "x.outcrop").exists()
+
+
+def test_jobs_with_patches_of_other_sizes_join(outcrop, job, tmp_path):
+    """Large patches of one class and small ones of another make one set of labels, made again when either changes."""
+    large, small = tmp_path / "large.outcrop", tmp_path / "small.outcrop"
+    for path, size, name in ((large, 48, "other=104,360,250"), (small, 32, "salt dome=108,350,400")):
+        assert outcrop("index", job / "v.sgy", "-o", path, "--size", size, "--step", 16, "--every", 2)[0] == 0
+        assert outcrop("retrieve", path, "--exemplar", name, "--count", 20)[0] == 0
+    words = ["label", large, "--with", small, "--lines", "104"]
+    assert outcrop(*words)[0] == 0
+    labels = open_labels(large / "labels.zarr")
+    assert labels.attrs["classes"] == ["other", "salt dome"]
+    assert set(np.unique(labels["label"].sel(inline=104))) == {1, 2}
+    record = tomllib.loads((large / "job.toml").read_text())["label"]
+    outcrop("retrieve", small, "--exemplar", "salt dome=108,350,400", "--count", 10)
+    assert outcrop(*words)[0] == 0
+    again = tomllib.loads((large / "job.toml").read_text())["label"]
+    assert record["with"].keys() == again["with"].keys() and record["with"] != again["with"]
+    code, _, said = outcrop(*words, "--mapping", "paper")
+    assert code == 2 and "one size" in said
+    datasets.write_synthetic(tmp_path / "w.sgy", (4, 80, 80), seed=2)
+    outcrop("index", tmp_path / "w.sgy", "-o", tmp_path / "w.outcrop", "--size", 32)
+    code, _, said = outcrop("label", large, "--with", tmp_path / "w.outcrop")
+    assert code == 2 and "another volume" in said
+
+
+def test_tables_in_a_pipe_lose_no_figure(capsys):
+    """However many columns a table has, every value of it is printed whole."""
+    frame = pd.DataFrame([{f"a column with a long name {i}": i + 0.125 for i in range(30)} | {"none": np.nan}])
+    show_frame(frame, "wide")
+    said = capsys.readouterr().out
+    assert all(f"{i}.125" in said for i in range(30))
+    assert "nan" not in said
 
 
 @pytest.mark.skipif(not DATA, reason="needs the real data in OUTCROP_DATA")

@@ -41,6 +41,21 @@ def test_finds_the_structure_inside_its_patches(fitted):
     assert mapper.shares_["steep"] < 0.95
 
 
+def test_patches_of_two_sizes(fitted):
+    """A list of one array is the array; with small patches of the structure beside large ones it is found as well."""
+    _, patches, truth = fitted
+    classes = np.repeat(["steep", "other"], 24)
+    options = {"members": 1, "patches_per_class": 24, "n_features": 200, "rounds": 12}
+    whole, listed = (TextureMapper(**options).fit(own, classes) for own in (patches, [patches]))
+    np.testing.assert_array_equal(whole.scores(patches[:2]), listed.scores(patches[:2]))
+    small = patches[:24, 8:56, 16:64]
+    mixed = TextureMapper(**options).fit([small, patches[24:]], classes)
+    far = np.abs(np.arange(64) - truth.argmax(axis=2)[:24, :, None]) > 28
+    assert ((mixed.predict(patches) == 1) == truth)[:24][far].mean() > 0.9
+    painted = TextureMapper(**options).fit([small, patches[24:]], classes, [small[:, :1, :1] * 0, patches[24:] * 0])
+    np.testing.assert_array_equal(painted.scores(patches[:2]), mixed.scores(patches[:2]))
+
+
 def test_any_size_and_any_split_give_the_same(fitted):
     """A section is labelled as its parts are, away from the rims; patches one by one as in a stack."""
     mapper, patches, _ = fitted
@@ -104,9 +119,8 @@ def test_maximise_keeps_known_nodes_and_leaves_other_patches_alone():
     rows = rng.normal(size=(6, 50, 10)).astype("f4")
     known = np.zeros((6, 50), int)
     known[0, :5] = 1
-    labels, shares = maximise(
-        rows, np.array([0, 0, 0, 1, 1, 1]), known, n_classes=2, background=np.array([1]), rounds=5
-    )
+    there, options = np.ones((6, 50), bool), {"background": np.array([1]), "rounds": 5}
+    labels, shares = maximise(rows, np.array([0, 0, 0, 1, 1, 1]), known, there, n_classes=2, **options)
     assert (labels[0, :5] == 0).all()
     assert (labels[3:] == 1).all()
     assert 0.1 <= shares[0] <= 1

@@ -308,6 +308,10 @@ def label(
         typer.Option(help="Share of wrong labels to put up with, e.g. 0.05: chooses --min-confidence by itself."),
     ] = None,
     scores: Annotated[bool, typer.Option("--scores", help="Keep the score of every class, to export it.")] = False,
+    beside: Annotated[
+        list[Path] | None,
+        typer.Option("--with", help="A job with patches of another size, e.g. small ones for faults. Repeat it."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same labels.")] = 0,
     device: Annotated[str | None, typer.Option(help="Compute on a torch device, e.g. cuda.")] = None,
     workers: WORKERS = None,
@@ -325,13 +329,14 @@ def label(
     wanted, budget = line_list(lines), memory_budget(memory)
     grid = stages.labelling_grid(index, step)
     with cluster(workers=workers, scheduler=scheduler, memory=budget) as client, index.workspace.lock():
-        mapper = fitted(index, mapping, seed=seed, device=device, client=client, memory=budget)
+        others = stages.open_beside(index, beside or [])
+        mapper = fitted(index, mapping, beside=others, seed=seed, device=device, client=client, memory=budget)
         every = grid.axes[int(grid.along == "crossline")][[line for _, line, _ in grid.lines()]].tolist()
         if max_error is not None:
             min_confidence = stages.limit_for(index, grid, mapper, max_error, device=device)
             say(f"For {max_error:.0%} wrong labels a sample needs a confidence of {min_confidence:.2f}")
         made = {"mapping": mapping, "step": grid.step, "seed": seed, "min_confidence": min_confidence}
-        made["scores"] = scores
+        made |= {"scores": scores, "beside": others}
         record = stages.record_labelling(index, lines=wanted or every, **made)
         count = len(wanted or every)
         announce_labelling(index, grid, mapper, count, device)

@@ -125,12 +125,22 @@ def show_facts(name, facts):
     Console().print(table)
 
 
+def show(table):
+    """Print a table: as wide as it wants to be in a file or a pipe, folded but never cut on a narrow terminal."""
+    for column in table.columns:
+        column.overflow = "fold"
+    console = Console()
+    if not console.is_terminal:
+        console.width = max(console.width, console.measure(table, options=console.options.update(width=1000)).maximum)
+    console.print(table)
+
+
 def show_summary(weak, job):
     """Print the summary as a table."""
     table = Table("class", "patches", "best", "last", "lost to a nearer class", "suggested count", "likely wrong")
     for name, row in summarise(weak).items():
         table.add_row(name, *(str(value) for value in row.values()))
-    Console().print(table)
+    show(table)
     yes, no = (sum(map(len, rows.values())) for rows in (weak.accepted, weak.rejected))
     if yes or no:
         say(f"{yes} patches accepted and {no} rejected by hand; --forget drops that")
@@ -153,13 +163,13 @@ def show_scores(scores):
     for title in values:
         table.add_column(title)
     table.add_row(*(f"{value:.3f}" for value in values.values()))
-    Console().print(table)
+    show(table)
     bodies = Table("structure", "boundary off by (median, 95 %)", "zones hit", "false alarms")
     for body in scores["bodies"]:
         off = "{:.0f}, {:.0f} ms; ".format(*body["vertical"]) + "{:.0f}, {:.0f} m".format(*body["horizontal"])
         hits, alarms = f"{body['hits']} of {body['zones']}", f"{body['false_alarms']} of {body['alarms']}"
         bodies.add_row(body["class"], off if body["sections"] else "-", hits, alarms)
-    Console().print(bodies)
+    show(bodies)
 
 
 def show_gain(gain):
@@ -178,15 +188,20 @@ def show_status(job, report):
         if isinstance(facts, dict):
             facts = "\n".join(f"{key.replace('_', ' ')}: {value}" for key, value in facts.items())
         table.add_row(stage, str(facts or "not yet"))
-    Console().print(table)
+    show(table)
 
 
 def show_frame(frame, title):
     """Print a DataFrame as a table."""
     table = Table(*map(str, frame.columns), title=title, title_justify="left")
     for row in frame.itertuples(index=False):
-        table.add_row(*(f"{value:.3f}" if isinstance(value, float) else str(value) for value in row))
-    Console().print(table)
+        table.add_row(*(_cell(value) for value in row))
+    show(table)
+
+
+def _cell(value):
+    """A value in three decimals, empty where there is none."""
+    return ("" if np.isnan(value) else f"{value:.3f}") if isinstance(value, float) else str(value)
 
 
 def plain(value):

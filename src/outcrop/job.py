@@ -27,7 +27,7 @@ from outcrop.nets import NetMapper
 from outcrop.painted import keep_painted, painted_patches, supervision
 from outcrop.parallel import memory_budget
 from outcrop.patches import PatchGrid
-from outcrop.retrieval import BLOCK, read_retrieved, refine, retrieve
+from outcrop.retrieval import BLOCK, open_index, read_retrieved, refine, retrieve
 from outcrop.train import train
 from outcrop.volume import open_volume
 from outcrop.workspace import DoneLog, Workspace, damage, remove, whole_file
@@ -228,7 +228,7 @@ def labelling_grid(index, step=None):
     return PatchGrid(index.volume, **options)
 
 
-def fit_mapper(index, mapping, *, seed=0, device=None, client=None, memory=None, draft=None, progress=None):
+def fit_mapper(index, mapping, *, beside=(), seed=0, device=None, client=None, memory=None, draft=None, progress=None):
     """Mapper of that name, fitted on the retrieved and painted patches of a job.
 
     Parameters
@@ -237,6 +237,8 @@ def fit_mapper(index, mapping, *, seed=0, device=None, client=None, memory=None,
         Of the job.
     mapping : str
         Name in `MAPPERS`.
+    beside : sequence of Index
+        Jobs on the same volume with patches of other sizes, whose retrieved patches are learnt from as well.
     seed : int
     device : str, optional
         Torch device to fit on.
@@ -252,27 +254,47 @@ def fit_mapper(index, mapping, *, seed=0, device=None, client=None, memory=None,
     if mapping not in MAPPERS:
         raise ValueError(f"Mapping {mapping!r} is unknown; choose one of {', '.join(MAPPERS)}.")
     mapper = MAPPERS[mapping]().set_params(random_state=seed)
-    weak, starts = read_retrieved(index)
-    rows = np.arange(len(weak)) if draft is None else weak.picks(draft)
+    if beside and mapping != "texture":
+        raise ValueError(f"Mapping {mapping!r} takes patches of one size; use texture for jobs of several sizes.")
     if draft and "members" in mapper.get_params():
         mapper.set_params(members=1)
-    need, memory = 12 * len(rows) * int(np.prod(index.grid.size)), memory or memory_budget()
+    parts = [_weak_patches(own, draft, memory or memory_budget()) for own in (index, *beside)]
+    if beside:
+        return mapper.fit(*_joined(parts), progress=progress)
+    patches, classes, masks, weights = parts[0]
+    if device:
+        import torch
+
+        patches = torch.from_numpy(patches).to(device)
+    own: dict = {"client": client} if isinstance(mapper, LabelMapper) else {"weights": weights}
+    if isinstance(mapper, NetMapper):
+        own["unlabelled"] = _anywhere(index, UNLABELLED, seed)
+    return mapper.fit(patches, classes, masks=masks, progress=progress, **own)
+
+
+def _weak_patches(index, draft, memory):
+    """Retrieved and painted patches of a job, their classes, what is painted in them, and how sure they are."""
+    weak, starts = read_retrieved(index)
+    rows = np.arange(len(weak)) if draft is None else weak.picks(draft)
+    need = 12 * len(rows) * int(np.prod(index.grid.size))
     if need > memory:
         raise ValueError(
             f"{len(rows)} retrieved patches need about {need / 1e9:.1f} GB and {memory / 1e9:.1f} GB may be used; "
             "retrieve fewer of them (--count) or raise --memory."
         )
     starts, classes, masks = painted_patches(index, starts[rows], weak.classes[rows])
-    patches = index.grid.cut(index.volume, starts)
-    if device:
-        import torch
-
-        patches = torch.from_numpy(patches).to(device)
     weights = np.append(weak.weights[rows], np.full(len(starts) - len(rows), SURE))
-    own: dict = {"client": client} if isinstance(mapper, LabelMapper) else {"weights": weights}
-    if isinstance(mapper, NetMapper):
-        own["unlabelled"] = _anywhere(index, UNLABELLED, seed)
-    return mapper.fit(patches, classes, masks=masks, progress=progress, **own)
+    return index.grid.cut(index.volume, starts), classes, masks, weights
+
+
+def _joined(parts):
+    """Patches of several jobs as a mapper takes them; what is painted gets the codes of all classes together."""
+    patches, classes, masks, weights = map(list, zip(*parts, strict=True))
+    names = list(dict.fromkeys(name for own in classes for name in own))
+    for i, (own, mask) in enumerate(zip(classes, masks, strict=True)):
+        codes = np.array([0, *(names.index(name) + 1 for name in dict.fromkeys(own))], np.uint8)
+        masks[i] = np.zeros((len(own), 1, 1), np.uint8) if mask is None else codes[mask]
+    return patches, np.concatenate(classes), masks, np.concatenate(weights)
 
 
 def _anywhere(index, count, seed):
@@ -282,13 +304,25 @@ def _anywhere(index, count, seed):
     return index.grid.extract(index.volume, rows)
 
 
-def record_labelling(index, *, mapping, step, seed, min_confidence, scores=False, lines=None):
+def open_beside(index, paths):
+    """Other jobs on the same volume, or one line why not."""
+    volume = {**index.workspace.read()["volume"], "source": 0}
+    others = [open_index(path) for path in paths]
+    for path, other in zip(paths, others, strict=True):
+        if {**other.workspace.read()["volume"], "source": 0} != volume:
+            raise ValueError(f"Job {path} is of another volume; index the same one with another --size.")
+    return others
+
+
+def record_labelling(index, *, mapping, step, seed, min_confidence, beside=(), scores=False, lines=None):
     """Note with what the labels of a job are made and of how many lines; labels made with anything else are dropped."""
     record = {"mapping": mapping, "step": list(step), "seed": seed, "weak": supervision(index.workspace)}
     if min_confidence is not None:
         record["min_confidence"] = min_confidence
     if scores:
         record["scores"] = True
+    if beside:
+        record["with"] = {str(own.workspace.path): supervision(own.workspace) for own in beside}
     job = index.workspace.read()
     old = job.get("label")
     if not isinstance(old, dict) or old | {"asked": 0} != record | {"asked": 0}:

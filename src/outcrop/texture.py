@@ -9,6 +9,7 @@ averaged along its reflectors.
 """
 
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 import scipy.fft
@@ -108,20 +109,22 @@ class TextureMapper(SectionMapper):
 
         Parameters
         ----------
-        patches : array, shape (n_patches, height, width)
-            Values in [0, 1].
+        patches : array, shape (n_patches, height, width), or list of such arrays
+            Values in [0, 1]. A list holds patches of several sizes: large ones for salt, small ones for faults.
         classes : sequence of str, length n_patches
-            The class named `other` is the background that may appear in any patch; without one none is assumed.
-        masks : int array, shape (n_patches, height, width), optional
+            Of the patches of all sizes, one after the other. The class named `other` is the background that may appear
+            in any patch; without one none is assumed.
+        masks : int array, shape (n_patches, height, width), or list of such arrays, optional
             Pixels painted by hand: ``i + 1`` for ``classes_[i]``, 0 where nothing is said. They keep their class.
         weights : array, shape (n_patches,), optional
             How likely each patch is of its class; the likelier ones are drawn first.
         progress : callable, optional
             Called as ``progress(done, total)`` between steps; what it raises ends the fit.
         """
-        patches, _ = check_patches(patches)
-        self.classes_, codes = class_codes(classes, n_patches=len(patches))
-        painted = np.zeros((len(patches), 1, 1), np.uint8) if masks is None else np.asarray(masks)
+        stacks = [check_patches(own)[0] for own in (patches if isinstance(patches, list) else [patches])]
+        self.classes_, codes = class_codes(classes, n_patches=sum(map(len, stacks)))
+        said = [np.zeros((len(own), 1, 1)) for own in stacks] if masks is None else masks
+        painted = [np.asarray(own, np.uint8) for own in (said if isinstance(said, list) else [said])]
         members: list = []
 
         def step(round):
@@ -135,29 +138,33 @@ class TextureMapper(SectionMapper):
             order = np.argsort(-lots, kind="stable")
             rows = [order[codes[order] == c][: self.patches_per_class] for c in range(len(self.classes_))]
             drawn = np.sort(np.concatenate(rows))
-            members.append(self._fit_member(patches[drawn], codes[drawn], painted[drawn], rng, step))
+            first = np.cumsum([0, *map(len, stacks)])
+            own = [drawn[(drawn >= a) & (drawn < b)] - a for a, b in pairwise(first)]
+            chosen = [(x[rows], mask[rows]) for x, mask, rows in zip(stacks, painted, own, strict=True) if len(rows)]
+            members.append(self._fit_member(chosen, codes[drawn], rng, step))
         self.models_ = [model for model, _ in members]
         self.shares_ = {name: float(np.mean([s[name] for _, s in members])) for name in members[0][1]}
         return self
 
-    def _fit_member(self, patches, codes, masks, rng, step):
+    def _fit_member(self, stacks, codes, rng, step):
         """One member: its features and weights, and the share of each structure in its patches."""
-        mirrored = rng.random(len(patches)) < 0.5
-        patches = np.where(mirrored[:, None, None], patches[:, :, ::-1], patches)
-        masks = np.where(mirrored[:, None, None], masks[:, :, ::-1], masks)
+        mirrored = rng.random(len(codes)) < 0.5
         offset = rng.integers(2, size=2)  # every second node is enough to learn from
-        blocks: list = []
-        for block in map_blocks(lambda span: describe(patches[span]), spans(len(patches), BLOCK)):
-            blocks.append(block)
-            step(0)
-        nodes = np.concatenate(blocks)[:, offset[0] :: 2, offset[1] :: 2]
-        nodes += rng.uniform(-GAIN, GAIN, (len(nodes), 1, 1, 1)).astype(np.float32)  # as if louder or quieter
-        known = node_masks(masks, patches.shape[1:])[:, offset[0] :: 2, offset[1] :: 2].reshape(len(patches), -1)
-        features = RandomFeatures(nodes.reshape(-1, nodes.shape[-1]), self.n_features, rng)
-        rows = features(nodes.reshape(-1, nodes.shape[-1])).reshape(len(patches), known.shape[1], -1)
+        gain = rng.uniform(-GAIN, GAIN, len(codes)).astype(np.float32)  # as if louder or quieter
+        described, done = [], 0
+        for patches, masks in stacks:
+            part = slice(done, done := done + len(patches))
+            described.append(_lattice(patches, masks, mirrored[part], offset, step))
+            described[-1][0][:] += gain[part, None, None]
+        nodes, known = (_stacked(own) for own in zip(*described, strict=True))
+        there = np.isfinite(nodes[..., 0])  # a small patch has fewer nodes
+        features = RandomFeatures(nodes[there], self.n_features, rng)
+        rows = np.zeros((*there.shape, self.n_features + 1), np.float32)
+        for row, own, real in zip(rows, nodes, there, strict=True):
+            row[real] = features(own[real])
         background = np.flatnonzero(self.classes_ == "other")
         options = {"background": background, "rounds": self.rounds, "step": step}
-        labels, shares = maximise(rows, codes, known, n_classes=len(self.classes_), **options)
+        labels, shares = maximise(rows, codes, known, there, n_classes=len(self.classes_), **options)
         weights = Ridge(rows, known).fit(labels, len(self.classes_))
         return (features, weights), {str(self.classes_[c]): share for c, share in shares.items()}
 
@@ -187,7 +194,27 @@ class TextureMapper(SectionMapper):
         return sum(features(nodes) @ weights for features, weights in self.models_) / len(self.models_)
 
 
-def maximise(rows, codes, known, *, n_classes, background, rounds, step=lambda round: None):
+def _lattice(patches, masks, mirrored, offset, step):
+    """Descriptors and painted codes at every second node of patches, some of them mirrored; NaN for no descriptor."""
+    patches, masks = (np.where(mirrored[:, None, None], own[:, :, ::-1], own) for own in (patches, masks))
+    blocks: list = []
+    for block in map_blocks(lambda span: describe(patches[span]), spans(len(patches), BLOCK)):
+        blocks.append(block[:, offset[0] :: 2, offset[1] :: 2])
+        step(0)
+    known = node_masks(masks, patches.shape[1:])[:, offset[0] :: 2, offset[1] :: 2]
+    nodes = np.concatenate(blocks)
+    return nodes.reshape(len(nodes), -1, nodes.shape[-1]), known.reshape(len(nodes), -1)
+
+
+def _stacked(arrays):
+    """Arrays with different numbers of nodes as one: NaN, or nothing said, where a node is missing."""
+    most = max(own.shape[1] for own in arrays)
+    fill = np.nan if arrays[0].dtype.kind == "f" else 0
+    wide = [((0, 0), (0, most - own.shape[1]), *[(0, 0)] * (own.ndim - 2)) for own in arrays]
+    return np.concatenate([np.pad(own, pad, constant_values=fill) for own, pad in zip(arrays, wide, strict=True)])
+
+
+def maximise(rows, codes, known, there, *, n_classes, background, rounds, step=lambda round: None):
     """Class of every node under the weak constraint, by expectation-maximisation.
 
     Parameters
@@ -198,6 +225,8 @@ def maximise(rows, codes, known, *, n_classes, background, rounds, step=lambda r
         Class of each patch.
     known : int array, shape (n_patches, n_nodes)
         Painted nodes: class + 1, or 0.
+    there : bool array, shape (n_patches, n_nodes)
+        False for the nodes that a small patch lacks; their features are 0.
     n_classes : int
     background : int array
         The class that may appear in any patch, or empty.
@@ -227,21 +256,23 @@ def maximise(rows, codes, known, *, n_classes, background, rounds, step=lambda r
         step(number)
         fitted = rows @ ridge.fit(labels, n_classes)
         for c in structures:
-            own = codes == c
-            margin = fitted[own, :, c] - fitted[own, :, background[0]]
+            own, real = codes == c, there[codes == c]
+            margin = np.where(real, fitted[own, :, c] - fitted[own, :, background[0]], np.nan)
             kept = labels[own] == c
-            explained = 1 - np.mean((margin - (2 * kept - 1)) ** 2) / (4 * kept.var() + 1e-3)
+            explained = 1 - np.nanmean((margin - (2 * kept - 1)) ** 2) / (4 * kept[real].var() + 1e-3)
             if number and explained > best[c][0]:
                 best[c] = (explained, labels[own].copy())
             # at least a tenth of every patch keeps its class, so that no patch loses what it was retrieved for
-            least = np.quantile(margin, 0.9, axis=1)[:, None]
+            least = np.nanquantile(margin, 0.9, axis=1)[:, None]
             stay = margin >= np.minimum(MIN_MARGIN, least)
-            if number and explained < WELL_EXPLAINED and np.mean(stay != kept) < 0.01:
-                stay = margin >= np.minimum(np.quantile(margin, min(1 - kept.mean() + STEP, 0.9)), least)
+            if number and explained < WELL_EXPLAINED and np.mean((stay != kept)[real]) < 0.01:
+                moved = np.nanquantile(margin, min(1 - kept[real].mean() + STEP, 0.9))
+                stay = margin >= np.minimum(moved, least)
             labels[own] = np.where(known[own] > 0, known[own].astype(int) - 1, np.where(stay, c, background[0]))
     for c in structures:
         labels[codes == c] = best[c][1]
-    return labels, {c: float((labels[codes == c] == c).mean()) for c in structures}
+    shares = {c: (labels == c)[codes == c][there[codes == c]] for c in structures}
+    return labels, {c: float(own.mean()) for c, own in shares.items()}
 
 
 class Ridge:

@@ -72,13 +72,13 @@ class Labelling:
                 self._make_draft(lines[0], task.progress)
                 task.progress(0)
             mapper = self.mapper(task.progress)
-            grid, index = self._grid(lines), self.search.index
-            task.stage("labelling", len(list(grid.lines())))
+            grid, index = self._grid(None), self.search.index
+            task.stage("labelling", len(lines or list(grid.lines())))
             with self.search.writing(), threadpool_limits(1):
                 record = stages.record_labelling(
                     index, mapping=self.state.data["mapping"], step=grid.step, seed=0, min_confidence=None, lines=lines
                 )
-                stages.label_lines(index, grid, mapper, progress=task.progress)
+                stages.label_lines(index, grid, mapper, lines=lines, progress=task.progress)
                 index.workspace.log("label", lines=lines or "all", **record)
             if before is not None:
                 self.changed = float((before != self.codes(lines[0])).mean())
