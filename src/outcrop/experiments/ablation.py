@@ -48,6 +48,8 @@ PARTS: dict = {
 CLEANING: dict = {
     "retrieval: near copies left out": {"diverse": True},
     "retrieval: doubtful patches drawn less": {"weighted": True},
+    "scale: patches of faults half as large": {"sizes": {"fault": 49}},
+    "scale: patches of chaos a third smaller": {"sizes": {"chaotic": 67}},
 }
 
 

@@ -40,7 +40,7 @@ QUICK = {"atoms_per_class": 4, "iterations": 5, "members": 1, "patches_per_class
 class Task(NamedTuple):
     """Something to learn from, and the lines to score what was learnt on."""
 
-    patches: np.ndarray
+    patches: np.ndarray | list
     classes: np.ndarray
     lines: list
     weights: np.ndarray | None = None
@@ -159,13 +159,23 @@ class Yard:
         found = datasets.exemplars(self.truth.sel(inline=[line]), 99, count=2, min_share=0.2, seed=seed)
         return {name: found[name][: len(own)] for name, own in places.items()}
 
-    def retrieved(self, places, lines, *, diverse=False, weighted=False):
-        """Patches up to the knee of every class's similarity curve; without near copies, weighted by certainty."""
-        index = build_index(self.clean, self.grid, self.job)  # reads what is there but for the first time
-        curves = retrieve(index, places, 10 if self.quick else 100).curves  # ten times as long
-        weak = retrieve(index, places, {name: knee(curve) for name, curve in curves.items()}, diverse=diverse)
-        weights = weak.weights if weighted else None
-        return Task(self.grid.extract(self.clean, weak.rows), weak.classes, lines, weights)
+    def retrieved(self, places, lines, *, diverse=False, weighted=False, sizes=None):
+        """Patches up to the knee of every class's similarity curve; without near copies, weighted by certainty.
+
+        A class in `sizes` has patches of its own size, cut and compared beside the others.
+        """
+        parts = []
+        for size in dict.fromkeys([99, *(sizes or {}).values()]):
+            grid = PatchGrid(self.clean, size=size, step=self.grid.step)
+            index = build_index(self.clean, grid, self.job / str(size))  # reads what is there but for the first time
+            curves = retrieve(index, places, 10 if self.quick else 100).curves  # ten times as long
+            counts = {name: knee(curve) for name, curve in curves.items()}
+            weak = retrieve(index, places, counts, diverse=diverse)
+            own = [(sizes or {}).get(name, 99) == size for name in weak.classes]
+            parts.append((grid.extract(self.clean, weak.rows[own]), weak.classes[own], weak.weights[own]))
+        patches, classes, weights = map(list, zip(*parts, strict=True))
+        stacked = patches if sizes else patches[0]
+        return Task(stacked, np.concatenate(classes), lines, np.concatenate(weights) if weighted else None)
 
     def anywhere(self):
         """Patches from all over the sections, for mappers that look at more than what is labelled."""
