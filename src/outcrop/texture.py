@@ -121,10 +121,11 @@ class TextureMapper(SectionMapper):
         progress : callable, optional
             Called as ``progress(done, total)`` between steps; what it raises ends the fit.
         """
-        stacks = [check_patches(own)[0] for own in (patches if isinstance(patches, list) else [patches])]
+        several = isinstance(patches, list) and np.ndim(patches[0]) == 3
+        stacks = [check_patches(own)[0] for own in (patches if several else [patches])]
         self.classes_, codes = class_codes(classes, n_patches=sum(map(len, stacks)))
         said = [np.zeros((len(own), 1, 1)) for own in stacks] if masks is None else masks
-        painted = [np.asarray(own, np.uint8) for own in (said if isinstance(said, list) else [said])]
+        painted = [np.asarray(own, np.uint8) for own in (said if several or masks is None else [said])]
         members: list = []
 
         def step(round):
@@ -195,7 +196,7 @@ class TextureMapper(SectionMapper):
 
 
 def _lattice(patches, masks, mirrored, offset, step):
-    """Descriptors and painted codes at every second node of patches, some of them mirrored; NaN for no descriptor."""
+    """Descriptors and painted codes at every second node of patches, some of them mirrored."""
     patches, masks = (np.where(mirrored[:, None, None], own[:, :, ::-1], own) for own in (patches, masks))
     blocks: list = []
     for block in map_blocks(lambda span: describe(patches[span]), spans(len(patches), BLOCK)):
