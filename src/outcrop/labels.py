@@ -87,9 +87,13 @@ def label_volume(
     workers = 1 if device else None
     rows = _chosen_lines(grid, None)
     votes = map_blocks(work, [rows[i] for i in needed], workers=workers, client=client, memory=memory, cost=cost)
-    sections = _together(left, zip(needed, votes, strict=True))
+    # Here threads would only compete with those that vote; where a cluster votes, one could not keep up with it.
+    options = {"workers": None if client else 1, "memory": memory, "cost": cost}
+    sections = map_blocks(
+        partial(_decided, min_confidence, scores), _together(left, zip(needed, votes, strict=True)), **options
+    )
     for count, (line, section) in enumerate(zip(left, sections, strict=True), len(chosen) - len(left) + 1):
-        out.write(line, _decided(section, min_confidence, scores=scores))
+        out.write(line, section)
         if progress:
             progress(count)
     return out.dataset()
@@ -104,9 +108,9 @@ def _neighbours(grid, across):
 
 
 def _packed_votes(volume, grid, mapper, device, at_once, rows):
-    """Votes on the line of some rows, as bytes: what travels and what is held of the neighbours."""
+    """Votes on the line of some rows, as bytes, class by class: what travels and what is held of the neighbours."""
     votes = section_votes(volume, grid, mapper, rows, device=device, at_once=at_once)
-    return np.round(255 * votes).astype(np.uint8)
+    return np.ascontiguousarray(np.moveaxis(np.round(255 * votes).astype(np.uint8), -1, 0))
 
 
 def _together(near, votes):
@@ -117,11 +121,11 @@ def _together(near, votes):
             other, own = next(votes)
             held[other] = own
         held = {other: own for other, own in held.items() if other >= lines[0]}
-        total = sum(held[other].astype(np.float32) for other in lines) / len(lines)
-        yield total * held[line].any(axis=-1, keepdims=True) / 255
+        total = np.where(held[line].any(axis=0), sum(held[other].astype(np.uint16) for other in lines), 0)
+        yield np.moveaxis(total * np.float32(1 / (255 * len(lines))), 0, -1)
 
 
-def _decided(votes, min_confidence, *, scores):
+def _decided(min_confidence, scores, votes):
     """Label and confidence of a line, and the share of every class where it is asked for."""
     found = dict(zip(("label", "confidence"), decide(votes, min_confidence), strict=True))
     return found | ({"score": np.round(255 * np.moveaxis(votes, -1, 0)).astype(np.uint8)} if scores else {})

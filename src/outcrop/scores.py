@@ -27,7 +27,7 @@ def winner(scores):
     for i in range(1, scores.shape[-1]):
         better = scores[..., i] > best
         codes = xp.where(better, xp.asarray(i + 1, dtype=xp.uint8), codes)
-        best = xp.where(better, scores[..., i], best)
+        best = xp.maximum(best, scores[..., i])
     return codes, best
 
 
