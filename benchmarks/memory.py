@@ -22,8 +22,8 @@ import xarray as xr
 from xarray.core.indexing import LazilyIndexedArray
 
 import outcrop as oc
-from outcrop import segy
 from outcrop.datasets import write_synthetic
+from outcrop.traces import find_runs, make_grid
 from outcrop.volume import LazyVolume
 
 TRACES, SAMPLES = 800, 1000  # of a line: 3.4 MB
@@ -77,10 +77,10 @@ def vast(n_lines=29_500, n_traces=4000, window=15_827):
     own, total, moments = psutil.Process(), n_lines * n_traces, [time.perf_counter()]
     before = own.memory_info().rss
     runs = [
-        segy.find_runs(*divmod(np.arange(first, min(first + window, total)), n_traces), first=first)
+        find_runs(*divmod(np.arange(first, min(first + window, total)), n_traces), first=first)
         for first in range(0, total, window)
     ]
-    grid = segy.make_grid(np.concatenate(runs), np.empty(0, int))
+    grid = make_grid(np.concatenate(runs), np.empty(0, int))
     moments.append(time.perf_counter())
     lazy = LazyVolume(None, (n_lines, n_traces, SAMPLES))
     coords = {"inline": grid["inlines"], "crossline": grid["crosslines"], "time": 4.0 * np.arange(SAMPLES)}

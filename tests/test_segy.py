@@ -12,6 +12,7 @@ import reference
 import segyio
 
 from outcrop import segy
+from outcrop.traces import find_runs, make_grid
 
 INLINES, CROSSLINES, N_SAMPLES = np.array([10, 12, 14]), np.array([100, 101, 102, 103]), 5
 FLOATS, INTEGERS = [1, 5, 6], [2, 3, 8, 10, 11, 16]
@@ -274,7 +275,7 @@ def test_runs_place_every_trace_as_one_by_one(seed):
     order = np.insert(np.delete(order, rng.integers(0, 2400, 9 * seed)), 20, order[:3])
     dead = np.unique(rng.integers(0, len(order), 5 * seed))
     labels = inline[order], crossline[order]
-    traces = segy.make_grid(segy.find_runs(*labels), dead)["traces"]
+    traces = make_grid(find_runs(*labels), dead)["traces"]
     table = reference.trace_table(*labels, dead, traces.inlines, traces.crosslines)
     np.testing.assert_array_equal(traces.live(), table >= 0)
     for _ in range(20):
@@ -286,7 +287,7 @@ def test_what_is_held_of_a_sorted_survey_grows_with_its_lines():
     """A million traces on a thousand lines are a thousand runs, whichever way they are sorted."""
     inline, crossline = (labels.ravel() for labels in np.meshgrid(np.arange(1000), np.arange(1000)))
     for labels in ((inline, crossline), (crossline, inline)):
-        assert len(segy.find_runs(*labels)) == 1000
+        assert len(find_runs(*labels)) == 1000
 
 
 def test_a_vast_file_is_opened_by_its_headers_alone(tmp_path):

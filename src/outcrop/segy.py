@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from outcrop.traces import Traces, find_runs, make_grid, place
 from outcrop.workspace import whole_file
 
 TEXT_SIZE, BINARY_SIZE, HEADER_SIZE = 3200, 400, 240
@@ -65,8 +66,6 @@ HEADER_BYTES = [(189, 193), (9, 21), (5, 21), (17, 21), (9, 13), (17, 13), (21, 
 ENDIANS = {">": "big", "<": "little"}
 WINDOW = 1 << 26  # bytes of the file mapped at a time
 BATCH = 1 << 18  # samples decoded at a time: what they need stays in the cache of a core
-BLOCK = 1 << 17  # traces placed at a time
-FAR = 16  # lines; a gap in what is asked for that is not worth looking up
 NEAR = 1 << 14  # bytes; reading over such a gap costs no more than asking twice
 
 # Words of a text header that tell depth from time; a mere "depth migrated" does not, it may be stretched to time.
@@ -96,85 +95,6 @@ class Layout(NamedTuple):
     def trace(self):
         """NumPy type of one trace: header and samples."""
         return trace_type(self.order + FORMATS[self.format], self.n_samples)
-
-
-# A run: traces that follow each other in the file, their labels in even steps.
-RUN = np.dtype(
-    [("number", "i8"), ("count", "i4"), ("inline", "i4"), ("crossline", "i4")]
-    + [("inline_step", "i8"), ("crossline_step", "i8")]
-)
-
-
-@dataclasses.dataclass(frozen=True)
-class Traces:
-    """Number in the file of the trace at every crossing of a grid; what is held grows with its lines, not its traces.
-
-    ``traces[rows, columns]`` is a table of shape (n_rows, n_columns), -1 where there is no trace or it is marked dead.
-
-    Attributes
-    ----------
-    inlines, crosslines : array of int
-        Survey labels, ascending.
-    runs : array of RUN
-        All traces, by the lowest inline of the run.
-    dead : array of int64
-        Numbers of the traces marked dead, ascending.
-    """
-
-    inlines: np.ndarray
-    crosslines: np.ndarray
-    runs: np.ndarray
-    dead: np.ndarray
-
-    @property
-    def shape(self):
-        """Numbers of inlines and of crosslines."""
-        return len(self.inlines), len(self.crosslines)
-
-    @functools.cached_property
-    def reach(self):
-        """Lowest inline of every run, and highest of it and all before it: both ascend."""
-        low, high = ends(self.runs, "inline")
-        return low, np.maximum.accumulate(high)
-
-    def __getitem__(self, key):
-        (rows, down), (columns, across) = (np.unique(np.asarray(k, int), return_inverse=True) for k in key)
-        # Lines far from each other are looked up by themselves: all that lies between would be unrolled.
-        groups = [np.split(own, np.flatnonzero(np.diff(own) > FAR) + 1) for own in (rows, columns)]
-        parts = [part for own in groups[0] for part in np.array_split(own, 1 + own.size * columns.size // BLOCK)]
-        table = np.block([[self.block(part, own) for own in groups[1]] for part in parts])
-        return table[np.ix_(down.ravel(), across.ravel())]
-
-    def block(self, rows, columns):
-        """Table of ascending rows and columns."""
-        if not rows.size or not columns.size:
-            return np.empty((rows.size, columns.size), np.int64)
-        numbers, at_row, at_column = self.inside(rows, columns)
-        live = np.append(self.dead, -1)[np.searchsorted(self.dead, numbers)] != numbers
-        table = np.full((np.ptp(rows) + 1, np.ptp(columns) + 1), -1, np.int64)
-        table[at_row[live] - rows[0], at_column[live] - columns[0]] = numbers[live]  # the last of equals stays
-        return table[np.ix_(rows - rows[0], columns - columns[0])]
-
-    def inside(self, rows, columns):
-        """Number, row and column of every trace between the first and last of some rows and columns, dead or not."""
-        lines, traces = self.inlines[rows[[0, -1]]], self.crosslines[columns[[0, -1]]]
-        low, high = self.reach
-        some = self.runs[np.searchsorted(high, lines[0]) : np.searchsorted(low, lines[1], "right")]
-        some = some[np.argsort(some["number"])]
-        begin, end = np.zeros(len(some), np.int64), some["count"].astype(np.int64)
-        for name, limits in (("inline", lines), ("crossline", traces)):
-            first, last = steps_within(some[name].astype(np.int64), some[f"{name}_step"], *limits)
-            begin, end = np.maximum(begin, first), np.minimum(end, last + 1)
-        count = np.maximum(end - begin, 0)
-        numbers, inline, crossline = (unroll(some, name, begin, count) for name in ("number", "inline", "crossline"))
-        return numbers, place(self.inlines, inline), place(self.crosslines, crossline)
-
-    def live(self):
-        """Which crossings have a live trace, shape (n_inline, n_crossline)."""
-        live, columns = np.empty(self.shape, bool), np.arange(self.shape[1])
-        for rows in np.array_split(np.arange(len(live)), -(-live.size // BLOCK)):
-            live[rows] = self[rows, columns] >= 0
-        return live
 
 
 @dataclasses.dataclass(frozen=True)
@@ -473,128 +393,6 @@ def read_runs(file, layout, header_bytes):
         runs.append(find_runs(window["inline"], window["crossline"], first=first))
         dead.append(first + np.flatnonzero(window["mark"] == DEAD))
     return np.concatenate(runs), np.concatenate(dead)
-
-
-def find_runs(inline, crossline, *, first=0):
-    """Labels of traces that follow each other in a file as runs of even steps, the number of the first trace given.
-
-    Examples
-    --------
-    >>> find_runs([7, 7, 7, 8, 8], [1, 2, 3, 3, 2])[["number", "count", "crossline", "crossline_step"]].tolist()
-    [(0, 3, 1, 1), (3, 2, 3, -1)]
-    """
-    labels = np.array([inline, crossline], np.int64)
-    place, steps = np.arange(labels.shape[1]), np.diff(labels, append=labels[:, -1:])
-    uneven = np.ones(len(place), bool)
-    uneven[1:2] = False
-    uneven[2:] = np.any(steps[:, 1:-1] != steps[:, :-2], axis=0)
-    # The second trace of a run sets its step, so that of uneven traces in a row every other one begins a run.
-    starts = np.flatnonzero(uneven & ((place - np.maximum.accumulate(np.where(uneven, -1, place))) % 2 == 1))
-    runs = np.zeros(len(starts), RUN)
-    runs["number"], runs["count"] = first + starts, np.diff(starts, append=len(place))
-    runs["inline"], runs["crossline"] = labels[:, starts]
-    runs["inline_step"], runs["crossline_step"] = np.where(runs["count"] > 1, steps[:, starts], 0)
-    return runs
-
-
-def ends(runs, name):
-    """Lowest and highest label of every run."""
-    first = runs[name].astype(np.int64)
-    last = first + runs[f"{name}_step"] * (runs["count"] - 1)
-    return np.minimum(first, last), np.maximum(first, last)
-
-
-def steps_within(first, step, low, high):
-    """Least and greatest number of steps that lead from `first` to between two limits.
-
-    Examples
-    --------
-    >>> steps_within(np.array([0, 9]), np.array([2, -1]), 3, 6)
-    (array([2, 3]), array([3, 6]))
-    """
-    still, inside = step == 0, (first >= low) & (first <= high)
-    divisor = np.where(still, 1, step)
-    near, far = np.where(step > 0, [[low], [high]], [[high], [low]]) - first
-    return np.where(still, 0, -(-near // divisor)), np.where(still, np.where(inside, 1 << 62, -1), far // divisor)
-
-
-def unroll(runs, name, begin, count):
-    """Labels, or numbers, of some traces of every run, from the `begin`-th on.
-
-    Examples
-    --------
-    >>> unroll(find_runs([7, 7, 7, 8, 8], [1, 2, 3, 3, 2]), "crossline", np.array([1, 0]), np.array([2, 2]))
-    array([2, 3, 3, 2])
-    """
-    step = np.ones(len(runs), np.int64) if name == "number" else runs[f"{name}_step"]
-    first = runs[name] - (np.cumsum(count) - count - begin) * step
-    return np.repeat(first, count) + np.repeat(step, count) * np.arange(np.sum(count))
-
-
-def make_grid(runs, dead):
-    """Axes of a survey and the trace at each crossing, as fields of Geometry; None where labels make no grid."""
-    inlines, crosslines = line_axis(runs, "inline"), line_axis(runs, "crossline")
-    n_traces, size = int(runs["count"].sum(dtype=np.int64)), len(inlines) * len(crosslines)
-    # A survey fills a fair part of its grid; random words fill next to nothing of theirs.
-    if size > 16 * n_traces + 1024:
-        return None
-    dead = dead[: 0 if len(dead) == n_traces else None]
-    runs = runs[np.argsort(ends(runs, "inline")[0], kind="stable")]
-    traces = Traces(inlines, crosslines, runs, dead)
-    n_live, n_placed = n_traces - len(dead), int(traces.live().sum())
-    if n_placed < n_live / 2:
-        return None
-    return {
-        "inlines": inlines,
-        "crosslines": crosslines,
-        "traces": traces,
-        "missing": size - n_placed,
-        "duplicates": n_live - n_placed,
-        "dead": len(dead),
-        "sorting": sorting(runs),
-    }
-
-
-def line_axis(runs, name):
-    """Lines of a survey by label, ascending; lines missing between them are filled in unless they outnumber the rest.
-
-    Examples
-    --------
-    >>> line_axis(find_runs([10, 30, 20, 60], [1, 2, 1000, 2]), "inline").tolist()
-    [10, 20, 30, 40, 50, 60]
-    >>> line_axis(find_runs([10, 30, 20, 60], [1, 2, 1000, 2]), "crossline").tolist()
-    [1, 2, 1000]
-    """
-    low, high = ends(runs, name)
-    first, last, count = int(low.min()), int(high.max()), np.where(low == high, 1, runs["count"].astype(np.int64))
-    total = np.cumsum(count)
-    cuts = np.searchsorted(total, np.arange(0, total[-1], BLOCK), "right").tolist()
-    parts = (slice(*cut) for cut in itertools.pairwise([*cuts, len(runs)]))
-    blocks = (unroll(runs[part], name, 0, count[part]) for part in parts)
-    if last - first < max(total[-1], 1 << 16):
-        seen = np.zeros(last - first + 1, bool)
-        for labels in blocks:
-            seen[labels - first] = True
-        present = first + np.flatnonzero(seen)
-    else:
-        present = np.unique(np.concatenate([np.unique(labels) for labels in blocks]))
-    step = int(np.gcd.reduce(np.diff(present))) or 1
-    return np.arange(first, last + 1, step) if (last - first) // step < 2 * len(present) else present
-
-
-def place(axis, labels):
-    """Row of each label on an axis that holds it."""
-    if len(axis) > 1 and axis[-1] - axis[0] == (len(axis) - 1) * (axis[1] - axis[0]):
-        return (labels.astype(np.int64) - axis[0]) // (axis[1] - axis[0])
-    return np.searchsorted(axis, labels)
-
-
-def sorting(runs):
-    """Which line is contiguous in the file, by the share of neighbouring traces that lie on the same one."""
-    still = {name: runs[f"{name}_step"] == 0 for name in ("inline", "crossline")}
-    within = np.where(still["inline"] != still["crossline"], runs["count"] - 1, 0)
-    inline, crossline = (np.sum(within[own]) / np.sum(runs["count"], dtype=np.int64) for own in still.values())
-    return "neither" if max(inline, crossline) < 0.25 else "inline" if inline >= crossline else "crossline"
 
 
 def sampling(binary, words, *, unit):
