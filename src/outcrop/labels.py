@@ -77,7 +77,8 @@ def label_volume(
     names = [str(name) for name in mapper.classes_]
     out = _Store(volume, grid, path, {"classes": names, "mapping": type(mapper).__name__}, scores=scores)
     finished = out.done.read() if out.done else set()
-    near = _neighbours(grid, across)
+    rows = _chosen_lines(grid, None)
+    near = _neighbours(grid, rows, across)
     left = {line: near(line) for line in sorted(chosen) if line not in finished}
     needed = sorted({line for lines in left.values() for line in lines})
     memory = memory or memory_budget()
@@ -85,7 +86,6 @@ def label_volume(
     work = partial(_packed_votes, volume, grid, mapper, device, at_once)
     cost = volume.size // volume.shape[out.axis] * (COST[0] + COST[1] * len(names))
     workers = 1 if device else None
-    rows = _chosen_lines(grid, None)
     votes = map_blocks(work, [rows[i] for i in needed], workers=workers, client=client, memory=memory, cost=cost)
     # Here threads would only compete with those that vote; where a cluster votes, one could not keep up with it.
     options = {"workers": None if client else 1, "memory": memory, "cost": cost}
@@ -99,12 +99,11 @@ def label_volume(
     return out.dataset()
 
 
-def _neighbours(grid, across):
+def _neighbours(grid, rows, across):
     """Lines whose votes count for a line, by position: those of the grid beside it where lines are evenly spaced."""
-    have = {int(line) for _, line, _ in grid.lines()}
     even = len(np.unique(np.diff(grid.axes[int(grid.along == "crossline")]))) < 2
     reach = across if even else 0
-    return lambda line: [other for other in range(line - reach, line + reach + 1) if other in have]
+    return lambda line: [other for other in range(line - reach, line + reach + 1) if other in rows]
 
 
 def _packed_votes(volume, grid, mapper, device, at_once, rows):
