@@ -29,13 +29,14 @@ STRIDE = 4  # pixels between nodes, the first at 2
 MARGIN = 24  # pixels mirrored around a section so that its rim is not a reflector
 BLOCK = 25  # patches described at once
 NODES = 8192  # nodes whose features are held at once
-MIN_MARGIN = 0.1  # by which a node must be more like its patch's class than like the background to keep it
+MIN_MARGIN = 0.05  # by which a node must be more like its patch's class than like the background to keep it
 WELL_EXPLAINED = 0.65  # share of a split's variance that the texture should tell
-GAIN = 0.5  # of the log energies: patches are learnt up to 4 dB louder and quieter, for amplitudes drift
+GAIN = 2.0  # of the log energies: patches are learnt up to 17 dB louder and quieter, for amplitudes drift
+COLOUR = 0.1  # the same for each wavelength alone: up to 1 dB, for spectra drift with depth
 PAINTED = 20  # weight of a node that was painted by hand
 REACH = 60  # pixels along a reflector at which a vote has fallen to 1 / e
 OWN = 10  # votes of its neighbours that the vote of a node itself counts, so that small bodies stay
-SHARPEN = 1.25  # power of the averaged votes: averaging leaves them less sure than they are right
+SHARPEN = 1.75  # power of the averaged votes: averaging leaves them less sure than they are right
 STEEPEST = 2  # samples a trace: the dip up to which votes follow a reflector
 STEP = 0.03  # share of a class moved over to the background where the rounds come to rest too early
 
@@ -151,12 +152,13 @@ class TextureMapper(SectionMapper):
         """One member: its features and weights, and the share of each structure in its patches."""
         mirrored = rng.random(len(codes)) < 0.5
         offset = rng.integers(2, size=2)  # every second node is enough to learn from
-        gain = rng.uniform(-GAIN, GAIN, len(codes)).astype(np.float32)  # as if louder or quieter
+        gain = rng.uniform(-GAIN, GAIN, (len(codes), 1)) + rng.uniform(-COLOUR, COLOUR, (len(codes), len(WAVELENGTHS)))
+        gain = np.tile(np.repeat(gain.astype(np.float32), N_DIRECTIONS, axis=1), len(SMOOTHING))  # one per descriptor
         described, done = [], 0
         for patches, masks in stacks:
             part = slice(done, done := done + len(patches))
             described.append(_lattice(patches, masks, mirrored[part], offset, step))
-            described[-1][0][:] += gain[part, None, None]
+            described[-1][0][:] += gain[part, None]
         nodes, known = (_stacked(own) for own in zip(*described, strict=True))
         there = np.isfinite(nodes[..., 0])  # a small patch has fewer nodes
         features = RandomFeatures(nodes[there], self.n_features, rng)

@@ -38,6 +38,7 @@ PARTS: dict = {
     "descriptor: two wavelengths": ({"WAVELENGTHS": (7, 12)}, TextureMapper),
     "scale: near energies only": ({"SMOOTHING": (5,)}, TextureMapper),
     "scale: far energies only": ({"SMOOTHING": (14,)}, TextureMapper),
+    "invariance: amplitudes as they are": ({"GAIN": 0.0, "COLOUR": 0.0}, TextureMapper),
     "features: descriptors as they are": ({}, partial(TextureMapper, n_features=64)),
     "constraint: none, patches painted whole": ({}, partial(TextureMapper, rounds=0)),
     "shares: rounds never moved on": ({"STEP": 0.0}, TextureMapper),
