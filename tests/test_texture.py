@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from outcrop import TextureMapper
-from outcrop.texture import OWN, REACH, along_reflectors, describe, dips, maximise, node_masks, upsample
+from outcrop.texture import OWN, REACH, along_reflectors, describe, dips, maximise, mirrored, node_masks, upsample
 
 
 def textures(n, size=64, seed=0):
@@ -133,6 +133,15 @@ def test_descriptor_follows_direction_and_wavelength():
     steep = describe((0.5 + 0.4 * np.sin(2 * np.pi * x / 12))[None])[0, 12, 12, :32].reshape(4, 8)
     assert np.unravel_index(flat.argmax(), (4, 8)) == (1, 4)
     assert np.unravel_index(steep.argmax(), (4, 8)) == (2, 0)
+
+
+def test_mirror_swaps_directions():
+    """What a section seen from behind shows is known from its descriptors, away from the rims."""
+    rows, columns = np.indices((128, 128))
+    section = 0.5 + 0.2 * np.sin((rows + columns) / 2) + 0.1 * np.sin((rows - 3 * columns) / 4)
+    there, behind = describe(section[None]), describe(section[None, :, ::-1])[:, :, ::-1]
+    inner = np.s_[:, 8:-8, 8:-8]
+    assert np.abs(mirrored(there) - behind)[inner].mean() < 0.05 < 0.3 < np.abs(there - behind)[inner].mean()
 
 
 def test_nodes_lie_where_they_say():

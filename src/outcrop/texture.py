@@ -150,14 +150,14 @@ class TextureMapper(SectionMapper):
 
     def _fit_member(self, stacks, codes, rng, step):
         """One member: its features and weights, and the share of each structure in its patches."""
-        mirrored = rng.random(len(codes)) < 0.5
+        behind = rng.random(len(codes)) < 0.5  # patches seen from behind
         offset = rng.integers(2, size=2)  # every second node is enough to learn from
         gain = rng.uniform(-GAIN, GAIN, (len(codes), 1)) + rng.uniform(-COLOUR, COLOUR, (len(codes), len(WAVELENGTHS)))
         gain = np.tile(np.repeat(gain.astype(np.float32), N_DIRECTIONS, axis=1), len(SMOOTHING))  # one per descriptor
         described, done = [], 0
         for patches, masks in stacks:
             part = slice(done, done := done + len(patches))
-            described.append(_lattice(patches, masks, mirrored[part], offset, step))
+            described.append(_lattice(patches, masks, behind[part], offset, step))
             described[-1][0][:] += gain[part, None]
         nodes, known = (_stacked(own) for own in zip(*described, strict=True))
         there = np.isfinite(nodes[..., 0])  # a small patch has fewer nodes
@@ -194,12 +194,15 @@ class TextureMapper(SectionMapper):
         return at_pixels(np.clip(votes, 1e-3, None).reshape(*nodes.shape[:3], -1), patches)
 
     def _votes(self, nodes):
-        return sum(features(nodes) @ weights for features, weights in self.models_) / len(self.models_)
+        """Mean of all members, each asked about the nodes and about what a mirror shows of them."""
+        both = nodes, mirrored(nodes)
+        votes = sum(features(own) @ weights for features, weights in self.models_ for own in both)
+        return votes / (2 * len(self.models_))
 
 
-def _lattice(patches, masks, mirrored, offset, step):
+def _lattice(patches, masks, behind, offset, step):
     """Descriptors and painted codes at every second node of patches, some of them mirrored."""
-    patches, masks = (np.where(mirrored[:, None, None], own[:, :, ::-1], own) for own in (patches, masks))
+    patches, masks = (np.where(behind[:, None, None], own[:, :, ::-1], own) for own in (patches, masks))
     blocks: list = []
     for block in map_blocks(lambda span: describe(patches[span]), spans(len(patches), BLOCK)):
         blocks.append(block[:, offset[0] :: 2, offset[1] :: 2])
@@ -337,6 +340,13 @@ def describe(sections):
             smooth = gaussian_filter(half, (0, sigma / 2, sigma / 2), mode="reflect", truncate=3)
             energies.append(np.log(_every_second(smooth) + 1e-3))
     return np.stack([energy for energies in out for energy in energies], axis=-1)
+
+
+def mirrored(descriptors):
+    """Descriptors of the same places in a section that is seen from behind: directions run the other way round."""
+    directions = -np.arange(N_DIRECTIONS) % N_DIRECTIONS
+    apart = descriptors.reshape(*descriptors.shape[:-1], -1, N_DIRECTIONS)
+    return apart[..., directions].reshape(descriptors.shape)
 
 
 @lru_cache(maxsize=8)
