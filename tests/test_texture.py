@@ -4,7 +4,19 @@ import numpy as np
 import pytest
 
 from outcrop import TextureMapper
-from outcrop.texture import OWN, REACH, along_reflectors, describe, dips, maximise, mirrored, node_masks, upsample
+from outcrop.texture import (
+    DOUBT,
+    OWN,
+    REACH,
+    Familiarity,
+    along_reflectors,
+    describe,
+    dips,
+    maximise,
+    mirrored,
+    node_masks,
+    upsample,
+)
 
 
 def textures(n, size=64, seed=0):
@@ -107,10 +119,31 @@ def test_without_a_background_every_pixel_is_of_its_patch():
 def test_unsure_pixels_become_uncertain(fitted):
     """A limit above all confidences leaves nothing labelled; one below leaves all."""
     mapper, patches, _ = fitted
-    strict = TextureMapper(min_confidence=1.0)
+    strict = TextureMapper(min_confidence=1.01)
     strict.__dict__.update({k: v for k, v in mapper.__dict__.items() if k.endswith("_")})
     assert not strict.predict(patches).any()
     assert mapper.predict(patches).all()
+
+
+def test_a_texture_nobody_named_is_doubted(fitted):
+    """However loud: stripes of another direction and grain are surer to be wrong; what was learnt stays familiar."""
+    mapper, patches, _ = fitted
+    t, x = np.mgrid[:64, :64]
+    strange = np.stack([0.5 + gain * np.sin((t + x) / 5) for gain in (0.1, 0.4)]).astype("f4")
+    assert mapper.votes(strange)[1].max() < 0.01
+    assert mapper.votes(patches)[1].mean() > 0.9
+    assert mapper.confidence(strange).max() <= 1 - DOUBT / 2 + 1e-3
+    assert np.median(mapper.confidence(patches)) > 0.9
+
+
+def test_familiarity_knows_no_amplitude():
+    """Nor left and right: a tenth of what was learnt is strange, and as strange when it is louder."""
+    descriptors = np.random.default_rng(0).normal(size=(2000, 64)).astype("f4")
+    familiar = Familiarity(descriptors, 0)
+    usual = familiar(descriptors)
+    assert 0.08 < (usual < 1).mean() < 0.12
+    np.testing.assert_allclose(familiar(descriptors + 2), usual, atol=1e-4)
+    assert familiar(5 * descriptors).max() < 0.01
 
 
 def test_maximise_keeps_known_nodes_and_leaves_other_patches_alone():

@@ -7,7 +7,6 @@ What is asked in the end is the mean of the nets and of the textures.
 """
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from outcrop.arrays import to_numpy
 from outcrop.mapping import check_patches
@@ -104,29 +103,18 @@ class NetMapper(SectionMapper):
             target[said] = np.eye(len(self.classes_), dtype=np.float32)[np.asarray(masks)[said] - 1]
         return target / target.sum(axis=-1, keepdims=True)
 
-    def scores(self, patches):
-        """Evidence for every class at every pixel, between 0 and 1, for patches or sections of any size.
+    def _block_scores(self, patches):
+        votes, usual = self.textures_.votes(patches)
+        return at_pixels([votes, self.net_votes(patches)], usual, patches)
 
-        Returns
-        -------
-        scores : array, shape (n_patches, height, width, n_classes)
-        """
-        check_is_fitted(self)
-        patches = to_numpy(check_patches(patches)[0])
-        return (at_pixels(self.net_scores(patches), patches) + self.textures_.scores(patches)) / 2
-
-    def net_scores(self, patches):
+    def net_votes(self, patches):
         """Mean of what the nets alone say, at the nodes of `describe`."""
         torch = _torch()
-        out = []
-        size = max(1, BATCH * 99 * 99 // patches[0].size)
         with torch.no_grad():
-            for i in range(0, len(patches), size):
-                x = torch.from_numpy(patches[i : i + size].astype(np.float32)).to(self._device())
-                votes = sum(torch.softmax(net(x), dim=1) for net in self.nets_) / len(self.nets_)
-                nodes = torch.nn.functional.avg_pool2d(votes, STRIDE, ceil_mode=True)
-                out.append(nodes.permute(0, 2, 3, 1).cpu().numpy())
-        return np.concatenate(out)
+            x = torch.from_numpy(patches.astype(np.float32)).to(self._device())
+            votes = sum(torch.softmax(net(x), dim=1) for net in self.nets_) / len(self.nets_)
+            nodes = torch.nn.functional.avg_pool2d(votes, STRIDE, ceil_mode=True)
+            return nodes.permute(0, 2, 3, 1).cpu().numpy()
 
 
 def _torch():

@@ -5,9 +5,10 @@ of the section around it in four wavelengths and eight directions at two scales;
 ridge regression per class. Rounds of expectation-maximisation start with every node of its patch's class and move those
 that look more like the background over to it; how far that goes is decided by how well the split can be told from the
 texture, so the share of a class inside its patches is estimated and not asked for. What the nodes of a section say is
-averaged along its reflectors.
+averaged along its reflectors, and counts less where the texture is unlike anything learnt.
 """
 
+import warnings
 from functools import lru_cache
 from itertools import pairwise
 
@@ -16,8 +17,12 @@ import scipy.fft
 from scipy.linalg import cho_factor, cho_solve
 from scipy.ndimage import gaussian_filter
 from sklearn.base import BaseEstimator
+from sklearn.decomposition import PCA
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.mixture import GaussianMixture
 from sklearn.utils.validation import check_is_fitted
 
+from outcrop.arrays import to_numpy
 from outcrop.mapping import check_patches, class_codes
 from outcrop.parallel import map_blocks, spans
 from outcrop.scores import confidence, label, majority_filter
@@ -36,7 +41,9 @@ COLOUR = 0.1  # the same for each wavelength alone: up to 1 dB, for spectra drif
 PAINTED = 20  # weight of a node that was painted by hand
 REACH = 60  # pixels along a reflector at which a vote has fallen to 1 / e
 OWN = 10  # votes of its neighbours that the vote of a node itself counts, so that small bodies stay
-SHARPEN = 1.75  # power of the averaged votes: averaging leaves them less sure than they are right
+SHARPEN = 2.5  # power of the averaged votes: averaging leaves them less sure than they are right
+STRANGE = 0.1  # a texture rarer than so many of those learnt is strange
+DOUBT = 0.5  # share of the votes on a texture rarer than all learnt that all classes get alike
 STEEPEST = 2  # samples a trace: the dip up to which votes follow a reflector
 STEP = 0.03  # share of a class moved over to the background where the rounds come to rest too early
 
@@ -45,6 +52,21 @@ class SectionMapper(BaseEstimator):
     """Labels and confidence of mappers whose ``scores`` take patches and sections of any size."""
 
     any_size = True
+
+    def scores(self, patches):
+        """Evidence for every class at every pixel, between 0 and 1, for patches or sections of any size.
+
+        Returns
+        -------
+        scores : array, shape (n_patches, height, width, n_classes)
+        """
+        check_is_fitted(self)
+        patches = to_numpy(check_patches(patches)[0])
+        blocks = spans(len(patches), max(1, BLOCK * 99 * 99 // (patches.shape[1] * patches.shape[2])))
+        out = np.empty((*patches.shape, len(self.classes_)), np.float32)
+        for span, block in zip(blocks, map_blocks(lambda span: self._block_scores(patches[span]), blocks), strict=True):
+            out[span] = block
+        return out
 
     def confidence(self, patches):
         """Share of the winning class in the evidence at every pixel, between 0 and 1."""
@@ -169,35 +191,30 @@ class TextureMapper(SectionMapper):
         options = {"background": background, "rounds": self.rounds, "step": step}
         labels, shares = maximise(rows, codes, known, there, n_classes=len(self.classes_), **options)
         weights = Ridge(rows, known).fit(labels, len(self.classes_))
-        return (features, weights), {str(self.classes_[c]): share for c, share in shares.items()}
-
-    def scores(self, patches):
-        """Evidence for every class at every pixel, between 0 and 1, for patches or sections of any size.
-
-        Returns
-        -------
-        scores : array, shape (n_patches, height, width, n_classes)
-        """
-        check_is_fitted(self)
-        patches, _ = check_patches(patches)
-        blocks = spans(len(patches), max(1, BLOCK * 99 * 99 // (patches.shape[1] * patches.shape[2])))
-        out = np.empty((*patches.shape, len(self.classes_)), np.float32)
-        for span, block in zip(blocks, map_blocks(lambda span: self._block_scores(patches[span]), blocks), strict=True):
-            out[span] = block
-        return out
+        model = features, weights, Familiarity(nodes[there], int(rng.integers(2**31)))
+        return model, {str(self.classes_[c]): share for c, share in shares.items()}
 
     def _block_scores(self, patches):
+        votes, usual = self.votes(patches)
+        return at_pixels([votes], usual, patches)
+
+    def votes(self, patches):
+        """Evidence for every class at the nodes of `describe`, and how usual the texture there is, between 0 and 1.
+
+        Means of all members, each asked about the nodes and about what a mirror shows of them.
+        """
         nodes = describe(patches)
         flat = nodes.reshape(-1, nodes.shape[-1])
         # Features of all nodes of a large section would take a kilobyte a sample.
-        votes = np.concatenate([self._votes(flat[span]) for span in spans(len(flat), NODES)])
-        return at_pixels(np.clip(votes, 1e-3, None).reshape(*nodes.shape[:3], -1), patches)
+        answers = [self._answer(flat[span]) for span in spans(len(flat), NODES)]
+        votes, usual = map(np.concatenate, zip(*answers, strict=True))
+        return np.clip(votes, 1e-3, None).reshape(*nodes.shape[:3], -1), usual.reshape(nodes.shape[:3])
 
-    def _votes(self, nodes):
-        """Mean of all members, each asked about the nodes and about what a mirror shows of them."""
+    def _answer(self, nodes):
         both = nodes, mirrored(nodes)
-        votes = sum(features(own) @ weights for features, weights in self.models_ for own in both)
-        return votes / (2 * len(self.models_))
+        votes = sum(features(own) @ weights for features, weights, _ in self.models_ for own in both)
+        usual = sum(familiar(own) for *_, familiar in self.models_ for own in both)
+        return votes / (2 * len(self.models_)), usual / (2 * len(self.models_))
 
 
 def _lattice(patches, masks, behind, offset, step):
@@ -314,6 +331,35 @@ class RandomFeatures:
         return out
 
 
+class Familiarity:
+    """How usual a texture is among those learnt, whatever its amplitude: 0 rarer than all of them, 1 not strange.
+
+    A mixture of Gaussians tells how often the energies have such proportions.
+    """
+
+    def __init__(self, descriptors, seed, most=6000):
+        few = descriptors[np.random.default_rng(seed).permutation(len(descriptors))[:most]]
+        both = _proportions(np.concatenate([few, mirrored(few)]))
+        self.axes = PCA(both.shape[1] // 2, whiten=True, random_state=seed).fit(both)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # rough is enough
+            self.mixture = GaussianMixture(8, reg_covar=1e-2, max_iter=30, random_state=seed)
+            self.mixture.fit(self.axes.transform(both))
+        self.ranks = np.linspace(0, 1, 21)
+        self.limits = np.quantile(self._log_likelihood(few), STRANGE * self.ranks)
+
+    def __call__(self, descriptors):
+        """Between 0 and 1 for every descriptor."""
+        return np.interp(self._log_likelihood(descriptors), self.limits, self.ranks).astype(np.float32)
+
+    def _log_likelihood(self, descriptors):
+        return self.mixture.score_samples(self.axes.transform(_proportions(descriptors)))
+
+
+def _proportions(descriptors):
+    return descriptors - descriptors.mean(axis=-1, keepdims=True)
+
+
 def describe(sections):
     """Log energies around the nodes of a lattice, in four wavelengths, eight directions and two scales.
 
@@ -377,10 +423,23 @@ def _every_second(x):
     return x[:, 1::2, 1::2]
 
 
-def at_pixels(votes, sections):
-    """Votes at the nodes of sections, averaged along the reflectors, as scores at every pixel that sum to 1."""
-    votes = along_reflectors(votes / votes.sum(axis=-1, keepdims=True), dips(sections)) ** SHARPEN
-    return upsample(votes / votes.sum(axis=-1, keepdims=True), sections.shape[1:])
+def at_pixels(each, usual, sections):
+    """Votes at the nodes of sections as scores at every pixel that sum to 1.
+
+    Parameters
+    ----------
+    each : list of arrays, shape (n, rows, columns, n_classes)
+        Votes of one or more voters, who count alike; they are averaged along the reflectors.
+    usual : array, shape (n, rows, columns)
+        Where it is low the votes count less.
+    sections : array, shape (n, height, width)
+    """
+    values = np.concatenate([*(votes / votes.sum(axis=-1, keepdims=True) for votes in each), usual[..., None]], axis=-1)
+    *each, usual = np.split(along_reflectors(values, dips(sections)), np.cumsum([own.shape[-1] for own in each]), -1)
+    each = [votes**SHARPEN for votes in each]
+    share = sum(votes / votes.sum(axis=-1, keepdims=True) for votes in each) / len(each)
+    doubt = DOUBT * (1 - usual)
+    return upsample(share + doubt * (1 / share.shape[-1] - share), sections.shape[1:])
 
 
 def dips(sections):
