@@ -69,8 +69,8 @@ def labelled_section(line, labels, *, truth=None, opacity=0.5):
     figure = new_figure(figsize=(12, 4 * rows), layout="constrained")
     *above, middle, below = figure.subplots(rows, 1, sharex=True)
     if truth is not None:
-        overlay(line, truth, truth.attrs["classes"], opacity=opacity, ax=above[0]).set_title("expert", loc="right")
-    overlay(line, labels["label"], labels.attrs["classes"], opacity=opacity, ax=middle).set_title("labels", loc="right")
+        overlay(line, truth, truth.attrs["classes"], opacity=opacity, ax=above[0]).set_title("expert")
+    overlay(line, labels["label"], labels.attrs["classes"], opacity=opacity, ax=middle).set_title("labels")
     image = below.imshow(labels["confidence"].values.T / 255, cmap="viridis", vmin=0, vmax=1, **frame(line))
     figure.colorbar(image, ax=below, label="confidence", pad=0.01)
     below.set(xlabel=line.dims[0], ylabel=_time_label(line))
@@ -88,8 +88,14 @@ def overlay(line, codes, classes, *, opacity=0.5, ax=None):
     ax.imshow(table[codes.values.T.astype(int)], interpolation="nearest", **frame(line))
     present = np.unique(codes.values)
     handles = [Patch(color=c, label=name) for i, (name, c) in enumerate(palette.items()) if i in present]
-    ax.legend(handles=handles, loc="lower right", ncols=len(handles), framealpha=0.9, fontsize="small")
+    _legend(ax, handles)
     return ax
+
+
+def _legend(ax, handles):
+    """Names of the classes above the section: it must not hide the deepest part of it."""
+    place = {"loc": "lower right", "bbox_to_anchor": (1, 1), "borderaxespad": 0.2, "frameon": False}
+    ax.legend(handles=handles, ncols=len(handles), fontsize="small", **place)
 
 
 def confusion(matrix, classes, *, ax=None):
@@ -190,7 +196,7 @@ def _boxes(ax, line, weak, size, fixed):
         corner = (row[traces] - width / 2, row[time] - height / 2)
         ax.add_patch(Rectangle(corner, width, height, fill=False, lw=1.5, ec=palette[row["class"]]))
     handles = [Rectangle((0, 0), 1, 1, fill=False, lw=2, ec=palette[name], label=name) for name in palette]
-    ax.legend(handles=handles, loc="lower right", ncols=len(handles), framealpha=0.9, fontsize="small")
+    _legend(ax, handles)
 
 
 def gallery(patches, table, *, figure=None):

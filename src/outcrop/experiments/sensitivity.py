@@ -109,5 +109,5 @@ def draw(table):
         axes[2].barh(own["what"], share, left=start, color=palette[column[3:]], label=column)
         start += share
     axes[2].set(xlim=(0, 1), xlabel="share of its pixels")
-    axes[2].legend(fontsize=8)
+    axes[2].legend(fontsize=8, ncols=3, loc="lower right", bbox_to_anchor=(1, 1), frameon=False)
     return figure
