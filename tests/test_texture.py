@@ -8,8 +8,10 @@ from outcrop.texture import (
     DOUBT,
     OWN,
     REACH,
+    STRANGE,
     Familiarity,
     along_reflectors,
+    at_pixels,
     describe,
     dips,
     maximise,
@@ -125,23 +127,33 @@ def test_unsure_pixels_become_uncertain(fitted):
     assert mapper.predict(patches).all()
 
 
-def test_a_texture_nobody_named_is_doubted(fitted):
-    """However loud: stripes of another direction and grain are surer to be wrong; what was learnt stays familiar."""
+def test_a_texture_nobody_named_is_background_and_doubted(fitted):
+    """However loud: stripes of another direction and grain; what was learnt stays familiar."""
     mapper, patches, _ = fitted
     t, x = np.mgrid[:64, :64]
     strange = np.stack([0.5 + gain * np.sin((t + x) / 5) for gain in (0.1, 0.4)]).astype("f4")
     assert mapper.votes(strange)[1].max() < 0.01
-    assert mapper.votes(patches)[1].mean() > 0.9
+    assert mapper.votes(patches)[1].mean() > 0.95
+    assert (mapper.predict(strange) == 2).all()
     assert mapper.confidence(strange).max() <= 1 - DOUBT / 2 + 1e-3
     assert np.median(mapper.confidence(patches)) > 0.9
 
 
+def test_without_a_background_strange_textures_are_only_doubted(fitted):
+    """Votes keep their winner, and move towards all classes alike."""
+    mapper, patches, _ = fitted
+    votes, _ = mapper.votes(patches[:2])
+    usual, none = np.zeros(votes.shape[:3], "f4"), np.zeros(2, bool)
+    sure, doubted = (at_pixels([votes], own, none, patches[:2]) for own in (usual + 1, usual))
+    np.testing.assert_allclose(doubted, sure + DOUBT * (0.5 - sure), atol=1e-5)
+
+
 def test_familiarity_knows_no_amplitude():
-    """Nor left and right: a tenth of what was learnt is strange, and as strange when it is louder."""
+    """A twentieth of what was learnt is strange, and as strange when it is louder."""
     descriptors = np.random.default_rng(0).normal(size=(2000, 64)).astype("f4")
     familiar = Familiarity(descriptors, 0)
     usual = familiar(descriptors)
-    assert 0.08 < (usual < 1).mean() < 0.12
+    assert 0.8 * STRANGE < (usual < 1).mean() < 1.2 * STRANGE
     np.testing.assert_allclose(familiar(descriptors + 2), usual, atol=1e-4)
     assert familiar(5 * descriptors).max() < 0.01
 

@@ -105,7 +105,7 @@ class NetMapper(SectionMapper):
 
     def _block_scores(self, patches):
         votes, usual = self.textures_.votes(patches)
-        return at_pixels([votes, self.net_votes(patches)], usual, patches)
+        return at_pixels([votes, self.net_votes(patches)], usual, self.classes_ == "other", patches)
 
     def net_votes(self, patches):
         """Mean of what the nets alone say, at the nodes of `describe`."""

@@ -5,7 +5,7 @@ of the section around it in four wavelengths and eight directions at two scales;
 ridge regression per class. Rounds of expectation-maximisation start with every node of its patch's class and move those
 that look more like the background over to it; how far that goes is decided by how well the split can be told from the
 texture, so the share of a class inside its patches is estimated and not asked for. What the nodes of a section say is
-averaged along its reflectors, and counts less where the texture is unlike anything learnt.
+averaged along its reflectors; where the texture is unlike anything learnt it is rather background, and less sure.
 """
 
 import warnings
@@ -42,8 +42,8 @@ PAINTED = 20  # weight of a node that was painted by hand
 REACH = 60  # pixels along a reflector at which a vote has fallen to 1 / e
 OWN = 10  # votes of its neighbours that the vote of a node itself counts, so that small bodies stay
 SHARPEN = 2.5  # power of the averaged votes: averaging leaves them less sure than they are right
-STRANGE = 0.1  # a texture rarer than so many of those learnt is strange
-DOUBT = 0.5  # share of the votes on a texture rarer than all learnt that all classes get alike
+STRANGE = 0.05  # what is as rare as the rarest 5 % of the textures learnt is strange
+DOUBT = 0.7  # share of the votes on a texture rarer than all learnt that goes to the background, then to all alike
 STEEPEST = 2  # samples a trace: the dip up to which votes follow a reflector
 STEP = 0.03  # share of a class moved over to the background where the rounds come to rest too early
 
@@ -196,7 +196,7 @@ class TextureMapper(SectionMapper):
 
     def _block_scores(self, patches):
         votes, usual = self.votes(patches)
-        return at_pixels([votes], usual, patches)
+        return at_pixels([votes], usual, self.classes_ == "other", patches)
 
     def votes(self, patches):
         """Evidence for every class at the nodes of `describe`, and how usual the texture there is, between 0 and 1.
@@ -423,7 +423,7 @@ def _every_second(x):
     return x[:, 1::2, 1::2]
 
 
-def at_pixels(each, usual, sections):
+def at_pixels(each, usual, background, sections):
     """Votes at the nodes of sections as scores at every pixel that sum to 1.
 
     Parameters
@@ -431,7 +431,9 @@ def at_pixels(each, usual, sections):
     each : list of arrays, shape (n, rows, columns, n_classes)
         Votes of one or more voters, who count alike; they are averaged along the reflectors.
     usual : array, shape (n, rows, columns)
-        Where it is low the votes count less.
+        Where it is low the votes count less: what nobody showed is rather background, and less sure.
+    background : bool array, shape (n_classes,)
+        True for `other`, if there is one.
     sections : array, shape (n, height, width)
     """
     values = np.concatenate([*(votes / votes.sum(axis=-1, keepdims=True) for votes in each), usual[..., None]], axis=-1)
@@ -439,6 +441,8 @@ def at_pixels(each, usual, sections):
     each = [votes**SHARPEN for votes in each]
     share = sum(votes / votes.sum(axis=-1, keepdims=True) for votes in each) / len(each)
     doubt = DOUBT * (1 - usual)
+    if background.any():
+        share += doubt * (background - share)
     return upsample(share + doubt * (1 / share.shape[-1] - share), sections.shape[1:])
 
 

@@ -42,6 +42,7 @@ PARTS: dict = {
     "features: descriptors as they are": ({}, partial(TextureMapper, n_features=64)),
     "constraint: none, patches painted whole": ({}, partial(TextureMapper, rounds=0)),
     "shares: rounds never moved on": ({"STEP": 0.0}, TextureMapper),
+    "background: votes on strange textures as they are": ({"DOUBT": 0.0}, TextureMapper),
     "regularity: votes not averaged along reflectors": ({"OWN": 1e6}, TextureMapper),
     "voting: one member": ({}, partial(TextureMapper, members=1)),
     "voting: patches instead of sections": ({}, OfPatches),
