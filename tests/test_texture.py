@@ -133,7 +133,7 @@ def test_a_texture_nobody_named_is_background_and_doubted(fitted):
     t, x = np.mgrid[:64, :64]
     strange = np.stack([0.5 + gain * np.sin((t + x) / 5) for gain in (0.1, 0.4)]).astype("f4")
     assert mapper.votes(strange)[1].max() < 0.01
-    assert mapper.votes(patches)[1].mean() > 0.95
+    assert mapper.votes(patches)[1].mean() > 0.9
     assert (mapper.predict(strange) == 2).all()
     assert mapper.confidence(strange).max() <= 1 - DOUBT / 2 + 1e-3
     assert np.median(mapper.confidence(patches)) > 0.9
@@ -149,7 +149,7 @@ def test_without_a_background_strange_textures_are_only_doubted(fitted):
 
 
 def test_familiarity_knows_no_amplitude():
-    """A twentieth of what was learnt is strange, and as strange when it is louder."""
+    """A tenth of what was learnt is strange, and as strange when it is louder."""
     descriptors = np.random.default_rng(0).normal(size=(2000, 64)).astype("f4")
     familiar = Familiarity(descriptors, 0)
     usual = familiar(descriptors)

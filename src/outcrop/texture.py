@@ -41,9 +41,9 @@ COLOUR = 0.1  # the same for each wavelength alone: up to 1 dB, for spectra drif
 PAINTED = 20  # weight of a node that was painted by hand
 REACH = 60  # pixels along a reflector at which a vote has fallen to 1 / e
 OWN = 10  # votes of its neighbours that the vote of a node itself counts, so that small bodies stay
-SHARPEN = 2.5  # power of the averaged votes: averaging leaves them less sure than they are right
-STRANGE = 0.05  # what is as rare as the rarest 5 % of the textures learnt is strange
-DOUBT = 0.7  # share of the votes on a texture rarer than all learnt that goes to the background, then to all alike
+SHARPEN = 2.75  # power of the averaged votes: averaging leaves them less sure than they are right
+STRANGE = 0.1  # what is as rare as the rarest 10 % of the textures learnt is strange
+DOUBT = 0.5  # share of the votes on a texture rarer than all learnt that goes to the background, then to all alike
 STEEPEST = 2  # samples a trace: the dip up to which votes follow a reflector
 STEP = 0.03  # share of a class moved over to the background where the rounds come to rest too early
 
