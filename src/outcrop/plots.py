@@ -95,7 +95,8 @@ def overlay(line, codes, classes, *, opacity=0.5, ax=None):
 def _legend(ax, handles):
     """Names of the classes above the section: it must not hide the deepest part of it."""
     place = {"loc": "lower right", "bbox_to_anchor": (1, 1), "borderaxespad": 0.2, "frameon": False}
-    ax.legend(handles=handles, ncols=len(handles), fontsize="small", **place)
+    tight = {"handlelength": 1, "handletextpad": 0.4, "columnspacing": 1, "fontsize": "small"}
+    ax.legend(handles=handles, ncols=len(handles), **place, **tight)
 
 
 def confusion(matrix, classes, *, ax=None):
