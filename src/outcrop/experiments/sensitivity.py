@@ -15,9 +15,9 @@ MAX_ERROR = 0.05
 
 
 def run(data, *, quick=False):
-    """Score with wrong labels, with 1, 2 and 4 exemplars a class, and see where a class left out goes."""
+    """Score with wrong labels, with 1, 2 and 4 exemplars a class, with two classes; see where a class left out goes."""
     with opened(data, quick) as yard:
-        rows = [*wrong_labels(yard), *exemplar_counts(yard), *left_out(yard)]
+        rows = [*wrong_labels(yard), *exemplar_counts(yard), *alone(yard), *left_out(yard)]
     table = pd.DataFrame(rows)
     remark = (
         "Not in the paper. Nothing in the weak labels says that a structure is of no class; it becomes uncertain where "
@@ -59,11 +59,35 @@ def exemplar_counts(yard):
         yield {"what": "exemplars a class", "number": count, "MIU": np.mean(scores), **spread}
 
 
+def structures(yard):
+    """Names of the expert's classes but the background; the first alone where it should be quick."""
+    names = [name for name in yard.truth.attrs["classes"] if name != "other"]
+    return names[:1] if yard.quick else names
+
+
+def alone(yard):
+    """MIU of a structure and `other` where patches of these two are all there is to learn from.
+
+    The other structures of the sections count as background.
+    """
+    task = yard.patches()[0][0]
+    for name in structures(yard):
+        keep = np.isin(task.classes, [name, "other"])
+        _, found = _row(yard, Task(task.patches[keep], task.classes[keep], task.lines))
+        scores = []
+        for labels in found:
+            truth = yard.truth.sel(inline=labels["inline"], time=labels["time"])
+            known = truth.values > 0
+            own = labels["label"].values[known] == labels.attrs["classes"].index(name) + 1
+            true = truth.values[known] == truth.attrs["classes"].index(name) + 1
+            scores.append(np.mean([(a & b).sum() / (a | b).sum() for a, b in ((own, true), (~own, ~true))]))
+        yield {"what": f"{name} and other alone", "MIU": np.mean(scores)}
+
+
 def left_out(yard):
     """What the expert's pixels of a structure become, at 5 % error, when no patch of it is there to learn from."""
     task = yard.patches()[0][0]
-    names = [name for name in yard.truth.attrs["classes"] if name != "other"]
-    for name in names[:1] if yard.quick else names:
+    for name in structures(yard):
         keep = task.classes != name
         _, found = _row(yard, Task(task.patches[keep], task.classes[keep], task.lines))
         shares, sure, rest, unsure = [], [], [], []
