@@ -148,6 +148,13 @@ def test_without_a_background_strange_textures_are_only_doubted(fitted):
     np.testing.assert_allclose(doubted, sure + DOUBT * (0.5 - sure), atol=1e-5)
 
 
+def test_few_small_patches_are_enough():
+    """One patch a class of 8 pixels has fewer nodes than descriptors."""
+    patches = np.random.default_rng(0).random((2, 8, 8)).astype("f4")
+    labels = TextureMapper(members=1, n_features=20).fit_predict(patches, ["fault", "other"])
+    assert labels.shape == patches.shape and labels.all()
+
+
 def test_familiarity_knows_no_amplitude():
     """A tenth of what was learnt is strange, and as strange when it is louder."""
     descriptors = np.random.default_rng(0).normal(size=(2000, 64)).astype("f4")

@@ -340,10 +340,10 @@ class Familiarity:
     def __init__(self, descriptors, seed, most=6000):
         few = descriptors[np.random.default_rng(seed).permutation(len(descriptors))[:most]]
         both = _proportions(np.concatenate([few, mirrored(few)]))
-        self.axes = PCA(both.shape[1] // 2, whiten=True, random_state=seed).fit(both)
+        self.axes = PCA(min(both.shape) // 2, whiten=True, random_state=seed).fit(both)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # rough is enough
-            self.mixture = GaussianMixture(8, reg_covar=1e-2, max_iter=30, random_state=seed)
+            self.mixture = GaussianMixture(min(8, len(few)), reg_covar=1e-2, max_iter=30, random_state=seed)
             self.mixture.fit(self.axes.transform(both))
         self.ranks = np.linspace(0, 1, 21)
         self.limits = np.quantile(self._log_likelihood(few), STRANGE * self.ranks)
