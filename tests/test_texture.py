@@ -10,8 +10,10 @@ from outcrop.texture import (
     REACH,
     STRANGE,
     Familiarity,
+    Ridge,
     along_reflectors,
     at_pixels,
+    balance,
     describe,
     dips,
     maximise,
@@ -172,10 +174,23 @@ def test_maximise_keeps_known_nodes_and_leaves_other_patches_alone():
     known = np.zeros((6, 50), int)
     known[0, :5] = 1
     there, options = np.ones((6, 50), bool), {"background": np.array([1]), "rounds": 5}
-    labels, shares = maximise(rows, np.array([0, 0, 0, 1, 1, 1]), known, there, n_classes=2, **options)
+    ridge = Ridge(rows, np.where(known > 0, 20, 1))
+    labels, shares = maximise(ridge, np.array([0, 0, 0, 1, 1, 1]), known, there, n_classes=2, **options)
     assert (labels[0, :5] == 0).all()
     assert (labels[3:] == 1).all()
     assert 0.1 <= shares[0] <= 1
+
+
+def test_rare_classes_count_as_if_their_patches_were_repeated():
+    """Two patches beside six of another class: the regression is that of six and six."""
+    rng = np.random.default_rng(0)
+    rows, codes = rng.normal(size=(8, 50, 10)).astype("f4"), np.array([0] * 6 + [1] * 2)
+    labels = rng.integers(2, size=(8, 50))
+    weights = np.ones((8, 50)) * balance(codes)[:, None]
+    again = np.array([*range(6), *[6, 7] * 3])
+    repeated = Ridge(rows[again], np.ones((12, 50))).fit(labels[again], 2)
+    np.testing.assert_allclose(Ridge(rows, weights).fit(labels, 2), repeated, atol=1e-5)
+    assert np.abs(Ridge(rows, np.ones((8, 50))).fit(labels, 2) - repeated).max() > 1e-3
 
 
 def test_descriptor_follows_direction_and_wavelength():

@@ -189,9 +189,9 @@ class TextureMapper(SectionMapper):
             row[real] = features(own[real])
         background = np.flatnonzero(self.classes_ == "other")
         options = {"background": background, "rounds": self.rounds, "step": step}
-        labels, shares = maximise(rows, codes, known, there, n_classes=len(self.classes_), **options)
-        weights = Ridge(rows, known).fit(labels, len(self.classes_))
-        model = features, weights, Familiarity(nodes[there], int(rng.integers(2**31)))
+        ridge = Ridge(rows, np.where(known > 0, PAINTED, 1) * balance(codes)[:, None])
+        labels, shares = maximise(ridge, codes, known, there, n_classes=len(self.classes_), **options)
+        model = features, ridge.fit(labels, len(self.classes_)), Familiarity(nodes[there], int(rng.integers(2**31)))
         return model, {str(self.classes_[c]): share for c, share in shares.items()}
 
     def _block_scores(self, patches):
@@ -237,13 +237,25 @@ def _stacked(arrays):
     return np.concatenate([np.pad(own, pad, constant_values=fill) for own, pad in zip(arrays, wide, strict=True)])
 
 
-def maximise(rows, codes, known, there, *, n_classes, background, rounds, step=lambda round: None):
+def balance(codes):
+    """Weights of patches with which every class counts as much as the most frequent one.
+
+    Examples
+    --------
+    >>> balance(np.array([0, 0, 1]))
+    array([1., 1., 2.])
+    """
+    counts = np.bincount(codes)
+    return counts.max() / counts[codes]
+
+
+def maximise(ridge, codes, known, there, *, n_classes, background, rounds, step=lambda round: None):
     """Class of every node under the weak constraint, by expectation-maximisation.
 
     Parameters
     ----------
-    rows : array, shape (n_patches, n_nodes, n_features)
-        Features of the nodes.
+    ridge : Ridge
+        Of the features of the nodes, shape (n_patches, n_nodes, n_features).
     codes : int array, shape (n_patches,)
         Class of each patch.
     known : int array, shape (n_patches, n_nodes)
@@ -270,14 +282,13 @@ def maximise(rows, codes, known, there, *, n_classes, background, rounds, step=l
     patches of the background do not look like what surrounds the structure: then the least evident nodes are moved
     over, a few at a time, until the texture tells them. Each structure takes the labels of its best explained round.
     """
-    labels = np.repeat(codes[:, None], rows.shape[1], axis=1)
+    labels = np.repeat(codes[:, None], known.shape[1], axis=1)
     labels = np.where(known > 0, known.astype(int) - 1, labels)
     structures = [c for c in range(n_classes) if c not in background] if len(background) else []
     best = {c: (-np.inf, labels[codes == c]) for c in structures}
-    ridge = Ridge(rows, known)
     for number in range(rounds + 1 if structures else 0):
         step(number)
-        fitted = rows @ ridge.fit(labels, n_classes)
+        fitted = ridge.rows @ ridge.fit(labels, n_classes)
         for c in structures:
             own, real = codes == c, there[codes == c]
             margin = np.where(real, fitted[own, :, c] - fitted[own, :, background[0]], np.nan)
@@ -299,19 +310,23 @@ def maximise(rows, codes, known, there, *, n_classes, background, rounds, step=l
 
 
 class Ridge:
-    """Ridge regression of class indicators on features, factorised once for all rounds; painted nodes weigh more."""
+    """Ridge regression of class indicators on features of weighted nodes, factorised once for all rounds."""
 
-    def __init__(self, rows, known, penalty=1e-2):
-        rows, painted = rows.reshape(-1, rows.shape[-1]), known.reshape(-1, 1) > 0
-        self.rows = rows * np.where(painted, np.float32(PAINTED), np.float32(1)) if painted.any() else rows
-        gram = (self.rows.T @ rows).astype(np.float64)
+    def __init__(self, rows, weights, penalty=1e-2):
+        self.rows, self.weights = rows, weights.astype(np.float32)
+        flat = rows.reshape(-1, rows.shape[-1])
+        gram = (self._weighted(flat).T @ flat).astype(np.float64)
         gram[np.diag_indices_from(gram)] += penalty * np.trace(gram) / len(gram)
         self.factor = cho_factor(gram)
 
     def fit(self, labels, n_classes):
-        """Weights, shape (n_features, n_classes)."""
-        target = np.eye(n_classes, dtype=np.float32)[labels.ravel()]
-        return cho_solve(self.factor, (self.rows.T @ target).astype(np.float64)).astype(np.float32)
+        """Weights of the features, shape (n_features, n_classes)."""
+        target = self._weighted(np.eye(n_classes, dtype=np.float32)[labels.ravel()])
+        products = self.rows.reshape(len(target), -1).T @ target
+        return cho_solve(self.factor, products.astype(np.float64)).astype(np.float32)
+
+    def _weighted(self, values):
+        return values if (self.weights == 1).all() else values * self.weights.reshape(-1, 1)
 
 
 class RandomFeatures:
