@@ -48,6 +48,7 @@ PARTS: dict = {
     "voting: patches instead of sections": ({}, OfPatches),
 }
 CLEANING: dict = {
+    "constraint: the expert paints what is retrieved on the exemplars' line": {"painted": True},
     "retrieval: near copies left out": {"diverse": True},
     "retrieval: doubtful patches drawn less": {"weighted": True},
     "scale: patches of faults half as large": {"sizes": {"fault": 49}},

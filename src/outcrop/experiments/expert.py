@@ -44,6 +44,7 @@ class Task(NamedTuple):
     classes: np.ndarray
     lines: list
     weights: np.ndarray | None = None
+    masks: np.ndarray | None = None
 
 
 def run(data, *, quick=False, device=None, mappings=None, supervision=None, seeds=1):
@@ -159,9 +160,10 @@ class Yard:
         found = datasets.exemplars(self.truth.sel(inline=[line]), 99, count=2, min_share=0.2, seed=seed)
         return {name: found[name][: len(own)] for name, own in places.items()}
 
-    def retrieved(self, places, lines, *, diverse=False, weighted=False, sizes=None):
+    def retrieved(self, places, lines, *, diverse=False, weighted=False, painted=False, sizes=None):
         """Patches up to the knee of every class's similarity curve; without near copies, weighted by certainty.
 
+        With `painted` the expert says what their pixels are, but not on the lines to be scored: a reference.
         A class in `sizes` has patches of its own size, cut and compared beside the others.
         """
         parts = []
@@ -175,7 +177,16 @@ class Yard:
             parts.append((grid.extract(self.clean, weak.rows[own]), weak.classes[own], weak.weights[own]))
         patches, classes, weights = map(list, zip(*parts, strict=True))
         stacked = patches if sizes else patches[0]
-        return Task(stacked, np.concatenate(classes), lines, np.concatenate(weights) if weighted else None)
+        masks = self.painted(grid.places(weak.rows), weak.classes, lines) if painted else None
+        return Task(stacked, np.concatenate(classes), lines, np.concatenate(weights) if weighted else None, masks)
+
+    def painted(self, starts, classes, lines):
+        """The expert's labels in patches of one size, as masks for a mapper; nothing is said on some lines."""
+        names = list(dict.fromkeys(classes))
+        codes = np.array([0, *(names.index(name) + 1 for name in self.truth.attrs["classes"])], np.uint8)
+        said = self.truth.drop_sel(inline=lines).reindex_like(self.clean, fill_value=0)
+        (height, width), said = self.grid.size, codes[said.values]
+        return np.stack([said[line, i : i + width, j : j + height].T for _, line, i, j in starts])
 
     def anywhere(self):
         """Patches from all over the sections, for mappers that look at more than what is labelled."""
@@ -229,7 +240,7 @@ def label(yard, task, mapper, device):
         patches = torch.from_numpy(patches).to(device)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Class .* has .* patches, fewer than")  # the knee decides
-        more = {} if task.weights is None else {"weights": task.weights}
+        more = {key: own for key in ("weights", "masks") if (own := getattr(task, key)) is not None}
         if isinstance(mapper, NetMapper):
             more["unlabelled"] = yard.anywhere()
         mapper.fit(patches, task.classes, **more)
