@@ -102,5 +102,6 @@ def draw(table):
     ax.set_yticks(places, wide.index)
     ax.invert_yaxis()
     ax.set(xlim=(0, 1), xlabel="mean intersection over union against the expert")
-    ax.legend(loc="lower right")
+    ax.margins(y=0.01)
+    ax.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, frameon=False)
     return ax.figure
