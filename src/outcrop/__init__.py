@@ -27,6 +27,8 @@ _HOMES = {
     "retrieval_scores": "evaluate",
     "cluster_scores": "evaluate",
     "pixel_scores": "evaluate",
+    "Job": "job.core",
+    "load_mapper": "labels",
     "explore": "app.server",
 }
 
@@ -36,7 +38,7 @@ __all__ = [*_HOMES, "__version__"]
 def __getattr__(name):
     if name in _HOMES:
         return getattr(importlib.import_module(f"outcrop.{_HOMES[name]}"), name)
-    if name in {"datasets", "plots"}:
+    if name in {"datasets", "patches", "plots"}:
         return importlib.import_module(f"outcrop.{name}")
     raise AttributeError(f"module 'outcrop' has no attribute {name!r}")
 

@@ -12,7 +12,6 @@ import numpy as np
 import typer
 
 import outcrop as oc
-from outcrop import job as stages
 from outcrop.console import (
     duration,
     explain,
@@ -20,12 +19,15 @@ from outcrop.console import (
     plain,
     progress_bar,
     say,
+    show_comparison,
     show_facts,
     show_frame,
     show_gain,
     show_scores,
+    show_stages,
     show_status,
     show_summary,
+    work_bars,
 )
 from outcrop.parallel import cluster, memory_budget
 
@@ -134,8 +136,14 @@ def synth(
 def index(
     volume: str,
     output: Annotated[Path, typer.Option("--output", "-o", help="Job folder, by convention NAME.outcrop.")],
-    size: Annotated[str, typer.Option(help="Patch size: 99, or height,width, or 400ms,2500m.")] = "99",
-    step: Annotated[str, typer.Option(help="Samples and traces from patch to patch: 33, or down,across.")] = "33",
+    size: Annotated[str | None, typer.Option(help="Patch size: 99 (default), or height,width, or 400ms,2500m.")] = None,
+    step: Annotated[
+        str | None,
+        typer.Option(
+            help="Samples and traces from patch to patch: 11, or down,across; by default as dense as the size of the "
+            "survey allows."
+        ),
+    ] = None,
     along: Annotated[str, typer.Option(help="Sections to use: inline, crossline or both.")] = "inline",
     every: Annotated[int, typer.Option(help="Use every Nth line; neighbouring lines are near-copies.")] = 1,
     inlines: Annotated[str | None, typer.Option(help="Only inlines FIRST,LAST.")] = None,
@@ -158,41 +166,64 @@ def index(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say patches, time and disk, and stop.")] = False,
     header_bytes: HEADER_BYTES = None,
 ):
-    """Describe every patch of a VOLUME into a job folder; goes on where an interrupted run stopped."""
+    """Describe every patch of a VOLUME into a job folder; goes on where an interrupted run stopped.
+
+    Exemplars, verdicts and strokes of the job stay, whatever step, size or path is given.
+    """
+    from outcrop.job.options import GRID_OPTIONS, index_options
     from outcrop.volume import parse_size
 
     budget = memory_budget(memory)
     data = open_volume(volume, header_bytes)
     named = zip(data.dims, (inlines, crosslines, times), strict=True)
     area = {name: numbers(text, 2, f"--{name}s", float) for name, text in named if text}
-    grid = oc.PatchGrid(
-        data,
-        size=parse_size(size, data),
-        step=numbers(step, 2, "--step") if "," in step else numbers(step, 1, "--step")[0],
-        along=along,
-        every=every,
-        area=area or None,
-        between=tuple(between.split(",")) if between else None,
-        sample=random_count(sample),
-        gain=gain,
-        clip=clip,
-        seed=seed,
-    )
-    announce(data, grid, finest)
+    given: dict = {
+        "size": size and parse_size(size, data),
+        "step": step and numbers(step, step.count(",") + 1, "--step"),
+        "along": along,
+        "every": every,
+        "area": area or None,
+        "between": tuple(between.split(",")) if between else None,
+        "sample": random_count(sample),
+        "gain": gain,
+        "clip": clip,
+        "seed": seed,
+        "finest": finest,
+        "truncate": truncate,
+    }
+    if step and len(given["step"]) > 2:
+        raise ValueError(f"--step is {step!r}; give one number, or down,across.")
+    chosen = index_options(given, data.shape)
+    grid = oc.PatchGrid(data, **{name: chosen[name] for name in GRID_OPTIONS})
+    announce(data, grid, finest, chosen=step is None)
     if dry_run:
         return
-    options = {"truncate": truncate, "finest": finest, "memory": budget}
     with (
+        oc.Job(output, volume=data, origin="shell") as job,
         cluster(workers=workers, scheduler=scheduler, memory=budget) as client,
-        progress_bar("describing", len(grid)) as update,
+        work_bars() as progress,
     ):
-        built = oc.build_index(data, grid, output, client=client, progress=update, **options)
+        before = job.status()
+        job.choose_index(**given)
+        built = job.open_index(client=client, memory=budget, progress=progress)
+        kept = kept_words(before, job.status())
     skipped = {
         "touch missing samples": (built.status == 1).sum(),
         "muted, water or constant": (built.status == 2).sum(),
     }
     counted = ", ".join(f"{n} {why}" for why, n in skipped.items() if n)
     say(f"{output}: {(built.status == 0).sum()} patches described" + (f"; skipped {counted}" if counted else ""))
+    if kept:
+        say(kept)
+
+
+def kept_words(before, after):
+    """What a job that was there keeps, and what of it is of older decisions now."""
+    counts = [f"{n} {name}" for name, n in after["decisions"].items() if n]
+    words = [f"kept: {', '.join(counts)}"] if counts else []
+    if after["lines"]["stale"] and before["keys"] != after["keys"]:
+        words.append(f"{after['lines']['stale']} labelled lines are of the index before; 'outcrop label' renews them")
+    return "; ".join(words)
 
 
 def random_count(text):
@@ -205,7 +236,7 @@ def random_count(text):
     return int(match[1])
 
 
-def announce(volume, grid, finest):
+def announce(volume, grid, finest, *, chosen=False):
     """Say what indexing will cost, measured on a few patches, and warn where amplitudes drift."""
     from outcrop.measures import CurveletSVD
     from outcrop.parallel import n_cores
@@ -220,8 +251,10 @@ def announce(volume, grid, finest):
     seconds = (time.perf_counter() - begin) / len(rows) * len(grid) / n_cores()
     left = f", {grid.left_out} left out at missing traces or outside the area" if grid.left_out else ""
     clip = "none" if grid.clip is None else f"{grid.clip:.4g}"
+    step = f"step {grid.step[0]}" if grid.step[0] == grid.step[1] else "step {} down, {} across".format(*grid.step)
+    step += " by the size of the survey (--step chooses another)" if chosen else ""
     say(
-        f"{len(grid)} patches of {grid.size[0]} x {grid.size[1]}{left}; about {duration(seconds)} and "
+        f"{len(grid)} patches of {grid.size[0]} x {grid.size[1]}, {step}{left}; about {duration(seconds)} and "
         f"{len(grid) * length * 4 / 1e6:.0f} MB at most; clip {clip}"
     )
     rms = describe(volume)["rms"]
@@ -242,18 +275,24 @@ def retrieve(
         list[str] | None,
         typer.Option(
             help="CLASS=INLINE,CROSSLINE,TIME of the centre, or CLASS=PICTURE of the patch size. Repeat it. "
-            "By default those of the last time."
+            "Those given before stay."
         ),
+    ] = None,
+    remove: Annotated[
+        list[str] | None, typer.Option(help="CLASS=INLINE,CROSSLINE,TIME of an exemplar to take out. Repeat it.")
     ] = None,
     count: Annotated[
         str | None,
         typer.Option(
-            help="Patches per class: 500 (default, or all there are), fault=500,salt-dome=200, or auto: those before "
-            "the first that is more like another class."
+            help="Patches per class: auto (default: up to the knee of the similarity curve), 500, or "
+            "fault=500,salt-dome=200. Kept for the next time."
         ),
     ] = None,
     per_exemplar: Annotated[bool | None, typer.Option(help="Share a class's count evenly among its exemplars.")] = None,
     diverse: Annotated[bool | None, typer.Option(help="Skip near-copies on neighbouring lines.")] = None,
+    background: Annotated[
+        str | None, typer.Option(help="The class that may appear in any patch; found by its usual names by default.")
+    ] = None,
     device: Annotated[str | None, typer.Option(help="Search on a torch device, e.g. cuda.")] = None,
     accept: Annotated[
         str | None, typer.Option(help="Patches that show their class: numbers of column row in retrieved.csv.")
@@ -268,85 +307,218 @@ def retrieve(
     """Find the patches that look like the exemplars; writes retrieved.csv and pictures into the JOB folder.
 
     Say yes and no to what was found with --accept and --reject: the patches are ranked again, and the job remembers.
+    A row taken out of retrieved.csv by hand counts as a no, a row added as a yes.
     """
-    opened = oc.open_index(job)
-    asked = opened.workspace.read().get("retrieve", {})
-    verdicts = {} if forget else {key: asked[key] for key in ("accepted", "rejected") if key in asked}
-    if exemplar:
-        asked = {"exemplars": exemplar, "count": "", "per_exemplar": False, "diverse": False}
-    elif not asked.get("exemplars"):
-        raise ValueError(f"{job} has no exemplars yet; give some with --exemplar CLASS=INLINE,CROSSLINE,TIME.")
-    given = {"count": count, "per_exemplar": per_exemplar, "diverse": diverse}
-    asked |= {key: value for key, value in given.items() if value is not None}
-    asked |= {"accepted": {}, "rejected": {}} | verdicts
-    opened.memory = memory_budget(memory)
-    with cluster(workers=workers, scheduler=scheduler, memory=opened.memory) as opened.client:
-        weak = stages.ask(opened, asked, device=device)
-        if accept or reject:
-            yes, no = number_list(accept, "--accept"), number_list(reject, "--reject")
-            weak = oc.refine(opened, weak, accept=yes, reject=no)
-    stages.record_retrieval(opened, weak, asked)
+    from outcrop.job.pictures import draw_retrieval
+    from outcrop.job.tables import summarise
+
+    yes, no = number_list(accept, "--accept"), number_list(reject, "--reject")
+    places, gone = parse_exemplars(exemplar or []), parse_exemplars(remove or [], "--remove")
+    budget = memory_budget(memory)
+    with (
+        oc.Job(job, origin="shell") as opened,
+        cluster(workers=workers, scheduler=scheduler, memory=budget) as client,
+        work_bars() as progress,
+    ):
+        for name, place in gone:
+            opened.remove_exemplar(exemplar_at(opened, name, place))
+        for name, place in places:
+            opened.add_exemplar(name, place)
+        check_counts(opened, count)
+        opened.choose_retrieval(count=parse_count(count), per_exemplar=per_exemplar, diverse=diverse)
+        if background:
+            opened.set_background(background)
+        if forget:
+            opened.forget()
+        where = {"client": client, "memory": budget, "progress": progress, "device": device}
+        if (yes or no) and opened.retrievable():
+            opened.retrieve(**where)
+            if set(yes) & set(no):
+                raise ValueError(f"Row {min(set(yes) & set(no))} is both accepted and rejected; say one of them.")
+            check_rows(opened, [*yes, *no])
+            opened.accept(yes) if yes else None
+            opened.reject(no) if no else None
+        weak = opened.retrieve(**where)
+        draw_retrieval(opened, weak)
+        notes = [*opened.notes, *retrieval_warnings(opened, weak)]
+        status = opened.status()
     if json_:
-        print(json.dumps({"classes": stages.summarise(weak), "file": str(job / "retrieved.csv")}))
+        print(json.dumps({"classes": summarise(weak), "file": str(job / "retrieved.csv")}))
     else:
-        show_summary(weak, job)
+        show_summary(weak, job, status["decisions"])
+    for note in notes:
+        say(note, style="yellow")
+
+
+def parse_exemplars(texts, option="--exemplar"):
+    """Class and position, or picture, of --exemplar options."""
+    found = []
+    for text in texts:
+        name, equals, place = text.partition("=")
+        if not equals or not place:
+            raise ValueError(f"{option} is {text!r}; write CLASS=INLINE,CROSSLINE,TIME or CLASS=PICTURE.")
+        try:
+            position = [float(part) for part in place.split(",")]
+        except ValueError:
+            position = oc.open_volume(place)[0].transpose().values
+        found.append((name, position))
+    return found
+
+
+def exemplar_at(job, name, place):
+    """Id of the exemplar of a class at a place."""
+    from outcrop.job.core import class_name
+
+    for one in job.state.exemplars:
+        if job.state.classes[one.name]["name"] == class_name(name) and one.place and list(one.place) == list(place):
+            return one.id
+    raise ValueError(
+        f"There is no exemplar {name}={','.join(f'{x:g}' for x in place)}; 'outcrop decisions' lists them."
+    )
+
+
+def parse_count(text):
+    """Patches per class of a --count option."""
+    from outcrop.job.core import class_name
+
+    if text is None or text == "auto":
+        return text
+    if text.isdigit():
+        return int(text)
+    pairs = [part.partition("=") for part in text.split(",")]
+    if not all(number.isdigit() or number == "auto" for *_, number in pairs):
+        raise ValueError(f"--count is {text!r}; write 500, auto, or fault=500,salt-dome=200.")
+    return {class_name(name): number if number == "auto" else int(number) for name, _, number in pairs}
+
+
+def check_counts(job, text):
+    """Refuse a --count of more patches than there are, or of a class that is none."""
+    count = parse_count(text)
+    most = len(job.grid())
+    for name, number in (count if isinstance(count, dict) else {"every class": count}).items():
+        if isinstance(count, dict) and job.state.first_name(name) is None:
+            raise ValueError(f"--count names {name!r}, which has no exemplar; give one with --exemplar.")
+        if isinstance(number, int) and not 1 <= number <= most:
+            raise ValueError(f"--count for {name} is {number}; choose 1 to {most}, the patches in the index.")
+
+
+def check_rows(job, rows):
+    """Refuse rows that are not in the table before any of them is decided on."""
+    known = set(job.retrieve().rows.tolist())
+    for row in rows:
+        if row not in known:
+            raise ValueError(f"Row {row} is not among the retrieved patches; give numbers of their column 'row'.")
+
+
+def retrieval_warnings(job, weak):
+    """What an interpreter should know of what was retrieved."""
+    from outcrop.job.tables import warnings
+
+    found = warnings(weak, int((job.open_index().status == 0).sum()))
+    if job.background is None and len(job.classes) > 1:
+        found.append(
+            "No class is the background that may appear in any patch; name one 'other', or say which it is with "
+            "--background NAME: labels are much better with it."
+        )
+    return [f"Warning: {text}" for text in found]
 
 
 @app.command()
 def label(
-    job: Path,
+    job: Annotated[Path, typer.Argument(metavar="JOB", help="A job folder; with --mapper a volume.")],
     mapping: Annotated[
-        str, typer.Option(help="How image labels become pixel labels: a name of oc.MAPPERS.")
-    ] = "texture",
+        str | None,
+        typer.Option(help="How image labels become pixel labels: a name of oc.MAPPERS; texture, or the last one used."),
+    ] = None,
     lines: Annotated[str | None, typer.Option(help="Only these lines, e.g. 310,330: look before the long run.")] = None,
     step: Annotated[int | None, typer.Option(help="Samples and traces between patches; a third of the size.")] = None,
     min_confidence: Annotated[
-        float | None, typer.Option(help="Below it a sample is uncertain, 0 to 1; by default what the mapping says.")
+        float | None, typer.Option(help="Below it a sample is uncertain, 0 to 1; none by default.")
     ] = None,
     max_error: Annotated[
         float | None,
         typer.Option(help="Share of wrong labels to put up with, e.g. 0.05: chooses --min-confidence by itself."),
     ] = None,
-    scores: Annotated[bool, typer.Option("--scores", help="Keep the score of every class, to export it.")] = False,
-    beside: Annotated[
+    with_jobs: Annotated[
         list[Path] | None,
         typer.Option("--with", help="A job with patches of another size, e.g. small ones for faults. Repeat it."),
     ] = None,
+    background: Annotated[
+        str | None, typer.Option(help="The class that may appear in any patch; found by its usual names by default.")
+    ] = None,
+    mapper: Annotated[
+        Path | None,
+        typer.Option(
+            help="Label another volume with the mapper of this job: label OTHER.sgy -o OTHER.outcrop --mapper JOB."
+        ),
+    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Job folder, with --mapper.")] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same labels.")] = 0,
     device: Annotated[str | None, typer.Option(help="Compute on a torch device, e.g. cuda.")] = None,
     workers: WORKERS = None,
     scheduler: SCHEDULER = None,
     memory: MEMORY = None,
+    header_bytes: HEADER_BYTES = None,
 ):
-    """Map the classes of the retrieved patches to pixels and label the volume; goes on where it was stopped."""
-    if min_confidence is not None and not 0 <= min_confidence <= 1:
-        raise ValueError(f"--min-confidence is {min_confidence}; choose a value between 0 and 1.")
-    if max_error is not None and (not 0 < max_error < 1 or min_confidence is not None):
-        raise ValueError(
-            f"--max-error is {max_error}; choose a value between 0 and 1, and no --min-confidence with it."
-        )
-    index = oc.open_index(job)
+    """Map the classes of the retrieved patches to pixels and label the volume; goes on where it was stopped.
+
+    Votes are kept: the same command again computes nothing, another limit is applied on reading, and lines of other
+    decisions stay until they are labelled again, marked as stale.
+    """
+    from outcrop.job.pictures import draw_labels
+
+    for option, value in (("--min-confidence", min_confidence), ("--max-error", max_error)):
+        if value is not None and not 0 <= value <= 1:
+            raise ValueError(f"{option} is {value}; choose a value between 0 and 1.")
     wanted, budget = line_list(lines), memory_budget(memory)
-    grid = stages.labelling_grid(index, step)
-    with cluster(workers=workers, scheduler=scheduler, memory=budget) as client, index.workspace.lock():
-        others = stages.open_beside(index, beside or [])
-        mapper = fitted(index, mapping, beside=others, seed=seed, device=device, client=client, memory=budget)
-        every = grid.axes[int(grid.along == "crossline")][[line for _, line, _ in grid.lines()]].tolist()
-        if max_error is not None:
-            min_confidence = stages.limit_for(index, grid, mapper, max_error, device=device)
-            say(f"For {max_error:.0%} wrong labels a sample needs a confidence of {min_confidence:.2f}")
-        made = {"mapping": mapping, "step": grid.step, "seed": seed, "min_confidence": min_confidence}
-        made |= {"scores": scores, "beside": others}
-        record = stages.record_labelling(index, lines=wanted or every, **made)
-        count = len(wanted or every)
-        announce_labelling(index, grid, mapper, count, device)
-        with progress_bar("labelling", count) as update:
-            where = {"device": device, "client": client, "memory": budget, "progress": update}
-            stages.label_lines(index, grid, mapper, lines=wanted, min_confidence=min_confidence, scores=scores, **where)
-        index.workspace.log("label", lines=wanted or "all", **record)
-        middle = wanted[0] if wanted else every[len(every) // 2]
-        stages.draw_labels(index, middle)
-    say(f"{job}: labels.zarr, and labels.png of {grid.along} {middle}")
+    chosen = {"mapping": mapping, "seed": seed, "step": step, "with_jobs": with_jobs or ()}
+    chosen |= {"min_confidence": min_confidence, "max_error": max_error}
+    with (
+        labelled_job(job, mapper, output, header_bytes) as opened,
+        cluster(workers=workers, scheduler=scheduler, memory=budget) as client,
+        warnings.catch_warnings(record=True) as caught,
+    ):
+        warnings.simplefilter("always", UserWarning)
+        if background:
+            opened.set_background(background)
+        begin = time.perf_counter()
+        if not opened.state.options.get("label", {}).get("mapper") and not opened.retrievable():
+            raise ValueError(f"{opened.path} has no exemplars yet; give some with 'outcrop retrieve {opened.path}'.")
+        with work_bars() as progress:
+            opened.retrieve(client=client, memory=budget, progress=progress) if opened.retrievable() else None
+            labels = opened.label(wanted, **chosen, device=device, client=client, memory=budget, progress=progress)
+        for text in dict.fromkeys(str(warning.message) for warning in caught):
+            say(f"Warning: {text}", style="yellow")
+        for note in opened.notes:
+            say(note, style="yellow")
+        along = oc.patches.DIRECTIONS[opened.along]
+        done = labels[along].values
+        middle = done[0].item() if wanted else done[len(done) // 2].item()
+        draw_labels(opened, middle)
+        status = opened.status()
+    limit = opened.labels.attrs["min_confidence"]
+    if max_error is not None:
+        say(f"For {max_error:.0%} wrong labels a sample needs a confidence of {limit:.2f}, by the labelled lines")
+    counts = status["lines"]
+    stale = f", {counts['stale']} of them of other decisions or options (stale)" if counts["stale"] else ""
+    say(
+        f"{opened.path}: {counts['labelled']} of {counts['total']} lines labelled{stale}; "
+        f"labels.png of {along} {middle}; {duration(time.perf_counter() - begin)}"
+    )
+
+
+def labelled_job(job, mapper, output, header_bytes):
+    """The job to label: a folder, or a new one on another volume with the mapper of a job."""
+    if mapper is None:
+        if output is not None:
+            raise ValueError("--output goes with --mapper; without it the labels stay in the JOB folder.")
+        return oc.Job(job, origin="shell")
+    if output is None:
+        raise ValueError("--mapper needs --output: the job folder of the other volume, e.g. -o OTHER.outcrop.")
+    with oc.Job(mapper, origin="shell") as source, work_bars() as progress:
+        opened = oc.Job(output, volume=open_volume(str(job), header_bytes), origin="shell")
+        opened.borrow_mapper(source, progress=progress)
+    return opened
 
 
 def number_list(text, option):
@@ -359,54 +531,46 @@ def line_list(text):
     return number_list(text, "--lines") or None
 
 
-def fitted(index, mapping, **options):
-    """Fit a mapper and say what it was fitted on, how long it took, and what it warns of."""
-    begin = time.perf_counter()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
-        mapper = stages.fit_mapper(index, mapping, **options)
-    for text in dict.fromkeys(str(warning.message) for warning in caught):
-        say(f"Warning: {text}", style="yellow")
-    say(f"Mapping {mapping!r} of {', '.join(mapper.classes_)} fitted in {duration(time.perf_counter() - begin)}")
-    return mapper
-
-
-def announce_labelling(index, grid, mapper, count, device):
-    """Say what labelling will cost, measured on one line."""
-    from outcrop.labels import section_votes
-
-    rows = next(rows for _, _, rows in grid.lines())
-    begin = time.perf_counter()
-    section_votes(index.volume, grid, mapper, rows, device=device)
-    seconds = (time.perf_counter() - begin) * count
-    samples = np.prod(index.volume.shape[1:]) * count / 1e6
-    say(f"{count} lines, {samples:.1f} million samples: about {duration(seconds)}")
-
-
 @app.command()
 def evaluate(
     job: Path,
-    truth: Annotated[str | None, typer.Option(help="Expert labels: SEG-Y with FILE.classes.toml, or Zarr.")] = None,
+    truth: Annotated[
+        str | None, typer.Option(help="Expert labels: SEG-Y, .npy or picture with FILE.classes.toml, or Zarr.")
+    ] = None,
+    against: Annotated[
+        Path | None, typer.Option(help="Another job on the same survey: where the labels of two colleagues differ.")
+    ] = None,
     lines: Annotated[str | None, typer.Option(help="Only these inlines.")] = None,
     net: NET = False,
     json_: AS_JSON = False,
 ):
-    """Score the labels of a JOB against expert labels; without them, say how stable the labels are."""
-    from outcrop.labels import open_labels
+    """Score the labels of a JOB against expert labels or another job; without them, say how stable the labels are."""
+    from outcrop.job.scoring import compare_jobs, labelled_lines, probe_labels, score_labels
+    from outcrop.job.training import net_labels
 
-    index, wanted = oc.open_index(job), line_list(lines)
+    opened, wanted = oc.Job(job, origin="shell"), line_list(lines)
     if net and not truth:
         raise ValueError("Labels of a net can only be scored; name expert labels with --truth.")
-    if truth:
-        result = stages.score_labels(index, truth, lines=wanted, labels=stages.net_labels(index) if net else None)
+    if not opened.labelled():
+        raise ValueError(f"{job} has no labels yet; run 'outcrop label {job}' first.")
+    result: Any
+    if against is not None:
+        result = compare_jobs(opened, oc.Job(against, origin="shell"))
+        if not json_:
+            show_comparison(result, job, against)
+        result = {
+            key: value.to_dict("records") if hasattr(value, "to_dict") else value for key, value in result.items()
+        }
+    elif truth:
+        result = score_labels(opened, truth, lines=wanted, labels=net_labels(opened) if net else None)
         if not json_:
             show_scores(result)
             say(f"{job}: evaluation.png, confusion.png")
     else:
-        done = stages.labelled_inlines(open_labels(job / "labels.zarr"))
+        done = labelled_lines(opened.labels)
         chosen = wanted or done[:: max(1, len(done) // 2)][:2]
         with progress_bar("labelling under changes", 6) as update:
-            table = stages.probe_labels(index, chosen, progress=update)
+            table = probe_labels(opened, chosen, progress=update)
         result = table.to_dict("records")
         if not json_:
             show_frame(table, f"share of labels unchanged on inlines {', '.join(map(str, chosen))}")
@@ -418,29 +582,21 @@ def evaluate(
 def export(
     job: Path,
     out: Path,
-    what: Annotated[
-        str, typer.Option(help="For SEG-Y: label, confidence, or score:CLASS of labels made with --scores.")
-    ] = "label",
+    what: Annotated[str, typer.Option(help="For SEG-Y: label, confidence, or score:CLASS.")] = "label",
     format_: Annotated[int, typer.Option("--format", help="SEG-Y sample format: 5 IEEE, 1 IBM, 8 one byte.")] = 5,
+    stale: Annotated[bool, typer.Option("--stale", help="Write lines of older decisions too.")] = False,
     seed: Annotated[int, typer.Option(help="Of the split of a training set.")] = 0,
     net: NET = False,
     memory: MEMORY = None,
 ):
     """Write labels to OUT.sgy (headers of the source), OUT.zarr, or a training set into the folder OUT."""
-    from outcrop.labels import open_labels
-    from outcrop.retrieval import read_retrieved
+    from outcrop.job.exports import export as write
+    from outcrop.job.training import net_labels
 
-    opened = oc.open_index(job)
-    labels = stages.net_labels(opened) if net else open_labels(job / "labels.zarr")
-    if out.suffix.lower() in (".sgy", ".segy"):
-        oc.export_segy(labels, out, like=opened.volume, what=what, format=format_, memory=memory_budget(memory))
-    elif out.suffix.lower() == ".zarr":
-        oc.export_zarr(labels, out, memory=memory_budget(memory))
-    else:
-        weak = read_retrieved(opened)[0]
-        manifest = oc.export_training_set(labels, out, volume=opened.volume, grid=opened.grid, weak=weak, seed=seed)
-        say(f"{len(manifest)} patches: {manifest['split'].value_counts().to_dict()}")
-    say(f"{out} written")
+    with oc.Job(job, origin="shell") as opened:
+        labels = net_labels(opened) if net else None
+        options = {"what": what, "format": format_, "stale": stale, "seed": seed, "memory": memory_budget(memory)}
+        say(write(opened, out, labels=labels, **options))
 
 
 @app.command()
@@ -460,22 +616,22 @@ def train(
     The net learns from patches of all labelled lines, by the confidence of their labels; uncertain pixels are left
     out. Use its labels with --net in 'outcrop evaluate' and 'outcrop export'.
     """
-    index, wanted = oc.open_index(job), line_list(lines)
-    grid = stages.labelling_grid(index)
+    from outcrop.job.pictures import draw_labels
+    from outcrop.job.training import label_with_net, net_gain, train_net
+
+    opened, wanted = oc.Job(job, origin="shell"), line_list(lines)
     begin = time.perf_counter()
-    with index.workspace.lock():
-        with progress_bar("training, percent", 100) as update:
-            told = {"progress": lambda done, total, loss: update(round(100 * done / total))}
-            net = stages.train_net(index, epochs=epochs, seed=seed, device=device, **told)
-        say(f"U-Net of {', '.join(net.classes_)} trained in {duration(time.perf_counter() - begin)}")
-        every = grid.axes[int(grid.along == "crossline")][[line for _, line, _ in grid.lines()]].tolist()
-        with progress_bar("labelling", len(wanted or every)) as update:
-            labels = stages.label_lines(index, grid, net, store="net.zarr", lines=wanted, progress=update)
-        index.workspace.log("train", epochs=epochs, seed=seed, lines=wanted or "all")
-        middle = wanted[0] if wanted else every[len(every) // 2]
-        stages.draw_labels(index, middle, name="net.png", labels=labels)
-    say(f"{job}: net.npz, net.zarr, and net.png of {grid.along} {middle}")
-    gain = stages.net_gain(index, truth=truth)
+    with progress_bar("training, percent", 100) as update:
+        step = {"progress": lambda done, total, loss: update(round(100 * done / total))}
+        key, net = train_net(opened, epochs=epochs, seed=seed, device=device, **step)
+    say(f"U-Net of {', '.join(net.classes_)} trained in {duration(time.perf_counter() - begin)}")
+    every = wanted or opened.lines.tolist()
+    with progress_bar("labelling", len(every)) as update:
+        labels = label_with_net(opened, key, net, lines=wanted, progress=update)
+    middle = wanted[0] if wanted else every[len(every) // 2]
+    draw_labels(opened, middle, name="net.png", labels=labels)
+    say(f"{job}: the net {key}, and net.png of line {middle}")
+    gain = net_gain(opened, truth=truth)
     if json_:
         print(json.dumps(gain, default=plain))
     else:
@@ -484,12 +640,62 @@ def train(
 
 @app.command()
 def status(job: Path, json_: AS_JSON = False):
-    """Say what is done in a JOB folder, with what parameters, and what would run next."""
-    report = stages.status(job)
+    """Say what is decided and done in a JOB folder, with what parameters, and what would run next."""
+    report = oc.Job(job, origin="shell").status()
     if json_:
         print(json.dumps(report, default=plain))
     else:
         show_status(job, report)
+
+
+@app.command()
+def decisions(
+    job: Path,
+    export_to: Annotated[Path | None, typer.Option("--export", help="Write all decisions to FILE.")] = None,
+    import_from: Annotated[
+        Path | None, typer.Option("--import", help="Take over the decisions of FILE, of a colleague or another survey.")
+    ] = None,
+    undo: Annotated[bool, typer.Option("--undo", help="Take back your last decision here.")] = False,
+    redo: Annotated[bool, typer.Option("--redo", help="Do again what was undone.")] = False,
+    json_: AS_JSON = False,
+):
+    """Say what was decided in a JOB, by whom, when and from where; nothing in it is ever removed.
+
+    Positions are survey coordinates, so that decisions travel to another folder or to another version of the survey;
+    those that lie outside another volume are kept and not used.
+    """
+    with oc.Job(job, origin="shell") as opened:
+        if import_from is not None:
+            say(f"{opened.log.take(import_from)} decisions taken over from {import_from}")
+        if (undo and not opened.undo()) or (redo and not opened.redo()):
+            say("There is nothing to " + ("undo." if undo else "redo."))
+        if export_to is not None:
+            say(f"{opened.log.give(export_to)} decisions written to {export_to}")
+            return
+        table = opened.decisions
+    if json_:
+        print(json.dumps(table.to_dict("records"), default=str))
+    else:
+        show_frame(table.drop(columns="id").assign(when=table["when"].astype(str).str[:19]), f"{len(table)} decisions")
+
+
+@app.command()
+def clean(
+    job: Path,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove it; without this it is only shown.")] = False,
+    keep: Annotated[str | None, typer.Option(help="Older results that may stay, e.g. 2GB, the newest first.")] = None,
+    json_: AS_JSON = False,
+):
+    """Say what older decisions and options of a JOB left behind, with sizes; --remove frees the space.
+
+    Decisions, what they lead to now, and labels that are shown are never removed.
+    """
+    with oc.Job(job, origin="shell") as opened:
+        rows = opened.clean(keep=memory_budget(keep) if keep else None, dry_run=not remove)
+    if json_:
+        print(json.dumps(rows))
+    else:
+        show_stages(rows)
 
 
 @app.command("app")

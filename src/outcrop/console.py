@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from outcrop.job import summarise
+from outcrop.job.tables import summarise
 
 screen = Console(stderr=True)
 
@@ -58,6 +58,31 @@ def progress_bar(title, total):
             bar.update(task, completed=done, rate=f"{speed:.0f}/s" if speed else "")
 
         yield update
+
+
+@contextlib.contextmanager
+def work_bars():
+    """Show a bar for every part of some work on a terminal, nothing elsewhere.
+
+    Gives a function ``progress(what, done, total)``.
+    """
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=screen, disable=not screen.is_terminal) as bars:
+        tasks: dict = {}
+
+        def progress(what, done, total):
+            if what not in tasks:
+                tasks[what] = bars.add_task(what, total=total, rate="")
+            speed = next((task.speed for task in bars.tasks if task.id == tasks[what]), None)
+            bars.update(tasks[what], completed=done, total=total, rate=f"{speed:.0f}/s" if speed and speed > 1 else "")
+
+        yield progress
 
 
 def duration(seconds):
@@ -135,16 +160,33 @@ def show(table):
     console.print(table)
 
 
-def show_summary(weak, job):
+def show_summary(weak, job, decided):
     """Print the summary as a table."""
     table = Table("class", "patches", "best", "last", "lost to a nearer class", "suggested count", "likely wrong")
     for name, row in summarise(weak).items():
         table.add_row(name, *(str(value) for value in row.values()))
     show(table)
-    yes, no = (sum(map(len, rows.values())) for rows in (weak.accepted, weak.rejected))
-    if yes or no:
-        say(f"{yes} patches accepted and {no} rejected by hand; --forget drops that")
+    words = [f"{n} {what}" for what, n in decided.items() if n]
+    say(f"{', '.join(words)} in all; 'outcrop decisions {job}' lists them")
     say(f"{job / 'retrieved.csv'}; pictures: gallery.png, similarity.png, section.png")
+
+
+def show_comparison(found, job, other):
+    """Print where the labels of two jobs differ, and whose decisions they come from."""
+    show_frame(found["rows"], f"{job} against {other}: {found['agreement']:.1%} of {len(found['lines'])} lines agree")
+    show_frame(found["differ"].head(8), "lines that differ most, share of the samples")
+    show_frame(found["decisions"], "decisions")
+
+
+def show_stages(rows):
+    """Print what older keys hold, and what was removed."""
+    table = Table("stage", "key", "made", "MB", "removed")
+    for row in rows:
+        removed = "yes" if row["removed"] else ""
+        table.add_row(row["kind"], row["key"], row["made"][:19], f"{row['bytes'] / 1e6:.1f}", removed)
+    show(table)
+    total, freed = (sum(row["bytes"] for row in rows if row["removed"] or not removed) for removed in (False, True))
+    say(f"{total / 1e6:.1f} MB are not used by the present decisions; {freed / 1e6:.1f} MB removed")
 
 
 def show_scores(scores):

@@ -85,7 +85,7 @@ class PatchGrid:
         self.along, self.every, self.sample, self.seed = along, int(every), sample, seed
         self.gain, self.agc = gain, _agc_window(gain, volume)
         self._volume, self._limits, self._between = volume, area, between
-        self._clip = None if clip is None else float(clip)
+        self._clip = self.given_clip = None if clip is None else float(clip)
         self.axes = [volume[name].values for name in volume.dims]
         self.area = _area(volume, area or {})
         self.horizons = between and [_horizon_grid(read_horizon(path), *self.axes[:2]) for path in between]

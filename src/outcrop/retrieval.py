@@ -1,9 +1,8 @@
 """An index of descriptors on disk, exact search in it, and the patches that look like an interpreter's exemplars."""
 
-import contextlib
 import hashlib
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,19 +16,23 @@ from scipy.ndimage import zoom
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
 from outcrop.curvelet import Curvelet
+from outcrop.identity import LineLog, check_lines, line_digest, lines_path, reopen, take_volume, untouched
 from outcrop.measures import CurveletSVD
 from outcrop.parallel import map_blocks, memory_budget, spans
 from outcrop.patches import PatchGrid, by_rms, quiet
-from outcrop.volume import open_volume
-from outcrop.workspace import DoneLog, Workspace, damage, fingerprint, remove, whole_file
+from outcrop.stages import Stages
+from outcrop.workspace import DoneLog, Workspace, damage, whole_file
 
 BLOCK = 1024  # patches described, written and resumed as one
 USED, MISSING, QUIET = range(3)  # why a row has no descriptor: NaN inside, or nothing to see
-MOST = 500  # patches of a class unless asked otherwise; the paper's M
+CODE = 1  # raised when the same inputs would give other descriptors
+GRID_OPTIONS = ("size", "step", "along", "every", "area", "between", "sample", "gain", "clip", "seed")
+NEAREST = 9  # the knee is looked for among the most similar 1 / NEAREST of the index
 REFERENCES, NEIGHBOURS = 500, 20  # retrieved patches of a class to compare with, and how many of them are near
 RANKING = 45  # bytes a patch and class that ranking takes, measured
 KEPT = 4  # more than any relevance, so that accepted patches come first
 UNKNOWN = 255  # status of a row that was not looked at yet
+REMEDY = "run the same command again and it is described anew"
 NEAR_LINES = 10  # lines within which a patch at the same place is a near-copy
 
 
@@ -38,6 +41,8 @@ class Index:
 
     Attributes
     ----------
+    key : str
+        Under which it lies among the stages of the job.
     grid : PatchGrid
         Where the patches lie.
     volume : DataArray
@@ -54,12 +59,13 @@ class Index:
 
     client = memory = None
 
-    def __init__(self, path, volume, grid, measure):
-        self.workspace = Workspace(path)
+    def __init__(self, path, key, volume, grid, measure):
+        self.workspace, self.key = Workspace(path), key
         self.volume, self.grid, self.measure = volume, grid, measure
         length = sum(measure.lengths(Curvelet(grid.size)))
-        with damage(self.workspace / "features.zarr", "remove it and index again"):
-            group = open_features(self.workspace, len(grid), length)
+        store = Stages(path).path("index", key) / "features.zarr"
+        with damage(store, REMEDY):
+            group = open_features(store, len(grid), length)
             self.features, self.status = group["features"], group["status"][:]
             if (self.status > QUIET).any():
                 raise ValueError("rows are missing")
@@ -78,7 +84,8 @@ def build_index(
 ):
     """Describe every patch of a grid and keep the descriptors in a job folder.
 
-    A run that was interrupted goes on where it was, and one whose volume and parameters are unchanged reads nothing.
+    A run that was interrupted goes on where it was, and one whose volume and parameters are unchanged reads nothing. An
+    index of another volume or with other parameters is kept under a key of its own; none replaces another.
 
     Parameters
     ----------
@@ -105,33 +112,62 @@ def build_index(
     """
     measure = CurveletSVD(truncate=truncate, finest=finest)
     length = sum(measure.lengths(Curvelet(grid.size)))
-    job = {"volume": identify(volume), "index": {**_parameters(grid), "truncate": truncate, "finest": finest}}
+    known, stages = take_volume(path, volume), Stages(path)
+    options = grid_options(grid) | {"truncate": truncate, "finest": finest}
+    key = stages.begin("index", index_inputs(known["digest"], options))
     workspace, memory = Workspace(path), memory or memory_budget()
-    with workspace.lock():
-        group = _prepare(workspace, job, grid, length)
-        log = DoneLog(workspace.own("features.done"))
-        done = log.read()
-        blocks = [span for span in spans(len(grid), BLOCK) if span.start // BLOCK not in done]
-        finished = len(grid) - sum(span.stop - span.start for span in blocks)
-        begin = time.monotonic()
-        patch = 4 * grid.size[0] * grid.size[1]
-        at_once = int(np.clip(memory // (16 * patch) // 32 * 32, 32, BLOCK))
-        describe = partial(_describe, volume, grid, measure, length, at_once)
-        cost = 2 * at_once * patch + 8 * BLOCK * length
-        described = map_blocks(describe, blocks, workers=workers, client=client, memory=memory, cost=cost)
-        for span, (features, status) in zip(blocks, described, strict=True):
-            group["features"][span], group["status"][span] = features, status
-            log.add(span.start // BLOCK)
-            finished += span.stop - span.start
-            if progress:
-                progress(finished)
-        if blocks:
-            workspace.log("index", patches=len(grid), blocks=len(blocks), seconds=round(time.monotonic() - begin, 3))
-    return Index(path, volume, grid, measure)
+    group = _prepare(stages, key, grid, length)
+    log = DoneLog(stages.path("index", key) / "features.done")
+    done = log.read()
+    blocks = [span for span in spans(len(grid), BLOCK) if span.start // BLOCK not in done]
+    finished = len(grid) - sum(span.stop - span.start for span in blocks)
+    begin = time.monotonic()
+    patch = 4 * grid.size[0] * grid.size[1]
+    at_once = int(np.clip(memory // (16 * patch) // 32 * 32, 32, BLOCK))
+    describe = partial(_describe, volume, grid, measure, length, at_once, untouched(volume))
+    cost = 2 * at_once * patch + 8 * BLOCK * length
+    described = map_blocks(describe, blocks, workers=workers, client=client, memory=memory, cost=cost)
+    lines = LineLog(lines_path(path, known["digest"]))
+    for span, (features, status, digests) in zip(blocks, described, strict=True):
+        check_lines(path, lines, digests)
+        group["features"][span], group["status"][span] = features, status
+        log.add(span.start // BLOCK)
+        finished += span.stop - span.start
+        if progress:
+            progress(finished)
+    stages.note("index", key)
+    if blocks:
+        workspace.log("index", key=key, patches=len(grid), seconds=round(time.monotonic() - begin, 3))
+    return Index(path, key, volume, grid, measure)
+
+
+def index_inputs(volume_digest, options):
+    """Everything that descriptors are made from.
+
+    Parameters
+    ----------
+    volume_digest : str
+        Of `take_volume`.
+    options : dict
+        Of `PatchGrid` and of `CurveletSVD`.
+    """
+    plain = {name: options.get(name) for name in (*GRID_OPTIONS, "truncate", "finest", "part")}
+    if options.get("between"):
+        files = (Path(path).read_bytes() for path in options["between"])
+        plain["between"] = [hashlib.sha256(text).hexdigest() for text in files]
+    return {"volume": volume_digest, "measure": "curvelet-svd", "code": CODE, **plain}
+
+
+def grid_options(grid):
+    """Options of a grid as they were given, in plain values."""
+    options = grid.parameters | {"clip": grid.given_clip, "size": list(grid.size), "step": list(grid.step)}
+    if grid._drawn is not None and not grid.sample:
+        options["part"] = _plan(grid)
+    return options
 
 
 def open_index(path, *, volume=None):
-    """Open the index of a job folder.
+    """Open the index of a job folder that was built last.
 
     Parameters
     ----------
@@ -140,51 +176,20 @@ def open_index(path, *, volume=None):
     volume : DataArray, optional
         The volume, where it is not a file or has moved; by default it is opened from where it was.
     """
-    workspace = Workspace(path)
-    job = workspace.read()
-    with workspace.edited():
-        identity, parameters = job["volume"], dict(job["index"])
-        truncate, finest = parameters.pop("truncate"), parameters.pop("finest")
-        if volume is None:
-            if not identity["source"]:
-                raise ValueError(f"Job {path} was made from an array; pass the volume.")
-            volume = open_volume(identity["source"], **identity.get("options", {}))
-        if {**identify(volume), "source": 0} != {**identity, "source": 0}:
-            raise ValueError(f"{identity['source'] or 'The volume'} changed since job {path} was made; index it again.")
-        plan = parameters.pop("plan")
-        grid = PatchGrid(volume, **parameters)
-    if plan != _plan(grid):
-        raise ValueError(f"The patches that {path}/job.toml describes are not those of its index; index again.")
-    if not DoneLog(Workspace(path) / "features.done").read() >= set(range(-(-len(grid) // BLOCK))):
+    workspace, stages = Workspace(path), Stages(path)
+    workspace.read()
+    key = stages.last("index")
+    if key is None:
         raise ValueError(f"The index of {path} is not finished; run the same 'outcrop index' again and it goes on.")
-    return Index(path, volume, grid, CurveletSVD(truncate=truncate, finest=finest))
-
-
-def identify(volume):
-    """What tells one volume from another: its source and fingerprint, or a digest of a sample of an array."""
-    source = volume.attrs.get("source")
-    if source and Path(source).exists():
-        options = (
-            {"header_bytes": [int(b) for b in volume.attrs["header_bytes"]]} if "header_bytes" in volume.attrs else {}
-        )
-        return {"source": str(source), **fingerprint(source), **({"options": options} if options else {})}
-    address = source if source and "://" in source else ""
-    # Every chunk that is touched comes over the network whole.
-    step = tuple(slice(None, None, max(1, n // (2 if address else 16))) for n in volume.shape)
-    sample = np.ascontiguousarray(volume[step].values, np.float32)
-    return {"source": address, "shape": list(volume.shape), "sha256": hashlib.sha256(sample.tobytes()).hexdigest()}
-
-
-def _parameters(grid):
-    """What makes the same grid again, as ``job.toml`` keeps it, and a digest of where its patches lie."""
-    plain: dict[str, Any] = {
-        name: list(v) if isinstance(v, tuple) else v for name, v in grid.parameters.items() if v is not None
-    }
-    if "area" in plain:
-        plain["area"] = {name: [float(limit) for limit in limits] for name, limits in plain["area"].items()}
-    if "between" in plain:
-        plain["between"] = [str(path) for path in plain["between"]]
-    return {**plain, "plan": _plan(grid)}
+    volume = reopen(path) if volume is None else volume
+    known = take_volume(path, volume)
+    inputs = stages.facts("index", key)["inputs"]
+    if inputs["volume"] != known["digest"]:
+        raise ValueError(f"The volume of job {path} changed since it was indexed; index it again.")
+    if inputs["part"] or inputs["between"]:
+        raise ValueError(f"The index of {path} is of a part of a plan; open it with build_index and the same grid.")
+    grid = PatchGrid(volume, **{name: inputs[name] for name in GRID_OPTIONS})
+    return Index(path, key, volume, grid, CurveletSVD(truncate=inputs["truncate"], finest=inputs["finest"]))
 
 
 def _plan(grid):
@@ -194,31 +199,28 @@ def _plan(grid):
     return digest.hexdigest()[:16]
 
 
-def _prepare(workspace, job, grid, length):
-    """Group of the index arrays: the one that is there where it belongs to this job, a fresh one otherwise."""
-    store, n = workspace.own("features.zarr"), len(grid)
-    if workspace.exists():
-        old = workspace.read()
-        if old.get("volume") == job["volume"] and old.get("index") == job["index"] and store.is_dir():
-            with contextlib.suppress(Exception):  # of whatever kind: what cannot be opened is made again
-                return open_features(workspace, n, length, mode="r+")
-        workspace.log("index dropped", reason="volume or parameters changed, or damaged")
-    for name in ("features.done", "features.zarr", "retrieved.csv", "labels.done", "labels.zarr"):
-        remove(workspace / name)
-    # Before the arrays: killed in between, the next run finds parameters without arrays and not the reverse.
-    workspace.write(job)
+def _prepare(stages, key, grid, length):
+    """Group of the index arrays: the one that is there, a fresh one where there is none or it cannot be opened."""
+    store, n = stages.path("index", key) / "features.zarr", len(grid)
+    if store.is_dir():
+        try:
+            with damage(store, "it is described anew"):
+                return open_features(store, n, length, mode="r+")
+        except ValueError:  # damaged; what the disk refuses is an OSError and goes on to the user
+            for name in ("features.done", "features.zarr"):
+                stages.set_aside("index", key, name)
     with whole_file(store) as aside:
         group = zarr.open_group(aside, mode="w")
         rows = min(BLOCK, n)
         checked: Any = {"compressors": [ZstdCodec(), Crc32cCodec()]}
         group.create_array("features", shape=(n, length), chunks=(rows, length), dtype="float32", **checked)
         group.create_array("status", shape=(n,), chunks=(rows,), dtype="uint8", fill_value=UNKNOWN, **checked)
-    return open_features(workspace, n, length, mode="r+")
+    return open_features(store, n, length, mode="r+")
 
 
-def open_features(workspace, n, length, *, mode="r"):
+def open_features(store, n, length, *, mode="r"):
     """Zarr group of an index of `n` rows of `length` values; refused where its arrays are not those."""
-    group: Any = zarr.open_group(workspace / "features.zarr", mode=mode)
+    group: Any = zarr.open_group(store, mode=mode)
     rows = min(BLOCK, n)
     for name, shape, dtype in (("features", (length,), "float32"), ("status", (), "uint8")):
         array = group[name]
@@ -227,17 +229,18 @@ def open_features(workspace, n, length, *, mode="r"):
     return group
 
 
-def _describe(volume, grid, measure, length, at_once, span):
-    """Features and status of one block of patches, some of them at once."""
+def _describe(volume, grid, measure, length, at_once, check, span):
+    """Features and status of one block of patches, some of them at once, and digests of the lines they lie on."""
     features = np.zeros((span.stop - span.start, length), np.float32)
     status = np.zeros(span.stop - span.start, np.uint8)
     for part in spans(len(status), at_once):
         patches = grid.extract(volume, slice(span.start + part.start, span.start + part.stop))
-        own = np.where(np.isfinite(patches).all(axis=(1, 2)), USED, MISSING)
-        own[(own == USED) & quiet(patches)] = QUIET
-        features[part][own == USED] = measure.describe(patches[own == USED], workers=1)
-        status[part] = own
-    return features, status
+        used = np.where(np.isfinite(patches).all(axis=(1, 2)), USED, MISSING)
+        used[(used == USED) & quiet(patches)] = QUIET
+        features[part][used == USED] = measure.describe(patches[used == USED], workers=1)
+        status[part] = used
+    lines = np.unique(grid.places(span)[:, :2], axis=0) if check else ()
+    return features, status, {(d, i): line_digest(volume[(slice(None),) * d + (i,)].values) for d, i in lines}
 
 
 @dataclass
@@ -262,7 +265,7 @@ class WeakLabels:
         Per class, the similarity (with feedback the relevance) of the first patches in falling order, ten times as many
         as asked for.
     suggested : dict
-        Per class, how many patches come before the first that is more like another class; see `suggest`.
+        Per class, how many patches `auto_count` would take.
     weights : array of float
         How likely each patch is right, in (0, 1]; an estimate without truth, good for weighting one against the other.
     accepted, rejected : dict
@@ -303,6 +306,14 @@ class WeakLabels:
         last = {"exemplar": self.exemplar, "row": self.rows, "weight": np.round(self.weights, 4)}
         return pd.DataFrame({**own, **dict(self.positions.items()), **last})
 
+    def take(self, chosen):
+        """Some of the patches alone."""
+        chosen = np.flatnonzero(chosen) if np.asarray(chosen).dtype == bool else np.asarray(chosen)
+        arrays = (getattr(self, name)[chosen] for name in ("rows", "classes", "similarity", "exemplar"))
+        return replace(
+            WeakLabels(*arrays, self.positions.iloc[chosen].reset_index(drop=True)), weights=self.weights[chosen]
+        )
+
     def picks(self, n):
         """Positions of about `n` patches per class, evenly spaced over the ranks, the first and the last among them."""
         own = [np.flatnonzero(self.classes == name) for name in dict.fromkeys(self.classes)]
@@ -314,7 +325,9 @@ class WeakLabels:
             self.table.to_csv(aside, index=False)
 
 
-def retrieve(index, exemplars, count=None, *, per_exemplar=False, diverse=False, device=None):
+def retrieve(
+    index, exemplars, count="auto", *, per_exemplar=False, diverse=False, device=None, accepted=None, rejected=None
+):
     """Patches that look most like the exemplars of each class.
 
     Parameters
@@ -325,15 +338,18 @@ def retrieve(index, exemplars, count=None, *, per_exemplar=False, diverse=False,
         Class name -> list of exemplars: positions (inline, crossline, time) of their centres, cut exactly there, or
         arrays of the patch size with values in [0, 1]. A 2-D DataArray with ``attrs["sample_interval"]`` (ms or m) and
         ``attrs["trace_spacing"]`` (m) is resampled to the sampling of the volume.
-    count : int, dict or "auto", optional
-        Patches for every class, or class name -> patches; by default 500, or all there are. With ``auto`` as many as
-        `suggest` says, at most 500.
+    count : int, dict or "auto"
+        Patches for every class, or class name -> patches or ``auto``: as many as `auto_count` says.
     per_exemplar : bool
         Share the count evenly among the exemplars of a class; otherwise the best match counts.
     diverse : bool
         Skip near-copies: patches that overlap a better one by more than half within ten lines.
     device : str, optional
         A torch device to search on, for instance ``cuda``; by default NumPy on all cores.
+    accepted, rejected : dict, optional
+        Class name -> places (inline, crossline, time, direction) of patches an interpreter said yes and no to. They
+        hold for the patch of the index that all but covers them (see `rows_near`); one that lies elsewhere serves as a
+        further exemplar, or as something that the patches should not look like.
 
     Returns
     -------
@@ -343,10 +359,59 @@ def retrieve(index, exemplars, count=None, *, per_exemplar=False, diverse=False,
         raise ValueError(
             "Every class needs at least one exemplar; give some as {'fault': [(inline, crossline, time)]}."
         )
-    patches = {name: np.stack([exemplar_patch(index, place) for place in own]) for name, own in exemplars.items()}
-    queries = {name: index.measure.describe(own) for name, own in patches.items()}
-    count = min(MOST, int((index.status == USED).sum())) if count is None else count
-    return _ask(index, queries, count, per_exemplar=per_exemplar, diverse=diverse, device=device)
+    patches = {name: np.stack([exemplar_patch(index, place) for place in some]) for name, some in exemplars.items()}
+    queries = {name: index.measure.describe(some) for name, some in patches.items()}
+    yes, wanted = _verdict_rows(index, accepted or {}, exemplars)
+    no, unwanted = _verdict_rows(index, rejected or {}, exemplars)
+    queries = {name: np.concatenate([some, wanted[name]]) for name, some in queries.items()}
+    options = {"per_exemplar": per_exemplar, "diverse": diverse, "device": device, "unwanted": unwanted}
+    return _ask(index, queries, count, **options, accepted=yes, rejected=no)
+
+
+def _verdict_rows(index, verdicts, classes):
+    """Rows that a yes or no holds for, and descriptors of the patches that are no row of the index; by class."""
+    rows: dict = {name: [] for name in classes}
+    others = {name: np.empty((0, index.features.shape[1]), "f4") for name in classes}
+    for name in classes:
+        places = verdicts.get(name, [])
+        starts = [start for place in places if (start := _start(index.grid, place)) is not None]
+        near = rows_near(index.grid, np.array(starts).reshape(-1, 4))
+        on = (near >= 0) & (index.status[near] == USED)
+        rows[name] = sorted(set(near[on].tolist()))
+        if not on.all():
+            patches = index.grid.cut(index.volume, np.array(starts)[~on])
+            patches = patches[np.isfinite(patches).all(axis=(1, 2))]
+            others[name] = index.measure.describe(patches) if len(patches) else others[name]
+    return rows, others
+
+
+def _start(grid, place):
+    """Start of the patch around a place and direction, None where it does not fit into the volume."""
+    try:
+        return grid.start_at(place[:3], along=place[3])
+    except ValueError:
+        return None
+
+
+def rows_near(grid, starts):
+    """Row of the patch that covers at least three quarters of each of some patches, -1 where none does.
+
+    Parameters
+    ----------
+    grid : PatchGrid
+    starts : array, shape (n, 4)
+    """
+    lines = {head: number for number, head in enumerate(map(tuple, grid._heads.tolist()))}
+    first = np.concatenate([[0], grid._ends[:-1]])
+    found = np.full(len(starts), -1)
+    for i, (direction, line, *corner) in enumerate(starts.tolist()):
+        number = lines.get((direction, line))
+        if number is not None:
+            off = np.abs(grid._on_line(number)[:, 2:] - corner) / (grid.size[1], grid.size[0])
+            nearest = int(off.sum(axis=1).argmin())
+            if (1 - off[nearest]).clip(0).prod() >= 0.75:
+                found[i] = first[number] + nearest
+    return found
 
 
 def refine(index, weak, *, accept=(), reject=(), count=None):
@@ -407,7 +472,7 @@ def _verdicts(index, weak, rows):
     return {row: name or found[row] for row, name in classes.items()}
 
 
-def _ask(index, queries, count, *, per_exemplar, diverse, device, accepted=None, rejected=None):
+def _ask(index, queries, count, *, per_exemplar, diverse, device, unwanted, accepted=None, rejected=None):
     """Weak labels of the classes whose exemplars have these descriptors, with what was accepted and rejected so far."""
     need = len(index) * (4 * sum(map(len, queries.values())) + RANKING * len(queries))
     if need > (index.memory or memory_budget()):
@@ -416,35 +481,34 @@ def _ask(index, queries, count, *, per_exemplar, diverse, device, accepted=None,
             "may be used; raise --memory, or index fewer lines (--every)."
         )
     accepted, rejected = (given or {name: [] for name in queries} for given in (accepted, rejected))
-    near, far = _evidence(index, queries, accepted, rejected, device=device)
+    near, far = _evidence(index, queries, accepted, rejected, unwanted, device=device)
     relevance = {name: _relevance(near[name], far[name], name, accepted, rejected) for name in queries}
-    suggested = dict(zip(queries, suggest(np.stack(list(relevance.values()), axis=1)), strict=True))
-    counts = _counts(count, suggested, accepted, usable=int((index.status == USED).sum()))
+    usable = int((index.status == USED).sum())
+    # relevance stays below KEPT, so the remainder is that of accepted rows too
+    falling = {name: np.sort(r[r >= 0] % KEPT)[::-1] for name, r in relevance.items()}
+    suggested = {name: auto_count(curve, usable) for name, curve in falling.items()}
+    counts = _counts(count, suggested, accepted, usable=usable)
     wants = _wants(near, counts, per_exemplar)
     best = np.stack(
         [_relevance(near[name][:, own], far[name], name, accepted, rejected) for name, own, _ in wants], axis=1
     )
-    if count == "auto":
-        for w, (name, *_) in enumerate(wants):
-            best[np.argsort(-relevance[name], kind="stable")[suggested[name] :], w] = -1
     chosen, lost = assign(best, [n for *_, n in wants], near=_near_copies(index.grid, accepted) if diverse else None)
     weak = _collect(index, wants, near, best, chosen, lost)
     for name in set(near) - set(weak.classes):
         raise ValueError(f"No patch is more like {name!r} than like another class; choose another exemplar or count.")
     weak.weights = _weights(index, weak, near, far)
     weak.weights[np.isin(weak.rows, [row for rows in accepted.values() for row in rows])] = 1
-    # relevance stays below KEPT, so the remainder is that of accepted rows too
-    weak.curves = {name: np.sort(r[r >= 0] % KEPT)[::-1][: 10 * counts[name]] for name, r in relevance.items()}
+    weak.curves = {name: curve[: 10 * counts[name]] for name, curve in falling.items()}
     weak.suggested, weak.accepted, weak.rejected = suggested, accepted, rejected
     weak.request = {"queries": queries, "count": count, "device": device}
-    weak.request |= {"per_exemplar": per_exemplar, "diverse": diverse}
+    weak.request |= {"per_exemplar": per_exemplar, "diverse": diverse, "unwanted": unwanted}
     return weak
 
 
-def _evidence(index, queries, accepted, rejected, *, device):
+def _evidence(index, queries, accepted, rejected, unwanted, *, device):
     """Similarity of every patch to each exemplar or accepted patch of a class, and to each rejected one; by class."""
     yes = {name: np.concatenate([own, _features(index, accepted[name])]) for name, own in queries.items()}
-    no = {name: _features(index, rejected[name]) for name in queries}
+    no = {name: np.concatenate([unwanted[name], _features(index, rejected[name])]) for name in queries}
     groups = [*yes.values(), *no.values()]
     scores = _search(index, np.concatenate(groups), device=device)
     parts = np.split(scores, np.cumsum([len(own) for own in groups])[:-1], axis=1)
@@ -454,7 +518,7 @@ def _evidence(index, queries, accepted, rejected, *, device):
 def _features(index, rows):
     if not len(rows):
         return np.empty((0, index.features.shape[1]), "f4")
-    with damage(index.features.store, "remove it and index again"):
+    with damage(index.features.store, REMEDY):
         return index.features.oindex[np.array(rows, int)]
 
 
@@ -469,37 +533,31 @@ def _relevance(near, far, name, accepted, rejected):
     return relevance
 
 
-def suggest(relevance):
-    """How many patches of each class to take: those before the first that is more relevant to another class.
+def auto_count(curve, usable):
+    """How many patches of a class to take: the knee of the similarity of the nearest ninth of the index.
 
     Parameters
     ----------
-    relevance : array, shape (n, n_classes)
-        Negative where a patch cannot be taken.
-
-    Returns
-    -------
-    list of int
-        At least 1; with one class alone, the `knee` of its curve.
+    curve : array
+        Similarity of all patches to the class, in falling order.
+    usable : int
+        Patches in the index.
 
     Examples
     --------
-    >>> suggest(np.array([[0.9, 0.1], [0.8, 0.2], [0.5, 0.6], [0.7, 0.3]]))
-    [3, 1]
+    >>> auto_count(np.array([0.9, 0.89, 0.88, 0.6, 0.55, 0.5] + [0.1] * 48), usable=54)
+    3
     """
-    orders = [np.argsort(-own, kind="stable")[: np.count_nonzero(own >= 0)] for own in relevance.T]
-    if len(orders) == 1:
-        return [max(1, knee(relevance[orders[0], 0]))]
-    lost = [np.append(relevance[order].max(axis=1) > relevance[order, c], True) for c, order in enumerate(orders)]
-    return [max(1, int(np.argmax(own))) for own in lost]
+    return max(1, knee(curve[: max(3, usable // NEAREST)]))
 
 
 def _counts(count, suggested, accepted, *, usable):
     """How many patches each class asks for: no fewer than were accepted."""
     if isinstance(count, dict):
-        counts = {name: count.get(name, 0) for name in suggested}
+        counts = {name: count.get(name, "auto") for name in suggested}
     else:
-        counts = {name: min(n, MOST) if count == "auto" else int(count) for name, n in suggested.items()}
+        counts = dict.fromkeys(suggested, "auto" if count is None else count)
+    counts = {name: suggested[name] if n == "auto" else int(n) for name, n in counts.items()}
     for name, n in counts.items():
         if not 1 <= n <= usable:
             raise ValueError(f"Count for {name!r} is {n}; choose 1 to {usable}, the patches in the index.")
@@ -594,7 +652,7 @@ def _search(index, queries, *, device=None):
 def _compare(features, status, queries, device, span):
     """Similarity of the patches of one shard to every query, -1 where a patch has no descriptor."""
     used = status[span] == USED
-    with damage(features.store, "remove it and index again"):
+    with damage(features.store, REMEDY):
         shard = features[span]
         if not shard[used].any(axis=1).all():
             raise ValueError("descriptors are missing")
@@ -740,8 +798,8 @@ def _collect(index, wants, near, best, chosen, lost):
     )  # fmt: skip
 
 
-def read_retrieved(index):
-    """What ``retrieved.csv`` of a job names; lines may have been taken out or added by hand.
+def read_table(path, index):
+    """A table of retrieved patches, as `WeakLabels.save` writes it or an interpreter edited it.
 
     Returns
     -------
@@ -750,17 +808,15 @@ def read_retrieved(index):
     starts : array, shape (n, 4)
         Where the patches lie, for `PatchGrid.cut`.
     """
-    path, time = index.workspace / "retrieved.csv", index.volume.dims[2]
-    if not path.is_file():
-        raise ValueError(f"{index.workspace.path} has no retrieved patches; run 'outcrop retrieve' first.")
+    time = index.volume.dims[2]
     try:
-        table = pd.read_csv(path)
+        table = pd.read_csv(path, dtype={"class": str}, keep_default_na=False, na_values=[""])
         places = table[["inline", "crossline", time]].astype(float)
         optional = {"similarity": np.nan, "exemplar": 0, "along": index.grid.along, "weight": 1.0}
         table = table.assign(**{name: value for name, value in optional.items() if name not in table})
         classes, weights = table["class"].astype(str).to_numpy(str), table["weight"].to_numpy(float)
     except (KeyError, ValueError, UnicodeDecodeError, pd.errors.ParserError) as error:
-        raise ValueError(f"{path} is not a table of retrieved patches ({error}); retrieve again.") from None
+        raise ValueError(f"{path} is not a table of retrieved patches ({error}); mend it or remove it.") from None
     for line in 2 + np.flatnonzero(~((weights > 0) & (weights <= 1))):
         raise ValueError(f"{path}, line {line}: weight {weights[line - 2]:g} is not above 0 and at most 1; mend it.")
     starts = np.empty((len(table), 4), np.int32)

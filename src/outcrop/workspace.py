@@ -14,7 +14,7 @@ import tomli_w
 
 import outcrop
 
-FORMAT = 1  # of the job folder; raised when an older program could not read it
+FORMAT = 2  # of the job folder; raised when an older program could not read it
 BLOCK = 4096
 
 

@@ -1,0 +1,1 @@
+"""A job: what interpreters decided, what was computed from it under its keys, and the one way into the folder."""

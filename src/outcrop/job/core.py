@@ -1,0 +1,726 @@
+"""`Job`: the one way into a job folder for shell, page and notebook."""
+
+import base64
+import contextlib
+import io
+import json
+import re
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from filelock import FileLock
+
+from outcrop.identity import known_volume, reopen, take_volume
+from outcrop.job import labelling, options, tables
+from outcrop.job.decisions import Decisions, State, background_of
+from outcrop.job.legacy import import_legacy
+from outcrop.job.strokes import painted_sections, runs, section_of, stroke_mask
+from outcrop.labels import MAPPERS
+from outcrop.patches import DIRECTIONS, PatchGrid
+from outcrop.retrieval import Index, WeakLabels, build_index, index_inputs
+from outcrop.stages import Stages, digest
+from outcrop.volume import open_volume
+from outcrop.workspace import whole_file
+
+COLOURS = {"fault": "#32cd32", "salt dome": "#ff3030", "chaotic": "#4169e1", "other": "#00c8c8"}
+SPARE = ("#ffa500", "#ff5cff", "#ffd700", "#c08050", "#a070ff", "#ff9eb0", "#a0a000", "#20b090")
+RESERVED = ("uncertain", "right", "wrong", "erase")  # words that name no class
+Place = Sequence[float]
+
+
+class Job:
+    """A folder with what interpreters decided about a volume and what was computed from it.
+
+    Parameters
+    ----------
+    path : path
+        The job folder, by convention ``NAME.outcrop``; it is made where it is not there.
+    volume : path or DataArray, optional
+        Needed the first time, when the volume moved, and always where it is an array.
+    origin : str
+        Where the decisions come from: python, shell or page.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> amplitudes = np.random.default_rng(0).standard_normal((3, 64, 64))
+    >>> job = Job(Path(tempfile.mkdtemp()) / "noise.outcrop", volume=open_volume(amplitudes))
+    >>> job.add_exemplar("fault", (1, 30, 40))
+    >>> job.add_exemplar("other", (2, 30, 30))
+    >>> job.status()["decisions"]["exemplars"], job.undo(), job.status()["decisions"]["exemplars"]
+    (2, True, 1)
+    """
+
+    def __init__(self, path, volume=None, *, origin="python"):
+        self.path = Path(path)
+        import_legacy(self.path)
+        self._volume = open_volume(volume) if volume is not None and not hasattr(volume, "dims") else volume
+        if self._volume is not None:
+            take_volume(self.path, self._volume)
+        elif not known_volume(self.path):
+            raise ValueError(f"{self.path} is not a job folder; make one with 'outcrop index VOLUME -o {self.path}'.")
+        self.stages = Stages(self.path)
+        self.log = Decisions(self.path, origin=origin)
+        self._lock = threading.RLock()
+        self._opened: dict = {}  # the index, grid and mapper used last, by key
+
+    def close(self) -> None:
+        """Let go of the file that this job writes its decisions to."""
+        self.log.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def __repr__(self):
+        return f"Job({str(self.path)!r})"
+
+    # ---- the volume -------------------------------------------------------------------------------------------------
+
+    @property
+    def volume(self) -> xr.DataArray:
+        """The volume, opened when it is first asked for."""
+        with self._lock:
+            if self._volume is None:
+                found = reopen(self.path)
+                take_volume(self.path, found)
+                self._volume = found
+            return self._volume
+
+    @property
+    def known(self) -> dict:
+        """What the folder says of the volume."""
+        return known_volume(self.path)
+
+    @property
+    def along(self) -> int:
+        """Direction of the lines that are labelled: 0 inline, 1 crossline."""
+        return int(self.index_options()["along"] == "crossline")
+
+    @property
+    def lines(self) -> np.ndarray:
+        """Numbers of the lines that can be labelled."""
+        return self.volume[DIRECTIONS[self.along]].values
+
+    # ---- decisions --------------------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> State:
+        """What holds after all decisions, of this writer and of all others."""
+        return self.log.state()
+
+    @property
+    def decisions(self) -> pd.DataFrame:
+        """All decisions: when, who, from where, what, of which class, where, and whether it was undone."""
+        return tables.decisions_table(self.log.entries)
+
+    @property
+    def classes(self) -> dict:
+        """Class -> code, of the classes in use; a code is fixed when its class first appears."""
+        state, codes = self.state, self._codes()
+        return {facts["name"]: codes[name] for name, facts in state.classes.items()}
+
+    @property
+    def palette(self) -> dict:
+        """Class -> colour."""
+        state, taken = self.state, [facts["colour"] for facts in self.state.classes.values()]
+        spare = [colour for colour in SPARE if colour not in taken] or list(SPARE)
+        found = {}
+        for name, facts in state.classes.items():
+            colour = facts["colour"] or COLOURS.get(name)
+            if colour is None:
+                colour = spare[(self._codes()[name] - 1) % len(spare)]
+            found[facts["name"]] = colour
+        return found
+
+    def _codes(self):
+        """Code of every class that ever was, by its first name; kept in the folder so that no import changes one."""
+        path, names = self.path / "classes.json", list(self.state.classes)
+        codes = _read_json(path)
+        if all(name in codes for name in names):
+            return codes
+        with contextlib.suppress(OSError), FileLock(self.path / ".classes.lock", timeout=10):
+            codes = _with_codes(_read_json(path), names)
+            with whole_file(path) as aside:
+                aside.write_text(json.dumps(codes), encoding="utf-8")
+        return _with_codes(codes, names)
+
+    @property
+    def background(self) -> str | None:
+        """The class that may appear in any patch: as decided, or recognised by its name."""
+        state = self.state
+        first = background_of(state)
+        return None if first is None else state.classes[first]["name"]
+
+    def _class(self, name, *, new=False):
+        """First name of a class; of one that is not there yet only where it may be made."""
+        name = class_name(name)
+        first = self.state.first_name(name)
+        if first is not None:
+            return first
+        if not new:
+            known = ", ".join(facts["name"] for facts in self.state.classes.values())
+            raise ValueError(f"Class {name!r} is unknown; choose one of {known or 'none yet'}.")
+        first, number = name, 1
+        while first in self.state.classes:  # a class that is called otherwise by now had this name first
+            number += 1
+            first = f"{name} {number}"
+        return first
+
+    def _new_class(self, name):
+        """Entries that make a class, none where it is there; its first name."""
+        first = self._class(name, new=True)
+        if first in self.state.classes:
+            return [], first
+        entries = [{"what": "class", "class": first}]
+        if first != class_name(name):
+            entries.append({"what": "rename", "class": first, "name": class_name(name)})
+        return entries, first
+
+    def add_class(self, name: str, colour: str | None = None) -> str:
+        """Add a class; its name as it is written here."""
+        if self.state.first_name(class_name(name)) is not None:
+            raise ValueError(f"Class {class_name(name)!r} is there already; choose another name.")
+        entries, _ = self._new_class(name)
+        if colour:
+            entries[0]["colour"] = check_colour(colour)
+        self.log.add(*entries)
+        return class_name(name)
+
+    def rename_class(self, old: str, new: str) -> None:
+        """Call a class by another name, everywhere; its code, patches and labels stay."""
+        first, new = self._class(old), class_name(new)
+        if self.state.classes[first]["name"] == new:
+            return
+        if self.state.first_name(new) is not None:
+            raise ValueError(f"Class {new!r} is there already; choose another name.")
+        self.log.add({"what": "rename", "class": first, "name": new})
+
+    def recolour_class(self, name: str, colour: str) -> None:
+        """Give a class another colour."""
+        self.log.add({"what": "class", "class": self._class(name), "colour": check_colour(colour)})
+
+    def remove_class(self, name: str) -> None:
+        """Remove a class with its exemplars, verdicts and strokes; undo brings them back."""
+        self.log.add({"what": "remove class", "class": self._class(name)})
+
+    def set_background(self, name: str | None) -> None:
+        """Say which class may appear in any patch; None leaves it to the usual names."""
+        self._set("background", None if name is None else self._class(name))
+
+    def add_exemplar(self, name: str, place: Place | np.ndarray) -> None:
+        """Add an exemplar of a class: the patch centred at (inline, crossline, time), or a picture of that size."""
+        entries, first = self._new_class(name)
+        if np.ndim(place) == 1:
+            place = self._check_place(place)
+            known = [one for one in self.state.exemplars if (one.name, one.place) == (first, tuple(place))]
+            entries += [] if known else [{"what": "exemplar", "class": first, "place": place}]
+        else:
+            entries.append({"what": "exemplar", "class": first, "picture": pack(np.asarray(place, np.float32))})
+        if entries:
+            self.log.add(*entries)
+
+    def move_exemplar(self, id: str, place: Place) -> None:
+        """Move an exemplar, given by its id in ``state.exemplars``."""
+        self.log.add({"what": "move", "of": self._exemplar(id).id, "place": self._check_place(place)})
+
+    def remove_exemplar(self, id: str) -> None:
+        """Remove an exemplar, given by its id in ``state.exemplars``."""
+        self.log.add({"what": "remove", "of": self._exemplar(id).id})
+
+    def _exemplar(self, id):
+        for one in self.state.exemplars:
+            if one.id == id:
+                return one
+        raise ValueError(f"There is no exemplar {id!r}; it may have been removed elsewhere.")
+
+    def _check_place(self, place):
+        """Place as plain numbers; refused where no patch around it fits into the volume."""
+        place = [float(part) for part in place]
+        self.grid().start_at(place)
+        return [int(part) if part == int(part) else part for part in place]
+
+    def accept(self, rows: Sequence[int] | int) -> None:
+        """Say yes to retrieved patches, given by the column `row` of the table."""
+        self._judge(rows, "accept")
+
+    def reject(self, rows: Sequence[int] | int) -> None:
+        """Say no to retrieved patches, given by the column `row` of the table."""
+        self._judge(rows, "reject")
+
+    def _judge(self, rows, what):
+        rows = [int(row) for row in np.atleast_1d(rows)]
+        table = self.retrieve().table
+        found = table.set_index("row")
+        for row in rows:
+            if row not in found.index:
+                raise ValueError(f"Row {row} is not among the retrieved patches; give numbers of their column 'row'.")
+        dims = list(self.volume.dims)
+        chosen = [found.loc[[row]].iloc[0] for row in rows]
+        self.judge([(one["class"], one[dims].tolist(), str(one["along"])) for one in chosen], what)
+
+    def judge(self, patches: Sequence[tuple], what: str) -> None:
+        """Say ``accept``, ``reject`` or ``forget`` to patches given as (class, place, direction)."""
+        entries = []
+        for name, place, along in patches:
+            place = [float(part) for part in place]
+            entry = {"what": what, "place": place, "along": along}
+            entries.append(entry if what == "forget" else {**entry, "class": self._class(name)})
+        if entries:
+            self.log.add(*entries)
+
+    def forget(self, rows: Sequence[int] | int | None = None) -> None:
+        """Take back the verdict on patches, given by their rows in the index; on all of them by default."""
+        if rows is None:
+            self.log.add({"what": "forget"})
+            return
+        grid = self.grid()
+        centres = grid.centres(np.atleast_1d(rows))
+        dims = list(self.volume.dims)
+        places = [(None, row[dims].tolist(), str(row["along"])) for _, row in centres.iterrows()]
+        self.judge(places, "forget")
+
+    def paint(self, name: str, points: Sequence[Place], radius: float = 4, along: str = "inline") -> None:
+        """Say what the samples of a section under a stroke are.
+
+        Parameters
+        ----------
+        name : str
+            A class; ``right`` (they are what the labels say), ``wrong`` (they are background) or ``erase`` (unsaid).
+        points : sequence of (inline, crossline, time)
+            All on one section; the stroke covers what lies within `radius` samples and traces of the line through them.
+        radius : float
+        along : {"inline", "crossline"}
+        """
+        points = [[float(part) for part in point] for point in points]
+        stroke: dict = {"what": "stroke", "along": along, "points": points, "radius": float(radius)}
+        self._check_stroke(stroke)
+        if name == "right":
+            entries = self._right(stroke)
+        elif name == "erase":
+            entries = [stroke | {"class": "erase"}]
+        elif name == "wrong":
+            if self.background is None:
+                raise ValueError("No class is the background that wrong samples could be; paint with the right class.")
+            entries = [stroke | {"class": background_of(self.state)}]
+        else:
+            made, first = self._new_class(name)
+            entries = [*made, stroke | {"class": first}]
+        if entries:
+            self.log.add(*entries)
+
+    def erase(self, points: Sequence[Place], radius: float = 4, along: str = "inline") -> None:
+        """Take back what is painted under a stroke; see `paint`."""
+        self.paint("erase", points, radius, along)
+
+    def _check_stroke(self, stroke):
+        direction = DIRECTIONS.index(stroke["along"]) if stroke["along"] in DIRECTIONS else None
+        if direction is None:
+            raise ValueError(f"Direction {stroke['along']!r} is unknown; paint along inline or crossline.")
+        if not stroke["points"] or not all(len(p) == 3 and np.isfinite(p).all() for p in stroke["points"]):
+            raise ValueError("A stroke needs points of inline, crossline and time (or depth), all of them numbers.")
+        if not 0 < stroke["radius"] <= 1000:
+            raise ValueError(f"The radius of a stroke is {stroke['radius']:g}; choose a positive number of samples.")
+        if len({point[direction] for point in stroke["points"]}) > 1:
+            raise ValueError(f"A stroke lies on one {stroke['along']}; its points name several.")
+        if section_of(stroke, self.axes) is None:
+            axis = self.axes[direction]
+            label = stroke["points"][0][direction]
+            raise ValueError(f"The volume has no {stroke['along']} {label:g}; it has {axis[0]:g} to {axis[-1]:g}.")
+
+    def _right(self, stroke):
+        """Strokes that keep what the labels say under one, class by class."""
+        direction, position = section_of(stroke, self.axes)
+        labels = self.labels
+        section = labels["label"].isel({DIRECTIONS[direction]: position}).values
+        if not section.any():
+            raise ValueError("This section has no labels that could be right; label it first.")
+        mask = stroke_mask(stroke, self.axes)
+        line = self.axes[direction][position].item()
+        entries = []
+        for name, code in self.classes.items():
+            part = mask & (section == code)
+            if part.any():
+                kept = runs(part, self.axes[1 - direction], self.axes[2])
+                entry = {"what": "stroke", "class": self.state.first_name(name), "along": stroke["along"]}
+                entries.append(entry | {"line": line, "runs": kept})
+        return entries
+
+    @property
+    def axes(self) -> list:
+        """Labels of the three axes of the volume."""
+        return [self.volume[name].values for name in self.volume.dims]
+
+    def painted(self) -> dict:
+        """Codes of what is painted, by section; see `painted_sections`."""
+        state, codes = self.state, self._codes()
+        names = sorted(codes, key=codes.__getitem__)
+        kept = [stroke for stroke in state.strokes if stroke["class"] in (*state.classes, "erase")]
+        return painted_sections(kept, names, self.axes)
+
+    def undo(self) -> bool:
+        """Take back this writer's last decision; whether there was one."""
+        return self.log.undo()
+
+    def redo(self) -> bool:
+        """Do again what was undone; whether there was anything."""
+        return self.log.redo()
+
+    def _set(self, *pairs):
+        """Keep options, one name and value after the other, where they change."""
+        state = self.state
+        changed = [
+            {"what": "set", "name": name, "value": value}
+            for name, value in zip(pairs[::2], pairs[1::2], strict=True)
+            if _plain(state.options.get(name)) != _plain(value)
+        ]
+        if changed:
+            self.log.add(*changed)
+
+    # ---- index ------------------------------------------------------------------------------------------------------
+
+    def index_options(self, state: State | None = None) -> dict:
+        """Options of the index that the decisions ask for, with size and step resolved."""
+        return options.index_options((state or self.state).options.get("index", {}), self.known["shape"])
+
+    def grid(self, state: State | None = None) -> PatchGrid:
+        """The plan of patches that the decisions ask for."""
+        found = self.index_options(state)
+        key = digest(found, self.known["digest"])
+        with self._lock:
+            if self._opened.get("grid", ("",))[0] != key:
+                given = {name: found[name] for name in options.GRID_OPTIONS}
+                self._opened["grid"] = (key, PatchGrid(self.volume, **given))
+            return self._opened["grid"][1]
+
+    def choose_index(self, **given) -> None:
+        """Decide on the options of the index: those given, in place of all earlier ones."""
+        for name in given.keys() - options.INDEX.keys():
+            raise ValueError(f"An index has no option {name!r}; choose from {', '.join(options.INDEX)}.")
+        chosen = {name: value for name, value in given.items() if value not in (None, options.INDEX[name])}
+        if "between" in chosen:
+            chosen["between"] = [str(Path(path).resolve()) for path in chosen["between"]]
+        chosen = _plain(chosen)
+        found = options.index_options(chosen, self.known["shape"])
+        PatchGrid(self.volume, **{name: found[name] for name in options.GRID_OPTIONS})  # refuses what cannot be
+        self._set("index", chosen or None)
+
+    def index(
+        self, size=None, step=None, every=1, along="inline", gain="volume", *, workers=None, client=None, memory=None,
+        progress: Callable | None = None, **more,
+    ) -> Index:  # fmt: skip
+        """Describe the patches of the survey; what is described already is not read again.
+
+        Parameters
+        ----------
+        size : int or (int, int), optional
+            Height and width of a patch; 99, or less where the volume is smaller.
+        step : int or (int, int), optional
+            From patch to patch; by default as dense as the size of the survey allows.
+        every, along, gain
+            As in `PatchGrid`, and so are ``area``, ``between``, ``sample``, ``clip`` and ``seed``.
+        workers, client, memory
+            As in `build_index`, and so are ``truncate`` and ``finest``.
+        progress : callable, optional
+            Called as ``progress(what, done, total)``.
+        """
+        self.choose_index(size=size, step=step, every=every, along=along, gain=gain, **more)
+        return self.open_index(workers=workers, client=client, memory=memory, progress=progress)
+
+    def index_key(self, state: State | None = None) -> str:
+        """Key of the index that the decisions ask for."""
+        return digest("index", index_inputs(self.known["digest"], self.index_options(state)))
+
+    def indexed(self) -> bool:
+        """Whether the index that the decisions ask for is finished."""
+        key = self.index_key()
+        return any(words[0] == key for words in self.stages.journal("index"))
+
+    def open_index(self, state=None, *, workers=None, client=None, memory=None, progress=None) -> Index:
+        """The index that the decisions ask for, made where it is not there."""
+        state = state or self.state
+        key = self.index_key(state)
+        with self._lock:
+            if self._opened.get("index", ("",))[0] == key:
+                index = self._opened["index"][1]
+                index.client, index.memory = client, memory
+                return index
+        grid, found = self.grid(state), self.index_options(state)
+        told = progress and (lambda done: progress("describing patches", done, len(grid)))
+        index = build_index(
+            self.volume, grid, self.path, truncate=found["truncate"], finest=found["finest"], workers=workers,
+            client=client, memory=memory, progress=told,
+        )  # fmt: skip
+        index.client, index.memory = client, memory
+        with self._lock:
+            self._opened["index"] = (index.key, index)
+        return index
+
+    # ---- retrieved patches ------------------------------------------------------------------------------------------
+
+    def choose_retrieval(self, *, count=None, per_exemplar=None, diverse=None) -> None:
+        """Decide how many patches are retrieved and how; None leaves an option as it is.
+
+        `count` is a number, ``auto``, or class -> one of these.
+        """
+        pairs: list = []
+        if count is not None:
+            if isinstance(count, dict):
+                count = {self._class(name): _count(n) for name, n in count.items()}
+            else:
+                count = _count(count)
+            pairs += ["count", None if count == "auto" else count]
+        for name, value in (("per_exemplar", per_exemplar), ("diverse", diverse)):
+            if value is not None:
+                pairs += [name, bool(value) or None]
+        self._set(*pairs)
+
+    def retrieve(
+        self, count=None, *, per_exemplar=None, diverse=None, device=None, progress=None, **where
+    ) -> WeakLabels:
+        """Patches that look like the exemplars; indexes first where needed.
+
+        Parameters
+        ----------
+        count : int, "auto" or dict, optional
+            Patches of a class, or class -> patches; kept for the next time, ``auto`` at first: see `auto_count`.
+        per_exemplar, diverse : bool, optional
+            As in `outcrop.retrieve`; kept too.
+        device : str, optional
+            Search on a torch device.
+        progress : callable, optional
+            Called as ``progress(what, done, total)``.
+        **where
+            ``workers``, ``client``, ``memory`` of `index`.
+
+        Returns
+        -------
+        WeakLabels
+            Classes under their present names.
+        """
+        self.choose_retrieval(count=count, per_exemplar=per_exemplar, diverse=diverse)
+        if not self.retrievable():
+            raise ValueError(
+                f"{self.path} has no exemplars yet; add some, for instance fault at inline, crossline, time."
+            )
+        index = self.open_index(progress=progress, **where)
+        self.notes.extend(tables.take_edits(self, index))
+        state = self.state
+        key, weak, _ = tables.retrieved(self, self.open_index(state), state, device=device)
+        if key == self.retrieved_key():  # decided otherwise meanwhile: the next search publishes its table
+            tables.publish(self, key, weak)
+        return weak
+
+    @property
+    def notes(self) -> list:
+        """Sentences about what was noticed on the way, for instance that a table was edited by hand."""
+        return self.__dict__.setdefault("_notes", [])
+
+    def retrievable(self) -> bool:
+        """Whether there is an exemplar, or an accepted patch, to look for."""
+        return bool(tables.request(self.state)["exemplars"])
+
+    def retrieved_key(self, state: State | None = None) -> str | None:
+        """Key of the patches that the decisions lead to, None where there are no exemplars."""
+        return tables.retrieved_key(state or self.state, self.index_key(state))
+
+    # ---- labels -----------------------------------------------------------------------------------------------------
+
+    def choose_labels(
+        self, *, mapping=None, seed=0, min_confidence=None, max_error=None, step=None, with_jobs=()
+    ) -> None:
+        """Decide how labels are made and which of them are uncertain; `mapping` None keeps the one chosen before."""
+        for name, value in (("min_confidence", min_confidence), ("max_error", max_error)):
+            if value is not None and not 0 <= value <= 1:
+                raise ValueError(f"{name} is {value}; choose a value between 0 and 1.")
+        if max_error is not None and (min_confidence is not None or not 0 < max_error < 1):
+            raise ValueError(
+                f"max_error is {max_error}; choose a value between 0 and 1, and no min_confidence with it."
+            )
+        before = options.LABEL | self.state.options.get("label", {})
+        if mapping is not None and mapping not in MAPPERS:
+            raise ValueError(f"Mapping {mapping!r} is unknown; choose one of {', '.join(MAPPERS)}.")
+        chosen = {"mapping": mapping or before["mapping"], "seed": int(seed), "step": step}
+        chosen |= {"with": [str(Path(path).resolve()) for path in with_jobs], "mapper": before["mapper"]}
+        if mapping is not None:
+            chosen["mapper"] = None
+        chosen = {name: value for name, value in chosen.items() if value != options.LABEL[name]}
+        limits = {"min_confidence": min_confidence, "max_error": max_error}
+        self._set("label", chosen or None, "limits", {k: v for k, v in limits.items() if v is not None} or None)
+
+    def label(
+        self, lines=None, mapping=None, seed=0, min_confidence=None, max_error=None, *, step=None, with_jobs=(),
+        device=None, client=None, memory=None, progress: Callable | None = None,
+    ) -> xr.Dataset:  # fmt: skip
+        """Label lines of the survey; fits where no mapper of the present decisions is there.
+
+        Parameters
+        ----------
+        lines : sequence of int, optional
+            Survey labels; all lines with live traces by default. Lines whose votes are there are not computed again.
+        mapping : str, optional
+            A name of `outcrop.MAPPERS`; by default the one of the last time, `texture` at first.
+        seed : int
+        min_confidence, max_error : float, optional
+            Samples below a confidence, or as many as would bring more errors than that share, are uncertain.
+        step : int, optional
+            Samples and traces between patches, for mappings that take patches of one size.
+        with_jobs : sequence of path
+            Jobs on the same volume with patches of another size, to learn from too.
+        device : str, optional
+            A torch device.
+        progress : callable, optional
+            Called as ``progress(what, done, total)``; what it raises ends the work, and the next call goes on.
+
+        Returns
+        -------
+        Dataset
+            Of those lines: ``label`` (0 not labelled, 255 uncertain, else the code of a class), ``confidence`` (uint8,
+            255 = sure) and ``stale`` of every line; lazy.
+        """
+        self.choose_labels(
+            mapping=mapping, seed=seed, min_confidence=min_confidence, max_error=max_error, step=step,
+            with_jobs=with_jobs,
+        )  # fmt: skip
+        work = labelling.Labelling(self)
+        done = work.label(lines, device=device, client=client, memory=memory, progress=progress)
+        return self.labels.isel({DIRECTIONS[self.along]: done})
+
+    def mapper(self, *, device=None, client=None, memory=None, progress: Callable | None = None):
+        """The mapper that the decisions lead to: loaded where the same was fitted before, fitted otherwise."""
+        return labelling.Labelling(self).mapper(device=device, client=client, memory=memory, progress=progress)
+
+    def borrow_mapper(self, source: "Job", *, progress: Callable | None = None) -> None:
+        """Label this volume with the mapper of another job, which is copied here; its classes keep their order."""
+        work = labelling.Labelling(source)
+        mapper = work.mapper(progress=progress)
+        key = self.stages.begin("mapper", {"borrowed": work.mapper_key(), "classes": [str(n) for n in mapper.classes_]})
+        folder = self.stages.path("mapper", key) / "mapper"
+        if not folder.is_dir():
+            mapper.save(folder)
+        entries = [entry for name in mapper.classes_ for entry in self._new_class(str(name))[0]]
+        if entries:
+            self.log.add(*entries)
+        found = source.index_options()
+        kept = {name: found[name] for name in ("size", "gain", "along")}
+        self.choose_index(**{**self.state.options.get("index", {}), **kept})
+        chosen = {"mapping": work.options["mapping"], "mapper": key}
+        self._set("label", chosen, "background", source.background and self._class(source.background))
+
+    @property
+    def labels(self) -> xr.Dataset:
+        """Labels of the whole survey, lazy; lines of older decisions are marked in ``stale``."""
+        return labelling.Labelling(self).dataset()
+
+    def labelled(self) -> dict:
+        """Positions of the lines that are labelled -> whether their labels are stale."""
+        return labelling.Labelling(self).lines()
+
+    def export(self, path, *, what="label", format=5, stale=False, seed=0, memory=None) -> str:
+        """Write labels as SEG-Y (.sgy), Zarr (.zarr) or, to any other folder, as a training set.
+
+        Parameters
+        ----------
+        path : path
+        what : str
+            For SEG-Y: ``label``, ``confidence``, or ``score:CLASS``.
+        format : int
+            SEG-Y sample format.
+        stale : bool
+            Write lines of older decisions too; refused otherwise.
+        seed : int
+            Of the split of a training set.
+
+        Returns
+        -------
+        str
+            A sentence on what was written: lines labelled, stale, missing.
+        """
+        from outcrop.job.exports import export
+
+        return export(self, path, what=what, format=format, stale=stale, seed=seed, memory=memory)
+
+    # ---- what is there ----------------------------------------------------------------------------------------------
+
+    def status(self) -> dict:
+        """What is decided and done, under which keys, and what would run next."""
+        from outcrop.job.status import status
+
+        return status(self)
+
+    def clean(self, *, keep: int | None = None, dry_run: bool = False) -> list:
+        """Free the space of what older keys hold; see `outcrop clean`."""
+        from outcrop.job.status import clean
+
+        return clean(self, keep=keep, dry_run=dry_run)
+
+
+def class_name(text):
+    """Class name as the project writes it: hyphens and underscores are spaces.
+
+    Examples
+    --------
+    >>> class_name(" salt-dome ")
+    'salt dome'
+    """
+    name = re.sub(r"[-_\s]+", " ", str(text)).strip()
+    if not re.fullmatch(r"\w[\w .()]{0,39}", name) or name in RESERVED:
+        raise ValueError(
+            f"{str(text)[:50]!r} is not a class name; use a word such as fault or salt-dome "
+            f"({', '.join(RESERVED)} are taken)."
+        )
+    return name
+
+
+def check_colour(text):
+    """Colour as #rrggbb."""
+    if not re.fullmatch(r"#[0-9a-fA-F]{6}", str(text)):
+        raise ValueError(f"Colour {str(text)[:20]!r} is not understood; write it as #rrggbb.")
+    return str(text).lower()
+
+
+def pack(picture):
+    """A picture as text, for a decision."""
+    out = io.BytesIO()
+    np.save(out, picture, allow_pickle=False)
+    return base64.b64encode(out.getvalue()).decode()
+
+
+def unpack(text):
+    """A picture from text."""
+    return np.load(io.BytesIO(base64.b64decode(text)), allow_pickle=False)
+
+
+def _count(value):
+    if value == "auto":
+        return value
+    if int(value) != value or value < 1:
+        raise ValueError(f"Count is {value}; choose a number of patches from 1 on, or auto.")
+    return int(value)
+
+
+def _plain(value):
+    """A value as JSON gives it back."""
+    return json.loads(json.dumps(value, default=lambda one: one.tolist() if hasattr(one, "tolist") else str(one)))
+
+
+def _read_json(path):
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+
+
+def _with_codes(codes, names):
+    """Codes with the next free ones for names that have none."""
+    codes = dict(codes)
+    for name in names:
+        if name not in codes:
+            codes[name] = max(codes.values(), default=0) + 1
+    return codes

@@ -1,0 +1,428 @@
+"""What interpreters decided: one append-only file per writer, merged by time; nothing in it is ever removed.
+
+An entry is one line of JSON: ``id``, ``time``, ``who`` (user@host-number), ``from`` (shell, page or python), ``group``
+(the id of the first entry of one act, so that it is undone as one) and ``what``, one of
+
+================  =====================================================================================================
+class             ``class``, ``colour``: a class appears, or gets another colour
+rename            ``class``, ``name``: a class is called by another name; other entries keep its first name
+remove class      ``class``
+exemplar          ``class``, and ``place`` (inline, crossline, time of the centre) or ``picture``
+move              ``of`` (id of an exemplar), ``place``
+remove            ``of`` (id of an exemplar)
+accept, reject    ``class``, ``place``, ``along``: yes and no to a retrieved patch
+forget            ``place`` and ``along`` of a verdict to drop; without them all verdicts
+stroke            ``class`` or ``erase``, ``along``, and ``points`` with ``radius`` or ``runs`` on one ``line``
+set               ``name``, ``value``: an option of a stage
+undo, redo        ``of``: ids
+================  =====================================================================================================
+"""
+
+import contextlib
+import datetime
+import getpass
+import hashlib
+import json
+import math
+import socket
+import threading
+import uuid
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from filelock import FileLock, Timeout
+
+from outcrop.scores import find_background
+from outcrop.stages import append_line, read_lines
+from outcrop.workspace import whole_file
+
+FOLDER = "decisions"
+KINDS = (
+    "class", "rename", "remove class", "exemplar", "move", "remove", "accept", "reject", "forget", "stroke", "set",
+    "undo", "redo",
+)  # fmt: skip
+
+
+class Exemplar(NamedTuple):
+    """A patch that an interpreter chose: the one centred at a place, or a picture."""
+
+    id: str
+    name: str  # of its class
+    place: tuple | None
+    picture: str | None = None
+
+
+class Verdict(NamedTuple):
+    """Yes or no to a retrieved patch."""
+
+    name: str
+    place: tuple
+    along: str
+    accept: bool
+
+
+class State(NamedTuple):
+    """What holds after all decisions; classes go by the name under which they first appeared."""
+
+    classes: dict  # first name -> {"name", "colour"}
+    exemplars: list
+    verdicts: list
+    strokes: list  # entries
+    options: dict
+
+    def places(self):
+        """Exemplars of every class that has some, in the order of the classes."""
+        found = {name: [one for one in self.exemplars if one.name == name] for name in self.classes}
+        return {name: some for name, some in found.items() if some}
+
+    def first_name(self, name):
+        """First name of the class that is called so now, None where there is none."""
+        return next((key for key, facts in self.classes.items() if facts["name"] == name), None)
+
+
+class Decisions:
+    """All decisions of a job folder, and the file that this process writes.
+
+    Parameters
+    ----------
+    job : path
+        The job folder.
+    origin : str
+        Where this writer sits: shell, page or python.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> one = Decisions(tempfile.mkdtemp(), origin="shell")
+    >>> _ = one.add({"what": "exemplar", "class": "fault", "place": [310, 547, 1600]})
+    >>> other = Decisions(one.folder.parent, origin="page")
+    >>> other.state().exemplars[0].place
+    (310, 547, 1600)
+    >>> one.undo(), other.state().exemplars
+    (True, [])
+    """
+
+    def __init__(self, job, *, origin="python"):
+        self.folder, self.origin = Path(job) / FOLDER, origin
+        self.damaged: dict = {}  # file name -> lines that cannot be read
+        self._lock = threading.RLock()
+        self._files: dict = {}  # file name -> (size, entries)
+        self._entries: list = []
+        self._state: State | None = None
+        self._hold: Any = None
+        self._who = ""
+
+    # ---- reading ----------------------------------------------------------------------------------------------------
+
+    def refresh(self):
+        """Read what was written since; whether anything was."""
+        with self._lock:
+            sizes = {path.name: path.stat().st_size for path in self.folder.glob("*.jsonl")}
+            if sizes == {name: size for name, (size, _) in self._files.items()}:
+                return False
+            for name, size in sizes.items():
+                if self._files.get(name, (None,))[0] != size:
+                    self._files[name] = (size, self._read(name))
+            self._files = {name: self._files[name] for name in sizes}
+            merged: dict = {}
+            for name in sorted(self._files):
+                for number, entry in enumerate(self._files[name][1]):
+                    merged.setdefault(entry["id"], (entry["time"], name, number, entry))  # an import counts once
+            self._entries = [entry for *_, entry in sorted(merged.values(), key=lambda item: item[:3])]
+            self._state = None
+            return True
+
+    def _read(self, name):
+        """Entries of one file."""
+        entries, bad = [], 0
+        for line in read_lines(self.folder / name):
+            entry = parse(line)
+            if entry is not None:
+                entries.append(entry)
+            elif line.strip():
+                bad += 1
+        self.damaged.pop(name, None)
+        if bad:
+            self.damaged[name] = bad
+        return entries
+
+    @property
+    def entries(self):
+        """All entries, the oldest first."""
+        with self._lock:
+            self.refresh()
+            return list(self._entries)
+
+    def state(self):
+        """What holds now."""
+        with self._lock:
+            self.refresh()
+            if self._state is None:
+                self._state = fold(self._entries)
+            return self._state
+
+    # ---- writing ----------------------------------------------------------------------------------------------------
+
+    @property
+    def who(self):
+        """Name of this writer; a file that no living writer holds is taken."""
+        if not self._who:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            base, number = f"{_user()}@{socket.gethostname() or 'here'}", 0
+            base = "".join(c if c.isalnum() or c in "@._-" else "_" for c in base)
+            while not self._who:
+                number += 1
+                hold = FileLock(self.folder / f".{base}-{number}.lock", thread_local=False)
+                with contextlib.suppress(Timeout):
+                    hold.acquire(timeout=0)
+                    self._hold, self._who = hold, f"{base}-{number}"
+        return self._who
+
+    def add(self, *entries):
+        """Write entries as one act; they are on disk when this returns.
+
+        Returns
+        -------
+        list of dict
+            The entries as written.
+        """
+        with self._lock:
+            self.refresh()
+            who, last = self.who, self._entries[-1]["time"] if self._entries else ""
+            written = []
+            for entry in entries:
+                about = {"id": uuid.uuid4().hex[:12], "time": _after(last), "who": who, "from": self.origin}
+                about["group"] = written[0]["id"] if written else about["id"]
+                written.append(about | entry)
+                last = about["time"]
+            lines = [json.dumps(entry) for entry in written]
+            if not all(parse(line) for line in lines):
+                raise ValueError(f"A decision cannot be kept: {lines[0][:200]}.")
+            append_line(self.folder / f"{who}.jsonl", "\n".join(lines))
+            self.refresh()
+            return written
+
+    def undo(self):
+        """Take back this writer's last act; whether there was one."""
+        return self._step("undo")
+
+    def redo(self):
+        """Do again what this writer took back last; whether there was anything."""
+        return self._step("redo")
+
+    def _step(self, what):
+        with self._lock:
+            self.refresh()
+            past, future = acts([entry for entry in self._entries if entry["who"] == self.who])
+            stack = past if what == "undo" else future
+            if not stack:
+                return False
+            self.add({"what": what, "of": stack[-1]})
+            return True
+
+    def close(self):
+        """Let go of the file of this writer."""
+        with self._lock:
+            if self._hold is not None:
+                self._hold.release()
+            self._hold, self._who = None, ""
+
+    # ---- travelling -------------------------------------------------------------------------------------------------
+
+    def give(self, path):
+        """Write all entries to one file, for a colleague or another survey; how many there were."""
+        entries = self.entries
+        with whole_file(path) as aside:
+            aside.write_text("".join(json.dumps(entry) + "\n" for entry in entries), encoding="utf-8")
+        return len(entries)
+
+    def take(self, path):
+        """Take over the entries of an exported file or of a colleague's file; how many there were."""
+        path = Path(path)
+        lines = [line for line in read_lines(path) if line.strip()]
+        if not lines:
+            raise ValueError(f"{path} holds no decisions; give a file that 'outcrop decisions --export' wrote.")
+        for number, line in enumerate(lines, 1):
+            if parse(line) is None:
+                raise ValueError(f"{path}, line {number} is not a decision; give a file of decisions.")
+        text = "\n".join(lines)
+        name = f"import-{hashlib.sha256(text.encode()).hexdigest()[:12]}.jsonl"
+        if not (self.folder / name).exists():
+            append_line(self.folder / name, text)
+        self.refresh()
+        return len(lines)
+
+
+def parse(line):
+    """An entry of a line of text, None where it is none."""
+    try:
+        entry = json.loads(line)
+        sound = isinstance(entry, dict) and entry["what"] in KINDS and isinstance(entry["id"], str)
+        sound = sound and isinstance(entry["time"], str) and isinstance(entry["who"], str)
+        if entry["what"] in ("class", "rename", "remove class", "exemplar", "accept", "reject", "stroke"):
+            sound = sound and isinstance(entry["class"], str)
+        if entry["what"] in ("accept", "reject", "move") or (entry["what"] == "exemplar" and "picture" not in entry):
+            sound = sound and _is_place(entry["place"])
+        if entry["what"] == "stroke":
+            sound = sound and entry["along"] in ("inline", "crossline")
+            if "runs" in entry:
+                sound = sound and all(_is_place(run) for run in entry["runs"]) and _number(entry["line"])
+            else:
+                sound = sound and all(map(_is_place, entry["points"])) and entry["radius"] > 0 and bool(entry["points"])
+        if entry["what"] in ("undo", "redo"):
+            sound = sound and isinstance(entry["of"], list)
+        if entry["what"] == "set":
+            sound = sound and isinstance(entry["name"], str) and "value" in entry
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return entry if sound else None
+
+
+def _is_place(value):
+    return len(value) == 3 and all(_number(part) for part in value)
+
+
+def _number(value):
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+def _user():
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return "someone"
+
+
+def _after(last):
+    """Time of now, and after the last entry seen even where the clocks of two machines differ."""
+    now = datetime.datetime.now(datetime.UTC)
+    with contextlib.suppress(ValueError):
+        now = max(now, datetime.datetime.fromisoformat(last) + datetime.timedelta(microseconds=1))
+    return now.isoformat(timespec="microseconds")
+
+
+def acts(entries):
+    """Ids of the acts of one writer that can be undone and redone, the next one last."""
+    past: list = []
+    future: list = []
+    for entry in entries:
+        if entry["what"] == "undo":
+            past = [act for act in past if act != entry["of"]]
+            future.append(entry["of"])
+        elif entry["what"] == "redo":
+            future = [act for act in future if act != entry["of"]]
+            past.append(entry["of"])
+        elif past and entry.get("group") == past[-1][0]:
+            past[-1] = [*past[-1], entry["id"]]
+        else:
+            past.append([entry["id"]])
+            future = []
+    return past, future
+
+
+def fold(entries):
+    """What holds after some entries."""
+    undone: set = set()
+    for entry in entries:
+        if entry["what"] == "undo":
+            undone |= set(entry["of"])
+        elif entry["what"] == "redo":
+            undone -= set(entry["of"])
+    state = State({}, [], [], [], {})
+    for entry in entries:
+        if entry["id"] not in undone and entry["what"] in FOLDS:
+            FOLDS[entry["what"]](state, entry)
+    return state
+
+
+def background_of(state):
+    """First name of the class that may appear in any patch: the one decided on, or recognised by its name."""
+    chosen = state.options.get("background")
+    if chosen in state.classes:
+        return chosen
+    found = find_background([facts["name"] for facts in state.classes.values()])
+    return None if found is None else state.first_name(found)
+
+
+def _class(state, entry):
+    known = state.classes.setdefault(entry["class"], {"name": entry["class"], "colour": None})
+    if entry.get("colour"):
+        known["colour"] = entry["colour"]
+
+
+def _rename(state, entry):
+    if entry["class"] in state.classes and state.first_name(entry["name"]) is None:
+        state.classes[entry["class"]]["name"] = str(entry["name"])
+
+
+def _remove_class(state, entry):
+    name = entry["class"]
+    state.classes.pop(name, None)
+    state.exemplars[:] = [one for one in state.exemplars if one.name != name]
+    state.verdicts[:] = [one for one in state.verdicts if one.name != name]
+    state.strokes[:] = [one for one in state.strokes if one["class"] != name]
+    if state.options.get("background") == name:
+        del state.options["background"]
+    if isinstance(state.options.get("count"), dict):
+        state.options["count"] = {key: value for key, value in state.options["count"].items() if key != name}
+
+
+def _exemplar(state, entry):
+    _class(state, entry)
+    place = None if "picture" in entry else tuple(entry["place"])
+    same = [one for one in state.exemplars if place and (one.name, one.place) == (entry["class"], place)]
+    if not same:
+        state.exemplars.append(Exemplar(entry["id"], entry["class"], place, entry.get("picture")))
+
+
+def _move(state, entry):
+    for i, one in enumerate(state.exemplars):
+        if one.id == entry["of"]:
+            state.exemplars[i] = one._replace(place=tuple(entry["place"]))
+
+
+def _remove(state, entry):
+    state.exemplars[:] = [one for one in state.exemplars if one.id != entry["of"]]
+
+
+def _verdict(state, entry):
+    _class(state, entry)
+    _forget(state, entry)
+    along = entry.get("along", "inline")
+    state.verdicts.append(Verdict(entry["class"], tuple(entry["place"]), along, entry["what"] == "accept"))
+
+
+def _forget(state, entry):
+    if "place" not in entry:
+        state.verdicts.clear()
+        return
+    place, along = tuple(entry["place"]), entry.get("along", "inline")
+    state.verdicts[:] = [one for one in state.verdicts if (one.place, one.along) != (place, along)]
+
+
+def _stroke(state, entry):
+    if entry["class"] != "erase":
+        _class(state, entry)
+    state.strokes.append(entry)
+
+
+def _set(state, entry):
+    if entry["value"] is None:
+        state.options.pop(entry["name"], None)
+    else:
+        state.options[entry["name"]] = entry["value"]
+
+
+FOLDS = {
+    "class": _class,
+    "rename": _rename,
+    "remove class": _remove_class,
+    "exemplar": _exemplar,
+    "move": _move,
+    "remove": _remove,
+    "accept": _verdict,
+    "reject": _verdict,
+    "forget": _forget,
+    "stroke": _stroke,
+    "set": _set,
+}

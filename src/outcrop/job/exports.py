@@ -1,0 +1,75 @@
+"""Labels of a job in the user's world, with what they were made from."""
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+from xarray.core import indexing
+
+from outcrop.export import export_segy, export_training_set, export_zarr
+from outcrop.job import tables
+from outcrop.job.labelling import Labelling
+from outcrop.volume import LazyVolume
+
+
+def export(job, path, *, what="label", format=5, stale=False, seed=0, memory=None, labels=None):
+    """Write labels of a job; see `Job.export`. Other labels than the job's, for instance of a net, where given."""
+    path = Path(path)
+    kind = path.suffix.lower()
+    if kind and kind not in (".sgy", ".segy", ".zarr") and not path.is_dir():
+        raise ValueError(
+            f"{path} ends in {kind!r}; write OUT.sgy, OUT.zarr, or the name of a folder for a training set."
+        )
+    work = Labelling(job)
+    lines = work.lines()
+    if not lines:
+        raise ValueError(f"{job.path} has no labels yet; run 'outcrop label {job.path}' first.")
+    count = sum(lines.values())
+    if count and not stale and labels is None:
+        raise ValueError(
+            f"{count} of {len(lines)} labelled lines are of older decisions; run 'outcrop label {job.path}' to bring "
+            "them up to date, or export them as they are with --stale."
+        )
+    found = work.dataset() if labels is None else labels
+    if what.startswith("score:"):
+        found = with_scores(work, found)
+    if kind in (".sgy", ".segy"):
+        export_segy(found, path, like=job.volume, what=what, format=format, memory=memory)
+    elif kind == ".zarr":
+        export_zarr(found, path, memory=memory)
+    else:
+        _training_set(job, found, path, list(lines), seed)
+    total = job.known["shape"][job.along]
+    words = [f"{len(lines)} of {total} lines labelled"]
+    words += [f"{count} of them stale"] if count else []
+    words += [f"{total - len(lines)} missing (0 in the file)"] if len(lines) < total else []
+    return f"{path} written: {', '.join(words)}"
+
+
+def _training_set(job, labels, path, lines, seed):
+    """Retrieved patches that lie on labelled lines, with their labels."""
+    index = job.open_index()
+    _, weak, starts = tables.retrieved(job, index, job.state)
+    inside = np.isin(starts[:, 1], lines) & (starts[:, 0] == job.along) & (weak.rows >= 0)
+    if not inside.any():
+        raise ValueError(
+            f"None of the {len(weak)} retrieved patches lies on a labelled line; label more lines "
+            f"('outcrop label {job.path}') before a training set is made of them."
+        )
+    export_training_set(labels, path, volume=job.volume, grid=index.grid, weak=weak.take(inside), seed=seed)
+
+
+def with_scores(work, labels):
+    """Labels with the share of every class, read from the votes: ``score``, in the order of the codes."""
+    view, _ = work.labels()
+    classes = labels.attrs["classes"]
+    codes = work.job._codes()
+    parts = []
+    for code in range(1, len(classes) + 1):
+        first = next((name for name, number in codes.items() if number == code), None)
+        lazy = LazyVolume(partial(view.score_block, first), view.shape, np.uint8)
+        parts.append(indexing.LazilyIndexedArray(lazy))
+    dims = tuple(labels["label"].dims)
+    scores = xr.concat([xr.DataArray(part, dims=dims) for part in parts], "class")
+    return labels.assign(score=scores)

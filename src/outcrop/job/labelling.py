@@ -1,0 +1,339 @@
+"""From decisions to labels: the mapper they lead to, the votes of every line, and what is read from them."""
+
+import numpy as np
+
+import outcrop
+from outcrop.identity import LineLog, check_lines, line_digest, lines_path, untouched
+from outcrop.job import tables
+from outcrop.job.decisions import background_of
+from outcrop.job.options import LABEL
+from outcrop.job.strokes import painted_patches, painted_sections
+from outcrop.job.votes import Labels, VoteStore, confidence_limit, read_labels
+from outcrop.labels import line_votes, lines_of, load_mapper, make_mapper
+from outcrop.mapping import LabelMapper
+from outcrop.nets import NetMapper
+from outcrop.parallel import memory_budget, one_blas_thread
+from outcrop.patches import DIRECTIONS, PatchGrid
+from outcrop.stages import digest
+from outcrop.workspace import Damaged, DoneLog
+
+ACROSS = 1  # lines on either side that vote too
+UNLABELLED = 600  # patches from anywhere that nets see in addition to the retrieved ones
+SURE = 1e3  # weight of a patch that was painted, so that a mapper which draws some patches draws it
+MAPPER_CODE = VOTES_CODE = 1  # raised when the same inputs would give another mapper, or other votes
+
+
+class Labelling:
+    """Labels of a job at one moment: what its decisions led to when this was made.
+
+    Parameters
+    ----------
+    job : Job
+    """
+
+    def __init__(self, job):
+        self.job, self.state, self.known = job, job.state, job.known
+        self.options = LABEL | self.state.options.get("label", {})
+        self.along = int(job.index_options(self.state)["along"] == "crossline")
+        self.background = background_of(self.state)
+        self.others = [(other, other.state) for other in map(_open, self.options["with"])]
+        for other, _ in self.others:
+            if other.known["digest"] != self.known["digest"]:
+                raise ValueError(f"Job {other.path} is of another volume; index the same one with another --size.")
+
+    # ---- keys -------------------------------------------------------------------------------------------------------
+
+    def mapper_key(self):
+        """Key of the mapper, None where nothing can be learnt yet."""
+        if self.options["mapper"]:
+            return self.options["mapper"]
+        retrieved = self.job.retrieved_key(self.state)
+        return None if retrieved is None else digest("mapper", self._mapper_inputs(retrieved))
+
+    def _mapper_inputs(self, retrieved):
+        names = ("class", "along", "line", "runs", "points", "radius")
+        strokes = [{name: stroke[name] for name in names if name in stroke} for stroke in self.state.strokes]
+        return {
+            "retrieved": retrieved,
+            "strokes": strokes,
+            "mapping": self.options["mapping"],
+            "seed": self.options["seed"],
+            "background": self.background,
+            "with": [(other.retrieved_key(state), state.strokes) for other, state in self.others],
+            "code": MAPPER_CODE,
+        }
+
+    def votes_key(self):
+        """Key of the votes, None where nothing can be learnt yet."""
+        mapper = self.mapper_key()
+        return None if mapper is None else digest("votes", self._votes_inputs(mapper))
+
+    def _votes_inputs(self, mapper):
+        found = self.job.index_options(self.state)
+        grid = {name: found[name] for name in ("size", "along", "area", "gain", "clip")}
+        plain = {"grid": grid, "step": self.options["step"], "across": ACROSS, "code": VOTES_CODE}
+        return {"mapper": mapper, "volume": self.known["digest"], **plain}
+
+    # ---- the mapper -------------------------------------------------------------------------------------------------
+
+    def mapper(self, *, device=None, client=None, memory=None, progress=None):
+        """The mapper under its key: loaded where it is there, fitted and kept otherwise; classes by present names."""
+        mapper = self.first_mapper(device=device, client=client, memory=memory, progress=progress)
+        names = [self.state.classes.get(str(name), {"name": str(name)})["name"] for name in mapper.classes_]
+        mapper.classes_ = np.array(names)
+        return mapper
+
+    def first_mapper(self, *, device=None, client=None, memory=None, progress=None):
+        """The mapper, with classes by first names."""
+        key = self.mapper_key()
+        if key is None:
+            raise ValueError(f"{self.job.path} has no exemplars yet; add some before labelling.")
+        folder = self.job.stages.path("mapper", key) / "mapper"
+        if folder.is_dir():
+            try:
+                return load_mapper(folder)
+            except ValueError:
+                if self.options["mapper"]:
+                    raise
+                self.job.stages.set_aside("mapper", key, "mapper")
+        elif self.options["mapper"]:
+            raise ValueError(f"The mapper {key} of {self.job.path} is gone; label with --mapper JOB again.")
+        self.job.stages.begin("mapper", self._mapper_inputs(self.job.retrieved_key(self.state)))
+        mapper = self.fit(device=device, client=client, memory=memory, progress=progress)
+        mapper.save(folder)
+        self.job.stages.note("mapper", key)
+        return load_mapper(folder)
+
+    def fit(self, *, draft=None, device=None, client=None, memory=None, progress=None):
+        """Fit a mapper on the retrieved and painted patches; in a hurry with a few patches of a class, `draft`."""
+        mapping, memory = self.options["mapping"], memory or memory_budget()
+        mapper = make_mapper(mapping, seed=self.options["seed"], device=device, background=self.background)
+        if self.others and mapping != "texture":
+            raise ValueError(f"Mapping {mapping!r} takes patches of one size; use texture for jobs of several sizes.")
+        if draft and "members" in mapper.get_params():
+            mapper.set_params(members=1)
+        self.job.open_index(self.state, client=client, memory=memory, progress=progress)
+        jobs = [(self.job, self.state), *self.others]
+        parts = [weak_patches(*one, draft=draft, memory=memory, background=self.background) for one in jobs]
+        told = progress and (lambda done, total: progress("fitting the mapping", done, total))
+        with one_blas_thread():
+            if self.others:
+                return mapper.fit(*_joined(parts), progress=told)
+            patches, classes, masks, weights = parts[0]
+            if len(set(classes)) < 2:
+                raise ValueError("Labels need patches of two classes or more; add an exemplar of another class.")
+            if getattr(mapper, "torch_device", None):
+                import torch
+
+                patches = torch.from_numpy(patches).to(mapper.torch_device)
+            more: dict = {"client": client} if isinstance(mapper, LabelMapper) else {"weights": weights}
+            if isinstance(mapper, NetMapper):
+                more["unlabelled"] = _anywhere(self.job.open_index(self.state), UNLABELLED, self.options["seed"])
+            return mapper.fit(patches, classes, masks=masks, progress=told, **more)
+
+    # ---- votes ------------------------------------------------------------------------------------------------------
+
+    def grid(self):
+        """Plan of the labelling: every line, patches that overlap by two thirds."""
+        found = self.job.index_options(self.state)
+        step = self.options["step"] or [max(1, n // 3) for n in found["size"]]
+        given = {name: found[name] for name in ("size", "area", "gain", "clip")}
+        return PatchGrid(self.job.volume, step=step, along=DIRECTIONS[self.along], **given)
+
+    def label(self, lines=None, *, device=None, client=None, memory=None, progress=None):
+        """Compute the votes of lines that are not there yet.
+
+        Returns
+        -------
+        list of int
+            Positions of the lines asked for.
+        """
+        mapper = self.first_mapper(device=device, client=client, memory=memory, progress=progress)
+        grid = self.grid()
+        every = lines_of(grid, mapper)
+        wanted = self._positions(lines, every)
+        key = self.job.stages.begin("votes", self._votes_inputs(self.mapper_key()))
+        store = self.store(key, mapper)
+        left = [line for line in wanted if line not in store.done.read()]
+        told = progress or (lambda *_: None)
+        done = len(wanted) - len(left)
+        told("labelling", done, len(wanted))
+        lines_log = LineLog(lines_path(self.job.path, self.known["digest"]))
+        check = untouched(self.job.volume)
+        options = {"device": getattr(mapper, "torch_device", None), "client": client, "memory": memory}
+        across = ACROSS if getattr(mapper, "any_size", False) else 0
+        for line, votes in line_votes(self.job.volume, grid, mapper, left, across=across, **options):
+            if check:
+                section = self.job.volume[(slice(None),) * self.along + (line,)].values
+                check_lines(self.job.path, lines_log, {(self.along, line): line_digest(section)})
+            store.write(line, votes)
+            self.job.stages.note("votes", key, line)
+            done += 1
+            told("labelling", done, len(wanted))
+        return wanted
+
+    def _positions(self, lines, every):
+        """Positions of lines given by survey labels; all that can be labelled by default."""
+        axis = self.job.axes[self.along]
+        if lines is None:
+            return sorted(every)
+        able = set(every)
+        found = []
+        for label in lines:
+            at = np.flatnonzero(axis == label)
+            if not len(at) or int(at[0]) not in able:
+                have = axis[sorted(able)]
+                raise ValueError(
+                    f"{DIRECTIONS[self.along]} {label} is not among the lines to label, {have[0]} to {have[-1]}; "
+                    "choose another."
+                )
+            found.append(int(at[0]))
+        return sorted(set(found))
+
+    def store(self, key, mapper):
+        """Where votes of a key are kept; a damaged one is set aside."""
+        folder = self.job.stages.path("votes", key)
+        shape = self.job.volume.shape
+        shape = shape if self.along == 0 else (shape[1], shape[0], shape[2])
+        classes = [str(name) for name in mapper.classes_]
+        try:
+            return VoteStore.make(folder, shape, classes)
+        except Damaged:
+            for name in ("votes.done", "votes.zarr"):
+                self.job.stages.set_aside("votes", key, name)
+            return VoteStore.make(folder, shape, classes)
+
+    # ---- reading ----------------------------------------------------------------------------------------------------
+
+    def sources(self):
+        """Position of every labelled line -> key of its votes: of the present decisions, else the last ones made."""
+        stages, current = self.job.stages, self.votes_key()
+        found: dict = {}
+        size = self.known["shape"][self.along]
+        for words in stages.journal("votes"):
+            if len(words) == 2 and words[1].isdigit() and int(words[1]) < size:
+                found[int(words[1])] = words[0]
+        usable = {key: self._fits(key) for key in set(found.values())}
+        found = {line: key for line, key in found.items() if usable[key]}
+        if current is not None:
+            done = DoneLog(stages.path("votes", current) / "votes.done").read()
+            found |= {line: current for line in done if line < size}
+        return dict(sorted(found.items()))
+
+    def _fits(self, key):
+        """Whether votes of an older key lie on the same lines."""
+        inputs = self.job.stages.facts("votes", key).get("inputs", {})
+        return int(inputs.get("grid", {}).get("along") == "crossline") == self.along
+
+    def lines(self):
+        """Position of every labelled line -> whether its votes are stale."""
+        current = self.votes_key()
+        return {line: key != current for line, key in self.sources().items()}
+
+    def labels(self):
+        """How the labels are read, and the positions of the stale lines."""
+        sources, current = self.sources(), self.votes_key()
+        opened: dict = {}
+        stores: dict = {}
+        for line, key in sources.items():
+            if key not in opened:
+                opened[key] = _opened(self.job.stages.path("votes", key))
+            if opened[key] is not None and line in opened[key][1]:
+                stores[line] = opened[key][0]
+        limits = self.state.options.get("limits", {})
+        codes = self.job._codes()
+        painted = painted_sections(
+            [stroke for stroke in self.state.strokes if stroke["class"] in (*self.state.classes, "erase")],
+            sorted(codes, key=codes.__getitem__), self.job.axes,
+        )  # fmt: skip
+        limit = confidence_limit(stores, **limits)
+        found = Labels(stores, codes, painted, limit, self.along, tuple(self.job.volume.shape))
+        return found, {line for line in stores if sources[line] != current}
+
+    def dataset(self):
+        """Labels of the survey as a lazy Dataset."""
+        labels, stale = self.labels()
+        coords = {name: self.job.volume[name].values for name in self.job.volume.dims}
+        attrs = {
+            "classes": self.class_names(),
+            "mapping": self.options["mapping"],
+            "source": self.known["source"],
+            "version": outcrop.__version__,
+            "background": "" if self.background is None else self.state.classes[self.background]["name"],
+            "min_confidence": float(labels.limit),
+            "provenance": self.provenance(labels, stale),
+        }
+        return read_labels(labels, coords, stale, attrs)
+
+    def class_names(self):
+        """Names by code, the first one that of code 1; classes that were removed keep their place."""
+        codes = self.job._codes()
+        names = {code: self.state.classes.get(name, {"name": name})["name"] for name, code in codes.items()}
+        last = max((codes[name] for name in self.state.classes), default=0)
+        for name, code in codes.items():  # a removed class may still stand in stale lines
+            if code > last and name not in self.state.classes:
+                names.pop(code)
+        return [names[code] for code in sorted(names)]
+
+    def provenance(self, labels, stale):
+        """What labels were made from, as exports carry it."""
+        mapper = self.mapper_key()
+        return {
+            "version": outcrop.__version__,
+            "volume": self.known["digest"],
+            "mapper": mapper or "",
+            "votes": sorted({store.folder.name for store in labels.stores.values()}),
+            "lines": {"labelled": len(labels.stores), "stale": len(stale), "total": self.known["shape"][self.along]},
+        }
+
+
+def _opened(folder):
+    """Store of votes and its finished lines, None where it is damaged or not there."""
+    try:
+        store = VoteStore(folder)
+    except (ValueError, OSError):
+        return None
+    return store, store.done.read()
+
+
+def _open(path):
+    from outcrop.job.core import Job
+
+    return Job(path)
+
+
+def weak_patches(job, state, *, draft, memory, background):
+    """Retrieved and painted patches of a job, their classes, what is painted in them, and how sure they are."""
+    index = job.open_index(state)
+    _, weak, starts = tables.retrieved(job, index, state)
+    first = {facts["name"]: name for name, facts in state.classes.items()}
+    classes = np.array([first.get(name, name) for name in weak.classes], str)
+    rows = np.arange(len(weak)) if draft is None else weak.picks(draft)
+    need = 12 * len(rows) * int(np.prod(index.grid.size))
+    if need > memory:
+        raise ValueError(
+            f"{len(rows)} retrieved patches need about {need / 1e9:.1f} GB and {memory / 1e9:.1f} GB may be used; "
+            "retrieve fewer of them (--count) or raise --memory."
+        )
+    names = list(dict.fromkeys(classes[rows]))
+    sections = painted_sections(state.strokes, names, job.axes)
+    starts, classes, masks = painted_patches(index.grid, sections, starts[rows], classes[rows], background=background)
+    weights = np.append(weak.weights[rows], np.full(len(starts) - len(rows), SURE))
+    return index.grid.cut(index.volume, starts), classes, masks, weights
+
+
+def _joined(parts):
+    """Patches of several jobs as a mapper takes them; what is painted gets the codes of all classes together."""
+    patches, classes, masks, weights = map(list, zip(*parts, strict=True))
+    names = list(dict.fromkeys(name for some in classes for name in some))
+    for i, (some, mask) in enumerate(zip(classes, masks, strict=True)):
+        codes = np.array([0, *(names.index(name) + 1 for name in dict.fromkeys(some))], np.uint8)
+        masks[i] = np.zeros((len(some), 1, 1), np.uint8) if mask is None else codes[mask]
+    return patches, np.concatenate(classes), masks, np.concatenate(weights)
+
+
+def _anywhere(index, count, seed):
+    """Patches drawn from all that are alive."""
+    rows = np.flatnonzero(index.status == 0)
+    rows = np.sort(np.random.default_rng(seed).permutation(rows)[:count])
+    return index.grid.extract(index.volume, rows)

@@ -1,0 +1,32 @@
+"""Pictures that a job keeps of what was found in it."""
+
+from outcrop import plots
+from outcrop.patches import DIRECTIONS
+from outcrop.workspace import whole_file
+
+
+def save(figure, path):
+    """Save a picture, whole or not at all."""
+    with whole_file(path) as aside:
+        figure.savefig(aside, dpi=110, format="png")
+
+
+def draw_retrieval(job, weak, folder=None):
+    """Save a gallery, the similarity curves and the section with most retrieved patches."""
+    folder = folder or job.path
+    grid = job.grid()
+    picks = weak.picks(10)
+    patches = grid.extract(job.volume, weak.rows[picks])
+    save(plots.gallery(patches, weak.table.iloc[picks]), folder / "gallery.png")
+    save(plots.similarity_curves(weak).figure, folder / "similarity.png")
+    along = weak.table["along"].mode()[0]
+    section = job.volume.sel({along: weak.table.loc[weak.table["along"] == along, along].mode()[0]})
+    save(plots.section(section, weak=weak, size=grid.size).figure, folder / "section.png")
+
+
+def draw_labels(job, line, *, truth=None, name="labels.png", labels=None):
+    """Save a picture of one labelled line into the job; of other labels than the job's where given."""
+    place = {DIRECTIONS[job.along]: line}
+    labels = job.labels if labels is None else labels
+    figure = plots.labelled_section(job.volume.sel(place), labels.sel(place), truth=truth)
+    save(figure, job.path / name)

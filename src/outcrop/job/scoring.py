@@ -1,0 +1,139 @@
+"""How good the labels of a job are: against an expert, against changes that should not matter, against a colleague."""
+
+import numpy as np
+import pandas as pd
+
+from outcrop import plots
+from outcrop.evaluate import boundary_distance, pixel_scores, zone_scores
+from outcrop.job.labelling import Labelling
+from outcrop.job.pictures import draw_labels, save
+from outcrop.labels import UNCERTAIN, stability
+from outcrop.patches import DIRECTIONS
+from outcrop.volume import open_volume
+
+
+def labelled_lines(labels, along="inline"):
+    """Numbers of the lines of one direction on which something is labelled."""
+    return [line.item() for line in labels[along].values if labels["confidence"].sel({along: line}).values.any()]
+
+
+def score_labels(job, truth_path, *, lines=None, labels=None):
+    """Scores of a job's labels against expert labels, on the inlines that both have; pictures go into the job.
+
+    Other labels than the job's, for instance of a net, are scored where given.
+
+    Returns
+    -------
+    dict
+        As `pixel_scores`, with ``MIU_without_boundary`` (5 pixels around the truth's boundaries left out), ``inlines``
+        and ``bodies``: per structure its boundary distance and its hits and false alarms per connected zone.
+    """
+    labels = job.labels if labels is None else labels
+    truth = open_volume(truth_path)
+    if not truth.attrs.get("classes"):
+        raise ValueError(f"{truth_path} does not name its codes; write a table {truth_path}.classes.toml beside it.")
+    common = np.intersect1d(lines or labelled_lines(labels), truth["inline"].values)
+    if not len(common):
+        raise ValueError(f"{truth_path} has none of the labelled inlines; label some of its lines with --lines.")
+    coded = labels["label"].sel(inline=common).assign_attrs(classes=list(labels.attrs["classes"]))
+    truth = truth.sel(inline=common).astype("uint8")
+    scores = pixel_scores(coded, truth)
+    scores["MIU_without_boundary"] = pixel_scores(coded, truth, band=5)["MIU"]
+    scores["inlines"] = common.tolist()
+    samples = job.volume[job.volume.dims[2]].values
+    spacing = (abs(float(samples[1] - samples[0])), float(job.volume.attrs.get("bin_size", (1.0, 1.0))[1]))
+    found, true = (codes.transpose("inline", codes.dims[2], "crossline") for codes in (coded, truth))
+    scores["bodies"] = [
+        {"class": name, **boundary_distance(found, true, name, spacing=spacing), **zone_scores(found, true, name)}
+        for name in scores["IU"]
+        if name != job.background
+    ]
+    middle = common[len(common) // 2]
+    if job.along == 0:
+        draw_labels(job, middle, truth=truth.sel(inline=middle), name="evaluation.png", labels=labels)
+    save(plots.confusion(scores["confusion"], scores["classes"]).figure, job.path / "confusion.png")
+    return scores
+
+
+def probe_labels(job, lines, *, progress=None):
+    """Share of a job's labels that stay the same under changes that should not matter; see `stability`."""
+    work = Labelling(job)
+
+    def fit(change):
+        if not change:
+            return work.mapper()
+        work.options = work.options | {"seed": work.options["seed"] + change}
+        return work.fit()
+
+    return stability(job.volume, work.grid(), fit, lines=lines, progress=progress)
+
+
+def compare_jobs(job, other):
+    """Where the labels of two jobs on one survey differ, how much, and whose decisions they come from.
+
+    Returns
+    -------
+    dict
+        ``lines`` that both have labelled; ``agreement``, the share of the samples labelled in both that have the same
+        class; ``rows``, by class its share of the samples in either job and the intersection over union of the two
+        (``IU``); ``differ``, lines by the share that differs, the most first; ``decisions``, by job and writer how many
+        of each kind.
+    """
+    along = DIRECTIONS[job.along]
+    ours, theirs = job.labels, other.labels
+    for name in ours["label"].dims:
+        if not np.array_equal(ours[name].values, theirs[name].values):
+            raise ValueError(f"{other.path} is on another survey than {job.path}: their axes {name} differ.")
+    if other.along != job.along:
+        raise ValueError(f"{other.path} is labelled along the other direction than {job.path}; compare jobs of one.")
+    common = sorted(job.labelled().keys() & other.labelled().keys())
+    if not common:
+        raise ValueError(f"{job.path} and {other.path} have no labelled line in common; label the same lines in both.")
+    names = list(dict.fromkeys([*ours.attrs["classes"], *theirs.attrs["classes"]]))
+    counts = np.zeros((len(names), len(names)), np.int64)
+    lines = []
+    for line in common:
+        pair = [_codes(labels, along, line, names) for labels in (ours, theirs)]
+        known = (pair[0] >= 0) & (pair[1] >= 0)
+        table = np.zeros_like(counts)
+        np.add.at(table, (pair[0][known], pair[1][known]), 1)
+        counts += table
+        total = max(int(known.sum()), 1)
+        lines.append({along: ours[along].values[line].item(), "differs": 1 - np.trace(table) / total})
+    total = max(counts.sum(), 1)
+    rows = [
+        {
+            "class": name,
+            "share here": counts[i].sum() / total,
+            "share there": counts[:, i].sum() / total,
+            "IU": counts[i, i] / max(counts[i].sum() + counts[:, i].sum() - counts[i, i], 1),
+        }
+        for i, name in enumerate(names)
+    ]
+    writers = [_by_writer(one) for one in (job, other)]
+    return {
+        "lines": [ours[along].values[line].item() for line in common],
+        "agreement": float(np.trace(counts) / total),
+        "rows": pd.DataFrame(rows),
+        "differ": pd.DataFrame(lines).sort_values("differs", ascending=False).reset_index(drop=True),
+        "decisions": pd.concat(writers, ignore_index=True),
+        "confusion": counts,
+        "classes": names,
+    }
+
+
+def _codes(labels, along, line, names):
+    """Position of the class of every sample of a line among some names, -1 where it has none."""
+    table = np.full(256, -1)
+    for code, name in enumerate(labels.attrs["classes"], 1):
+        table[code] = names.index(name)
+    table[UNCERTAIN] = -1
+    return table[labels["label"].isel({along: line}).values]
+
+
+def _by_writer(job):
+    """How many decisions of each kind hold, by writer."""
+    table = job.decisions
+    table = table[~table["undone"] & ~table["what"].isin(["undo", "redo", "set", "class"])]
+    counts = table.groupby(["who", "what"], sort=False).size().reset_index(name="count")
+    return counts.assign(job=job.path.name)[["job", "who", "what", "count"]]

@@ -1,0 +1,122 @@
+"""What is decided and done in a job, what would run next, and what space could be freed."""
+
+import shlex
+
+from outcrop.job import tables
+from outcrop.job.labelling import Labelling
+
+
+def status(job):
+    """What a program or a person wants to know of a job; nothing is computed and nothing is written.
+
+    Returns
+    -------
+    dict
+        ``volume``; ``classes`` (name -> code) and ``background``; ``decisions``, how many of each kind; ``writers``;
+        ``retrieved`` (class -> patches) with ``retrieved_stale`` where the table is of older decisions; ``lines``
+        (``total``, ``labelled``, ``stale``); ``index``, ``label``: options and how far they got; ``keys``; ``damaged``,
+        lines of decisions that cannot be read; ``next``, a command line.
+    """
+    state, known = job.state, job.known
+    verdicts = [one.accept for one in state.verdicts]
+    work = Labelling(job)
+    lines = work.lines()
+    stale = sum(lines.values())
+    retrieved, old = _retrieved(job, state)
+    report = {
+        "volume": known["source"] or "array",
+        "classes": job.classes,
+        "background": job.background,
+        "decisions": {
+            "exemplars": len(state.exemplars),
+            "accepted": sum(verdicts),
+            "rejected": len(verdicts) - sum(verdicts),
+            "strokes": len(state.strokes),
+        },
+        "writers": sorted({entry["who"] for entry in job.log.entries}),
+        "retrieved": retrieved,
+        "retrieved_stale": old,
+        "lines": {"total": known["shape"][work.along], "labelled": len(lines), "stale": stale},
+        "index": job.index_options(state) | {"finished": job.indexed()},
+        "label": work.options | state.options.get("limits", {}),
+        "keys": {
+            "volume": known["digest"],
+            "index": job.index_key(state),
+            "retrieved": job.retrieved_key(state),
+            "mapper": work.mapper_key(),
+            "votes": work.votes_key(),
+        },
+        "damaged": dict(job.log.damaged),
+    }
+    report["next"] = _next(job, report)
+    return report
+
+
+def _retrieved(job, state):
+    """Patches of every class in the table of the present decisions, or in the last one made; whether it is older."""
+    key = job.retrieved_key(state)
+    current = key is not None and (job.stages.path("retrieved", key) / "table.csv").is_file()
+    if not current:
+        key = job.stages.last("retrieved")
+    if key is None:
+        return {}, False
+    counts = tables.class_counts(job.stages.path("retrieved", key) / "table.csv")
+    names = {first: facts["name"] for first, facts in state.classes.items()}
+    return {names.get(name, name): n for name, n in counts.items()}, not current
+
+
+def _next(job, report):
+    """The command that would go on."""
+    name = shlex.quote(str(job.path))
+    if not report["index"]["finished"]:
+        return f"outcrop index {shlex.quote(report['volume'])} -o {name}"
+    if report["keys"]["retrieved"] is None:
+        return f"outcrop retrieve {name} --exemplar CLASS=INLINE,CROSSLINE,TIME"
+    if not report["retrieved"] or report["retrieved_stale"]:
+        return f"outcrop retrieve {name}"
+    lines = report["lines"]
+    if lines["labelled"] == 0 or lines["stale"]:
+        return f"outcrop label {name}"
+    return f"outcrop export {name} labels.sgy"
+
+
+def clean(job, *, keep=None, dry_run=False):
+    """Remove stages that the present decisions do not lead to and that show nothing any more.
+
+    Parameters
+    ----------
+    job : Job
+    keep : int, optional
+        Bytes that older stages may go on to take, the newest first.
+    dry_run : bool
+        Only say what would be removed.
+
+    Returns
+    -------
+    list of dict
+        ``kind``, ``key``, ``bytes``, ``made`` and ``removed`` of every stage but those in use.
+    """
+    stages, used = job.stages, in_use(job)
+    rows = []
+    for (kind, key), size in stages.sizes().items():
+        if (kind, key) not in used:
+            made = stages.facts(kind, key).get("made", "")
+            rows.append({"kind": kind, "key": key, "bytes": size, "made": made})
+    rows.sort(key=lambda row: row["made"], reverse=True)
+    total = 0
+    for row in rows:
+        total += row["bytes"]
+        row["removed"] = not dry_run and total > (keep or 0)
+        if row["removed"]:
+            stages.remove(row["kind"], row["key"])
+    return rows
+
+
+def in_use(job):
+    """Stages that the present decisions lead to, and those whose labels are shown: (kind, key)."""
+    work = Labelling(job)
+    keys = {("index", job.index_key()), ("retrieved", job.retrieved_key()), ("mapper", work.mapper_key())}
+    keys.add(("votes", work.votes_key()))
+    keys |= {("votes", key) for key in work.sources().values()}
+    keys |= {("index", job.stages.last("index")), ("net", job.stages.last("net"))}
+    return keys

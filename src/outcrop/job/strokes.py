@@ -1,0 +1,170 @@
+"""Strokes of a brush: which samples they cover, and the patches that a mapper learns them from."""
+
+import numpy as np
+
+from outcrop.patches import DIRECTIONS
+
+
+def covered(shape, spots, radius):
+    """Samples within a radius of a line through spots.
+
+    Examples
+    --------
+    >>> covered((3, 5), [(1, 1), (1, 3)], 0.5).astype(int)
+    array([[0, 0, 0, 0, 0],
+           [0, 1, 1, 1, 0],
+           [0, 0, 0, 0, 0]])
+    """
+    mask = np.zeros(shape, bool)
+    spots = np.asarray(spots, float).reshape(-1, 2)
+    for a, b in zip(spots, spots[1:] if len(spots) > 1 else spots, strict=False):
+        low = np.clip(np.floor(np.minimum(a, b) - radius), 0, None).astype(int)
+        high = np.clip(np.ceil(np.maximum(a, b) + radius) + 1, 0, shape).astype(int)
+        if (low >= high).any():
+            continue
+        points = np.stack(np.meshgrid(*map(np.arange, low, high), indexing="ij"), axis=-1) - a
+        along = b - a
+        share = np.clip(points @ along / max(along @ along, 1e-12), 0, 1)
+        near = np.sum((points - share[..., None] * along) ** 2, axis=-1) <= radius**2 + 1e-9
+        mask[low[0] : high[0], low[1] : high[1]] |= near
+    return mask
+
+
+def runs(mask, traces, samples):
+    """Painted samples as [trace, first, last] in survey labels, shape of mask (n_traces, n_samples).
+
+    Examples
+    --------
+    >>> runs(np.array([[0, 1, 1], [0, 0, 0]], bool), np.array([300, 301]), np.array([0.0, 4.0, 8.0]))
+    [[300, 4.0, 8.0]]
+    """
+    found = []
+    for trace in np.flatnonzero(mask.any(axis=1)):
+        edges = np.flatnonzero(np.diff(np.concatenate([[0], mask[trace].astype(np.int8), [0]])))
+        for first, last in edges.reshape(-1, 2):
+            found.append([traces[trace].item(), samples[first].item(), samples[last - 1].item()])
+    return found
+
+
+def section_of(stroke, axes):
+    """Direction and position of the section a stroke lies on, None where the volume does not have it."""
+    direction = DIRECTIONS.index(stroke["along"])
+    label = stroke["line"] if "runs" in stroke else stroke["points"][0][direction]
+    at = np.flatnonzero(np.abs(axes[direction] - label) < 1e-6)
+    return (direction, int(at[0])) if len(at) else None
+
+
+def stroke_mask(stroke, axes):
+    """Samples of its section that a stroke covers, shape (n_traces, n_samples)."""
+    direction = DIRECTIONS.index(stroke["along"])
+    traces, samples = axes[1 - direction], axes[2]
+    shape = len(traces), len(samples)
+    if "runs" not in stroke:
+        spots = [(_place(traces, point[1 - direction]), _place(samples, point[2])) for point in stroke["points"]]
+        return covered(shape, spots, float(stroke["radius"]))
+    mask = np.zeros(shape, bool)
+    for trace, first, last in stroke["runs"]:
+        at = np.flatnonzero(np.abs(traces - trace) < 1e-6)
+        ends = sorted(round(_place(samples, label)) for label in (first, last))
+        if len(at):
+            mask[at[0], max(ends[0], 0) : ends[1] + 1] = True
+    return mask
+
+
+def _place(axis, label):
+    """Position of the label nearest to a value; beyond the ends it goes on in steps of the axis."""
+    at = int(np.argmin(np.abs(axis - label)))
+    step = float(axis[1] - axis[0]) if len(axis) > 1 else 1.0
+    return at + (label - axis[at]) / step if at in (0, len(axis) - 1) and abs(label - axis[at]) > abs(step) else at
+
+
+def painted_sections(strokes, names, axes):
+    """Codes of what is painted, section by section; later strokes win.
+
+    Parameters
+    ----------
+    strokes : list of dict
+        Entries of `decisions`.
+    names : list of str
+        Classes; code i + 1 is ``names[i]``, 0 where nothing is painted.
+    axes : list of three arrays
+        Labels of the volume.
+
+    Returns
+    -------
+    dict
+        (direction, position) -> uint8 array, shape (n_traces, n_samples).
+    """
+    codes = {name: i + 1 for i, name in enumerate(names)} | {"erase": 0}
+    found: dict = {}
+    for stroke in strokes:
+        place = section_of(stroke, axes)
+        if place is None or stroke["class"] not in codes:
+            continue
+        shape = len(axes[1 - place[0]]), len(axes[2])
+        section = found.setdefault(place, np.zeros(shape, np.uint8))
+        section[stroke_mask(stroke, axes)] = codes[stroke["class"]]
+    return {place: section for place, section in found.items() if section.any()}
+
+
+def painted_patches(grid, sections, starts, classes, *, background=None):
+    """Retrieved patches with the pixels painted in them, and a patch around what was painted elsewhere.
+
+    Parameters
+    ----------
+    grid : PatchGrid
+        Gives axes and patch size.
+    sections : dict
+        As `painted_sections` gives it, in the order in which `classes` names the classes.
+    starts : array, shape (n, 4)
+    classes : array of str, shape (n,)
+    background : str, optional
+
+    Returns
+    -------
+    starts : array, shape (m, 4)
+    classes : array of str, shape (m,)
+        A painted patch has the structure that was painted most in it, else that of the retrieved patch it overlaps.
+    masks : uint8 array, shape (m, height, width), or None where nothing is painted
+    """
+    if not sections:
+        return starts, classes, None
+    extra = [
+        (start, name)
+        for place, codes in sections.items()
+        for start, name in _patches_around(place, codes, grid, starts, classes, background)
+    ]
+    if extra:
+        starts = np.concatenate([starts, [start for start, _ in extra]])
+        classes = np.concatenate([classes, [name for _, name in extra]])
+    masks = np.zeros((len(starts), *grid.size), np.uint8)
+    for i, (direction, line, trace, sample) in enumerate(starts):
+        if (direction, line) in sections:
+            codes = sections[direction, line]
+            masks[i] = codes[trace : trace + grid.size[1], sample : sample + grid.size[0]].T
+    return starts, classes, masks
+
+
+def _patches_around(place, codes, grid, starts, classes, background):
+    """Start and class of patches that cover what is painted on one section."""
+    names = list(dict.fromkeys(map(str, classes)))
+    height, width = grid.size
+    on_line = [i for i, start in enumerate(starts) if tuple(start[:2]) == place]
+    left = codes > 0
+    while left.any():
+        middle = np.argwhere(left)[np.count_nonzero(left) // 2]
+        trace, sample = (
+            int(np.clip(at - size // 2, 0, n - size))
+            for at, size, n in zip(middle, (width, height), codes.shape, strict=True)
+        )
+        window = codes[trace : trace + width, sample : sample + height]
+        left[trace : trace + width, sample : sample + height] = False
+        left[tuple(middle)] = False
+        counts = np.bincount(window[window > 0], minlength=len(names) + 1)
+        structures = [code for code, name in enumerate(names, 1) if name != background and counts[code]]
+        near = [i for i in on_line if abs(starts[i][2] - trace) < width and abs(starts[i][3] - sample) < height]
+        if structures:
+            name = names[max(structures, key=counts.__getitem__) - 1]
+        else:
+            name = str(classes[near[0]]) if near else names[int(counts.argmax()) - 1]
+        yield (*place, trace, sample), name

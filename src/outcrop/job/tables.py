@@ -1,0 +1,286 @@
+"""The table of retrieved patches: asked for by the decisions, kept under its key, published for people, read back."""
+
+import hashlib
+import json
+
+import numpy as np
+import pandas as pd
+
+from outcrop.retrieval import read_table, retrieve
+from outcrop.stages import append_line, digest, read_lines
+from outcrop.workspace import Damaged, whole_file
+
+CODE = 1  # raised when the same inputs would give another table
+TABLE = "retrieved.csv"
+MOST = 0.5  # share of the index from which a class is warned about
+
+
+def request(state):
+    """What the decisions ask of an index, by first names of classes and in plain values.
+
+    A class without an exemplar is looked for by its accepted patches.
+    """
+    from outcrop.job.options import RETRIEVE
+
+    accepted: dict = {}
+    rejected: dict = {}
+    for one in state.verdicts:
+        (accepted if one.accept else rejected).setdefault(one.name, []).append([*one.place, one.along])
+    exemplars: dict = {}
+    for name in state.classes:
+        some = [one.picture or list(one.place) for one in state.exemplars if one.name == name]
+        some = some or [place[:3] for place in accepted.get(name, [])]
+        if some:
+            exemplars[name] = some
+    verdicts = {
+        what: {name: sorted(places) for name, places in found.items() if name in exemplars}
+        for what, found in (("accepted", accepted), ("rejected", rejected))
+    }
+    chosen = {name: state.options.get(name, default) for name, default in RETRIEVE.items()}
+    return {"exemplars": exemplars, **verdicts, **chosen}
+
+
+def retrieved_key(state, index_key):
+    """Key of the table that the decisions lead to, None where there is no exemplar."""
+    asked = request(state)
+    return digest("retrieved", _inputs(asked, index_key)) if asked["exemplars"] else None
+
+
+def _inputs(asked, index_key):
+    order = list(asked["exemplars"])
+    return {"index": index_key, "code": CODE, "classes": order, **asked}
+
+
+def retrieved(job, index, state, *, device=None):
+    """The table that decisions lead to, made where it is not there.
+
+    Returns
+    -------
+    key : str
+    weak : WeakLabels
+        Classes under their present names.
+    starts : array, shape (n, 4)
+    """
+    asked = request(state)
+    key = job.stages.begin("retrieved", _inputs(asked, index.key))
+    folder = job.stages.path("retrieved", key)
+    if not (folder / "table.csv").is_file():
+        _make(job, index, asked, key, device)
+    try:
+        weak, starts, facts = _read(folder, index)
+    except ValueError:  # damaged: it is made again, and what was there is kept
+        job.stages.set_aside("retrieved", key, "table.csv")
+        job.stages.set_aside("retrieved", key, "facts.json")
+        _make(job, index, asked, key, device)
+        weak, starts, facts = _read(folder, index)
+    names = {first: about["name"] for first, about in state.classes.items()}
+    return key, _renamed(weak, facts, names), starts
+
+
+def _make(job, index, asked, key, device):
+    """Search, and keep the table."""
+    fits, left_out = _fitting(job, index, asked["exemplars"])
+    if not fits:
+        raise ValueError(
+            "No exemplar lies inside the volume with the whole of its patch; move one, or choose a smaller size."
+        )
+    verdicts = {what: asked[what] for what in ("accepted", "rejected")}
+    count = asked["count"]
+    if isinstance(count, dict):
+        count = {name: n for name, n in count.items() if name in fits}
+    options = {"per_exemplar": asked["per_exemplar"], "diverse": asked["diverse"], "device": device, **verdicts}
+    try:
+        weak = retrieve(index, fits, _bounded(count, index), **options)
+    except Damaged:
+        job.stages.set_aside("index", index.key, "features.done")
+        job.stages.set_aside("index", index.key, "features.zarr")
+        job._opened.pop("index", None)
+        raise
+    folder = job.stages.path("retrieved", key)
+    facts = {"lost": weak.lost, "suggested": weak.suggested, "left_out": left_out}
+    facts |= {"accepted": weak.accepted, "rejected": weak.rejected}
+    facts["curves"] = {name: np.round(curve.astype(float), 6).tolist() for name, curve in weak.curves.items()}
+    facts["usable"] = int((index.status == 0).sum())
+    with whole_file(folder / "facts.json") as aside:
+        aside.write_text(json.dumps(facts), encoding="utf-8")
+    weak.save(folder / "table.csv")
+    job.stages.note("retrieved", key)
+
+
+def _bounded(count, index):
+    """A count that was decided for another index is no more than this one has."""
+    usable = int((index.status == 0).sum())
+    if isinstance(count, dict):
+        return {name: n if n == "auto" else min(n, usable) for name, n in count.items()}
+    return count if count == "auto" else min(count, usable)
+
+
+def _fitting(job, index, exemplars):
+    """Exemplars that the volume holds wholly, as `retrieve` takes them, and how many others there are."""
+    from outcrop.job.core import unpack
+
+    found: dict = {}
+    left_out = 0
+    for name, some in exemplars.items():
+        for place in some:
+            if isinstance(place, str):
+                found.setdefault(name, []).append(unpack(place))
+                continue
+            try:
+                index.grid.start_at(place)
+                found.setdefault(name, []).append(tuple(place))
+            except ValueError:
+                left_out += 1
+    return found, left_out
+
+
+def _read(folder, index):
+    weak, starts = read_table(folder / "table.csv", index)
+    try:
+        facts = json.loads((folder / "facts.json").read_text(encoding="utf-8"))
+        facts["curves"], facts["lost"], facts["suggested"], facts["accepted"], facts["rejected"]
+    except (OSError, KeyError, TypeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{folder} is damaged ({error}).") from None
+    return weak, starts, facts
+
+
+def _renamed(weak, facts, names):
+    """Weak labels under the present names of the classes, with all that is known of them."""
+    weak.classes = np.array([names.get(name, name) for name in weak.classes], str)
+    for what in ("lost", "suggested", "accepted", "rejected"):
+        setattr(weak, what, {names.get(name, name): value for name, value in facts[what].items()})
+    weak.curves = {names.get(name, name): np.array(curve) for name, curve in facts["curves"].items()}
+    return weak
+
+
+def warnings(weak, usable):
+    """Sentences about classes that take most of the index."""
+    counts = pd.Series(weak.classes).value_counts(sort=False)
+    return [
+        f"Class {name!r} takes {n} of the {usable} patches of the index; a smaller step (more patches) or a smaller "
+        "count keeps it to what really looks like it."
+        for name, n in counts.items()
+        if n > MOST * usable
+    ]
+
+
+def class_counts(path):
+    """Patches of every class in a table, empty where it cannot be read."""
+    try:
+        return pd.read_csv(path, usecols=["class"], dtype=str)["class"].value_counts(sort=False).to_dict()
+    except (OSError, ValueError):
+        return {}
+
+
+# ---- for people ----------------------------------------------------------------------------------------------------
+
+
+def publish(job, key, weak):
+    """Write the table for people as ``retrieved.csv``, where it is not that already."""
+    text = weak.table.to_csv(index=False)
+    path, known = job.path / TABLE, hashlib.sha256(text.encode()).hexdigest()
+    if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == known:
+        return
+    folder = job.stages.root / "retrieved"
+    with whole_file(folder / f"published-{known[:16]}.csv") as aside:
+        aside.write_text(text, encoding="utf-8", newline="")
+    append_line(
+        folder / "published.txt", f"{known} {key}"
+    )  # before the table: what it holds is never taken for an edit
+    with whole_file(path) as aside:
+        aside.write_text(text, encoding="utf-8", newline="")
+    for old in folder.glob("published-*.csv"):
+        if old.name != f"published-{known[:16]}.csv":
+            old.unlink(missing_ok=True)
+
+
+def take_edits(job, index):
+    """Take what was changed in ``retrieved.csv`` by hand as decisions; a sentence that says so, or nothing.
+
+    A row that is gone is a no to that patch, a row that is new a yes, one with another class both.
+    """
+    path, folder = job.path / TABLE, job.stages.root / "retrieved"
+    published = [line.split()[0] for line in read_lines(folder / "published.txt") if line.strip()]
+    if not path.is_file() or not published:
+        return []
+    content = path.read_bytes()
+    if hashlib.sha256(content).hexdigest() in published:
+        return []
+    base = folder / f"published-{published[-1][:16]}.csv"
+    if not base.is_file():
+        return []
+    before, after = (_patches(read_table(table, index)[0], index) for table in (base, path))
+    gone, new = before - after, after - before
+    known = {facts["name"]: first for first, facts in job.state.classes.items()}
+    rejects = [(name, place) for name, place in gone if name in known]
+    made, entries = [], []
+    for name, (*place, along) in sorted(rejects):
+        if not any((name, place) != other and tuple([*place, along]) == other[1] for other in new):
+            entries.append({"what": "reject", "class": known[name], "place": place, "along": along})
+    for name, (*place, along) in sorted(new):
+        if name not in known:
+            extra, known[name] = job._new_class(name)
+            made += extra
+        entries.append({"what": "accept", "class": known[name], "place": place, "along": along})
+    if entries:
+        job.log.add(*made, *entries)
+    with whole_file(folder / f"edited-{hashlib.sha256(content).hexdigest()[:16]}.csv") as aside:
+        aside.write_bytes(content)
+    append_line(folder / "published.txt", f"{hashlib.sha256(content).hexdigest()} edited")
+    if not entries:
+        return []
+    return [f"{path} was edited by hand: {len(gone)} rows taken out and {len(new)} added count as no and yes."]
+
+
+def _patches(weak, index):
+    """Class and place of the patches of a table."""
+    dims = list(index.volume.dims)
+    places = weak.positions[dims].to_numpy(float).tolist()
+    along = [str(name) for name in weak.positions["along"]]
+    return {(str(name), (*place, way)) for name, place, way in zip(weak.classes, places, along, strict=True)}
+
+
+def summarise(weak):
+    """Per class: how many, how similar, how many lost to a nearer class, how many to take, how many likely wrong."""
+    rows = {}
+    for name in dict.fromkeys(weak.classes):
+        similarity = weak.similarity[weak.classes == name]
+        rows[str(name)] = {
+            "patches": len(similarity), "best": round(float(similarity[0]), 4), "last": round(float(similarity[-1]), 4),
+            "lost": weak.lost[name], "suggested": weak.suggested[name], "wrong": round(weak.wrong[name], 3),
+        }  # fmt: skip
+    return rows
+
+
+def decisions_table(entries):
+    """Decisions as a DataFrame that people read: when, who, from where, what, class, where, and whether it holds."""
+    undone: set = set()
+    for entry in entries:
+        if entry["what"] in ("undo", "redo"):
+            undone = undone | set(entry["of"]) if entry["what"] == "undo" else undone - set(entry["of"])
+    rows = [
+        {
+            "when": pd.Timestamp(entry["time"]),
+            "who": entry["who"],
+            "from": entry.get("from", ""),
+            "what": entry["what"],
+            "class": entry.get("class", ""),
+            "where": _where(entry),
+            "undone": entry["id"] in undone,
+            "id": entry["id"],
+        }
+        for entry in entries
+    ]
+    return pd.DataFrame(rows, columns=["when", "who", "from", "what", "class", "where", "undone", "id"])
+
+
+def _where(entry):
+    """Place, section or value of a decision in words."""
+    if entry["what"] == "stroke":
+        line = entry["line"] if "runs" in entry else entry["points"][0][0 if entry["along"] == "inline" else 1]
+        return f"{entry['along']} {line:g}"
+    if "place" in entry:
+        return ", ".join(f"{part:g}" for part in entry["place"])
+    if entry["what"] == "set":
+        return f"{entry['name']} = {json.dumps(entry['value'])}"
+    return str(entry.get("name") or entry.get("colour") or ("picture" if "picture" in entry else ""))

@@ -1,0 +1,160 @@
+"""Votes of the lines of a survey, kept so that limits, painted samples and class names are applied on reading."""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+import zarr
+from xarray.core import indexing
+from zarr.codecs import Crc32cCodec, ZstdCodec
+
+from outcrop.labels import UNCERTAIN, confidence_for, decide
+from outcrop.patches import DIRECTIONS
+from outcrop.volume import LazyVolume
+from outcrop.workspace import DoneLog, damage, whole_file
+
+TRACES = 128  # of a chunk: a section across the lines reads one chunk of each
+REMEDY = "run 'outcrop label' again and it is made anew"
+
+
+class VoteStore:
+    """Votes of lines under one key: uint8, 255 = all of the vote.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the stage.
+    """
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.done = DoneLog(folder / "votes.done")
+        with damage(folder / "votes.zarr", REMEDY):
+            group: Any = zarr.open_group(folder / "votes.zarr", mode="r+")
+            self.votes, self.counts = group["votes"], group["counts"]
+            self.classes = [str(name) for name in group.attrs["classes"]]
+            if self.votes.ndim != 4 or self.votes.shape[1] != len(self.classes) or self.votes.dtype != "uint8":
+                raise ValueError(f"votes are {self.votes.dtype} of shape {self.votes.shape}")
+
+    @classmethod
+    def make(cls, folder, shape, classes):
+        """Store of ``shape`` (lines, traces, samples) and classes, made where it is not there."""
+        if not (folder / "votes.zarr").is_dir():
+            with whole_file(folder / "votes.zarr") as aside:
+                group = zarr.open_group(aside, mode="w", attributes={"classes": list(classes)})
+                lines, traces, samples = shape
+                checked: Any = {"dtype": "uint8", "compressors": [ZstdCodec(), Crc32cCodec()], "fill_value": 0}
+                chunks = (1, len(classes), min(TRACES, traces), samples)
+                group.create_array("votes", shape=(lines, len(classes), traces, samples), chunks=chunks, **checked)
+                group.create_array("counts", shape=(lines, 256), chunks=(1, 256), **checked | {"dtype": "uint32"})
+        return cls(folder)
+
+    def write(self, line, votes):
+        """Keep the votes of a line, shape (n_classes, n_traces, n_samples), and how often each confidence occurs."""
+        self.votes[line] = votes
+        sure = decide(votes)[1]
+        self.counts[line] = np.bincount(sure.ravel(), minlength=256)
+        self.done.add(line)
+
+    def read(self, line, traces=slice(None), samples=slice(None)):
+        """Votes of a line, or of a part of it."""
+        with damage(self.folder / "votes.zarr", REMEDY):
+            return self.votes.oindex[line, slice(None), traces, samples]
+
+
+class Labels(NamedTuple):
+    """What is needed to read labels: which store holds each line, and what is applied to its votes.
+
+    ``codes`` gives the code of a class by its first name, ``painted`` what is painted, by section.
+    """
+
+    stores: dict  # position of a line -> VoteStore
+    codes: dict
+    painted: dict
+    limit: float
+    along: int
+    shape: tuple
+
+    def block(self, what, key):
+        """Part of the label or confidence volume, for a key of three slices or arrays of positions."""
+        wanted = [np.arange(n)[k] for n, k in zip(self.shape, key, strict=True)]
+        lines, traces, samples = wanted[self.along], wanted[1 - self.along], wanted[2]
+        out = np.zeros((len(lines), len(traces), len(samples)), np.uint8)
+        for i, line in enumerate(lines.tolist()):
+            if line in self.stores:
+                out[i] = self.section(line, traces, samples)[0 if what == "label" else 1]
+        return out if self.along == 0 else out.swapaxes(0, 1)
+
+    def score_block(self, name, key):
+        """Part of the volume of the share of a class, for a key as in `block`."""
+        wanted = [np.arange(n)[k] for n, k in zip(self.shape, key, strict=True)]
+        lines, traces, samples = wanted[self.along], wanted[1 - self.along], wanted[2]
+        out = np.zeros((len(lines), len(traces), len(samples)), np.uint8)
+        for i, line in enumerate(lines.tolist()):
+            store = self.stores.get(line)
+            if store is not None and name in store.classes:
+                out[i] = store.read(line, traces, samples)[store.classes.index(name)]
+        return out if self.along == 0 else out.swapaxes(0, 1)
+
+    def section(self, line, traces=slice(None), samples=slice(None)):
+        """Label and confidence of a line, or of a part of it."""
+        store = self.stores[line]
+        label, sure = decide(store.read(line, traces, samples), self.limit)
+        table = np.zeros(256, np.uint8)
+        table[UNCERTAIN] = UNCERTAIN
+        table[1 : 1 + len(store.classes)] = [self.codes.get(name, 0) for name in store.classes]
+        label = table[label]
+        painted = self._painted(line)
+        if painted is not None:
+            painted = painted[traces][:, samples]
+            known = (painted > 0) & (sure > 0)
+            label, sure = np.where(known, painted, label), np.where(known, np.uint8(255), sure)
+        return label, sure
+
+    def _painted(self, line):
+        """Codes painted on a line, on it or where a painted section crosses it; None where there are none."""
+        codes = self.painted.get((self.along, line))
+        for (direction, position), section in self.painted.items():
+            if direction != self.along and section[line].any():
+                shape = self.shape[1 - self.along], self.shape[2]
+                codes = np.zeros(shape, np.uint8) if codes is None else codes.copy()
+                codes[position] = np.where(section[line] > 0, section[line], codes[position])
+        return codes
+
+
+def read_labels(labels, coords, stale, attrs):
+    """Labels as a lazy Dataset: ``label``, ``confidence``, and ``stale`` of every line.
+
+    Parameters
+    ----------
+    labels : Labels
+    coords : dict
+        Dimension -> labels of the axis.
+    stale : set
+        Positions of the lines whose votes are of an older key.
+    attrs : dict
+    """
+    dims = tuple(coords)
+    data: dict = {}
+    for what in ("label", "confidence"):
+        lazy = LazyVolume(partial(labels.block, what), labels.shape, np.uint8)
+        data[what] = (dims, indexing.LazilyIndexedArray(lazy))
+    lines = np.isin(np.arange(labels.shape[labels.along]), sorted(stale))
+    data["stale"] = ((DIRECTIONS[labels.along],), lines)
+    return xr.Dataset(data, coords, attrs)
+
+
+def confidence_limit(stores, *, min_confidence=None, max_error=None):
+    """Confidence below which a label is uncertain, from a limit of confidence or of error.
+
+    Parameters
+    ----------
+    stores : dict
+        Position of a line -> VoteStore; a limit of error is estimated on all of these lines.
+    min_confidence, max_error : float, optional
+    """
+    if max_error is None or not stores:
+        return min_confidence or 0.0
+    counts = sum(store.counts[line].astype(np.int64) for line, store in stores.items())
+    return confidence_for(counts, max_error)

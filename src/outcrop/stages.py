@@ -1,0 +1,151 @@
+"""Results of a job, each under the key of everything it was made from; none replaces another."""
+
+import contextlib
+import datetime
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import outcrop
+from outcrop.workspace import remove, whole_file
+
+FACTS = "stage.json"
+JOURNAL = "journal.txt"
+KINDS = ("index", "retrieved", "mapper", "votes", "net")
+
+
+def digest(*parts):
+    """Sixteen hexadecimal digits of anything that JSON can hold; the order of keys does not matter.
+
+    Examples
+    --------
+    >>> digest({"size": [99, 99], "step": 11}) == digest({"step": 11, "size": [99, 99]})
+    True
+    """
+    text = json.dumps(parts, sort_keys=True, default=_plain)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _plain(value):
+    return value.tolist() if hasattr(value, "tolist") else str(value)
+
+
+class Stages:
+    """Everything that was computed in a job folder.
+
+    Parameters
+    ----------
+    job : path
+        The job folder; stages lie in ``stages/KIND/KEY`` below it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> stages = Stages(tempfile.mkdtemp())
+    >>> key = stages.begin("index", {"size": 99})
+    >>> stages.facts("index", key)["inputs"]
+    {'size': 99}
+    >>> stages.note("index", key); stages.last("index") == key
+    True
+    """
+
+    def __init__(self, job):
+        self.root = Path(job) / "stages"
+
+    def path(self, kind, key):
+        """Folder of a stage."""
+        return self.root / kind / key
+
+    def begin(self, kind, inputs):
+        """Make the folder of a stage where it is not there, with what it is made from; its key."""
+        key = digest(kind, inputs)
+        folder = self.path(kind, key)
+        if not (folder / FACTS).is_file():
+            folder.mkdir(parents=True, exist_ok=True)
+            now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+            facts = {"kind": kind, "key": key, "version": outcrop.__version__, "made": now, "inputs": inputs}
+            with whole_file(folder / FACTS) as aside:
+                aside.write_text(json.dumps(facts, indent=1, default=_plain), encoding="utf-8")
+        return key
+
+    def facts(self, kind, key):
+        """What a stage was made from, empty where it is not there or cannot be read."""
+        try:
+            return json.loads((self.path(kind, key) / FACTS).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+
+    def note(self, kind, *words):
+        """Write into the journal of a kind what was finished just now, the key first."""
+        append_line(self.root / kind / JOURNAL, " ".join(map(str, words)))
+
+    def journal(self, kind):
+        """Words of every line of the journal of a kind, the oldest first, of stages that are still there."""
+        lines = [line.split() for line in read_lines(self.root / kind / JOURNAL)]
+        there = {key: (self.path(kind, key) / FACTS).is_file() for key in {words[0] for words in lines if words}}
+        return [words for words in lines if words and there[words[0]]]
+
+    def last(self, kind):
+        """Key of the stage of a kind that was finished last, None where there is none."""
+        journal = self.journal(kind)
+        return journal[-1][0] if journal else None
+
+    def keys(self, kind):
+        """Keys of all stages of a kind, in the order in which they were begun."""
+        found = [path.parent.name for path in (self.root / kind).glob(f"*/{FACTS}")]
+        return sorted(found, key=lambda key: (self.facts(kind, key).get("made", ""), key))
+
+    def sizes(self):
+        """Bytes of every stage: (kind, key) -> size."""
+        return {
+            (kind, key): sum(file.stat().st_size for file in self.path(kind, key).rglob("*") if file.is_file())
+            for kind in KINDS
+            for key in self.keys(kind)
+        }
+
+    def set_aside(self, kind, key, name):
+        """Give a damaged part of a stage another name, so that it can be made again and nothing is lost."""
+        place = self.path(kind, key) / name
+        number = 1
+        while place.with_name(f"{name}.damaged-{number}").exists():
+            number += 1
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(place, place.with_name(f"{name}.damaged-{number}"))
+
+    def remove(self, kind, key):
+        """Free the space of a stage: first its facts, so that what is left of it counts for nothing if that is cut."""
+        remove(self.path(kind, key) / FACTS)
+        remove(self.path(kind, key))
+
+
+def append_line(path, text):
+    """Append a line to a file in one piece; a line that a kill or a full disk cut short is ended first."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+    try:
+        size = os.lseek(handle, 0, os.SEEK_END)
+        if size:
+            os.lseek(handle, size - 1, os.SEEK_SET)
+        whole = not size or os.read(handle, 1) == b"\n"
+        data = ("" if whole else "\n").encode() + text.encode() + b"\n"
+        written = os.write(handle, data)
+        if written < len(data):
+            with contextlib.suppress(OSError):
+                os.ftruncate(handle, size)
+            raise OSError(28, "No space left on device", str(path))
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def read_lines(path, start=0):
+    """Whole lines of a text file from a byte on; what follows the last line end does not count."""
+    path = Path(path)
+    if not path.is_file():
+        return []
+    with open(path, "rb") as handle:
+        handle.seek(start)
+        text = handle.read()
+    return text[: text.rfind(b"\n") + 1].decode("utf-8", "replace").splitlines()
