@@ -1,9 +1,9 @@
 """Blocks come back in order, errors name their block, and few blocks are in flight."""
 
-import resource
 import threading
 import time
 
+import psutil
 import pytest
 
 from outcrop.parallel import cluster, map_blocks, memory_budget, spans
@@ -57,7 +57,7 @@ def test_spans_cover():
 
 def test_memory_bounds_the_threads():
     """As many blocks at once as the budget holds, one at the least."""
-    taken = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    taken = psutil.Process().memory_info().rss
     for memory, most in ((1, 1), (taken + 25 * 10**8, 2), (taken + 10**11, 4)):
         running, peak, lock = [0], [0], threading.Lock()
 

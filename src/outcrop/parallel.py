@@ -3,13 +3,14 @@
 import contextlib
 import os
 import re
-import resource
 from collections import deque
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from pathlib import Path
 
+import psutil
 from threadpoolctl import threadpool_limits
 
+CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")  # version 2 and 1
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
@@ -38,15 +39,18 @@ def memory_budget(text=None):
     (2000000000, 1610612736, 300000000)
     """
     if text is None:
-        limit = Path("/sys/fs/cgroup/memory.max")
-        machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        own = limit.read_text().strip() if limit.is_file() else "max"
-        return min(machine, int(own) if own.isdecimal() else machine) // 4
+        return min([psutil.virtual_memory().total, *_cgroup_limits()]) // 4
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(I?)B?", str(text).strip().upper())
     size = float(match[1]) * (UNITS[match[2]] if not match[3] else 1024 ** list(UNITS).index(match[2])) if match else 0
     if not 10**8 <= size <= 10**15:
         raise ValueError(f"Memory is {text!r}; write a size of at least 100MB, for instance 2GB.")
     return int(size)
+
+
+def _cgroup_limits():
+    """Bytes that the container allows, where it has a limit."""
+    texts = [Path(path).read_text().strip() for path in CGROUP_LIMITS if os.path.isfile(path)]
+    return [int(text) for text in texts if text.isdecimal()]
 
 
 @contextlib.contextmanager
@@ -119,7 +123,7 @@ def map_blocks(function, blocks, *, workers=None, client=None, memory=None, cost
         return
     workers = workers or n_cores()
     if memory and cost:
-        taken = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        taken = psutil.Process().memory_info().rss
         workers = max(1, min(workers, (memory - taken) // cost))
     if workers == 1:
         with threadpool_limits(1):

@@ -2,7 +2,6 @@
 
 import contextlib
 import datetime
-import fcntl
 import hashlib
 import json
 import os
@@ -11,6 +10,7 @@ import tomllib
 from pathlib import Path
 
 import tomli_w
+from filelock import FileLock, Timeout
 
 import outcrop
 
@@ -57,12 +57,15 @@ class Workspace:
     def lock(self):
         """Hold the job for writing; a process that dies lets go of it by itself."""
         self.path.mkdir(parents=True, exist_ok=True)
-        with open(self.own(".lock"), "a") as handle:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise ValueError(f"Job {self.path} is being written by another process; wait until it ends.") from None
+        lock = FileLock(self.own(".lock"), timeout=0, thread_local=False)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise ValueError(f"Job {self.path} is being written by another process; wait until it ends.") from None
+        try:
             yield self
+        finally:
+            lock.release()
 
     def read(self):
         """Contents of ``job.toml``: what was done with what."""
