@@ -3,10 +3,12 @@
 import threading
 import time
 
+import numpy as np
 import psutil
 import pytest
+from threadpoolctl import ThreadpoolController, threadpool_limits
 
-from outcrop.parallel import cluster, map_blocks, memory_budget, spans
+from outcrop.parallel import cluster, map_blocks, memory_budget, one_blas_thread, spans
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
@@ -47,6 +49,46 @@ def test_few_blocks_in_flight():
     time.sleep(0.05)
     results.close()
     assert len(begun) <= 8
+
+
+def blas_threads():
+    """Threads of every BLAS that is loaded; NumPy's is."""
+    np.eye(2) @ np.eye(2)
+    return [pool["num_threads"] for pool in ThreadpoolController().select(user_api="blas").info()]
+
+
+def test_overlapping_limits_end_with_all_threads():
+    """One BLAS thread from the first in to the last out, whoever leaves first; then as many as before."""
+    first_in, second_in, first_out = threading.Event(), threading.Event(), threading.Event()
+    inside = []
+
+    def first():
+        with one_blas_thread():
+            first_in.set()
+            second_in.wait(10)
+        inside.append(blas_threads())
+        first_out.set()
+
+    def second():
+        first_in.wait(10)
+        with one_blas_thread():
+            second_in.set()
+            first_out.wait(10)
+            inside.append(blas_threads())
+
+    with threadpool_limits(3, "blas"):
+        before = blas_threads()
+        threads = [threading.Thread(target=work) for work in (first, second)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert inside == [[1] * len(before)] * 2
+        assert blas_threads() == before != [1] * len(before)
+        results = map_blocks(lambda i: i, range(9), workers=2)
+        assert next(results) == 0 and set(blas_threads()) == {1}
+        results.close()
+        assert blas_threads() == before
 
 
 def test_spans_cover():
