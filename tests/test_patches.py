@@ -1,5 +1,7 @@
 """Patches cover every sample, skip missing traces, lie where they say, and stitch back to the section."""
 
+import pickle
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -65,6 +67,21 @@ def test_starts_of_some_rows_are_those_of_all(options):
         assert (grid.starts[rows, :2] == (direction, line)).all()
     with pytest.raises(IndexError):
         grid.places([len(grid)])
+
+
+@pytest.mark.parametrize("options", [{}, {"sample": 60}])
+def test_a_part_of_a_plan_stays_that_part_in_another_process(options):
+    """Pickled, the whole plan is the whole plan, a part is that part, and so is a part of it; no rows, no rows."""
+    volume = coded((30, 50, 60))
+    grid = PatchGrid(volume, size=24, step=9, **options)
+    part = grid.take([7, 3, 50])
+    for plan in (grid, part, part.take([2, 0]), grid.take([])):
+        again = pickle.loads(pickle.dumps(plan))
+        np.testing.assert_array_equal(again.starts, plan.starts)
+        assert again.table.equals(plan.table)
+        assert list(again.lines()) == list(plan.lines())
+        np.testing.assert_array_equal(again.extract(volume, slice(None)), plan.extract(volume, slice(None)))
+    assert len(pickle.dumps(grid)) < len(pickle.dumps(volume)) + 5000
 
 
 @pytest.mark.parametrize("along", ["inline", "crossline", "both"])

@@ -4,7 +4,6 @@ A patch is a window of an inline or crossline section with time (or depth) downw
 ``start + size // 2``, in survey labels.
 """
 
-import copy
 import os
 from functools import cached_property
 
@@ -89,7 +88,7 @@ class PatchGrid:
         self.axes = [volume[name].values for name in volume.dims]
         self.area = _area(volume, area or {})
         self.horizons = between and [_horizon_grid(read_horizon(path), *self.axes[:2]) for path in between]
-        self._live = live_traces(volume)
+        self._live, self._is_part = live_traces(volume), False
         directions = [DIRECTIONS.index(name) for name in (DIRECTIONS if along == "both" else (along,))]
         self._check_count(directions)
         if sample:
@@ -109,7 +108,7 @@ class PatchGrid:
 
     def __reduce__(self):
         # Other processes make the plan again: its table of starts would be most of what is sent.
-        return _grid_again, (self._volume, self.parameters)
+        return _grid_again, (self._volume, self.parameters, self._drawn if self._is_part else None)
 
     @property
     def clip(self):
@@ -232,16 +231,12 @@ class PatchGrid:
 
     def take(self, rows):
         """Plan of some of the patches alone."""
-        few = copy.copy(self)
-        for made in ("table", "starts"):
-            few.__dict__.pop(made, None)
-        few._draw(self.places(rows))
-        return few
+        return self._part(self.places(rows))
 
     def lines(self):
         """Rows of every line in the order of the grid: yields (direction, line, slice of rows)."""
         ends = self._ends.tolist()
-        for head, first, last in zip(self._heads.tolist(), [0, *ends[:-1]], ends, strict=True):
+        for head, first, last in zip(self._heads.tolist(), [0, *ends][:-1], ends, strict=True):
             yield (*head, slice(first, last))
 
     def stitch(self, values, rows):
@@ -271,6 +266,14 @@ class PatchGrid:
         count = self.sample or -(-lines // self.every) * on_line * len(directions)
         if 64 * on_line + 8 * count > memory_budget():
             raise ValueError(f"A plan of about {count} patches does not fit in memory; choose larger steps or every.")
+
+    def _part(self, starts):
+        """The plan with the patches at some of its starts alone."""
+        part = object.__new__(type(self))  # not a copy, which would make the plan again
+        part.__dict__.update({name: value for name, value in vars(self).items() if name not in ("table", "starts")})
+        part._is_part = True
+        part._draw(starts)
+        return part
 
     def _draw(self, starts):
         """Take starts as they are, line after line."""
@@ -341,8 +344,10 @@ class PatchGrid:
         return (time >= top) & (time <= base)
 
 
-def _grid_again(volume, parameters):
-    return PatchGrid(volume, **parameters)
+def _grid_again(volume, parameters, starts):
+    """The grid of some parameters, or the part of it that has some starts."""
+    grid = PatchGrid(volume, **parameters)
+    return grid if starts is None else grid._part(starts)
 
 
 def stitch(values, starts, shape):
