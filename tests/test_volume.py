@@ -118,6 +118,35 @@ def test_a_volume_survives_zarr_with_its_attributes(tmp_path):
         assert again.attrs[name] == volume.attrs[name]
 
 
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.startswith(("sgy", "npy", "zarr"))])
+@pytest.mark.parametrize("options", [{}, {"domain": "depth"}])
+def test_a_volume_tells_how_to_open_it_again(tmp_path, monkeypatch, kind, options):
+    """Its source and options, which JSON can hold, open the same volume from another folder."""
+    path = write_source(tmp_path, kind)
+    monkeypatch.chdir(tmp_path)
+    volume = open_volume(path.name, **options)
+    monkeypatch.chdir(tmp_path.parent)
+    source, options = json.loads(json.dumps([volume.attrs["source"], volume.attrs["options"]]))
+    again = open_volume(source, **options)
+    assert again.identical(volume)
+    json.dumps(volume.attrs)
+
+
+def test_unusual_header_bytes_and_byte_order_are_remembered(tmp_path):
+    """What was found, or given, opens the file again without a search."""
+    path = write_segy(tmp_path / "a.sgy")
+    given = {"header_bytes": [189, 21], "endian": "big", "domain": "depth"}
+    assert open_volume(path, **given).attrs["options"] == given
+    found = open_volume(path).attrs["options"]
+    assert found == {"header_bytes": [189, 193], "endian": "big", "domain": "time"}
+
+
+def test_options_of_another_file_are_not_taken_over(tmp_path):
+    """A SEG-Y saved as Zarr is opened as the Zarr it is."""
+    open_volume(write_segy(tmp_path / "a.sgy")).to_zarr(tmp_path / "a.zarr", consolidated=False)
+    assert open_volume(tmp_path / "a.zarr").attrs["options"] == {}
+
+
 def test_zarr_coordinates_tell_the_bin_size(tmp_path):
     """MDIO keeps CDP coordinates and a trace mask beside the amplitudes: bins and holes come from them."""
     x, y = np.meshgrid(25.0 * np.arange(5), 12.5 * np.arange(3))

@@ -111,7 +111,8 @@ def open_volume(source, *, header_bytes=None, endian=None, domain=None):
     volume : xarray.DataArray of float32, dims ("inline", "crossline", "time" or "depth")
         Missing and dead traces are NaN and False in the coordinate ``live``, which is there where traces are missing.
         Time is in ms, depth in m. Attributes: source, format, domain, and where known sample_interval, delay, bin_size
-        (metres between inlines, between crosslines), header_bytes, text, classes, scaled.
+        (metres between inlines, between crosslines), header_bytes, text, classes, scaled, notes (what was corrected).
+        ``open_volume(volume.attrs["source"], **volume.attrs["options"])`` opens the same volume again.
 
     Raises
     ------
@@ -138,22 +139,26 @@ def open_volume(source, *, header_bytes=None, endian=None, domain=None):
 
 
 def open_path(path, *, header_bytes, endian, domain):
-    """Open what lies at a path by the kind of thing it is."""
+    """Open what lies at a path by the kind of thing it is, and note with which options."""
+    options = {} if domain is None else {"domain": domain}
     if "://" in path:
-        return open_zarr(path, domain=domain)
-    kind = Path(path).suffix.lower()
+        return open_zarr(path, domain=domain).assign_attrs(options=options)
+    kind, path = Path(path).suffix.lower(), os.path.abspath(path)
     if not os.path.exists(path):
         raise FileNotFoundError(f"{path} does not exist; give the path of a volume.")
     if os.path.isdir(path):
-        return open_zarr(path, domain=domain)
-    if not os.path.isfile(path):
+        volume = open_zarr(path, domain=domain)
+    elif not os.path.isfile(path):
         raise ValueError(f"{path} is neither a file nor a folder; give the path of a volume.")
-    path = os.path.abspath(path)
-    if kind == ".npy":
-        return assemble(NpyFile(path), attrs={"source": path, "format": "NumPy"}, domain=domain)
-    if kind in PICTURES:
-        return assemble(open_picture(path), attrs={"source": path, "format": "picture", "scaled": True}, domain=domain)
-    return open_segy(path, header_bytes=header_bytes, endian=endian, domain=domain)
+    elif kind == ".npy":
+        volume = assemble(NpyFile(path), attrs={"source": path, "format": "NumPy"}, domain=domain)
+    elif kind in PICTURES:
+        volume = assemble(
+            open_picture(path), attrs={"source": path, "format": "picture", "scaled": True}, domain=domain
+        )
+    else:
+        return open_segy(path, header_bytes=header_bytes, endian=endian, domain=domain)
+    return volume.assign_attrs(options=options)
 
 
 def open_segy(path, **choices):
@@ -179,6 +184,11 @@ def open_segy(path, **choices):
             "notes": geometry.notes,
             "text": geometry.text,
             "scaled": False,
+            "options": {
+                "header_bytes": list(geometry.header_bytes),
+                "endian": segy.ENDIANS[layout.order],
+                "domain": geometry.domain,
+            },
         },
     )
     if geometry.missing:
