@@ -147,6 +147,28 @@ def test_options_of_another_file_are_not_taken_over(tmp_path):
     assert open_volume(tmp_path / "a.zarr").attrs["options"] == {}
 
 
+@pytest.mark.parametrize("kind", ["sgy", "npy", "png", "palette.png", "zarr"])
+def test_a_class_table_names_the_codes_of_any_file(tmp_path, kind):
+    """Codes of a truth come back with their names, whatever it is stored in; a table wins over attributes."""
+    codes, path = np.arange(30).reshape(6, 5).astype(np.uint8) % 3, tmp_path / f"truth.{kind}"
+    if kind == "sgy":
+        write_segy(path, np.repeat(codes.T[None], 3, 0), format=8)
+    elif kind == "npy":
+        np.save(path, codes)
+    elif kind == "zarr":
+        stored = xr.DataArray(codes.T[None], dims=("inline", "crossline", "time"), name="label")
+        stored.assign_attrs(classes=["a", "b"]).to_zarr(path, consolidated=False)
+    else:
+        picture = Image.fromarray(codes)
+        if kind == "palette.png":
+            picture.putpalette([200, 0, 0, 0, 200, 0, 0, 0, 200])
+        picture.save(path)
+    segy.write_class_table(path, ["fault", "other"])
+    truth = open_volume(f"{path}/" if kind == "zarr" else path)
+    assert truth.attrs["classes"] == ["fault", "other"] and not truth.attrs["scaled"]
+    np.testing.assert_array_equal(truth[0].values.T, codes)
+
+
 def test_zarr_coordinates_tell_the_bin_size(tmp_path):
     """MDIO keeps CDP coordinates and a trace mask beside the amplitudes: bins and holes come from them."""
     x, y = np.meshgrid(25.0 * np.arange(5), 12.5 * np.arange(3))

@@ -98,7 +98,8 @@ def open_volume(source, *, header_bytes=None, endian=None, domain=None):
     ----------
     source : path, address or array
         A SEG-Y file, a Zarr or MDIO folder, a ``.npy`` file, a picture of one section (rows are time downwards), or an
-        array: (inline, crossline, time), or (time, crossline) for one section, or a DataArray with named axes.
+        array: (inline, crossline, time), or (time, crossline) for one section, or a DataArray with named axes. Names of
+        codes come from ``SOURCE.classes.toml``; pixels of a picture that has one are codes.
     header_bytes : (int, int), optional
         SEG-Y only: bytes of inline and crossline in the trace header, counted from 1; found if not given.
     endian : {"big", "little"}, optional
@@ -153,12 +154,18 @@ def open_path(path, *, header_bytes, endian, domain):
     elif kind == ".npy":
         volume = assemble(NpyFile(path), attrs={"source": path, "format": "NumPy"}, domain=domain)
     elif kind in PICTURES:
-        volume = assemble(
-            open_picture(path), attrs={"source": path, "format": "picture", "scaled": True}, domain=domain
-        )
+        codes = bool(segy.read_class_table(path))
+        attrs = {"source": path, "format": "picture", "scaled": not codes}
+        volume = assemble(open_picture(path, codes=codes), attrs=attrs, domain=domain)
     else:
         return open_segy(path, header_bytes=header_bytes, endian=endian, domain=domain)
-    return volume.assign_attrs(options=options)
+    return add_classes(volume.assign_attrs(options=options), path)
+
+
+def add_classes(volume, path):
+    """Set on a volume the names of its codes, where a class table ``FILE.classes.toml`` lies next to its file."""
+    classes = segy.read_class_table(path)
+    return volume.assign_attrs(classes=classes) if classes else volume
 
 
 def open_segy(path, **choices):
@@ -195,10 +202,7 @@ def open_segy(path, **choices):
         volume = volume.assign_coords(live=(("inline", "crossline"), geometry.traces.live()))
     if geometry.bin_size is not None:
         volume.attrs["bin_size"] = geometry.bin_size
-    classes = segy.read_class_table(path)
-    if classes:
-        volume.attrs["classes"] = classes
-    return volume
+    return add_classes(volume, path)
 
 
 def read_segy(geometry, key):
@@ -228,11 +232,13 @@ class NpyFile:
             raise ValueError(f"{self.path} is not an array of numbers that NumPy can map ({error}).") from None
 
 
-def open_picture(path):
-    """Grey values in [0, 1] of a picture of a section."""
+def open_picture(path, *, codes=False):
+    """Grey values in [0, 1] of a picture of a section, or its pixels as they are where these are codes of classes."""
     from PIL import Image
 
     with Image.open(path) as image:
+        if codes:
+            return np.asarray(image.convert("L") if len(image.getbands()) > 1 else image, np.float32)
         if image.mode == "F" or image.mode.startswith("I"):
             return np.clip(np.asarray(image, np.float32) / (1 if image.mode == "F" else 65535), 0, 1)
         return np.asarray(image.convert("L"), np.float32) / 255
