@@ -169,6 +169,62 @@ def test_a_class_table_names_the_codes_of_any_file(tmp_path, kind):
     np.testing.assert_array_equal(truth[0].values.T, codes)
 
 
+def with_times(times, *, name="time", **attrs):
+    """The position-coded volume on other times, and attributes of these."""
+    volume = labelled().assign_coords(time=np.asarray(times, np.float32)).rename(time=name)
+    volume[name].attrs.update(attrs)
+    return volume
+
+
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize(
+    ("times", "attrs"),
+    [
+        (TIMES / 1000, {}),
+        (TIMES / 1000, {"name": "twt"}),
+        (TIMES / 1000, {"units": "s"}),
+        (TIMES / 1000, {"unitsV1": {"time": "s"}}),
+        (60 + 0.5 * np.arange(6), {"units": " Seconds"}),
+    ],
+)
+def test_seconds_become_milliseconds(tmp_path, stored, times, attrs):
+    """A time axis in seconds, by its units or by its steps, is in ms when opened, and a note says so; once only."""
+    source = with_times(times, **attrs)
+    if stored:
+        source.to_zarr(tmp_path / "a.zarr", consolidated=False)
+    volume = open_volume(tmp_path / "a.zarr" if stored else source)
+    np.testing.assert_array_equal(volume.time, np.round(1000 * times, 3))
+    assert volume.attrs["delay"] == 1000 * times[0]
+    assert volume.attrs["sample_interval"] == pytest.approx(1000 * (times[1] - times[0]))
+    assert any("seconds" in note for note in volume.attrs["notes"])
+    again = open_volume(volume)
+    assert again.identical(volume)
+
+
+@pytest.mark.parametrize(
+    ("times", "attrs"),
+    [
+        (np.arange(6), {}),
+        (0.25 * np.arange(6), {}),
+        (8.0 * np.arange(6), {}),
+        (4 + 4 * np.arange(6), {"units": "ms"}),
+        (4 + 4 * np.arange(6), {"units": "milliseconds"}),
+        (0.05 * np.arange(6), {"units": "ms"}),
+        (0.05 * np.arange(6), {"name": "depth"}),
+        (np.arange(6), {"name": "depth", "units": "m"}),
+        (np.zeros(6), {}),
+    ],
+)
+def test_milliseconds_and_metres_stay(tmp_path, times, attrs):
+    """Steps of 0.25 to 8 ms, units that are named, and depths of any step are left alone, stored or not."""
+    source = with_times(times, **attrs)
+    source.to_zarr(tmp_path / "a.zarr", consolidated=False)
+    for opened in (source, tmp_path / "a.zarr"):
+        volume = open_volume(opened)
+        np.testing.assert_array_equal(volume[volume.dims[2]].values, np.float32(times))
+        assert not volume.attrs.get("notes")
+
+
 def test_zarr_coordinates_tell_the_bin_size(tmp_path):
     """MDIO keeps CDP coordinates and a trace mask beside the amplitudes: bins and holes come from them."""
     x, y = np.meshgrid(25.0 * np.arange(5), 12.5 * np.arange(3))

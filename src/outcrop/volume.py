@@ -6,6 +6,7 @@ import numbers
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -24,6 +25,8 @@ AXES = {
     "time": {"time", "twt", "sample", "samples"},
     "depth": {"depth", "z"},
 }
+
+SECONDS = {"s", "sec", "secs", "second", "seconds"}
 
 MOST_LINES = 10**7  # no survey has more; labels of an axis that claims to would not fit in memory
 
@@ -275,7 +278,9 @@ def open_zarr(path, *, domain):
 def group_arrays(group):
     """Arrays of a Zarr group by name: decoded as xarray does where axes have names, as they are otherwise."""
     try:
-        dataset = xr.open_dataset(group.store, group=group.path, engine="zarr", consolidated=False, cache=False)
+        # Times stay numbers: "seconds" would become a time difference.
+        options: Any = {"consolidated": False, "cache": False, "decode_times": False}
+        dataset = xr.open_dataset(group.store, group=group.path, engine="zarr", **options)
         return {str(name): variable for name, variable in dataset.variables.items()}
     except (KeyError, ValueError):
         return dict(group.arrays())
@@ -314,6 +319,10 @@ def assemble(array, dims=None, *, attrs, domain, beside=None):
     ]
     coords = {name: axis_labels(label, n) for name, label, n in zip(names, labels, lazy.shape, strict=True)}
     coords[names[2]] = coords[names[2]].astype(np.float64)
+    if names[2] == "time" and in_seconds(labels[2]):
+        coords["time"] = np.round(1000 * coords["time"], 3)  # whole microseconds, as sampling is
+        note = "the time axis is in seconds, converted to ms"
+        attrs = {**attrs, "notes": [*attrs.get("notes", ()), note]}
     volume = xr.DataArray(data, coords, names, name="amplitude", attrs={"scaled": False, **attrs, "domain": names[2]})
     if labels[2] is not None and lazy.shape[2] > 1:
         first, last = map(float, coords[names[2]][[0, -1]])
@@ -332,6 +341,30 @@ def axis_labels(labels, n):
     """Labels of an axis, whole numbers as such; positions where there are none."""
     labels = np.arange(n) if labels is None else np.asarray(labels, np.float64).reshape(n)
     return labels.astype(np.int64) if np.array_equal(labels, np.rint(labels)) else labels
+
+
+def in_seconds(labels):
+    """Whether the labels of a time axis are seconds: by their units, or because no survey is sampled below 0.1 ms.
+
+    Examples
+    --------
+    >>> in_seconds(np.array([0.0, 0.004, 0.008])), in_seconds(np.array([0.0, 4.0, 8.0])), in_seconds(None)
+    (True, False, False)
+    """
+    if labels is None:
+        return False
+    units = time_units(getattr(labels, "attrs", {}))
+    if units:
+        return units in SECONDS
+    values = np.asarray(labels, np.float64).ravel()
+    extent = float(np.ptp(values))
+    return 0 < extent < 60 and extent / (len(values) - 1) < 0.1
+
+
+def time_units(attrs):
+    """Units that the attributes of an axis name, as xarray or MDIO write them; empty where they name none."""
+    units = attrs.get("units") or attrs.get("unitsV1") or ""
+    return str(units.get("time", "") if isinstance(units, dict) else units).strip().lower()
 
 
 def add_survey(volume, beside):
