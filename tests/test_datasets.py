@@ -408,3 +408,14 @@ def test_exemplars_that_cannot_be_found_are_refused():
     _, truth = datasets.synthetic((2, 40, 60))
     with pytest.raises(ValueError, match=r"99 x 99 per class .* lower min_share or size"):
         datasets.exemplars(truth, 99)
+
+
+@pytest.mark.parametrize("seed", [0, 12, 2**62])
+def test_a_synthetic_file_tells_its_seed(tmp_path, seed):
+    """Volume and truth do, however long the number; another SEG-Y, another file and no file do not."""
+    truth_path = datasets.write_synthetic(tmp_path / "a.sgy", (2, 20, 30), seed=seed)
+    assert datasets.synthetic_seed(tmp_path / "a.sgy") == datasets.synthetic_seed(truth_path) == seed
+    with segy.create(tmp_path / "b.sgy", [1], [1, 2], [0, 4], text="A survey, seed 3") as write:
+        write(0, np.ones((2, 2)))
+    (tmp_path / "c.sgy").write_bytes(b"")
+    assert [datasets.synthetic_seed(tmp_path / f"{name}.sgy") for name in "bcd"] == [None] * 3

@@ -5,8 +5,9 @@ import pytest
 from test_texture import textures
 
 from outcrop.nets import NetMapper
+from outcrop.texture import describe, upsample
 
-pytest.importorskip("torch", reason="torch is not installed")
+torch = pytest.importorskip("torch", reason="torch is not installed")
 SMALL = {"members": 1, "steps": 30, "width": 8}
 
 
@@ -44,3 +45,29 @@ def test_any_size_and_same_seed(fitted):
     assert mapper.scores(patches[:1, :50, :37]).shape == (1, 50, 37, 2)
     again = NetMapper(**SMALL).fit(patches, classes)
     np.testing.assert_allclose(again.scores(patches[:2]), mapper.scores(patches[:2]), atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(64, 48), (33, 50), (99, 35), (7, 6)])
+def test_votes_of_a_net_stay_where_they_were_cast(shape):
+    """A net whose votes rise linearly down or across: at the pixels between the nodes they are the same again."""
+    for places in np.indices(shape).astype(np.float32):
+        ramp = torch.from_numpy(places[None] / places.max() * 0.8 + 0.1)
+        mapper = NetMapper(device="cpu")
+        mapper.nets_ = [lambda x, ramp=ramp: torch.stack([ramp, 1 - ramp], 1).log()]
+        nodes = mapper.net_votes(np.zeros((1, *shape)))
+        assert nodes.shape[:3] == describe(np.zeros((1, *shape))).shape[:3]
+        found = (upsample(nodes, shape)[0, ..., 0] - 0.1) / 0.8 * places.max()
+        # outside of the first and last node, which lies at pixel 4 k + 2.5, votes are constant
+        inside = (places > 2) & (places < (places.max() + 1) // 4 * 4 - 1)
+        np.testing.assert_allclose(found[inside], places[inside], atol=0.1)
+
+
+def test_the_vote_of_a_pixel_lands_on_its_node():
+    """Votes for one class in a block of pixels around node 5, 3 have their centre of gravity there."""
+    votes = np.full((1, 2, 48, 40), 1e-6, np.float32)
+    votes[0, 0, 22:24, 14:16] = 1
+    mapper = NetMapper(device="cpu")
+    mapper.nets_ = [lambda x: torch.from_numpy(votes).log()]
+    section = upsample(mapper.net_votes(np.zeros((1, 48, 40))), (48, 40))[0, ..., 0] - 0.5
+    centre = [(np.arange(n) * section.sum(axis=1 - axis)).sum() / section.sum() for axis, n in enumerate((48, 40))]
+    np.testing.assert_allclose(centre, (22.5, 14.5), atol=0.1)

@@ -1,12 +1,14 @@
 """Blocks come back in order, errors name their block, and few blocks are in flight."""
 
-import resource
 import threading
 import time
 
+import numpy as np
+import psutil
 import pytest
+from threadpoolctl import ThreadpoolController, threadpool_limits
 
-from outcrop.parallel import cluster, map_blocks, memory_budget, spans
+from outcrop.parallel import cluster, map_blocks, memory_budget, one_blas_thread, spans
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
@@ -49,6 +51,46 @@ def test_few_blocks_in_flight():
     assert len(begun) <= 8
 
 
+def blas_threads():
+    """Threads of every BLAS that is loaded; NumPy's is."""
+    np.eye(2) @ np.eye(2)
+    return [pool["num_threads"] for pool in ThreadpoolController().select(user_api="blas").info()]
+
+
+def test_overlapping_limits_end_with_all_threads():
+    """One BLAS thread from the first in to the last out, whoever leaves first; then as many as before."""
+    first_in, second_in, first_out = threading.Event(), threading.Event(), threading.Event()
+    inside = []
+
+    def first():
+        with one_blas_thread():
+            first_in.set()
+            second_in.wait(10)
+        inside.append(blas_threads())
+        first_out.set()
+
+    def second():
+        first_in.wait(10)
+        with one_blas_thread():
+            second_in.set()
+            first_out.wait(10)
+            inside.append(blas_threads())
+
+    with threadpool_limits(3, "blas"):
+        before = blas_threads()
+        threads = [threading.Thread(target=work) for work in (first, second)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert inside == [[1] * len(before)] * 2
+        assert blas_threads() == before != [1] * len(before)
+        results = map_blocks(lambda i: i, range(9), workers=2)
+        assert next(results) == 0 and set(blas_threads()) == {1}
+        results.close()
+        assert blas_threads() == before
+
+
 def test_spans_cover():
     """Every position lies in exactly one span."""
     assert [i for span in spans(17, 5) for i in range(17)[span]] == list(range(17))
@@ -57,7 +99,7 @@ def test_spans_cover():
 
 def test_memory_bounds_the_threads():
     """As many blocks at once as the budget holds, one at the least."""
-    taken = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    taken = psutil.Process().memory_info().rss
     for memory, most in ((1, 1), (taken + 25 * 10**8, 2), (taken + 10**11, 4)):
         running, peak, lock = [0], [0], threading.Lock()
 

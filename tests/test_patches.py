@@ -1,13 +1,16 @@
 """Patches cover every sample, skip missing traces, lie where they say, and stitch back to the section."""
 
+import pickle
+
 import numpy as np
 import pytest
+import reference
 import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 
 from outcrop import PatchGrid
-from outcrop.patches import patch_starts, quiet, read_horizon, sliding_rms, stitch
+from outcrop.patches import GAP, patch_starts, quiet, read_horizon, sliding_rms, stitch
 
 
 def coded(shape=(6, 50, 60), *, missing=None, scaled=True):
@@ -67,6 +70,21 @@ def test_starts_of_some_rows_are_those_of_all(options):
         grid.places([len(grid)])
 
 
+@pytest.mark.parametrize("options", [{}, {"sample": 60}])
+def test_a_part_of_a_plan_stays_that_part_in_another_process(options):
+    """Pickled, the whole plan is the whole plan, a part is that part, and so is a part of it; no rows, no rows."""
+    volume = coded((30, 50, 60))
+    grid = PatchGrid(volume, size=24, step=9, **options)
+    part = grid.take([7, 3, 50])
+    for plan in (grid, part, part.take([2, 0]), grid.take([])):
+        again = pickle.loads(pickle.dumps(plan))
+        np.testing.assert_array_equal(again.starts, plan.starts)
+        assert again.table.equals(plan.table)
+        assert list(again.lines()) == list(plan.lines())
+        np.testing.assert_array_equal(again.extract(volume, slice(None)), plan.extract(volume, slice(None)))
+    assert len(pickle.dumps(grid)) < len(pickle.dumps(volume)) + 5000
+
+
 @pytest.mark.parametrize("along", ["inline", "crossline", "both"])
 def test_patch_holds_the_samples_its_table_names(along):
     """The centre sample of every patch is the volume's value at the labels in the table, rows are time downwards."""
@@ -89,14 +107,93 @@ def test_f3_at_step_33_has_210924_patches():
 
 
 def test_skips_missing_traces_and_counts_them():
-    """No patch touches a missing trace; each live run is covered to its end; what does not fit is counted."""
-    volume = coded((3, 100, 60), missing=(1, slice(40, 45)))
+    """No patch touches a long gap; each live run is covered to its end; what does not fit is counted."""
+    volume = coded((3, 100, 60), missing=(1, slice(40, 46)))
     grid = PatchGrid(volume, size=32, step=10)
     assert np.isfinite(grid.extract(volume, slice(None))).all()
     on_gap = grid.starts[grid.starts[:, 1] == 1]
-    assert {0, 8, 45, 68} <= set(on_gap[:, 2])
+    assert {0, 8, 46, 68} <= set(on_gap[:, 2])
     assert grid.left_out > 0
     assert PatchGrid(coded((3, 100, 60)), size=32, step=10).left_out == 0
+
+
+def holed(shape=(9, 60, 40), *, share=0.2, seed=0, mark=True):
+    """Volume of noise that lacks runs of 1 to 9 traces, and a line that lacks all but one."""
+    rng, live = np.random.default_rng(seed), np.ones(shape[:2], bool)
+    for line, trace in np.argwhere(rng.random(shape[:2]) < share / 5):
+        live[line, trace : trace + rng.integers(1, 10)] = False
+    live[2], live[2, 7], live[4] = False, True, False
+    volume = noise(shape)
+    volume.values[~live] = np.nan if seed % 2 else 0.0
+    return volume.assign_coords(live=(("inline", "crossline"), live)) if mark else volume, live
+
+
+@pytest.mark.parametrize("along", ["inline", "crossline"])
+@pytest.mark.parametrize("gain", ["volume", "agc:80"])
+@pytest.mark.parametrize("seed", range(4))
+def test_short_gaps_are_bridged(along, gain, seed):
+    """Sections and patches equal those of a volume whose gaps the slow twin filled; patches lie on such traces only."""
+    volume, live = holed(seed=seed)
+    direction, filled = int(along == "crossline"), volume.copy().drop_vars("live")
+    for line in range(volume.shape[direction]):
+        key = line if direction == 0 else (slice(None), line)
+        filled[key] = reference.bridge(volume[key].values, live[key], GAP)
+    options = {"size": (16, 6), "step": (12, 2), "along": along, "gain": gain, "clip": 2000.0}
+    grid, whole = PatchGrid(volume, **options), PatchGrid(filled, **options)
+    for line in range(volume.shape[direction]):
+        section, marked = grid.section(volume, direction, line)
+        np.testing.assert_allclose(section, whole.section(filled, direction, line)[0], atol=1e-5)
+        np.testing.assert_array_equal(marked, live[line] if direction == 0 else live[:, line])
+    np.testing.assert_allclose(grid.extract(volume, slice(None)), whole.cut(filled, grid.starts), atol=1e-5)
+    one_by_one = [grid.cut(volume, start)[0] for start in grid.starts]
+    np.testing.assert_allclose(one_by_one, whole.cut(filled, grid.starts), atol=1e-5)
+    there = filled.assign_coords(live=filled.notnull().all("time"))  # has no short gap left
+    np.testing.assert_array_equal(grid.starts, PatchGrid(there, **options).starts)
+    assert np.isfinite(grid.extract(volume, slice(None))).all()
+
+
+def test_one_missing_trace_in_a_hundred_loses_no_line():
+    """Lone missing traces change neither the plan nor what it leaves out, on a lattice or at random places."""
+    volume = coded((20, 100, 60), missing=np.random.default_rng(1).random((20, 100)) < 0.01)
+    volume.coords["live"][:, [0, -1]], volume.coords["live"][[0, -1]] = True, True  # a rim cannot be bridged
+    for options in ({}, {"along": "crossline", "size": 16}, {"sample": 50}):
+        options = {"size": 32, "step": 8} | options
+        grid, whole = PatchGrid(volume, **options), PatchGrid(coded((20, 100, 60)), **options)
+        np.testing.assert_array_equal(grid.starts, whole.starts)
+        assert grid.left_out == whole.left_out == 0
+
+
+def test_nan_traces_that_are_not_marked_stay():
+    """Without the coordinate `live` nothing is bridged: patches and sections have NaN where the volume has."""
+    volume, live = holed(mark=False, seed=1)
+    grid = PatchGrid(volume, size=16, step=8)
+    patches = grid.extract(volume, slice(None))
+    for patch, (_, line, trace, _) in zip(patches, grid.starts, strict=True):
+        np.testing.assert_array_equal(np.isfinite(patch).all(axis=0), live[line, trace : trace + 16])
+    section, alive = grid.section(volume, 0, 0)
+    np.testing.assert_array_equal(alive, live[0])
+    np.testing.assert_array_equal(np.isfinite(section).all(axis=1), live[0])
+
+
+def test_a_section_under_gain_patch_is_in_range():
+    """The whole line is scaled by its RMS, however loud the survey is; missing traces stay missing."""
+    volume, _ = holed()
+    sections = [PatchGrid(v, size=16, gain="patch").section(v, 0, 0)[0] for v in (volume, 50 * volume)]
+    np.testing.assert_allclose(*sections, atol=1e-5)
+    assert np.nanmin(sections[0]) >= 0 and np.nanmax(sections[0]) <= 1 and np.nanstd(sections[0]) > 0.1
+
+
+def test_live_lines_are_all_that_have_a_trace():
+    """A line with one trace counts although no patch fits, an empty one does not; area and every hold."""
+    volume, live = holed()
+    grid = PatchGrid(volume, size=16, step=8)
+    assert grid.live_lines().tolist() == [line for line in range(9) if live[line].any()]
+    assert 2 in grid.live_lines() and 2 not in {line for _, line, _ in grid.lines()}
+    part = PatchGrid(volume, size=16, every=2, area={"crossline": (20, 59)})
+    assert part.live_lines().tolist() == [line for line in range(0, 9, 2) if live[line, 20:].any()]
+    assert PatchGrid(volume, size=(16, 4), along="crossline").live_lines().tolist() == list(range(60))
+    with pytest.raises(ValueError, match="both"):
+        PatchGrid(volume, size=(16, 4), along="both").live_lines()
 
 
 def test_area_of_interest_holds_every_patch():
@@ -217,4 +314,4 @@ def test_refuses_nonsense():
         with pytest.raises(ValueError, match=says):
             PatchGrid(volume, **wrong)
     with pytest.raises(ValueError, match="No patch"):
-        PatchGrid(coded(missing=(slice(None), slice(None, None, 20))), size=32)
+        PatchGrid(coded(missing=(slice(None), np.arange(50) % 20 < 6)), size=32)

@@ -118,6 +118,113 @@ def test_a_volume_survives_zarr_with_its_attributes(tmp_path):
         assert again.attrs[name] == volume.attrs[name]
 
 
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.startswith(("sgy", "npy", "zarr"))])
+@pytest.mark.parametrize("options", [{}, {"domain": "depth"}])
+def test_a_volume_tells_how_to_open_it_again(tmp_path, monkeypatch, kind, options):
+    """Its source and options, which JSON can hold, open the same volume from another folder."""
+    path = write_source(tmp_path, kind)
+    monkeypatch.chdir(tmp_path)
+    volume = open_volume(path.name, **options)
+    monkeypatch.chdir(tmp_path.parent)
+    source, options = json.loads(json.dumps([volume.attrs["source"], volume.attrs["options"]]))
+    again = open_volume(source, **options)
+    assert again.identical(volume)
+    json.dumps(volume.attrs)
+
+
+def test_unusual_header_bytes_and_byte_order_are_remembered(tmp_path):
+    """What was found, or given, opens the file again without a search."""
+    path = write_segy(tmp_path / "a.sgy")
+    given = {"header_bytes": [189, 21], "endian": "big", "domain": "depth"}
+    assert open_volume(path, **given).attrs["options"] == given
+    found = open_volume(path).attrs["options"]
+    assert found == {"header_bytes": [189, 193], "endian": "big", "domain": "time"}
+
+
+def test_options_of_another_file_are_not_taken_over(tmp_path):
+    """A SEG-Y saved as Zarr is opened as the Zarr it is."""
+    open_volume(write_segy(tmp_path / "a.sgy")).to_zarr(tmp_path / "a.zarr", consolidated=False)
+    assert open_volume(tmp_path / "a.zarr").attrs["options"] == {}
+
+
+@pytest.mark.parametrize("kind", ["sgy", "npy", "png", "palette.png", "zarr"])
+def test_a_class_table_names_the_codes_of_any_file(tmp_path, kind):
+    """Codes of a truth come back with their names, whatever it is stored in; a table wins over attributes."""
+    codes, path = np.arange(30).reshape(6, 5).astype(np.uint8) % 3, tmp_path / f"truth.{kind}"
+    if kind == "sgy":
+        write_segy(path, np.repeat(codes.T[None], 3, 0), format=8)
+    elif kind == "npy":
+        np.save(path, codes)
+    elif kind == "zarr":
+        stored = xr.DataArray(codes.T[None], dims=("inline", "crossline", "time"), name="label")
+        stored.assign_attrs(classes=["a", "b"]).to_zarr(path, consolidated=False)
+    else:
+        picture = Image.fromarray(codes)
+        if kind == "palette.png":
+            picture.putpalette([200, 0, 0, 0, 200, 0, 0, 0, 200])
+        picture.save(path)
+    segy.write_class_table(path, ["fault", "other"])
+    truth = open_volume(f"{path}/" if kind == "zarr" else path)
+    assert truth.attrs["classes"] == ["fault", "other"] and not truth.attrs["scaled"]
+    np.testing.assert_array_equal(truth[0].values.T, codes)
+
+
+def with_times(times, *, name="time", **attrs):
+    """The position-coded volume on other times, and attributes of these."""
+    volume = labelled().assign_coords(time=np.asarray(times, np.float32)).rename(time=name)
+    volume[name].attrs.update(attrs)
+    return volume
+
+
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize(
+    ("times", "attrs"),
+    [
+        (TIMES / 1000, {}),
+        (TIMES / 1000, {"name": "twt"}),
+        (TIMES / 1000, {"units": "s"}),
+        (TIMES / 1000, {"unitsV1": {"time": "s"}}),
+        (60 + 0.5 * np.arange(6), {"units": " Seconds"}),
+    ],
+)
+def test_seconds_become_milliseconds(tmp_path, stored, times, attrs):
+    """A time axis in seconds, by its units or by its steps, is in ms when opened, and a note says so; once only."""
+    source = with_times(times, **attrs)
+    if stored:
+        source.to_zarr(tmp_path / "a.zarr", consolidated=False)
+    volume = open_volume(tmp_path / "a.zarr" if stored else source)
+    np.testing.assert_array_equal(volume.time, np.round(1000 * times, 3))
+    assert volume.attrs["delay"] == 1000 * times[0]
+    assert volume.attrs["sample_interval"] == pytest.approx(1000 * (times[1] - times[0]))
+    assert any("seconds" in note for note in volume.attrs["notes"])
+    again = open_volume(volume)
+    assert again.identical(volume)
+
+
+@pytest.mark.parametrize(
+    ("times", "attrs"),
+    [
+        (np.arange(6), {}),
+        (0.25 * np.arange(6), {}),
+        (8.0 * np.arange(6), {}),
+        (4 + 4 * np.arange(6), {"units": "ms"}),
+        (4 + 4 * np.arange(6), {"units": "milliseconds"}),
+        (0.05 * np.arange(6), {"units": "ms"}),
+        (0.05 * np.arange(6), {"name": "depth"}),
+        (np.arange(6), {"name": "depth", "units": "m"}),
+        (np.zeros(6), {}),
+    ],
+)
+def test_milliseconds_and_metres_stay(tmp_path, times, attrs):
+    """Steps of 0.25 to 8 ms, units that are named, and depths of any step are left alone, stored or not."""
+    source = with_times(times, **attrs)
+    source.to_zarr(tmp_path / "a.zarr", consolidated=False)
+    for opened in (source, tmp_path / "a.zarr"):
+        volume = open_volume(opened)
+        np.testing.assert_array_equal(volume[volume.dims[2]].values, np.float32(times))
+        assert not volume.attrs.get("notes")
+
+
 def test_zarr_coordinates_tell_the_bin_size(tmp_path):
     """MDIO keeps CDP coordinates and a trace mask beside the amplitudes: bins and holes come from them."""
     x, y = np.meshgrid(25.0 * np.arange(5), 12.5 * np.arange(3))

@@ -1,8 +1,12 @@
 """A job folder has one writer, files that appear whole, and notices that a volume changed."""
 
+import contextlib
 import errno
 import multiprocessing
 import os
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -60,6 +64,57 @@ def test_files_appear_whole_or_not_at_all(tmp_path):
         raise RuntimeError
     assert target.read_text() == "old"
     assert os.listdir(tmp_path) == ["file"]
+
+
+def leave(path):
+    """Die while a file is being written."""
+    with whole_file(path) as aside:
+        aside.write_text("half")
+        os._exit(1)
+
+
+def test_writers_do_not_disturb_each_other(tmp_path):
+    """Two threads write the same file at once: both finish, the last one stays, nothing else is left."""
+    target, both = tmp_path / "file", threading.Barrier(2)
+
+    def write(text):
+        with whole_file(target) as aside:
+            aside.write_text(text)
+            both.wait(10)
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(write, ["one", "two"]))
+    assert target.read_text() in ("one", "two")
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_the_next_writer_clears_what_the_dead_left_and_no_more(tmp_path):
+    """A file half written by a dead process goes; those of the living, other hosts and other names stay."""
+    target = tmp_path / "file"
+    dead = multiprocessing.get_context("spawn").Process(target=leave, args=(target,))
+    dead.start()
+    dead.join()
+    (left,) = os.listdir(tmp_path)
+    others = {f".file.{socket.gethostname()}-{os.getppid()}-1.part", ".file.elsewhere-1-1.part", f".x{left}"}
+    for name in others:
+        (tmp_path / name).write_text("half")
+    with whole_file(target) as aside:
+        aside.write_text("whole")
+    assert set(os.listdir(tmp_path)) == {"file", *others}
+
+
+def test_of_two_folders_the_first_stays(tmp_path):
+    """A folder that appeared meanwhile is kept without a word; one that was there before is not replaced."""
+    target = tmp_path / "a.zarr"
+    for ours, error in (("second", None), ("third", OSError)):
+        with pytest.raises(error) if error else contextlib.nullcontext(), whole_file(target) as aside:
+            aside.mkdir()
+            (aside / "made by").write_text(ours)
+            if not target.exists():
+                target.mkdir()
+                (target / "made by").write_text("first")
+        assert (target / "made by").read_text() == "first"
+        assert os.listdir(tmp_path) == ["a.zarr"]
 
 
 def test_a_line_cut_short_counts_for_nothing(tmp_path):

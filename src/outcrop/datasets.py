@@ -356,8 +356,22 @@ def write_synthetic(path, shape, *, seed=0, progress=None):
             write_truth(row, labels)
             if progress is not None:
                 progress(row + 1, shape[0])
-    segy.write_class_table(truth_path, CLASSES)
+        segy.write_class_table(truth_path, CLASSES)  # the volume appears last: where it is, all is
     return truth_path
+
+
+def synthetic_seed(path):
+    """Seed of a volume or truth that `write_synthetic` wrote; None for any other file, or none.
+
+    The text header holds it: ``Synthetic volume made by Outcrop, shape (120, 200, 256), seed 0``.
+    """
+    if not os.path.isfile(path):
+        return None
+    with open(path, "rb") as file:
+        lines = segy.decode_text(file.read(segy.TEXT_SIZE)).splitlines()
+    text = " ".join(" ".join(line[4:].strip() for line in lines).split())  # without "C 1 "; a long line is wrapped
+    match = re.search(r"Synthetic volume made by Outcrop, shape \([\d, ]+\), seed (\d+)", text)
+    return int(match[1]) if match else None
 
 
 def synthetic_lines(shape, *, seed=0, rows=None):

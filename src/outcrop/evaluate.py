@@ -8,10 +8,9 @@ import scipy.sparse.linalg
 from scipy import ndimage
 from sklearn.cluster import KMeans
 from sklearn.metrics import rand_score
-from threadpoolctl import threadpool_limits
 
 from outcrop.arrays import to_numpy
-from outcrop.parallel import spans
+from outcrop.parallel import one_blas_thread, spans
 
 _BLOCK = 4_000_000  # numbers worked on at a time: a few dozen MB
 
@@ -101,7 +100,7 @@ def cluster_scores(S, classes, *, random_state=0, seeds=10):
     """
     S, names, codes = _check_square(S, classes)
     plane = _embed(1 - S.astype(np.float64))
-    with threadpool_limits(1):  # points in a plane are too little work for threads
+    with one_blas_thread():  # points in a plane are too little work for threads
         clusters = [
             KMeans(len(names), n_init=20, random_state=random_state + i).fit_predict(plane) for i in range(seeds)
         ]

@@ -152,7 +152,7 @@ def section_votes(volume, grid, mapper, rows, *, device=None, at_once=BLOCK):
 def _whole_section(volume, grid, mapper, start):
     """Votes of a mapper that takes sections of any size; missing traces count as silence and get no vote."""
     direction, line = start[:2]
-    section = grid.amplify(volume[line if direction == 0 else (slice(None), line)].values, volume)
+    section, _ = grid.section(volume, direction, line)
     live = np.isfinite(section)
     scores = to_numpy(mapper.scores(np.where(live, section, np.float32(0.5)).T[None]))[0].swapaxes(0, 1)
     return scores / scores.sum(axis=-1, keepdims=True) * live[..., None]

@@ -14,7 +14,6 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
 from .arrays import array_namespace, as_floats, constant, is_numpy, on_cpu, to_numpy
 from .factorisation import (
@@ -27,6 +26,7 @@ from .factorisation import (
     settled,
     solve_coefficients,
 )
+from .parallel import one_blas_thread
 from .scores import confidence, label, majority_filter, median_filter, neighbourhood_sum, winner
 
 BLOCK = 128  # patches whose scores are held at a time
@@ -127,7 +127,7 @@ def cluster_means(patches, n_clusters, *, random_state):
         # Equal patches make the Gram matrix singular; the lift moves all points apart by the same hair.
         points = np.linalg.cholesky(gram + np.eye(n_patches) * (1e-9 * np.trace(gram) or 1.0))
     # One thread: on matrices this small more of them took fifteen times as long, and add up in no fixed order.
-    with threadpool_limits(1):
+    with one_blas_thread():
         clusters = KMeans(n_clusters, n_init=1, random_state=random_state).fit(to_numpy(points)).labels_
     _, clusters, counts = np.unique(clusters, return_inverse=True, return_counts=True)
     members = (clusters == np.arange(len(counts))[:, None]) / counts[:, None]

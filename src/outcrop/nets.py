@@ -113,8 +113,18 @@ class NetMapper(SectionMapper):
         with torch.no_grad():
             x = torch.from_numpy(patches.astype(np.float32)).to(self._device())
             votes = sum(torch.softmax(net(x), dim=1) for net in self.nets_) / len(self.nets_)
-            nodes = torch.nn.functional.avg_pool2d(votes, STRIDE, ceil_mode=True)
-            return nodes.permute(0, 2, 3, 1).cpu().numpy()
+            return at_nodes(votes).permute(0, 2, 3, 1).cpu().numpy()
+
+
+def at_nodes(votes):
+    """Votes at pixels, shape (n, n_classes, height, width), as votes at the nodes of `texture.describe`.
+
+    Node k lies at pixel 4 k + 2.5: between the two pixels that are averaged in each direction.
+    """
+    functional = _torch().nn.functional
+    height, width = votes.shape[2:]
+    votes = functional.pad(votes, (0, -width % STRIDE, 0, -height % STRIDE), mode="replicate")
+    return functional.avg_pool2d(votes, 2)[:, :, 1::2, 1::2]
 
 
 def _torch():

@@ -3,13 +3,14 @@
 import contextlib
 import os
 import re
-import resource
+import threading
 from collections import deque
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from pathlib import Path
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import OpenBLASController, ThreadpoolController
 
+CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")  # version 2 and 1
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
@@ -38,15 +39,62 @@ def memory_budget(text=None):
     (2000000000, 1610612736, 300000000)
     """
     if text is None:
-        limit = Path("/sys/fs/cgroup/memory.max")
-        machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        own = limit.read_text().strip() if limit.is_file() else "max"
-        return min(machine, int(own) if own.isdecimal() else machine) // 4
+        import psutil
+
+        return min([psutil.virtual_memory().total, *_cgroup_limits()]) // 4
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(I?)B?", str(text).strip().upper())
     size = float(match[1]) * (UNITS[match[2]] if not match[3] else 1024 ** list(UNITS).index(match[2])) if match else 0
     if not 10**8 <= size <= 10**15:
         raise ValueError(f"Memory is {text!r}; write a size of at least 100MB, for instance 2GB.")
     return int(size)
+
+
+def _cgroup_limits():
+    """Bytes that the container allows, where it has a limit."""
+    texts = [Path(path).read_text().strip() for path in CGROUP_LIMITS if os.path.isfile(path)]
+    return [int(text) for text in texts if text.isdecimal()]
+
+
+class _Limit:
+    """The limit on BLAS threads of this process, how many hold it, and the lock on both."""
+
+    lock = threading.Lock()
+    holders = 0
+    blas = None
+
+
+@contextlib.contextmanager
+def one_blas_thread():
+    """Give BLAS one thread while any thread of this process is inside; the last one out restores what was before.
+
+    BLAS has one number of threads for the whole process, OpenMP one for each thread of it.
+    """
+    with _Limit.lock:
+        if not _Limit.holders:
+            _any_thread_may_limit()
+            _Limit.blas = _one_thread("blas")
+        _Limit.holders += 1
+    try:
+        with _one_thread("openmp"):
+            yield
+    finally:
+        with _Limit.lock:
+            _Limit.holders -= 1
+            if not _Limit.holders:
+                _any_thread_may_limit()
+                _Limit.blas.restore_original_limits()
+                _any_thread_may_limit()
+
+
+def _one_thread(kind):
+    """Limit of one thread on the libraries of a kind; `threadpool_limits` would restore those of other kinds too."""
+    return ThreadpoolController().select(user_api=kind).limit(limits=1)
+
+
+def _any_thread_may_limit():
+    """Let any thread set the threads of OpenBLAS: newer threadpoolctl allows only the first that did."""
+    if hasattr(OpenBLASController, "clear_controlling_thread"):
+        OpenBLASController.clear_controlling_thread(force=True)
 
 
 @contextlib.contextmanager
@@ -119,14 +167,16 @@ def map_blocks(function, blocks, *, workers=None, client=None, memory=None, cost
         return
     workers = workers or n_cores()
     if memory and cost:
-        taken = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        import psutil
+
+        taken = psutil.Process().memory_info().rss
         workers = max(1, min(workers, (memory - taken) // cost))
     if workers == 1:
-        with threadpool_limits(1):
+        with one_blas_thread():
             for block in blocks:
                 yield _result(block, function, block)
         return
-    with threadpool_limits(1), ThreadPoolExecutor(workers) as pool:
+    with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
         yield from _in_order(lambda block: pool.submit(function, block), blocks, 2 * workers)
 
 
@@ -139,7 +189,7 @@ def _map_on(client, function, blocks):
 
 
 def _call(function, block):
-    with threadpool_limits(1):
+    with one_blas_thread():
         return function(block)
 
 

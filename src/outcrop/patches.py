@@ -4,7 +4,6 @@ A patch is a window of an inline or crossline section with time (or depth) downw
 ``start + size // 2``, in survey labels.
 """
 
-import copy
 import os
 from functools import cached_property
 
@@ -15,6 +14,7 @@ from outcrop.parallel import memory_budget
 from outcrop.volume import amplitude_clip, live_traces, scale
 
 DIRECTIONS = ("inline", "crossline")
+GAP = 5  # traces; a longer run of missing ones is not bridged
 HEADROOM = 3.0  # RMS amplitudes that gain "agc" and "patch" map to the ends of [0, 1]
 
 
@@ -70,7 +70,8 @@ class PatchGrid:
         Direction (0 inline, 1 crossline), line, first trace and first sample of every patch, as positions. Made when it
         is asked for: the plan itself grows with the lines only, and `places` gives the starts of some rows.
     left_out : int
-        Regular places that no patch covers because it would touch a missing trace or leave the area of interest.
+        Regular places that no patch covers because it would touch a missing trace or leave the area of interest. Up to
+        `GAP` missing traces between live ones do not count: they are filled when a patch is cut.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class PatchGrid:
         self.axes = [volume[name].values for name in volume.dims]
         self.area = _area(volume, area or {})
         self.horizons = between and [_horizon_grid(read_horizon(path), *self.axes[:2]) for path in between]
-        self._live = live_traces(volume)
+        self._live, self._is_part = live_traces(volume), False
         directions = [DIRECTIONS.index(name) for name in (DIRECTIONS if along == "both" else (along,))]
         self._check_count(directions)
         if sample:
@@ -109,7 +110,7 @@ class PatchGrid:
 
     def __reduce__(self):
         # Other processes make the plan again: its table of starts would be most of what is sent.
-        return _grid_again, (self._volume, self.parameters)
+        return _grid_again, (self._volume, self.parameters, self._drawn if self._is_part else None)
 
     @property
     def clip(self):
@@ -176,7 +177,7 @@ class PatchGrid:
         )
 
     def extract(self, volume, rows):
-        """Patches of some rows, shape (n, height, width), float32 in [0, 1]; NaN where a trace is missing.
+        """Patches of some rows, shape (n, height, width), float32 in [0, 1]; NaN where a long run of traces is missing.
 
         Each line is read once, and only the traces its patches need.
         """
@@ -191,12 +192,49 @@ class PatchGrid:
         for number, (direction, line) in enumerate(lines):
             here = np.flatnonzero(inverse.ravel() == number)
             first, last = starts[here, 2].min(), starts[here, 2].max() + width
-            key = (line, slice(first, last)) if direction == 0 else (slice(first, last), line)
-            section = self.amplify(volume[key].values, volume)
+            section = self._traces(volume, direction, line, first, last)
             for i in here:
                 trace, sample = starts[i, 2] - first, starts[i, 3]
                 out[i] = section[trace : trace + width, sample : sample + height].T
         return by_rms(out) if self.gain == "patch" else out
+
+    def section(self, volume, direction, line):
+        """Whole line with short gaps bridged, and which of its traces the survey holds.
+
+        Parameters
+        ----------
+        volume : DataArray
+        direction, line : int
+            0 for an inline or 1 for a crossline, and its position.
+
+        Returns
+        -------
+        section : array, shape (n_traces, n_samples), float32 in [0, 1]
+            NaN where a long run of traces is missing. Under gain "patch" the line is scaled by its RMS.
+        live : bool array, shape (n_traces,)
+            False where a trace is missing, bridged or not.
+        """
+        live = self._live_on(direction, line)
+        section = self._traces(volume, direction, line, 0, len(live))
+        live = live & np.isfinite(section).any(axis=1)
+        if self.gain == "patch" and live.any():
+            rms = np.sqrt(np.nanmean(np.square(section, dtype=np.float64))).astype(np.float32)
+            section = scale(section / (rms or 1), HEADROOM)
+        return section, live
+
+    def _traces(self, volume, direction, line, first, last):
+        """Traces of a line from `first` to before `last`, amplified, with short gaps bridged."""
+        live = self._live_on(direction, line)
+        low, high = first, last
+        if not live[first:last].all():
+            low, high = max(0, first - GAP), min(len(live), last + GAP)  # with the live neighbours of its gaps
+        key = (line, slice(low, high)) if direction == 0 else (slice(low, high), line)
+        section = bridge(volume[key].values, live[low:high])
+        return self.amplify(section[first - low : last - low], volume)
+
+    def _live_on(self, direction, line):
+        """Which traces of a line the survey holds."""
+        return self._live[line] if direction == 0 else self._live[:, line]
 
     def amplify(self, section, volume):
         """Traces of a section in [0, 1] by the grid's clip or sliding gain; gain "patch" comes later."""
@@ -232,17 +270,21 @@ class PatchGrid:
 
     def take(self, rows):
         """Plan of some of the patches alone."""
-        few = copy.copy(self)
-        for made in ("table", "starts"):
-            few.__dict__.pop(made, None)
-        few._draw(self.places(rows))
-        return few
+        return self._part(self.places(rows))
 
     def lines(self):
         """Rows of every line in the order of the grid: yields (direction, line, slice of rows)."""
         ends = self._ends.tolist()
-        for head, first, last in zip(self._heads.tolist(), [0, *ends[:-1]], ends, strict=True):
+        for head, first, last in zip(self._heads.tolist(), [0, *ends][:-1], ends, strict=True):
             yield (*head, slice(first, last))
+
+    def live_lines(self):
+        """Positions of the lines of the plan that have a live trace inside the area, whether a patch fits or not."""
+        if self.along == "both":
+            raise ValueError("The grid lies along both directions; make one along inline or crossline.")
+        direction = DIRECTIONS.index(self.along)
+        lines, traces = self.area[direction][:: self.every], self.area[1 - direction]
+        return np.array([line for line in lines if self._live_on(direction, line)[traces].any()], int)
 
     def stitch(self, values, rows):
         """Weighted mean of overlapping patches on their common line.
@@ -271,6 +313,14 @@ class PatchGrid:
         count = self.sample or -(-lines // self.every) * on_line * len(directions)
         if 64 * on_line + 8 * count > memory_budget():
             raise ValueError(f"A plan of about {count} patches does not fit in memory; choose larger steps or every.")
+
+    def _part(self, starts):
+        """The plan with the patches at some of its starts alone."""
+        part = object.__new__(type(self))  # not a copy, which would make the plan again
+        part.__dict__.update({name: value for name, value in vars(self).items() if name not in ("table", "starts")})
+        part._is_part = True
+        part._draw(starts)
+        return part
 
     def _draw(self, starts):
         """Take starts as they are, line after line."""
@@ -301,7 +351,7 @@ class PatchGrid:
         traces, samples = self.area[1 - direction], self.area[2]
         height, width = self.size
         tops = np.array(patch_starts(len(samples), height, self.step[0])) + samples[0]
-        alive = (self._live[line] if direction == 0 else self._live[:, line])[traces]
+        alive = bridged(self._live_on(direction, line))[traces]
         fits, asked = _fitting(alive, width, self.step[1])
         grid = np.stack(np.meshgrid(fits + traces[0], tops, indexing="ij"), axis=-1).reshape(-1, 2)
         grid = grid[self._wanted(direction, line, grid)]
@@ -319,8 +369,8 @@ class PatchGrid:
             line = rng.choice(lines, count)
             trace = rng.integers(traces[0], traces[-1] - width + 2, count)
             top = rng.integers(samples[0], samples[-1] - height + 2, count)
-            section = self._live if direction == 0 else self._live.T
-            keep = [section[a, b : b + width].all() for a, b in zip(line, trace, strict=True)]
+            alive = {a: bridged(self._live_on(direction, a)) for a in np.unique(line)}
+            keep = [alive[a][b : b + width].all() for a, b in zip(line, trace, strict=True)]
             keep &= np.array(
                 [self._wanted(direction, a, np.array([[b, c]]))[0] for a, b, c in zip(line, trace, top, strict=True)]
             )
@@ -341,8 +391,56 @@ class PatchGrid:
         return (time >= top) & (time <= base)
 
 
-def _grid_again(volume, parameters):
-    return PatchGrid(volume, **parameters)
+def _grid_again(volume, parameters, starts):
+    """The grid of some parameters, or the part of it that has some starts."""
+    grid = PatchGrid(volume, **parameters)
+    return grid if starts is None else grid._part(starts)
+
+
+def short_gaps(live):
+    """First and last + 1 of the runs of at most `GAP` missing traces that have live ones on both sides.
+
+    Examples
+    --------
+    >>> short_gaps(np.array([False, True, False, False, True, False]))
+    [(2, 4)]
+    """
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], ~live, [0]]).astype(np.int8)))
+    return [(a, b) for a, b in edges.reshape(-1, 2).tolist() if b - a <= GAP and a > 0 and b < len(live)]
+
+
+def bridged(live):
+    """Traces of a line that are live or lie in a short gap between live ones."""
+    if live.all():
+        return live
+    live = live.copy()
+    for a, b in short_gaps(live):
+        live[a:b] = True
+    return live
+
+
+def bridge(section, live):
+    """Traces of a line with short gaps filled linearly from the live traces on both sides; other gaps are NaN.
+
+    Parameters
+    ----------
+    section : array, shape (n_traces, n_samples)
+        What it holds at missing traces does not count.
+    live : bool array, shape (n_traces,)
+
+    Examples
+    --------
+    >>> bridge([[2.0], [0.0], [4.0], [0.0]], np.array([True, False, True, False])).ravel()
+    array([ 2.,  3.,  4., nan], dtype=float32)
+    """
+    if live.all():
+        return np.asarray(section, np.float32)
+    section = np.array(section, np.float32)
+    section[~live] = np.nan
+    for a, b in short_gaps(live):
+        share = (np.arange(1, b - a + 1, dtype=np.float32) / (b - a + 1))[:, None]
+        section[a:b] = (1 - share) * section[a - 1] + share * section[b]
+    return section
 
 
 def stitch(values, starts, shape):

@@ -726,7 +726,7 @@ def fill_headers(headers, crosslines, *, bin_size, delay, interval, n_samples):
 
 
 def class_table_path(path):
-    """Name of the class table that lies beside a SEG-Y file."""
+    """Name of the class table of a file or folder of labels."""
     return Path(f"{path}.classes.toml")
 
 

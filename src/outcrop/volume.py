@@ -6,6 +6,7 @@ import numbers
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -24,6 +25,8 @@ AXES = {
     "time": {"time", "twt", "sample", "samples"},
     "depth": {"depth", "z"},
 }
+
+SECONDS = {"s", "sec", "secs", "second", "seconds"}
 
 MOST_LINES = 10**7  # no survey has more; labels of an axis that claims to would not fit in memory
 
@@ -98,7 +101,8 @@ def open_volume(source, *, header_bytes=None, endian=None, domain=None):
     ----------
     source : path, address or array
         A SEG-Y file, a Zarr or MDIO folder, a ``.npy`` file, a picture of one section (rows are time downwards), or an
-        array: (inline, crossline, time), or (time, crossline) for one section, or a DataArray with named axes.
+        array: (inline, crossline, time), or (time, crossline) for one section, or a DataArray with named axes. Names of
+        codes come from ``SOURCE.classes.toml``; pixels of a picture that has one are codes.
     header_bytes : (int, int), optional
         SEG-Y only: bytes of inline and crossline in the trace header, counted from 1; found if not given.
     endian : {"big", "little"}, optional
@@ -111,7 +115,8 @@ def open_volume(source, *, header_bytes=None, endian=None, domain=None):
     volume : xarray.DataArray of float32, dims ("inline", "crossline", "time" or "depth")
         Missing and dead traces are NaN and False in the coordinate ``live``, which is there where traces are missing.
         Time is in ms, depth in m. Attributes: source, format, domain, and where known sample_interval, delay, bin_size
-        (metres between inlines, between crosslines), header_bytes, text, classes, scaled.
+        (metres between inlines, between crosslines), header_bytes, text, classes, scaled, notes (what was corrected).
+        ``open_volume(volume.attrs["source"], **volume.attrs["options"])`` opens the same volume again.
 
     Raises
     ------
@@ -138,22 +143,32 @@ def open_volume(source, *, header_bytes=None, endian=None, domain=None):
 
 
 def open_path(path, *, header_bytes, endian, domain):
-    """Open what lies at a path by the kind of thing it is."""
+    """Open what lies at a path by the kind of thing it is, and note with which options."""
+    options = {} if domain is None else {"domain": domain}
     if "://" in path:
-        return open_zarr(path, domain=domain)
-    kind = Path(path).suffix.lower()
+        return open_zarr(path, domain=domain).assign_attrs(options=options)
+    kind, path = Path(path).suffix.lower(), os.path.abspath(path)
     if not os.path.exists(path):
         raise FileNotFoundError(f"{path} does not exist; give the path of a volume.")
     if os.path.isdir(path):
-        return open_zarr(path, domain=domain)
-    if not os.path.isfile(path):
+        volume = open_zarr(path, domain=domain)
+    elif not os.path.isfile(path):
         raise ValueError(f"{path} is neither a file nor a folder; give the path of a volume.")
-    path = os.path.abspath(path)
-    if kind == ".npy":
-        return assemble(NpyFile(path), attrs={"source": path, "format": "NumPy"}, domain=domain)
-    if kind in PICTURES:
-        return assemble(open_picture(path), attrs={"source": path, "format": "picture", "scaled": True}, domain=domain)
-    return open_segy(path, header_bytes=header_bytes, endian=endian, domain=domain)
+    elif kind == ".npy":
+        volume = assemble(NpyFile(path), attrs={"source": path, "format": "NumPy"}, domain=domain)
+    elif kind in PICTURES:
+        codes = bool(segy.read_class_table(path))
+        attrs = {"source": path, "format": "picture", "scaled": not codes}
+        volume = assemble(open_picture(path, codes=codes), attrs=attrs, domain=domain)
+    else:
+        return open_segy(path, header_bytes=header_bytes, endian=endian, domain=domain)
+    return add_classes(volume.assign_attrs(options=options), path)
+
+
+def add_classes(volume, path):
+    """Set on a volume the names of its codes, where a class table ``FILE.classes.toml`` lies next to its file."""
+    classes = segy.read_class_table(path)
+    return volume.assign_attrs(classes=classes) if classes else volume
 
 
 def open_segy(path, **choices):
@@ -179,16 +194,18 @@ def open_segy(path, **choices):
             "notes": geometry.notes,
             "text": geometry.text,
             "scaled": False,
+            "options": {
+                "header_bytes": list(geometry.header_bytes),
+                "endian": segy.ENDIANS[layout.order],
+                "domain": geometry.domain,
+            },
         },
     )
     if geometry.missing:
         volume = volume.assign_coords(live=(("inline", "crossline"), geometry.traces.live()))
     if geometry.bin_size is not None:
         volume.attrs["bin_size"] = geometry.bin_size
-    classes = segy.read_class_table(path)
-    if classes:
-        volume.attrs["classes"] = classes
-    return volume
+    return add_classes(volume, path)
 
 
 def read_segy(geometry, key):
@@ -218,11 +235,13 @@ class NpyFile:
             raise ValueError(f"{self.path} is not an array of numbers that NumPy can map ({error}).") from None
 
 
-def open_picture(path):
-    """Grey values in [0, 1] of a picture of a section."""
+def open_picture(path, *, codes=False):
+    """Grey values in [0, 1] of a picture of a section, or its pixels as they are where these are codes of classes."""
     from PIL import Image
 
     with Image.open(path) as image:
+        if codes:
+            return np.asarray(image.convert("L") if len(image.getbands()) > 1 else image, np.float32)
         if image.mode == "F" or image.mode.startswith("I"):
             return np.clip(np.asarray(image, np.float32) / (1 if image.mode == "F" else 65535), 0, 1)
         return np.asarray(image.convert("L"), np.float32) / 255
@@ -259,7 +278,9 @@ def open_zarr(path, *, domain):
 def group_arrays(group):
     """Arrays of a Zarr group by name: decoded as xarray does where axes have names, as they are otherwise."""
     try:
-        dataset = xr.open_dataset(group.store, group=group.path, engine="zarr", consolidated=False, cache=False)
+        # Times stay numbers: "seconds" would become a time difference.
+        options: Any = {"consolidated": False, "cache": False, "decode_times": False}
+        dataset = xr.open_dataset(group.store, group=group.path, engine="zarr", **options)
         return {str(name): variable for name, variable in dataset.variables.items()}
     except (KeyError, ValueError):
         return dict(group.arrays())
@@ -298,6 +319,10 @@ def assemble(array, dims=None, *, attrs, domain, beside=None):
     ]
     coords = {name: axis_labels(label, n) for name, label, n in zip(names, labels, lazy.shape, strict=True)}
     coords[names[2]] = coords[names[2]].astype(np.float64)
+    if names[2] == "time" and in_seconds(labels[2]):
+        coords["time"] = np.round(1000 * coords["time"], 3)  # whole microseconds, as sampling is
+        note = "the time axis is in seconds, converted to ms"
+        attrs = {**attrs, "notes": [*attrs.get("notes", ()), note]}
     volume = xr.DataArray(data, coords, names, name="amplitude", attrs={"scaled": False, **attrs, "domain": names[2]})
     if labels[2] is not None and lazy.shape[2] > 1:
         first, last = map(float, coords[names[2]][[0, -1]])
@@ -316,6 +341,30 @@ def axis_labels(labels, n):
     """Labels of an axis, whole numbers as such; positions where there are none."""
     labels = np.arange(n) if labels is None else np.asarray(labels, np.float64).reshape(n)
     return labels.astype(np.int64) if np.array_equal(labels, np.rint(labels)) else labels
+
+
+def in_seconds(labels):
+    """Whether the labels of a time axis are seconds: by their units, or because no survey is sampled below 0.1 ms.
+
+    Examples
+    --------
+    >>> in_seconds(np.array([0.0, 0.004, 0.008])), in_seconds(np.array([0.0, 4.0, 8.0])), in_seconds(None)
+    (True, False, False)
+    """
+    if labels is None:
+        return False
+    units = time_units(getattr(labels, "attrs", {}))
+    if units:
+        return units in SECONDS
+    values = np.asarray(labels, np.float64).ravel()
+    extent = float(np.ptp(values))
+    return 0 < extent < 60 and extent / (len(values) - 1) < 0.1
+
+
+def time_units(attrs):
+    """Units that the attributes of an axis name, as xarray or MDIO write them; empty where they name none."""
+    units = attrs.get("units") or attrs.get("unitsV1") or ""
+    return str(units.get("time", "") if isinstance(units, dict) else units).strip().lower()
 
 
 def add_survey(volume, beside):

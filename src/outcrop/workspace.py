@@ -2,15 +2,19 @@
 
 import contextlib
 import datetime
-import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
+import socket
+import threading
 import tomllib
 from pathlib import Path
 
+import psutil
 import tomli_w
+from filelock import FileLock, Timeout
 
 import outcrop
 
@@ -57,12 +61,15 @@ class Workspace:
     def lock(self):
         """Hold the job for writing; a process that dies lets go of it by itself."""
         self.path.mkdir(parents=True, exist_ok=True)
-        with open(self.own(".lock"), "a") as handle:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise ValueError(f"Job {self.path} is being written by another process; wait until it ends.") from None
+        lock = FileLock(self.own(".lock"), timeout=0, thread_local=False)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise ValueError(f"Job {self.path} is being written by another process; wait until it ends.") from None
+        try:
             yield self
+        finally:
+            lock.release()
 
     def read(self):
         """Contents of ``job.toml``: what was done with what."""
@@ -133,16 +140,42 @@ class DoneLog:
 def whole_file(path):
     """Give a path to write to that becomes `path` on a clean exit and vanishes on an error.
 
-    What a killed run left there is cleared by the next one.
+    Threads and processes may write the same file at once: the last one stays. Of folders the first one stays, since
+    writers of one folder write the same. What a killed process left is cleared by the next writer of that name.
     """
     path = Path(path)
-    aside = path.with_name(f".{path.name}.part")
+    was_there = _is_filled(path)
+    _clear_leftovers(path)
+    aside = path.with_name(f"{_aside_prefix(path)}{os.getpid()}-{threading.get_ident()}.part")
     remove(aside)
     try:
         yield aside
-        os.replace(aside, path)
+        try:
+            os.replace(aside, path)
+        except OSError:
+            if was_there or not (aside.is_dir() and _is_filled(path)):
+                raise
     finally:
         remove(aside)
+
+
+def _is_filled(path):
+    """Whether a path is a folder that holds something."""
+    return path.is_dir() and any(path.iterdir())
+
+
+def _aside_prefix(path):
+    """Opening of the names that writers on this host give a file while it is not whole."""
+    return f".{path.name}.{socket.gethostname()}-"
+
+
+def _clear_leftovers(path):
+    """Remove what dead processes of this host left of a file; process numbers of other hosts tell nothing here."""
+    pattern = re.compile(re.escape(_aside_prefix(path)) + r"(\d+)-\d+\.part")
+    for name in os.listdir(path.parent) if path.parent.is_dir() else []:
+        match = pattern.fullmatch(name)
+        if match and not psutil.pid_exists(int(match[1])):
+            remove(path.parent / name)
 
 
 @contextlib.contextmanager

@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import zarr
 from scipy.ndimage import uniform_filter
-from threadpoolctl import threadpool_limits
 
 import outcrop as oc
 from outcrop import job as stages
@@ -13,6 +12,7 @@ from outcrop.app import brush
 from outcrop.app.pictures import crop
 from outcrop.labels import decide, open_labels, section_votes
 from outcrop.painted import supervision, write_painted
+from outcrop.parallel import one_blas_thread
 from outcrop.patches import DIRECTIONS
 from outcrop.workspace import DoneLog
 
@@ -74,7 +74,7 @@ class Labelling:
             mapper = self.mapper(task.progress)
             grid, index = self._grid(None), self.search.index
             task.stage("labelling", len(lines or list(grid.lines())))
-            with self.search.writing(), threadpool_limits(1):
+            with self.search.writing(), one_blas_thread():
                 record = stages.record_labelling(
                     index, mapping=self.state.data["mapping"], step=grid.step, seed=0, min_confidence=None, lines=lines
                 )
@@ -88,7 +88,7 @@ class Labelling:
 
     def _make_draft(self, line, progress):
         """Labels of a line by a mapper fitted on few patches: seconds instead of a minute, and never stored."""
-        with threadpool_limits(1):
+        with one_blas_thread():
             mapper = stages.fit_mapper(
                 self.search.index, self.state.data["mapping"], draft=DRAFT_PATCHES, progress=progress
             )
@@ -113,7 +113,7 @@ class Labelling:
         """Mapper fitted on the patches in use and the painted pixels; the last one is kept."""
         key, index = self._mapper_key(), self.search.index
         if key not in self._mappers:
-            with threadpool_limits(1):  # two BLAS threads are slower than one where something else runs
+            with one_blas_thread():  # two BLAS threads are slower than one where something else runs
                 self._mappers = {key: stages.fit_mapper(index, self.state.data["mapping"], progress=progress)}
         return self._mappers[key]
 
