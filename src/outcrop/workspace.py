@@ -178,6 +178,10 @@ def _clear_leftovers(path):
             remove(path.parent / name)
 
 
+class Damaged(ValueError):
+    """A store that was written by this program holds something else now."""
+
+
 @contextlib.contextmanager
 def damage(store, remedy):
     """Turn whatever a decoder throws at a damaged store into one clear line."""
@@ -186,9 +190,9 @@ def damage(store, remedy):
     except OSError as error:
         if error.errno is not None and not isinstance(error, FileNotFoundError):
             raise  # the disk, not the store
-        raise ValueError(f"{store} is damaged ({_first_line(error)}); {remedy}.") from error
+        raise Damaged(f"{store} is damaged ({_first_line(error)}); {remedy}.") from error
     except Exception as error:
-        raise ValueError(f"{store} is damaged ({_first_line(error)}); {remedy}.") from error
+        raise Damaged(f"{store} is damaged ({_first_line(error)}); {remedy}.") from error
 
 
 def _first_line(error):
