@@ -1,0 +1,229 @@
+"""Decisions: append-only, one file per writer, merged by time; whatever happens, what was acknowledged is there."""
+
+import json
+import multiprocessing
+import os
+import signal
+
+import numpy as np
+import pytest
+
+from outcrop.job.decisions import Decisions, acts, fold, parse
+from outcrop.job.strokes import covered, painted_sections, runs, stroke_mask
+from outcrop.stages import append_line
+
+PLACE = [310, 547, 1600]
+context = multiprocessing.get_context("spawn")
+
+
+def exemplar(name="fault", place=PLACE):
+    """Entry of an exemplar."""
+    return {"what": "exemplar", "class": name, "place": list(place)}
+
+
+def test_two_writers_see_each_other_and_undo_their_own(tmp_path):
+    """Two writers in one folder: both see all decisions, each undoes only what it decided itself."""
+    one, two = Decisions(tmp_path, origin="shell"), Decisions(tmp_path, origin="page")
+    one.add(exemplar("fault"))
+    two.add(exemplar("salt dome", [1, 2, 3]))
+    assert one.who != two.who
+    assert [e.name for e in one.state().exemplars] == [e.name for e in two.state().exemplars] == ["fault", "salt dome"]
+    assert one.undo() and [e.name for e in two.state().exemplars] == ["salt dome"]
+    assert not one.undo()
+    assert two.undo() and two.redo() and one.redo()
+    assert len(one.state().exemplars) == 2
+
+
+def test_a_writer_that_ended_leaves_its_file_to_the_next(tmp_path):
+    """The file of a closed writer is taken up again, so that undo goes on after a restart."""
+    one = Decisions(tmp_path)
+    one.add(exemplar())
+    who = one.who
+    one.close()
+    two = Decisions(tmp_path)
+    assert two.who == who and two.undo() and two.state().exemplars == []
+
+
+def test_one_act_is_undone_as_one(tmp_path):
+    """Entries that were written together go and come together."""
+    log = Decisions(tmp_path)
+    log.add(exemplar("a"))
+    log.add({"what": "class", "class": "b", "colour": "#000000"}, exemplar("b"))
+    assert log.undo() and list(log.state().classes) == ["a"]
+    assert log.redo() and len(log.state().exemplars) == 2
+    log.undo()
+    log.add(exemplar("c"))
+    assert not log.redo()
+
+
+def test_undo_leads_back_through_every_state(tmp_path):
+    """Undoing every act visits all earlier states in turn, redoing them all later ones."""
+    log, states = Decisions(tmp_path), []
+    entries = [
+        exemplar("a"), exemplar("b", [1, 1, 1]), {"what": "rename", "class": "a", "name": "c"},
+        {"what": "reject", "class": "b", "place": [2, 2, 2], "along": "inline"},
+        {"what": "accept", "class": "b", "place": [2, 2, 2], "along": "inline"},
+        {"what": "stroke", "class": "a", "along": "inline", "points": [[1, 2, 3]], "radius": 4},
+        {"what": "set", "name": "count", "value": {"a": 7}}, {"what": "remove class", "class": "a"}, {"what": "forget"},
+    ]  # fmt: skip
+    for entry in entries:
+        states.append(log.state())
+        log.add(entry)
+    end = log.state()
+    for state in reversed(states):
+        assert log.undo() and log.state() == state
+    for state in [*states[1:], end]:
+        assert log.redo() and log.state() == state
+
+
+def test_a_line_cut_short_counts_for_nothing_and_harms_nothing(tmp_path):
+    """A kill in the middle of a line: what was acknowledged before and after is read."""
+    log = Decisions(tmp_path)
+    log.add(exemplar("a"))
+    path = log.folder / f"{log.who}.jsonl"
+    with open(path, "a") as handle:
+        handle.write('{"what": "exempl')
+    log.add(exemplar("b", [1, 1, 1]))
+    again = Decisions(tmp_path)
+    assert [e.name for e in again.state().exemplars] == ["a", "b"]
+    assert again.damaged == {path.name: 1}
+
+
+def test_an_imported_file_counts_once(tmp_path):
+    """A colleague's decisions are taken over with who made them; taking them twice changes nothing."""
+    one, two = Decisions(tmp_path / "a"), Decisions(tmp_path / "b")
+    one.add(exemplar("fault"))
+    one.add(exemplar("fault", [5, 6, 7]))
+    assert one.give(tmp_path / "all.jsonl") == 2
+    two.add(exemplar("salt dome", [1, 2, 3]))
+    assert two.take(tmp_path / "all.jsonl") == 2 and two.take(tmp_path / "all.jsonl") == 2
+    assert len(two.state().exemplars) == 3
+    assert {entry["id"] for entry in one.entries} < {entry["id"] for entry in two.entries}
+    (tmp_path / "bad.jsonl").write_text('{"what": "exemplar"}\n')
+    with pytest.raises(ValueError, match="line 1 is not a decision"):
+        two.take(tmp_path / "bad.jsonl")
+    assert len(two.state().exemplars) == 3
+
+
+def test_a_clock_that_runs_behind_does_not_reorder(tmp_path, monkeypatch):
+    """What is decided after seeing another decision comes after it, whatever the clocks say."""
+    from outcrop.job import decisions
+
+    one, two = Decisions(tmp_path), Decisions(tmp_path)
+    one.add({"what": "set", "name": "count", "value": 5})
+    real = decisions.datetime.datetime
+
+    class Behind(real):
+        @classmethod
+        def now(cls, tz=None):
+            return real.now(tz).replace(year=2001)
+
+    monkeypatch.setattr(decisions.datetime, "datetime", Behind)
+    two.add({"what": "set", "name": "count", "value": 9})
+    assert one.state().options["count"] == 9
+
+
+def test_a_class_keeps_its_patches_under_any_name(tmp_path):
+    """Renaming touches nothing but the name; a name that is taken is refused silently by the fold."""
+    log = Decisions(tmp_path)
+    log.add(exemplar("a"), exemplar("b", [1, 1, 1]))
+    log.add({"what": "rename", "class": "a", "name": "salt"})
+    log.add({"what": "rename", "class": "b", "name": "salt"})
+    state = log.state()
+    assert {first: facts["name"] for first, facts in state.classes.items()} == {"a": "salt", "b": "b"}
+    assert state.first_name("salt") == "a" and [e.name for e in state.exemplars] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["", "{", "[]", "null", '"a"', '{"what": "exemplar", "id": "1", "time": "", "who": "", "class": "a"}',
+     '{"what": "exemplar", "id": "1", "time": "", "who": "", "class": "a", "place": [1, 2, NaN]}',
+     '{"what": "stroke", "id": "1", "time": "", "who": "", "class": "a", "along": "time", "points": [], "radius": 1}',
+     '{"what": "set", "id": "1", "time": "", "who": "", "name": 3, "value": 1}', "[" * 5000],
+)  # fmt: skip
+def test_what_is_no_decision_is_none(line):
+    """Anything but a whole decision is passed over."""
+    assert parse(line) is None
+
+
+def test_a_full_disk_acknowledges_nothing(tmp_path, monkeypatch):
+    """Where a line cannot be written whole the file is as before and the caller is told."""
+    log = Decisions(tmp_path)
+    log.add(exemplar("a"))
+    before = (log.folder / f"{log.who}.jsonl").read_bytes()
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda handle, data: write(handle, data[:10]))
+    with pytest.raises(OSError, match="No space"):
+        log.add(exemplar("b", [1, 1, 1]))
+    monkeypatch.undo()
+    assert (log.folder / f"{log.who}.jsonl").read_bytes() == before
+    log.add(exemplar("c", [2, 2, 2]))
+    assert [e.name for e in log.state().exemplars] == ["a", "c"]
+
+
+def _write_until_killed(folder, count):
+    log = Decisions(folder)
+    while True:
+        log.add(exemplar("a", [count.value, 1, 1]))
+        count.value += 1
+
+
+def test_killed_writers_lose_nothing_they_acknowledged(tmp_path):
+    """Three writers at once, all killed: every decision whose call had returned is there, in the writer's order."""
+    counts = [context.Value("i", 0) for _ in range(3)]
+    writers = [context.Process(target=_write_until_killed, args=(tmp_path, count)) for count in counts]
+    for writer in writers:
+        writer.start()
+    while min(count.value for count in counts) < 20:
+        pass
+    for writer in writers:
+        os.kill(writer.pid, signal.SIGKILL)
+        writer.join()
+    entries = Decisions(tmp_path).entries
+    for who, acknowledged in zip(sorted({e["who"] for e in entries}), sorted(c.value for c in counts), strict=True):
+        assert who.count("@") == 1 and acknowledged >= 20
+    by_writer = sorted(len([e for e in entries if e["who"] == who]) for who in {e["who"] for e in entries})
+    assert all(n >= c.value for n, c in zip(by_writer, sorted(counts, key=lambda c: c.value), strict=True))
+
+
+def test_acts_and_fold_of_nothing():
+    """No entries, no state."""
+    assert acts([]) == ([], []) and fold([]).classes == {}
+
+
+def test_a_stroke_covers_what_lies_within_its_radius():
+    """Against a slow twin: the distance of every sample to the nearest of many points on the line."""
+    spots, radius = [(5, 5), (20, 9), (12, 30)], 3.3
+    ends = np.array(spots, float)
+    fine = np.concatenate([a + (b - a) * np.linspace(0, 1, 2000)[:, None] for a, b in zip(ends, ends[1:], strict=False)])
+    grid = np.stack(np.indices((32, 40)), -1).reshape(-1, 1, 2)
+    slow = (np.sqrt(((grid - fine) ** 2).sum(-1)).min(1) <= radius).reshape(32, 40)
+    assert (covered((32, 40), spots, radius) != slow).sum() <= 2  # samples right on the rim
+    disc = covered((32, 40), [(10, 10)], 4)
+    a, b = np.ogrid[:32, :40]
+    np.testing.assert_array_equal(disc, (a - 10) ** 2 + (b - 10) ** 2 <= 16)
+
+
+def test_strokes_are_painted_in_their_order_and_runs_come_back():
+    """Later strokes win, erase takes away, runs of a mask paint that mask again; strokes elsewhere are left out."""
+    axes = [np.arange(100, 105), np.arange(300, 340), np.arange(0, 160, 4.0)]
+    stroke = {"class": "a", "along": "inline", "points": [[102, 310, 40], [102, 320, 80]], "radius": 3}
+    crossing = {"class": "b", "along": "inline", "points": [[102, 310, 80], [102, 320, 40]], "radius": 2}
+    erase = {"class": "erase", "along": "inline", "points": [[102, 320, 80]], "radius": 2}
+    far = {"class": "a", "along": "inline", "points": [[999, 310, 40]], "radius": 3}
+    sections = painted_sections([stroke, crossing, erase, far], ["a", "b"], axes)
+    assert list(sections) == [(0, 2)]
+    codes, masks = sections[0, 2], [stroke_mask(one, axes) for one in (stroke, crossing, erase)]
+    np.testing.assert_array_equal(codes == 2, masks[1] & ~masks[2])
+    np.testing.assert_array_equal(codes == 1, masks[0] & ~masks[1] & ~masks[2])
+    again = {"class": "a", "along": "inline", "line": 102, "runs": runs(masks[0], axes[1], axes[2])}
+    np.testing.assert_array_equal(stroke_mask(again, axes), masks[0])
+    json.dumps(again)
+
+
+def test_lines_are_appended_whole_by_many(tmp_path):
+    """Appending to one file ends a broken line first."""
+    path = tmp_path / "x.txt"
+    path.write_bytes(b"one\ntw")
+    append_line(path, "three")
+    assert path.read_bytes() == b"one\ntw\nthree\n"
