@@ -160,7 +160,7 @@ def test_few_small_patches_are_enough():
 def test_familiarity_knows_no_amplitude():
     """A tenth of what was learnt is strange, and as strange when it is louder."""
     descriptors = np.random.default_rng(0).normal(size=(2000, 64)).astype("f4")
-    familiar = Familiarity(descriptors, 0)
+    familiar = Familiarity.learnt(descriptors, 0)
     usual = familiar(descriptors)
     assert 0.8 * STRANGE < (usual < 1).mean() < 1.2 * STRANGE
     np.testing.assert_allclose(familiar(descriptors + 2), usual, atol=1e-4)
@@ -241,3 +241,18 @@ def test_votes_follow_a_dipping_reflector():
     np.testing.assert_allclose(found[inner], 0.5, atol=0.03)
     off = [np.sqrt(np.mean((along_reflectors(noisy, dip) - layer)[inner] ** 2)) for dip in (found, 0 * found)]
     assert off[0] < 0.7 * 0.3 < off[1]
+
+
+def test_familiarity_is_the_likelihood_of_scikit_learn():
+    """The log likelihood written out equals PCA and GaussianMixture, up to rounding of float32."""
+    from sklearn.decomposition import PCA
+    from sklearn.mixture import GaussianMixture
+
+    descriptors = np.random.default_rng(1).normal(size=(500, 64)).astype("f4")
+    centred = descriptors - descriptors.mean(axis=-1, keepdims=True)
+    pca = PCA(20, whiten=True, random_state=0).fit(centred)
+    mixture = GaussianMixture(3, random_state=0).fit(pca.transform(centred))
+    arrays = mixture.means_, mixture.precisions_cholesky_, mixture.weights_, np.zeros(21)
+    centre, scale = pca.components_ @ pca.mean_, np.sqrt(pca.explained_variance_)
+    ours = Familiarity(centre, pca.components_, scale, *arrays).log_likelihood(descriptors)
+    np.testing.assert_allclose(ours, mixture.score_samples(pca.transform(centred)), rtol=1e-4)

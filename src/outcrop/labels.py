@@ -17,6 +17,7 @@ from outcrop.mapping import VARIANTS, LabelMapper
 from outcrop.nets import NetMapper
 from outcrop.parallel import map_blocks, memory_budget, spans
 from outcrop.patches import PatchGrid, add_windows
+from outcrop.saved import read_mapper
 from outcrop.scores import confidence, winner
 from outcrop.texture import TextureMapper
 from outcrop.volume import MOST_LINES, LazyVolume, take_block
@@ -24,8 +25,29 @@ from outcrop.workspace import DoneLog, Workspace, damage, whole_file
 
 MAPPERS: dict[str, Any] = {name: partial(LabelMapper, variant=name) for name in VARIANTS}
 MAPPERS = {"texture": TextureMapper, "net": NetMapper, **MAPPERS}
+KINDS = {kind.__name__: kind for kind in (TextureMapper, NetMapper, LabelMapper)}  # of saved mappers
 BLOCK = 256  # patches whose scores are held at once
 COST = 250, 50  # bytes a sample of a line takes while it is labelled, and more per class
+
+
+def load_mapper(path):
+    """Open a mapper that ``mapper.save(path)`` wrote; its scores are those of the saved one to the bit.
+
+    Parameters
+    ----------
+    path : path
+        The folder. A damaged one, or one that something else wrote, is refused with a ValueError.
+    """
+    about, arrays = read_mapper(path)
+    kind = about.get("kind")
+    if kind not in KINDS:
+        raise ValueError(f"{path} holds a mapper of kind {kind!r}; this program knows {', '.join(KINDS)}.")
+    with damage(path, "fit the mapper again and save it"):
+        try:
+            return KINDS[kind].restored(about, arrays)
+        except ImportError as error:
+            missing = error
+    raise missing
 
 
 def label_volume(

@@ -7,9 +7,11 @@ What is asked in the end is the mean of the nets and of the textures.
 """
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from outcrop.arrays import to_numpy
 from outcrop.mapping import check_patches
+from outcrop.saved import part, prefixed
 from outcrop.texture import STRIDE, SectionMapper, TextureMapper, at_pixels
 
 BATCH = 32  # patches of a training step
@@ -82,6 +84,32 @@ class NetMapper(SectionMapper):
         options = {"steps": self.steps, "generator": generator, "progress": progress}
         self.nets_: list = [train(net, x, target, codes, **options) for net in nets]
         return self
+
+    def saved(self):
+        """What the mapper consists of: a dict for JSON, and arrays; the device, which is the machine's, is left out."""
+        check_is_fitted(self)
+        about, textures = self.textures_.saved()
+        arrays = prefixed("textures", textures)
+        for number, net in enumerate(self.nets_):
+            states = {name: value.cpu().numpy() for name, value in net.state_dict().items()}
+            arrays |= prefixed(f"nets/{number}", states)
+        parameters = {name: value for name, value in self.get_params().items() if name != "device"}
+        return about | {"kind": type(self).__name__, "parameters": parameters, "textures": about}, arrays
+
+    @classmethod
+    def restored(cls, about, arrays):
+        """The mapper that `saved` took apart."""
+        torch = _torch()
+        mapper = cls(**about["parameters"])
+        mapper.textures_ = TextureMapper.restored(about["textures"], part("textures", arrays))
+        mapper.classes_, mapper.shares_ = mapper.textures_.classes_, mapper.textures_.shares_
+        mapper.nets_ = []
+        for number in range(mapper.members):
+            net = build_net(mapper.width, len(mapper.classes_))
+            states = part(f"nets/{number}", arrays)
+            net.load_state_dict({name: torch.from_numpy(np.asarray(value)) for name, value in states.items()})
+            mapper.nets_.append(net.to(mapper._device()).eval())
+        return mapper
 
     def _device(self):
         return self.device or ("cuda" if _torch().cuda.is_available() else "cpu")
