@@ -111,13 +111,25 @@ def test_painted_pixels_bind():
 
 
 def test_without_a_background_every_pixel_is_of_its_patch():
-    """Two structures and no `other`: no pixel is moved anywhere, the classes are just told apart."""
+    """Two structures and no background: a warning, no pixel is moved anywhere, the classes are just told apart."""
     patches, _, classes = textures(12)
-    mapper = TextureMapper(members=1, patches_per_class=12, n_features=100).fit(
-        patches, np.char.replace(classes, "other", "flat")
-    )
+    mapper = TextureMapper(members=1, patches_per_class=12, n_features=100)
+    with pytest.warns(UserWarning, match="No class is the background") as caught:
+        mapper.fit(patches, np.char.replace(classes, "other", "flat"))
+    assert len(caught) == 1 and mapper.background_ is None
     assert mapper.shares_ == {}
     assert mapper.classes_.tolist() == ["steep", "flat"]
+
+
+@pytest.mark.parametrize(("name", "background"), [("background", "other"), ("Rest", "other"), ("shale", "shale")])
+def test_the_background_may_have_any_name(name, background):
+    """A common name is recognised, any other one given: the scores are those of `other` to the bit."""
+    patches, _, classes = textures(8, size=32)
+    options = {"members": 1, "patches_per_class": 8, "n_features": 60, "rounds": 5}
+    plain = TextureMapper(**options).fit(patches, classes)
+    renamed = TextureMapper(background=background, **options).fit(patches, np.where(classes == "other", name, classes))
+    assert renamed.background_ == name
+    np.testing.assert_array_equal(renamed.scores(patches), plain.scores(patches))
 
 
 def test_unsure_pixels_become_uncertain(fitted):

@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from outcrop.arrays import to_numpy
 from outcrop.parallel import spans
+from outcrop.scores import find_background
 
 _BLOCK = 4_000_000  # numbers worked on at a time: a few dozen MB
 
@@ -114,7 +115,7 @@ def cluster_scores(S, classes, *, random_state=0, seeds=10):
     }
 
 
-def weak_label_scores(weak, grid, truth, *, share=0.2):
+def weak_label_scores(weak, grid, truth, *, share=0.2, background=None):
     """Which retrieved patches really show their class, by the truth of their pixels.
 
     Parameters
@@ -126,7 +127,10 @@ def weak_label_scores(weak, grid, truth, *, share=0.2):
     truth : DataArray
         Codes on the axes of the volume (some lines are enough), with ``attrs["classes"]``; 0 is unknown.
     share : float
-        A patch shows a structure that fills at least this share of it, and `other` where at most this share is not.
+        A patch shows a structure that fills at least this share of it, and the background where at most this share is
+        not.
+    background : str, optional
+        Class of the truth that is the background; by default the one with a common name, as `find_background` has it.
 
     Returns
     -------
@@ -134,6 +138,7 @@ def weak_label_scores(weak, grid, truth, *, share=0.2):
         Class -> array of 1 (shows it), 0 (does not) and NaN (truth unknown on most of the patch), by rank.
     """
     names = list(truth.attrs["classes"])
+    background = find_background(names, background)
     known, starts = grid.centres(weak.rows)["inline"].isin(truth["inline"].values).to_numpy(), grid.places(weak.rows)
     shown = np.full(len(weak), np.nan)
     full = truth.reindex(inline=grid.axes[0][np.unique(starts[known, 1])], fill_value=0)
@@ -142,7 +147,7 @@ def weak_label_scores(weak, grid, truth, *, share=0.2):
         patch = full.sel(inline=grid.axes[0][line]).values[trace : trace + grid.size[1], top : top + grid.size[0]]
         if (patch > 0).mean() > 0.5:
             own = (patch == names.index(weak.classes[i]) + 1).sum() / (patch > 0).sum()
-            shown[i] = own >= (1 - share if weak.classes[i] == "other" else share)
+            shown[i] = own >= (1 - share if weak.classes[i] == background else share)
     return {str(name): shown[weak.classes == name] for name in dict.fromkeys(weak.classes)}
 
 

@@ -5,7 +5,50 @@ Scores are real numbers >= 0 of shape (n_patches, height, width, n_classes), Num
 be streamed in any split.
 """
 
+import warnings
+
 from .arrays import array_namespace
+
+BACKGROUNDS = (
+    "other", "others", "background", "rest", "none", "host", "host rock", "country rock", "sediment", "sediments",
+    "layers",
+)  # fmt: skip
+
+
+def find_background(classes, background=None):
+    """Name of the class that may appear in any patch, or None.
+
+    Parameters
+    ----------
+    classes : sequence of str
+    background : str, optional
+        The name, which must be among the classes; by default the first of `BACKGROUNDS` that is, in any case.
+
+    Examples
+    --------
+    >>> find_background(["fault", "Background"]), find_background(["fault", "salt"])
+    ('Background', None)
+    """
+    names = [str(name) for name in classes]
+    if background is not None:
+        if background not in names:
+            raise ValueError(f"background is {background!r}, which is no class; choose one of {', '.join(names)}.")
+        return str(background)
+    by_lower = {name.lower(): name for name in reversed(names)}
+    return next((by_lower[name] for name in BACKGROUNDS if name in by_lower), None)
+
+
+def fitted_background(classes, background):
+    """Background of a mapper: the class of that name, else one with a common name, else none with a warning."""
+    names = [str(name) for name in classes]
+    found = background if background in names else find_background(names)
+    if found is None:
+        warnings.warn(
+            f"No class is the background ({', '.join(names)}), so every pixel of a patch counts as the patch's class; "
+            "name one with background=.",
+            stacklevel=3,
+        )
+    return found
 
 
 def winner(scores):

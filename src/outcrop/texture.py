@@ -1,6 +1,6 @@
 """Label mapping by texture: class models of local oriented energies, learned under the weak constraint.
 
-A pixel of a patch labelled c is c or the background `other`. Every node of a coarse lattice is described by the energy
+A pixel of a patch labelled c is c or the background. Every node of a coarse lattice is described by the energy
 of the section around it in four wavelengths and eight directions at two scales; random ReLU features of these feed a
 ridge regression per class. Rounds of expectation-maximisation start with every node of its patch's class and move those
 that look more like the background over to it; how far that goes is decided by how well the split can be told from the
@@ -27,7 +27,7 @@ from outcrop.arrays import to_numpy
 from outcrop.mapping import check_patches, class_codes
 from outcrop.parallel import map_blocks, spans
 from outcrop.saved import Saved, part, prefixed
-from outcrop.scores import confidence, label, majority_filter
+from outcrop.scores import confidence, fitted_background, label, majority_filter
 
 WAVELENGTHS = (4, 7, 12, 20)  # pixels
 N_DIRECTIONS = 8
@@ -71,6 +71,10 @@ class SectionMapper(Saved, BaseEstimator):
             out[span] = block
         return out
 
+    def _is_background(self):
+        """Whether each class is the background."""
+        return np.array([name == self.background_ for name in self.classes_])
+
     def confidence(self, patches):
         """Share of the winning class in the evidence at every pixel, between 0 and 1."""
         return confidence(self.scores(patches))
@@ -109,6 +113,9 @@ class TextureMapper(SectionMapper):
         Of expectation-maximisation.
     min_confidence : float, optional
         Pixels whose `confidence` is lower become `uncertain`.
+    background : str
+        The class that may appear in any patch. Where it is not among the classes, one with a common name is taken
+        (`outcrop.scores.BACKGROUNDS`); without one none is assumed, with a warning.
     random_state : int
         Seed of the draws.
 
@@ -118,16 +125,20 @@ class TextureMapper(SectionMapper):
         In the order in which `fit` first met them; label ``i + 1`` is ``classes_[i]``, 0 is `uncertain`.
     shares_ : dict
         Per class, the estimated share of its patches that is really of the class, mean over the members.
+    background_ : str or None
+        The class that was taken as background.
     """
 
     def __init__(
-        self, *, members=3, patches_per_class=100, n_features=1000, rounds=30, min_confidence=None, random_state=0
-    ):
+        self, *, members=3, patches_per_class=100, n_features=1000, rounds=30, min_confidence=None, background="other",
+        random_state=0,
+    ):  # fmt: skip
         self.members = members
         self.patches_per_class = patches_per_class
         self.n_features = n_features
         self.rounds = rounds
         self.min_confidence = min_confidence
+        self.background = background
         self.random_state = random_state
 
     def fit(self, patches, classes, masks=None, weights=None, *, progress=None):
@@ -138,8 +149,7 @@ class TextureMapper(SectionMapper):
         patches : array, shape (n_patches, height, width), or list of such arrays
             Values in [0, 1]. A list holds patches of several sizes: large ones for salt, small ones for faults.
         classes : sequence of str, length n_patches
-            Of the patches of all sizes, one after the other. The class named `other` is the background that may appear
-            in any patch; without one none is assumed.
+            Of the patches of all sizes, one after the other.
         masks : int array, shape (n_patches, height, width), or list of such arrays, optional
             Pixels painted by hand: ``i + 1`` for ``classes_[i]``, 0 where nothing is said. They keep their class.
         weights : array, shape (n_patches,), optional
@@ -150,6 +160,7 @@ class TextureMapper(SectionMapper):
         several = isinstance(patches, list) and np.ndim(patches[0]) == 3
         stacks = [check_patches(own)[0] for own in (patches if several else [patches])]
         self.classes_, codes = class_codes(classes, n_patches=sum(map(len, stacks)))
+        self.background_ = fitted_background(self.classes_, self.background)
         said = [np.zeros((len(own), 1, 1)) for own in stacks] if masks is None else masks
         painted = [np.asarray(own, np.uint8) for own in (said if several or masks is None else [said])]
         members: list = []
@@ -190,7 +201,7 @@ class TextureMapper(SectionMapper):
         rows = np.zeros((*there.shape, self.n_features + 1), np.float32)
         for row, own, real in zip(rows, nodes, there, strict=True):
             row[real] = features(own[real])
-        background = np.flatnonzero(self.classes_ == "other")
+        background = np.flatnonzero(self._is_background())
         options = {"background": background, "rounds": self.rounds, "step": step}
         ridge = Ridge(rows, np.where(known > 0, PAINTED, 1) * balance(codes)[:, None])
         labels, shares = maximise(ridge, codes, known, there, n_classes=len(self.classes_), **options)
@@ -206,13 +217,14 @@ class TextureMapper(SectionMapper):
             arrays |= prefixed(f"{number}/features", vars(features)) | prefixed(f"{number}/familiar", vars(familiar))
             arrays[f"{number}/weights"] = weights
         about = {"kind": type(self).__name__, "parameters": self.get_params(), "classes": self.classes_.tolist()}
-        return about | {"shares": self.shares_}, arrays
+        return about | {"shares": self.shares_, "background": self.background_}, arrays
 
     @classmethod
     def restored(cls, about, arrays):
         """The mapper that `saved` took apart."""
         mapper = cls(**about["parameters"])
         mapper.classes_, mapper.shares_ = np.array(about["classes"]), about["shares"]
+        mapper.background_ = about["background"]
         mapper.models_ = []
         for number in range(mapper.members):
             one = part(str(number), arrays)
@@ -222,7 +234,7 @@ class TextureMapper(SectionMapper):
 
     def _block_scores(self, patches):
         votes, usual = self.votes(patches)
-        return at_pixels([votes], usual, self.classes_ == "other", patches)
+        return at_pixels([votes], usual, self._is_background(), patches)
 
     def votes(self, patches):
         """Evidence for every class at the nodes of `describe`, and how usual the texture there is, between 0 and 1.
@@ -522,7 +534,7 @@ def at_pixels(each, usual, background, sections):
     usual : array, shape (n, rows, columns)
         Where it is low the votes count less: what nobody showed is rather background, and less sure.
     background : bool array, shape (n_classes,)
-        True for `other`, if there is one.
+        True for the background, if there is one.
     sections : array, shape (n, height, width)
     """
     values = np.concatenate([*(votes / votes.sum(axis=-1, keepdims=True) for votes in each), usual[..., None]], axis=-1)
