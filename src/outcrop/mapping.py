@@ -473,8 +473,8 @@ def class_codes(classes, *, n_patches):
     if classes.shape != (n_patches,):
         raise ValueError(f"classes has shape {classes.shape} for {n_patches} patches; give one class per patch.")
     names, first, codes = np.unique(classes, return_index=True, return_inverse=True)
-    if not 2 <= len(names) <= 255:
-        raise ValueError(f"classes names {len(names)} classes ({', '.join(map(str, names[:3]))}); give 2 to 255.")
+    if not 2 <= len(names) <= 254:
+        raise ValueError(f"classes names {len(names)} classes ({', '.join(map(str, names[:3]))}); give 2 to 254.")
     order = np.argsort(first)
     return names[order], np.argsort(order)[codes]
 

@@ -2,17 +2,46 @@
 
 Scores are real numbers >= 0 of shape (n_patches, height, width, n_classes), NumPy or torch. Labels are uint8 codes:
 0 is `uncertain`, ``i + 1`` the class of ``scores[..., i]``. Every function treats patches one by one, so blocks may
-be streamed in any split.
+be streamed in any split. In label volumes, which have samples that nobody looked at, 0 is `not labelled` and 255
+`uncertain`.
 """
 
 import warnings
 
+import numpy as np
+
 from .arrays import array_namespace
 
+UNCERTAIN = 255  # code in label volumes; 0 is not labelled
 BACKGROUNDS = (
     "other", "others", "background", "rest", "none", "host", "host rock", "country rock", "sediment", "sediments",
     "layers",
 )  # fmt: skip
+
+
+def labelled(codes):
+    """Where codes of a label volume name a class.
+
+    Examples
+    --------
+    >>> labelled(np.array([0, 1, 4, 255], "uint8"))
+    array([False,  True,  True, False])
+    """
+    return (codes > 0) & (codes != UNCERTAIN)
+
+
+def as_codes(values):
+    """Codes of a label volume as uint8, from a file too: NaN is not labelled, -1 (SEG-Y of signed bytes) uncertain.
+
+    Examples
+    --------
+    >>> as_codes(np.array([np.nan, -1, 0, 2, 255]))
+    array([  0, 255,   0,   2, 255], dtype=uint8)
+    """
+    values = np.asarray(values)
+    if values.dtype == np.uint8:
+        return values
+    return np.where(values == -1, UNCERTAIN, np.nan_to_num(values)).astype(np.uint8)
 
 
 def find_background(classes, background=None):
