@@ -189,7 +189,7 @@ def test_band_around_boundaries_is_left_out():
         ([[1, 2]], [[1], [2]], None, "shape"),
         ([[1, 2]], [[0, 0]], None, "every code is 0"),
         ([[1, 3]], [[1, 2]], ["a", "b"], "code 3"),
-        ([[1, -1]], [[1, 2]], ["a", "b"], "code -1"),
+        ([[1, -2]], [[1, 2]], ["a", "b"], "code -2"),
         ([[1, 2]], [[1, np.nan]], ["a", "b"], "truth hold code nan"),
     ],
 )
@@ -257,3 +257,14 @@ def test_risk_falls_to_zero_for_sure_labels():
     coverage, risk = risk_coverage(confidence, np.arange(5000) < 4000)
     assert len(coverage) <= 200 and coverage[-1] == 1 and risk[-1] == pytest.approx(0.2)
     assert np.all(risk[coverage <= 0.8] == 0) and np.all(np.diff(risk) >= 0)
+
+
+@pytest.mark.parametrize("code", [255, -1])
+def test_uncertain_pixels_count_as_not_labelled(code):
+    """Scores are those of 0 in labels and truth alike, with names or without."""
+    labels, truth = np.array([[1, 0, 2, 2, 1]]), np.array([[1, 1, 0, 2, 2]])
+    for classes in (None, ["other", "fault"]):
+        plain = pixel_scores(labels, truth, classes)
+        coded = pixel_scores(np.where(labels == 0, code, labels), np.where(truth == 0, code, truth), classes)
+        assert str(plain) == str(coded)
+    assert zone_scores(np.where(labels == 0, code, labels), truth, 2) == zone_scores(labels, truth, 2)

@@ -77,3 +77,14 @@ def test_refuses_an_unknown_order():
     """The two orders are named in the error."""
     with pytest.raises(ValueError, match="order is 'median'; choose 'paper' or 'published'"):
         label(SCORES, order="median")
+
+
+def test_the_background_is_the_class_named_or_one_with_a_common_name():
+    """A given name must be there; without one `other` comes before what may be a class of its own."""
+    from outcrop.scores import find_background
+
+    assert find_background(["Layers", "salt", "other"]) == "other"
+    assert find_background(["Country Rock", "salt"]) == "Country Rock"
+    assert find_background(["other", "salt"], "salt") == "salt"
+    with pytest.raises(ValueError, match="choose one of fault, salt"):
+        find_background(["fault", "salt"], "other")

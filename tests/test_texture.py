@@ -111,13 +111,25 @@ def test_painted_pixels_bind():
 
 
 def test_without_a_background_every_pixel_is_of_its_patch():
-    """Two structures and no `other`: no pixel is moved anywhere, the classes are just told apart."""
+    """Two structures and no background: a warning, no pixel is moved anywhere, the classes are just told apart."""
     patches, _, classes = textures(12)
-    mapper = TextureMapper(members=1, patches_per_class=12, n_features=100).fit(
-        patches, np.char.replace(classes, "other", "flat")
-    )
+    mapper = TextureMapper(members=1, patches_per_class=12, n_features=100)
+    with pytest.warns(UserWarning, match="No class is the background") as caught:
+        mapper.fit(patches, np.char.replace(classes, "other", "flat"))
+    assert len(caught) == 1 and mapper.background_ is None
     assert mapper.shares_ == {}
     assert mapper.classes_.tolist() == ["steep", "flat"]
+
+
+@pytest.mark.parametrize(("name", "background"), [("background", "other"), ("Rest", "other"), ("shale", "shale")])
+def test_the_background_may_have_any_name(name, background):
+    """A common name is recognised, any other one given: the scores are those of `other` to the bit."""
+    patches, _, classes = textures(8, size=32)
+    options = {"members": 1, "patches_per_class": 8, "n_features": 60, "rounds": 5}
+    plain = TextureMapper(**options).fit(patches, classes)
+    renamed = TextureMapper(background=background, **options).fit(patches, np.where(classes == "other", name, classes))
+    assert renamed.background_ == name
+    np.testing.assert_array_equal(renamed.scores(patches), plain.scores(patches))
 
 
 def test_unsure_pixels_become_uncertain(fitted):
@@ -160,7 +172,7 @@ def test_few_small_patches_are_enough():
 def test_familiarity_knows_no_amplitude():
     """A tenth of what was learnt is strange, and as strange when it is louder."""
     descriptors = np.random.default_rng(0).normal(size=(2000, 64)).astype("f4")
-    familiar = Familiarity(descriptors, 0)
+    familiar = Familiarity.learnt(descriptors, 0)
     usual = familiar(descriptors)
     assert 0.8 * STRANGE < (usual < 1).mean() < 1.2 * STRANGE
     np.testing.assert_allclose(familiar(descriptors + 2), usual, atol=1e-4)
@@ -241,3 +253,18 @@ def test_votes_follow_a_dipping_reflector():
     np.testing.assert_allclose(found[inner], 0.5, atol=0.03)
     off = [np.sqrt(np.mean((along_reflectors(noisy, dip) - layer)[inner] ** 2)) for dip in (found, 0 * found)]
     assert off[0] < 0.7 * 0.3 < off[1]
+
+
+def test_familiarity_is_the_likelihood_of_scikit_learn():
+    """The log likelihood written out equals PCA and GaussianMixture, up to rounding of float32."""
+    from sklearn.decomposition import PCA
+    from sklearn.mixture import GaussianMixture
+
+    descriptors = np.random.default_rng(1).normal(size=(500, 64)).astype("f4")
+    centred = descriptors - descriptors.mean(axis=-1, keepdims=True)
+    pca = PCA(20, whiten=True, random_state=0).fit(centred)
+    mixture = GaussianMixture(3, random_state=0).fit(pca.transform(centred))
+    arrays = mixture.means_, mixture.precisions_cholesky_, mixture.weights_, np.zeros(21)
+    centre, scale = pca.components_ @ pca.mean_, np.sqrt(pca.explained_variance_)
+    ours = Familiarity(centre, pca.components_, scale, *arrays).log_likelihood(descriptors)
+    np.testing.assert_allclose(ours, mixture.score_samples(pca.transform(centred)), rtol=1e-4)

@@ -20,6 +20,7 @@ _HOMES = {
     "TextureMapper": "texture",
     "MAPPERS": "labels",
     "label_volume": "labels",
+    "load_mapper": "labels",
     "export_segy": "export",
     "export_zarr": "export",
     "export_training_set": "export",

@@ -11,7 +11,9 @@ from sklearn.metrics import rand_score
 
 from outcrop.arrays import to_numpy
 from outcrop.parallel import one_blas_thread, spans
+from outcrop.scores import UNCERTAIN, find_background, labelled
 
+UNLABELLED = (0, UNCERTAIN, -1)  # codes that name no class; -1 is uncertain in SEG-Y of signed bytes
 _BLOCK = 4_000_000  # numbers worked on at a time: a few dozen MB
 
 
@@ -113,7 +115,7 @@ def cluster_scores(S, classes, *, random_state=0, seeds=10):
     }
 
 
-def weak_label_scores(weak, grid, truth, *, share=0.2):
+def weak_label_scores(weak, grid, truth, *, share=0.2, background=None):
     """Which retrieved patches really show their class, by the truth of their pixels.
 
     Parameters
@@ -123,9 +125,12 @@ def weak_label_scores(weak, grid, truth, *, share=0.2):
     grid : PatchGrid
         Where the patches lie.
     truth : DataArray
-        Codes on the axes of the volume (some lines are enough), with ``attrs["classes"]``; 0 is unknown.
+        Codes on the axes of the volume (some lines are enough), with ``attrs["classes"]``; 0 and 255 are unknown.
     share : float
-        A patch shows a structure that fills at least this share of it, and `other` where at most this share is not.
+        A patch shows a structure that fills at least this share of it, and the background where at most this share is
+        not.
+    background : str, optional
+        Class of the truth that is the background; by default the one with a common name, as `find_background` has it.
 
     Returns
     -------
@@ -133,15 +138,16 @@ def weak_label_scores(weak, grid, truth, *, share=0.2):
         Class -> array of 1 (shows it), 0 (does not) and NaN (truth unknown on most of the patch), by rank.
     """
     names = list(truth.attrs["classes"])
+    background = find_background(names, background)
     known, starts = grid.centres(weak.rows)["inline"].isin(truth["inline"].values).to_numpy(), grid.places(weak.rows)
     shown = np.full(len(weak), np.nan)
     full = truth.reindex(inline=grid.axes[0][np.unique(starts[known, 1])], fill_value=0)
     for i in np.flatnonzero(known):
         _, line, trace, top = starts[i]
         patch = full.sel(inline=grid.axes[0][line]).values[trace : trace + grid.size[1], top : top + grid.size[0]]
-        if (patch > 0).mean() > 0.5:
-            own = (patch == names.index(weak.classes[i]) + 1).sum() / (patch > 0).sum()
-            shown[i] = own >= (1 - share if weak.classes[i] == "other" else share)
+        if labelled(patch).mean() > 0.5:
+            own = (patch == names.index(weak.classes[i]) + 1).sum() / labelled(patch).sum()
+            shown[i] = own >= (1 - share if weak.classes[i] == background else share)
     return {str(name): shown[weak.classes == name] for name in dict.fromkeys(weak.classes)}
 
 
@@ -151,8 +157,9 @@ def pixel_scores(labels, truth, classes=None, *, band=0):
     Parameters
     ----------
     labels, truth : array or xarray.DataArray, same shape
-        Codes of the classes; 0 is `uncertain` in the labels and `not said` in the truth. Two arrays that carry names in
-        ``attrs["classes"]`` are matched by name, two with coordinates are compared where both have samples.
+        Codes of the classes; 0 (not labelled), 255 and -1 (uncertain) name none, in labels as in the truth. Two arrays
+        that carry names in ``attrs["classes"]`` are matched by name, two with coordinates are compared where both have
+        samples.
     classes : sequence of str or mapping of int to str, optional
         Names of the codes 1, 2, ... (or code -> name) of arrays that carry none; without any, classes go by their code.
     band : int
@@ -163,12 +170,12 @@ def pixel_scores(labels, truth, classes=None, *, band=0):
     dict
         ``PA`` pixel accuracy, ``MA`` mean recall, ``MIU`` mean and ``FWIU`` frequency-weighted intersection over union,
         ``IU`` by class name, ``coverage`` share of the pixels that got a label, ``confusion`` of shape
-        (n_classes, 1 + n_classes), counts of true class by label with `uncertain` first, and ``classes``, the names of
-        its rows.
+        (n_classes, 1 + n_classes), counts of true class by label with the unlabelled first, and ``classes``, the names
+        of its rows.
 
     Notes
     -----
-    An `uncertain` pixel counts as wrong. Means run over the classes present in the truth.
+    A pixel without a label counts as wrong. Means run over the classes present in the truth.
 
     Examples
     --------
@@ -401,7 +408,7 @@ def _sections(labels, truth, classes):
         )
     tables = [_table(getattr(x, "attrs", {}).get("classes", classes)) for x in pair]
     if not any(tables):
-        tables[0] = {code: code for code in np.union1d(*pair).tolist() if code}
+        tables[0] = {code: code for code in np.union1d(*pair).tolist() if code not in UNLABELLED}
     found, true = tables[0] or tables[1], tables[1] or tables[0]
     names = list(dict.fromkeys([*true.values(), *found.values()]))
     sections = (
@@ -430,7 +437,7 @@ def _table(classes):
 
 def _recode(section, table, names, what):
     section = np.atleast_2d(section)
-    out = np.where(section == 0, 0, -1)
+    out = np.where(np.isin(section, UNLABELLED), 0, -1)
     for code, name in table.items():
         out[section == code] = 1 + names.index(name)
     if out.min(initial=0) < 0:

@@ -1,5 +1,8 @@
 """Labels and confidence for whole sections and volumes: overlapping patches vote, line by line."""
 
+import hashlib
+import json
+import tempfile
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,15 +20,87 @@ from outcrop.mapping import VARIANTS, LabelMapper
 from outcrop.nets import NetMapper
 from outcrop.parallel import map_blocks, memory_budget, spans
 from outcrop.patches import PatchGrid, add_windows
-from outcrop.scores import confidence, winner
+from outcrop.saved import digest, read_mapper
+from outcrop.scores import UNCERTAIN, confidence, labelled, winner
 from outcrop.texture import TextureMapper
 from outcrop.volume import MOST_LINES, LazyVolume, take_block
 from outcrop.workspace import DoneLog, Workspace, damage, whole_file
 
 MAPPERS: dict[str, Any] = {name: partial(LabelMapper, variant=name) for name in VARIANTS}
 MAPPERS = {"texture": TextureMapper, "net": NetMapper, **MAPPERS}
+KINDS = {kind.__name__: kind for kind in (TextureMapper, NetMapper, LabelMapper)}  # of saved mappers
 BLOCK = 256  # patches whose scores are held at once
 COST = 250, 50  # bytes a sample of a line takes while it is labelled, and more per class
+
+
+def load_mapper(path):
+    """Open a mapper that ``mapper.save(path)`` wrote; its scores are those of the saved one to the bit.
+
+    Parameters
+    ----------
+    path : path
+        The folder. A damaged one, or one that something else wrote, is refused with a ValueError.
+    """
+    about, arrays = read_mapper(path)
+    kind = about.get("kind")
+    if kind not in KINDS:
+        raise ValueError(f"{path} holds a mapper of kind {kind!r}; this program knows {', '.join(KINDS)}.")
+    with damage(path, "fit the mapper again and save it"):
+        try:
+            return KINDS[kind].restored(about, arrays)
+        except ImportError as error:
+            missing = error
+    raise missing
+
+
+def make_mapper(mapping, *, seed=0, device=None, background=None):
+    """The unfitted mapper of a name in `MAPPERS`, set up for a seed, a torch device and a background.
+
+    Parameters
+    ----------
+    mapping : str
+        A name of `MAPPERS`.
+    seed : int
+    device : str, optional
+        A torch device such as ``cpu`` or ``cuda``. Nets train and answer on it; textures are computed by NumPy whatever
+        the device; the factorisations work where their patches lie.
+    background : str, optional
+        The class that may appear in any patch; by default the mapper's.
+
+    Returns
+    -------
+    mapper
+        Its attribute ``torch_device`` is the device that patches are to be moved to for ``fit`` and ``scores`` (the
+        factorisations where a device is given), None where they stay NumPy.
+    """
+    if mapping not in MAPPERS:
+        raise ValueError(f"Mapping {mapping!r} is unknown; choose one of {', '.join(MAPPERS)}.")
+    mapper = MAPPERS[mapping]()
+    wanted = {"random_state": seed, "device": device, "background": background}
+    known = mapper.get_params()
+    mapper.set_params(**{name: value for name, value in wanted.items() if name in known and value is not None})
+    mapper.torch_device = device if isinstance(mapper, LabelMapper) else None
+    return mapper
+
+
+def mapper_digest(mapper):
+    """Sha256 of what a mapper's answers depend on: its saved arrays and parameters, as far as it tells them."""
+    if hasattr(mapper, "saved"):
+        return digest(*mapper.saved())
+    if hasattr(mapper, "save"):
+        return _folder_digest(mapper)
+    known = mapper.get_params() if hasattr(mapper, "get_params") else {}
+    return hashlib.sha256(repr((sorted(known.items()), [str(name) for name in mapper.classes_])).encode()).hexdigest()
+
+
+def _folder_digest(mapper):
+    """Sha256 of all that a mapper saves."""
+    total = hashlib.sha256()
+    with tempfile.TemporaryDirectory() as folder:
+        mapper.save(Path(folder) / "mapper")
+        for file in sorted(path for path in Path(folder).rglob("*") if path.is_file()):
+            total.update(str(file.relative_to(folder)).encode() + file.read_bytes())
+    return total.hexdigest()
 
 
 def label_volume(
@@ -52,7 +127,8 @@ def label_volume(
     scores : bool
         Keep the share of every class too; as large as one label volume a class.
     path : path, optional
-        A Zarr folder to stream to; an interrupted run goes on there. Without it the result is held in memory.
+        A Zarr folder to stream to; an interrupted run goes on there, one with another mapper, grid or limit is
+        refused. Without it the result is held in memory.
     device : str, optional
         A torch device for the mapper, for instance ``cuda``; one line at a time then.
     client : distributed.Client, optional
@@ -65,33 +141,33 @@ def label_volume(
     Returns
     -------
     Dataset
-        ``label`` (uint8: 0 uncertain, i + 1 = ``attrs["classes"][i]``) and ``confidence`` (uint8, 255 = sure) on the
-        axes of the volume. Samples that no patch covers are uncertain with confidence 0. With `scores` also ``score``
-        (uint8, 255 = all of the vote), with an axis ``class`` before the others.
+        ``label`` (uint8: 0 not labelled, 255 uncertain, i + 1 = ``attrs["classes"][i]``) and ``confidence`` (uint8,
+        255 = sure) on the axes of the volume. Missing traces, samples that no patch covers and lines that were not
+        asked for are not labelled and have confidence 0. With `scores` also ``score`` (uint8, 255 = all of the vote),
+        with an axis ``class`` before the others.
     """
     if grid.along == "both":
         raise ValueError("Patches on inlines and crosslines at once cannot vote; make a grid along one of them.")
     if min_confidence is None:
         min_confidence = getattr(mapper, "min_confidence", None) or 0.0
-    chosen = _chosen_lines(grid, lines)
+    chosen = _chosen_lines(grid, lines_of(grid, mapper), lines)
     names = [str(name) for name in mapper.classes_]
-    out = _Store(volume, grid, path, {"classes": names, "mapping": type(mapper).__name__}, scores=scores)
+    attrs = {"classes": names, "mapping": type(mapper).__name__}
+    if path:
+        options = grid.parameters | {"across": across, "min_confidence": min_confidence}
+        attrs["digest"] = _made_from(mapper_digest(mapper), options)
+    out = _Store(volume, grid, path, attrs, scores=scores)
     finished = out.done.read() if out.done else set()
-    rows = _chosen_lines(grid, None)
-    near = _neighbours(grid, rows, across)
-    left = {line: near(line) for line in sorted(chosen) if line not in finished}
-    needed = sorted({line for lines in left.values() for line in lines})
-    memory = memory or memory_budget()
-    at_once = int(np.clip(memory // (64 * grid.size[0] * grid.size[1] * (1 + len(names))), 8, BLOCK))
-    work = partial(_packed_votes, volume, grid, mapper, device, at_once)
-    cost = volume.size // volume.shape[out.axis] * (COST[0] + COST[1] * len(names))
-    workers = 1 if device else None
-    votes = map_blocks(work, [rows[i] for i in needed], workers=workers, client=client, memory=memory, cost=cost)
+    left = [line for line in sorted(chosen) if line not in finished]
+    where = {"device": device, "client": client, "memory": memory}
+    votes = line_votes(volume, grid, mapper, out.coords[grid.along][left], across=across, **where)
     # Here threads would only compete with those that vote; where a cluster votes, one could not keep up with it.
-    options = {"workers": None if client else 1, "memory": memory, "cost": cost}
-    sections = map_blocks(
-        partial(_decided, min_confidence, scores), _together(left, zip(needed, votes, strict=True)), **options
-    )
+    options = {
+        "workers": None if client else 1,
+        "memory": memory or memory_budget(),
+        "cost": _cost(volume, grid, names),
+    }
+    sections = map_blocks(partial(_decided, min_confidence, scores), (own for _, own in votes), **options)
     for count, (line, section) in enumerate(zip(left, sections, strict=True), len(chosen) - len(left) + 1):
         out.write(line, section)
         if progress:
@@ -99,16 +175,74 @@ def label_volume(
     return out.dataset()
 
 
+def line_votes(volume, grid, mapper, lines=None, *, across=0, device=None, client=None, memory=None):
+    """Votes on the lines of a grid, one after the other in rising order; a few lines are held at a time.
+
+    Parameters
+    ----------
+    volume, grid, mapper, lines, across, device, client, memory
+        As for `label_volume`.
+
+    Yields
+    ------
+    line : int
+        Position on the axis of the lines.
+    votes : uint8 array, shape (n_classes, n_traces, n_samples)
+        Mean of the line and its neighbours, 255 = all of the vote; 0 for all classes where nobody votes. `decide` makes
+        labels of them.
+    """
+    rows = lines_of(grid, mapper)
+    near = _neighbours(grid, rows, across)
+    wanted = {line: near(line) for line in sorted(_chosen_lines(grid, rows, lines))}
+    needed = sorted({line for lines in wanted.values() for line in lines})
+    memory = memory or memory_budget()
+    at_once = int(np.clip(memory // (64 * grid.size[0] * grid.size[1] * (1 + len(mapper.classes_))), 8, BLOCK))
+    work = partial(_packed_votes, volume, grid, mapper, device, at_once)
+    options = {"workers": 1 if device else None, "client": client, "memory": memory}
+    blocks = [(line, rows[line]) for line in needed]
+    votes = map_blocks(work, blocks, cost=_cost(volume, grid, mapper.classes_), **options)
+    yield from _together(wanted, zip(needed, votes, strict=True))
+
+
+def lines_of(grid, mapper):
+    """Position -> rows of the patches, for every line that a mapper can label.
+
+    Mappers that take whole sections need no patches, only the lines.
+    """
+    rows = {int(line): rows for _, line, rows in grid.lines()}
+    if not _takes_sections(grid, mapper):
+        return rows
+    return {int(line): rows.get(int(line), slice(0, 0)) for line in grid.live_lines()}
+
+
+def _cost(volume, grid, classes):
+    """Bytes that one line takes while it is labelled."""
+    return volume.size // volume.shape[_axis(grid)] * (COST[0] + COST[1] * len(classes))
+
+
+def _axis(grid):
+    return int(grid.along == "crossline")
+
+
+def _made_from(mapper, options):
+    """Digest of all that the labels of a store depend on besides the volume."""
+    return hashlib.sha256(json.dumps([mapper, options], sort_keys=True, default=str).encode()).hexdigest()
+
+
 def _neighbours(grid, rows, across):
     """Lines whose votes count for a line, by position: those of the grid beside it where lines are evenly spaced."""
-    even = len(np.unique(np.diff(grid.axes[int(grid.along == "crossline")]))) < 2
+    even = len(np.unique(np.diff(grid.axes[_axis(grid)]))) < 2
     reach = across if even else 0
     return lambda line: [other for other in range(line - reach, line + reach + 1) if other in rows]
 
 
-def _packed_votes(volume, grid, mapper, device, at_once, rows):
-    """Votes on the line of some rows, as bytes, class by class: what travels and what is held of the neighbours."""
-    votes = section_votes(volume, grid, mapper, rows, device=device, at_once=at_once)
+def _packed_votes(volume, grid, mapper, device, at_once, block):
+    """Votes on one line, as bytes, class by class: what travels and what is held of the neighbours."""
+    line, rows = block
+    if _takes_sections(grid, mapper):
+        votes = _whole_section(volume, grid, mapper, (_axis(grid), line))
+    else:
+        votes = section_votes(volume, grid, mapper, rows, device=device, at_once=at_once)
     return np.ascontiguousarray(np.moveaxis(np.round(255 * votes).astype(np.uint8), -1, 0))
 
 
@@ -120,21 +254,33 @@ def _together(near, votes):
             other, own = next(votes)
             held[other] = own
         held = {other: own for other, own in held.items() if other >= lines[0]}
-        total = np.where(held[line].any(axis=0), sum(held[other].astype(np.uint16) for other in lines), 0)
-        yield np.moveaxis(total * np.float32(1 / (255 * len(lines))), 0, -1)
+        if len(lines) == 1:
+            yield line, held[line]
+        else:
+            total = np.where(held[line].any(axis=0), sum(held[other].astype(np.uint16) for other in lines), 0)
+            yield line, _rounded(total, len(lines))
+
+
+def _rounded(total, n):
+    """Sums of n bytes, class by class, as their means in bytes; the class that wins by a fraction still wins."""
+    mean = ((total + n // 2) // n).astype(np.uint8)
+    best, seen = total.argmax(axis=0), mean.argmax(axis=0)
+    for code in range(1, len(mean)):  # only a class before the winner can take its place
+        mean[code] += (best == code) & (seen < code)
+    return mean
 
 
 def _decided(min_confidence, scores, votes):
     """Label and confidence of a line, and the share of every class where it is asked for."""
     found = dict(zip(("label", "confidence"), decide(votes, min_confidence), strict=True))
-    return found | ({"score": np.round(255 * np.moveaxis(votes, -1, 0)).astype(np.uint8)} if scores else {})
+    return found | ({"score": votes} if scores else {})
 
 
 def section_votes(volume, grid, mapper, rows, *, device=None, at_once=BLOCK):
     """Share of the vote of every class on one line, shape (n_traces, n_samples, n_classes); 0 where nobody votes."""
     starts = grid.places(rows)
-    if getattr(mapper, "any_size", False) and grid.gain != "patch":
-        return _whole_section(volume, grid, mapper, starts[0])
+    if _takes_sections(grid, mapper):
+        return _whole_section(volume, grid, mapper, starts[0, :2])
     shape = (len(grid.axes[1 - starts[0, 0]]), len(grid.axes[2]))
     total = np.zeros((*shape, len(mapper.classes_)), np.float32)
     weight = np.zeros(shape, np.float32)
@@ -149,13 +295,16 @@ def section_votes(volume, grid, mapper, rows, *, device=None, at_once=BLOCK):
     return total / np.where(weight > 0, weight, 1)[..., None]
 
 
-def _whole_section(volume, grid, mapper, start):
+def _takes_sections(grid, mapper):
+    return getattr(mapper, "any_size", False) and grid.gain != "patch"
+
+
+def _whole_section(volume, grid, mapper, place):
     """Votes of a mapper that takes sections of any size; missing traces count as silence and get no vote."""
-    direction, line = start[:2]
-    section, _ = grid.section(volume, direction, line)
-    live = np.isfinite(section)
-    scores = to_numpy(mapper.scores(np.where(live, section, np.float32(0.5)).T[None]))[0].swapaxes(0, 1)
-    return scores / scores.sum(axis=-1, keepdims=True) * live[..., None]
+    section, live = grid.section(volume, *place)
+    known = np.isfinite(section)
+    scores = to_numpy(mapper.scores(np.where(known, section, np.float32(0.5)).T[None]))[0].swapaxes(0, 1)
+    return scores / scores.sum(axis=-1, keepdims=True) * (known & live[:, None])[..., None]
 
 
 def _scores(mapper, patches, device):
@@ -167,11 +316,31 @@ def _scores(mapper, patches, device):
 
 
 def decide(votes, min_confidence=0.0):
-    """Label and confidence (both uint8) from votes; a sample without votes, or below the limit, is uncertain."""
+    """Label and confidence from votes.
+
+    Parameters
+    ----------
+    votes : uint8 array, shape (n_classes, ...), or float array, shape (..., n_classes)
+        As `line_votes` or `section_votes` give them.
+    min_confidence : float
+        Below it a label is uncertain.
+
+    Returns
+    -------
+    labels, confidence : uint8 array
+        0 not labelled, where nobody votes; 255 uncertain; i + 1 class i. Confidence 255 is sure.
+
+    Examples
+    --------
+    >>> decide(np.array([[0, 51, 102], [0, 204, 153]], np.uint8), 0.7)
+    (array([  0,   2, 255], dtype=uint8), array([  0, 204, 153], dtype=uint8))
+    """
+    if votes.dtype == np.uint8:
+        votes = np.moveaxis(votes, 0, -1) * np.float32(1 / 255)
     labels, best = winner(votes)
     sure = confidence(votes)
-    labels = np.where((best > 0) & (sure >= min_confidence), labels, 0).astype(np.uint8)
-    return labels, np.round(255 * sure).astype(np.uint8)
+    labels = np.where(sure >= min_confidence, labels, np.uint8(UNCERTAIN))
+    return np.where(best > 0, labels, np.uint8(0)), np.round(255 * sure).astype(np.uint8)
 
 
 def confidence_for(confidence, max_error):
@@ -194,26 +363,30 @@ def confidence_for(confidence, max_error):
     >>> confidence_for(np.array([255, 255, 230, 128], np.uint8), 0.05)
     0.9019607843137255
     """
+    return confidence_limit(np.bincount(np.ravel(confidence), minlength=256), max_error)
+
+
+def confidence_limit(counts, max_error):
+    """As `confidence_for`, from how often each of the 256 levels of confidence occurs."""
     levels = np.arange(255, 0, -1)
-    counts = np.bincount(np.ravel(confidence), minlength=256)[levels]
+    counts = counts[levels]
     wrong = np.cumsum(counts * (1 - levels / 255)) / np.maximum(np.cumsum(counts), 1)
     low = levels[(wrong <= max_error) & (counts > 0)]
     return float(low.min() / 255) if len(low) else 1.0
 
 
-def _chosen_lines(grid, lines):
-    """Line position -> rows, for the lines asked for."""
-    rows = {int(line): span for _, line, span in grid.lines()}
+def _chosen_lines(grid, rows, lines):
+    """Positions of the lines asked for by their survey labels, all of `rows` by default."""
     if lines is None:
-        return rows
-    axis = grid.axes[int(grid.along == "crossline")]
-    missing = [label for label in lines if label not in axis[list(rows)]]
+        return list(rows)
+    axis = grid.axes[_axis(grid)]
+    have = axis[sorted(rows)]
+    missing = [label for label in lines if label not in have]
     if missing:
-        have = axis[list(rows)]
         raise ValueError(
             f"{grid.along} {missing[0]} is not among the lines to label, {have[0]} to {have[-1]}; choose another."
         )
-    return {int(np.flatnonzero(axis == label)[0]): rows[int(np.flatnonzero(axis == label)[0])] for label in lines}
+    return [int(np.flatnonzero(axis == label)[0]) for label in lines]
 
 
 class _Store:
@@ -223,7 +396,7 @@ class _Store:
         self.shapes = {"label": volume.shape, "confidence": volume.shape}
         if scores:
             self.shapes["score"] = (len(attrs["classes"]), *volume.shape)
-        self.axis = int(grid.along == "crossline")
+        self.axis = _axis(grid)
         self.coords = {name: volume[name].values for name in volume.dims}
         self.attrs = attrs | {"source": str(volume.attrs.get("source", "")), "version": outcrop.__version__}
         self.path, self.done = path and Path(path), path and DoneLog(Path(path).with_suffix(".done"))
@@ -234,12 +407,16 @@ class _Store:
                 Workspace(own.parent).own(own.name)
             if not self.path.is_dir():
                 self._create(volume)
-            self.arrays, coords, _ = _open_arrays(self.path, mode="r+")
+            self.arrays, coords, found = _open_arrays(self.path, mode="r+")
             if not all(np.array_equal(coords.get(name), own) for name, own in self.coords.items()):
                 raise ValueError(f"{self.path} holds labels of another volume; remove it and label again.")
             if self.arrays.keys() != self.shapes.keys():
                 raise ValueError(
                     f"{self.path} was made {'without' if scores else 'with'} scores; remove it, or ask alike."
+                )
+            if found.get("digest") != attrs["digest"]:
+                raise ValueError(
+                    f"{self.path} holds labels of another mapper, grid or limit of confidence; give another path."
                 )
 
     def _create(self, volume):
@@ -367,7 +544,7 @@ def _clipped(values, scaled):
 
 def unchanged(before, after, classes):
     """Share of the samples labelled in both that keep their label, by class and in all."""
-    both = (before > 0) & (after > 0)
+    both = labelled(before) & labelled(after)
     same = before == after
     shares = {str(name): before == code for code, name in enumerate(classes, 1)}
     means = {name: same[own & both].mean() if (own & both).any() else np.nan for name, own in shares.items()}

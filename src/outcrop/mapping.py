@@ -27,9 +27,11 @@ from .factorisation import (
     solve_coefficients,
 )
 from .parallel import one_blas_thread
+from .saved import Saved
 from .scores import confidence, label, majority_filter, median_filter, neighbourhood_sum, winner
 
 BLOCK = 128  # patches whose scores are held at a time
+LEARNT = ("atoms", "atom_classes", "coefficients", "objective", "objective_parts")  # arrays that are saved
 SMOOTHERS = {"median": median_filter, "majority": majority_filter, None: None}
 
 
@@ -134,7 +136,7 @@ def cluster_means(patches, n_clusters, *, random_state):
     return constant(xp, members, like=patches, dtype=patches.dtype) @ patches
 
 
-class LabelMapper(BaseEstimator):
+class LabelMapper(Saved, BaseEstimator):
     """Map the classes of whole patches to their pixels by sparse, orthogonal non-negative factorisation.
 
     Parameters
@@ -290,6 +292,21 @@ class LabelMapper(BaseEstimator):
         scores : array, shape (n_patches, height, width, n_classes)
         """
         return self._by_blocks(lambda scores: scores, patches)
+
+    def saved(self):
+        """What the mapper consists of: a dict for JSON, and arrays; labels of the fitted patches are left out."""
+        check_is_fitted(self, "atoms_")
+        about = {"kind": type(self).__name__, "parameters": self.get_params(), "classes": self.classes_.tolist()}
+        return about, {name: to_numpy(getattr(self, f"{name}_")) for name in LEARNT}
+
+    @classmethod
+    def restored(cls, about, arrays):
+        """The mapper that `saved` took apart, with NumPy arrays wherever it was fitted."""
+        mapper = cls(**about["parameters"])
+        mapper.classes_ = np.array(about["classes"])
+        for name in LEARNT:
+            setattr(mapper, f"{name}_", arrays[name])
+        return mapper
 
     def _check_parameters(self):
         if self.variant not in VARIANTS:
@@ -456,8 +473,8 @@ def class_codes(classes, *, n_patches):
     if classes.shape != (n_patches,):
         raise ValueError(f"classes has shape {classes.shape} for {n_patches} patches; give one class per patch.")
     names, first, codes = np.unique(classes, return_index=True, return_inverse=True)
-    if not 2 <= len(names) <= 255:
-        raise ValueError(f"classes names {len(names)} classes ({', '.join(map(str, names[:3]))}); give 2 to 255.")
+    if not 2 <= len(names) <= 254:
+        raise ValueError(f"classes names {len(names)} classes ({', '.join(map(str, names[:3]))}); give 2 to 254.")
     order = np.argsort(first)
     return names[order], np.argsort(order)[codes]
 

@@ -2,14 +2,16 @@
 
 The texture mapper says how much each pixel of a patch looks like its class and how much like the background. Nets learn
 just that from the pixels themselves, seen mirrored, reversed, louder and quieter; a pixel of a patch labelled c is only
-ever taught to be c or `other`. Patches of the survey that nobody labelled are taught as the texture mapper sees them.
-What is asked in the end is the mean of the nets and of the textures.
+ever taught to be c or the background. Patches of the survey that nobody labelled are taught as the texture mapper sees
+them. What is asked in the end is the mean of the nets and of the textures.
 """
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from outcrop.arrays import to_numpy
 from outcrop.mapping import check_patches
+from outcrop.saved import part, prefixed
 from outcrop.texture import STRIDE, SectionMapper, TextureMapper, at_pixels
 
 BATCH = 32  # patches of a training step
@@ -30,6 +32,8 @@ class NetMapper(SectionMapper):
         Channels of the first layer; the deeper ones have two and four times as many.
     min_confidence : float, optional
         Pixels whose `confidence` is lower become `uncertain`.
+    background : str
+        The class that may appear in any patch, as for `TextureMapper`.
     random_state : int
         Seed.
     device : str, optional
@@ -41,13 +45,18 @@ class NetMapper(SectionMapper):
         In the order in which `fit` first met them; label ``i + 1`` is ``classes_[i]``, 0 is `uncertain`.
     shares_ : dict
         Per class, the estimated share of its patches that is really of the class.
+    background_ : str or None
+        The class that was taken as background.
     """
 
-    def __init__(self, *, members=2, steps=300, width=24, min_confidence=None, random_state=0, device=None):
+    def __init__(
+        self, *, members=2, steps=300, width=24, min_confidence=None, background="other", random_state=0, device=None
+    ):
         self.members = members
         self.steps = steps
         self.width = width
         self.min_confidence = min_confidence
+        self.background = background
         self.random_state = random_state
         self.device = device
 
@@ -65,10 +74,11 @@ class NetMapper(SectionMapper):
         """
         torch = _torch()
         patches = to_numpy(check_patches(patches)[0])
-        self.textures_ = TextureMapper(random_state=self.random_state).fit(
+        self.textures_ = TextureMapper(background=self.background, random_state=self.random_state).fit(
             patches, classes, masks, weights, progress=progress
         )
         self.classes_, self.shares_ = self.textures_.classes_, self.textures_.shares_
+        self.background_ = self.textures_.background_
         codes = np.array([list(self.classes_).index(name) for name in classes])
         targets = self._targets(patches, codes, masks)
         if unlabelled is not None:
@@ -83,6 +93,33 @@ class NetMapper(SectionMapper):
         self.nets_: list = [train(net, x, target, codes, **options) for net in nets]
         return self
 
+    def saved(self):
+        """What the mapper consists of: a dict for JSON, and arrays; the device, which is the machine's, is left out."""
+        check_is_fitted(self)
+        about, textures = self.textures_.saved()
+        arrays = prefixed("textures", textures)
+        for number, net in enumerate(self.nets_):
+            states = {name: value.cpu().numpy() for name, value in net.state_dict().items()}
+            arrays |= prefixed(f"nets/{number}", states)
+        parameters = {name: value for name, value in self.get_params().items() if name != "device"}
+        return about | {"kind": type(self).__name__, "parameters": parameters, "textures": about}, arrays
+
+    @classmethod
+    def restored(cls, about, arrays):
+        """The mapper that `saved` took apart."""
+        torch = _torch()
+        mapper = cls(**about["parameters"])
+        mapper.textures_ = TextureMapper.restored(about["textures"], part("textures", arrays))
+        mapper.classes_, mapper.shares_ = mapper.textures_.classes_, mapper.textures_.shares_
+        mapper.background_ = mapper.textures_.background_
+        mapper.nets_ = []
+        for number in range(mapper.members):
+            net = build_net(mapper.width, len(mapper.classes_))
+            states = part(f"nets/{number}", arrays)
+            net.load_state_dict({name: torch.from_numpy(np.asarray(value)) for name, value in states.items()})
+            mapper.nets_.append(net.to(mapper._device()).eval())
+        return mapper
+
     def _device(self):
         return self.device or ("cuda" if _torch().cuda.is_available() else "cpu")
 
@@ -95,8 +132,9 @@ class NetMapper(SectionMapper):
     def _targets(self, patches, codes, masks):
         """Probability of every class at every pixel of the patches: their own and the background alone can have any."""
         allowed = np.eye(len(self.classes_), dtype=bool)[codes]
-        allowed |= self.classes_ == "other"
-        allowed[self.classes_[codes] == "other"] = self.classes_ == "other"
+        background = self._is_background()
+        allowed |= background
+        allowed[background[codes]] = background
         target = self.textures_.scores(patches) * allowed[:, None, None]
         if masks is not None:
             said = np.asarray(masks) > 0
@@ -105,7 +143,7 @@ class NetMapper(SectionMapper):
 
     def _block_scores(self, patches):
         votes, usual = self.textures_.votes(patches)
-        return at_pixels([votes, self.net_votes(patches)], usual, self.classes_ == "other", patches)
+        return at_pixels([votes, self.net_votes(patches)], usual, self._is_background(), patches)
 
     def net_votes(self, patches):
         """Mean of what the nets alone say, at the nodes of `describe`."""

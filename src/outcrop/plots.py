@@ -5,6 +5,8 @@ Every function draws on the matplotlib axes or figure it is given, or makes one,
 
 import numpy as np
 
+from outcrop.scores import UNCERTAIN, as_codes
+
 COLOURS = {"chaotic": "blue", "other": "cyan", "fault": "limegreen", "salt dome": "red", "uncertain": "grey"}
 EXTRA = ("orange", "magenta", "gold", "brown", "purple", "pink", "olive", "teal")
 
@@ -78,16 +80,19 @@ def labelled_section(line, labels, *, truth=None, opacity=0.5):
 
 
 def overlay(line, codes, classes, *, opacity=0.5, ax=None):
-    """Draw label codes over a section; 0, uncertain, is grey."""
+    """Draw the codes of a label volume over a section: uncertain ones grey, samples without a label transparent."""
     from matplotlib.colors import to_rgba
     from matplotlib.patches import Patch
 
     ax = section(line, ax=ax)
-    palette = {"uncertain": COLOURS["uncertain"], **colours(list(classes))}
-    table = np.array([to_rgba(colour, opacity) for colour in palette.values()])
-    ax.imshow(table[codes.values.T.astype(int)], interpolation="nearest", **frame(line))
-    present = np.unique(codes.values)
-    handles = [Patch(color=c, label=name) for i, (name, c) in enumerate(palette.items()) if i in present]
+    values = as_codes(codes.values)
+    palette = dict(enumerate(colours(list(classes)).items(), 1)) | {UNCERTAIN: ("uncertain", COLOURS["uncertain"])}
+    table = np.zeros((256, 4))
+    for code, (_, colour) in palette.items():
+        table[code] = to_rgba(colour, opacity)
+    ax.imshow(table[values.T], interpolation="nearest", **frame(line))
+    present = np.unique(values)
+    handles = [Patch(color=colour, label=name) for code, (name, colour) in palette.items() if code in present]
     _legend(ax, handles)
     return ax
 
@@ -104,7 +109,7 @@ def confusion(matrix, classes, *, ax=None):
     ax = ax or new_axes(figsize=(1.2 * len(classes) + 2.5, len(classes) + 1.5))
     matrix = np.asarray(matrix, float)
     share = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
-    names = list(classes) if matrix.shape[1] == len(classes) else ["uncertain", *classes]
+    names = list(classes) if matrix.shape[1] == len(classes) else ["no label", *classes]
     ax.imshow(share, cmap="Blues", vmin=0, vmax=1)
     for (i, j), value in np.ndenumerate(share):
         ax.text(j, i, f"{value:.2f}", ha="center", va="center", color="white" if value > 0.6 else "black")

@@ -2,10 +2,82 @@
 
 Scores are real numbers >= 0 of shape (n_patches, height, width, n_classes), NumPy or torch. Labels are uint8 codes:
 0 is `uncertain`, ``i + 1`` the class of ``scores[..., i]``. Every function treats patches one by one, so blocks may
-be streamed in any split.
+be streamed in any split. In label volumes, which have samples that nobody looked at, 0 is `not labelled` and 255
+`uncertain`.
 """
 
+import warnings
+
+import numpy as np
+
 from .arrays import array_namespace
+
+UNCERTAIN = 255  # code in label volumes; 0 is not labelled
+BACKGROUNDS = (
+    "other", "others", "background", "rest", "none", "host", "host rock", "country rock", "sediment", "sediments",
+    "layers",
+)  # fmt: skip
+
+
+def labelled(codes):
+    """Where codes of a label volume name a class.
+
+    Examples
+    --------
+    >>> labelled(np.array([0, 1, 4, 255], "uint8"))
+    array([False,  True,  True, False])
+    """
+    return (codes > 0) & (codes != UNCERTAIN)
+
+
+def as_codes(values):
+    """Codes of a label volume as uint8, from a file too: NaN is not labelled, -1 (SEG-Y of signed bytes) uncertain.
+
+    Examples
+    --------
+    >>> as_codes(np.array([np.nan, -1, 0, 2, 255]))
+    array([  0, 255,   0,   2, 255], dtype=uint8)
+    """
+    values = np.asarray(values)
+    if values.dtype == np.uint8:
+        return values
+    return np.where(values == -1, UNCERTAIN, np.nan_to_num(values)).astype(np.uint8)
+
+
+def find_background(classes, background=None):
+    """Name of the class that may appear in any patch, or None.
+
+    Parameters
+    ----------
+    classes : sequence of str
+    background : str, optional
+        The name, which must be among the classes; by default the first of `BACKGROUNDS` that is, in any case.
+
+    Examples
+    --------
+    >>> find_background(["fault", "Background"]), find_background(["fault", "salt"])
+    ('Background', None)
+    """
+    names = [str(name) for name in classes]
+    if background is not None:
+        if background not in names:
+            raise ValueError(f"background is {background!r}, which is no class; choose one of {', '.join(names)}.")
+        return str(background)
+    by_lower = {name.lower(): name for name in reversed(names)}
+    return next((by_lower[name] for name in BACKGROUNDS if name in by_lower), None)
+
+
+def fitted_background(classes, background):
+    """Background of a mapper: the class of that name, else one with a common name, else none with a warning."""
+    names = [str(name) for name in classes]
+    found = background if background in names else find_background(names)
+    if found is None:
+        warnings.warn(
+            f"No class is the background ({', '.join(names)}), so every pixel of a patch counts as the patch's class; "
+            "name one with background=.",
+            stacklevel=3,
+        )
+    return found
 
 
 def winner(scores):

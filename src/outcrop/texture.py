@@ -1,6 +1,6 @@
 """Label mapping by texture: class models of local oriented energies, learned under the weak constraint.
 
-A pixel of a patch labelled c is c or the background `other`. Every node of a coarse lattice is described by the energy
+A pixel of a patch labelled c is c or the background. Every node of a coarse lattice is described by the energy
 of the section around it in four wavelengths and eight directions at two scales; random ReLU features of these feed a
 ridge regression per class. Rounds of expectation-maximisation start with every node of its patch's class and move those
 that look more like the background over to it; how far that goes is decided by how well the split can be told from the
@@ -16,6 +16,7 @@ import numpy as np
 import scipy.fft
 from scipy.linalg import cho_factor, cho_solve
 from scipy.ndimage import gaussian_filter
+from scipy.special import logsumexp
 from sklearn.base import BaseEstimator
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
@@ -25,7 +26,8 @@ from sklearn.utils.validation import check_is_fitted
 from outcrop.arrays import to_numpy
 from outcrop.mapping import check_patches, class_codes
 from outcrop.parallel import map_blocks, spans
-from outcrop.scores import confidence, label, majority_filter
+from outcrop.saved import Saved, part, prefixed
+from outcrop.scores import confidence, fitted_background, label, majority_filter
 
 WAVELENGTHS = (4, 7, 12, 20)  # pixels
 N_DIRECTIONS = 8
@@ -45,10 +47,11 @@ SHARPEN = 2.75  # power of the averaged votes: averaging leaves them less sure t
 STRANGE = 0.1  # what is as rare as the rarest 10 % of the textures learnt is strange
 DOUBT = 0.5  # share of the votes on a texture rarer than all learnt that goes to the background, then to all alike
 STEEPEST = 2  # samples a trace: the dip up to which votes follow a reflector
+RANKS = np.linspace(0, 1, 21)  # at which the likelihoods of what was learnt are kept
 STEP = 0.03  # share of a class moved over to the background where the rounds come to rest too early
 
 
-class SectionMapper(BaseEstimator):
+class SectionMapper(Saved, BaseEstimator):
     """Labels and confidence of mappers whose ``scores`` take patches and sections of any size."""
 
     any_size = True
@@ -67,6 +70,10 @@ class SectionMapper(BaseEstimator):
         for span, block in zip(blocks, map_blocks(lambda span: self._block_scores(patches[span]), blocks), strict=True):
             out[span] = block
         return out
+
+    def _is_background(self):
+        """Whether each class is the background."""
+        return np.array([name == self.background_ for name in self.classes_])
 
     def confidence(self, patches):
         """Share of the winning class in the evidence at every pixel, between 0 and 1."""
@@ -106,6 +113,9 @@ class TextureMapper(SectionMapper):
         Of expectation-maximisation.
     min_confidence : float, optional
         Pixels whose `confidence` is lower become `uncertain`.
+    background : str
+        The class that may appear in any patch. Where it is not among the classes, one with a common name is taken
+        (`outcrop.scores.BACKGROUNDS`); without one none is assumed, with a warning.
     random_state : int
         Seed of the draws.
 
@@ -115,16 +125,20 @@ class TextureMapper(SectionMapper):
         In the order in which `fit` first met them; label ``i + 1`` is ``classes_[i]``, 0 is `uncertain`.
     shares_ : dict
         Per class, the estimated share of its patches that is really of the class, mean over the members.
+    background_ : str or None
+        The class that was taken as background.
     """
 
     def __init__(
-        self, *, members=3, patches_per_class=100, n_features=1000, rounds=30, min_confidence=None, random_state=0
-    ):
+        self, *, members=3, patches_per_class=100, n_features=1000, rounds=30, min_confidence=None, background="other",
+        random_state=0,
+    ):  # fmt: skip
         self.members = members
         self.patches_per_class = patches_per_class
         self.n_features = n_features
         self.rounds = rounds
         self.min_confidence = min_confidence
+        self.background = background
         self.random_state = random_state
 
     def fit(self, patches, classes, masks=None, weights=None, *, progress=None):
@@ -135,8 +149,7 @@ class TextureMapper(SectionMapper):
         patches : array, shape (n_patches, height, width), or list of such arrays
             Values in [0, 1]. A list holds patches of several sizes: large ones for salt, small ones for faults.
         classes : sequence of str, length n_patches
-            Of the patches of all sizes, one after the other. The class named `other` is the background that may appear
-            in any patch; without one none is assumed.
+            Of the patches of all sizes, one after the other.
         masks : int array, shape (n_patches, height, width), or list of such arrays, optional
             Pixels painted by hand: ``i + 1`` for ``classes_[i]``, 0 where nothing is said. They keep their class.
         weights : array, shape (n_patches,), optional
@@ -147,6 +160,7 @@ class TextureMapper(SectionMapper):
         several = isinstance(patches, list) and np.ndim(patches[0]) == 3
         stacks = [check_patches(own)[0] for own in (patches if several else [patches])]
         self.classes_, codes = class_codes(classes, n_patches=sum(map(len, stacks)))
+        self.background_ = fitted_background(self.classes_, self.background)
         said = [np.zeros((len(own), 1, 1)) for own in stacks] if masks is None else masks
         painted = [np.asarray(own, np.uint8) for own in (said if several or masks is None else [said])]
         members: list = []
@@ -183,20 +197,44 @@ class TextureMapper(SectionMapper):
             described[-1][0][:] += gain[part, None]
         nodes, known = (_stacked(own) for own in zip(*described, strict=True))
         there = np.isfinite(nodes[..., 0])  # a small patch has fewer nodes
-        features = RandomFeatures(nodes[there], self.n_features, rng)
+        features = RandomFeatures.drawn(nodes[there], self.n_features, rng)
         rows = np.zeros((*there.shape, self.n_features + 1), np.float32)
         for row, own, real in zip(rows, nodes, there, strict=True):
             row[real] = features(own[real])
-        background = np.flatnonzero(self.classes_ == "other")
+        background = np.flatnonzero(self._is_background())
         options = {"background": background, "rounds": self.rounds, "step": step}
         ridge = Ridge(rows, np.where(known > 0, PAINTED, 1) * balance(codes)[:, None])
         labels, shares = maximise(ridge, codes, known, there, n_classes=len(self.classes_), **options)
-        model = features, ridge.fit(labels, len(self.classes_)), Familiarity(nodes[there], int(rng.integers(2**31)))
+        familiar = Familiarity.learnt(nodes[there], int(rng.integers(2**31)))
+        model = features, ridge.fit(labels, len(self.classes_)), familiar
         return model, {str(self.classes_[c]): share for c, share in shares.items()}
+
+    def saved(self):
+        """What the mapper consists of: a dict for JSON, and arrays."""
+        check_is_fitted(self)
+        arrays: dict = {}
+        for number, (features, weights, familiar) in enumerate(self.models_):
+            arrays |= prefixed(f"{number}/features", vars(features)) | prefixed(f"{number}/familiar", vars(familiar))
+            arrays[f"{number}/weights"] = weights
+        about = {"kind": type(self).__name__, "parameters": self.get_params(), "classes": self.classes_.tolist()}
+        return about | {"shares": self.shares_, "background": self.background_}, arrays
+
+    @classmethod
+    def restored(cls, about, arrays):
+        """The mapper that `saved` took apart."""
+        mapper = cls(**about["parameters"])
+        mapper.classes_, mapper.shares_ = np.array(about["classes"]), about["shares"]
+        mapper.background_ = about["background"]
+        mapper.models_ = []
+        for number in range(mapper.members):
+            one = part(str(number), arrays)
+            features, familiar = RandomFeatures(**part("features", one)), Familiarity(**part("familiar", one))
+            mapper.models_.append((features, one["weights"], familiar))
+        return mapper
 
     def _block_scores(self, patches):
         votes, usual = self.votes(patches)
-        return at_pixels([votes], usual, self.classes_ == "other", patches)
+        return at_pixels([votes], usual, self._is_background(), patches)
 
     def votes(self, patches):
         """Evidence for every class at the nodes of `describe`, and how usual the texture there is, between 0 and 1.
@@ -330,13 +368,25 @@ class Ridge:
 
 
 class RandomFeatures:
-    """Random ReLU features of standardised descriptors: a regression on them approximates a kernel machine."""
+    """Random ReLU features of standardised descriptors: a regression on them approximates a kernel machine.
 
-    def __init__(self, descriptors, n_features, rng, scale=2.0):
-        self.mean, self.spread = descriptors.mean(axis=0), descriptors.std(axis=0) + 1e-6
+    Parameters
+    ----------
+    mean, spread : array, shape (n_descriptors,)
+    weights : array, shape (n_descriptors, n_features)
+    offsets : array, shape (n_features,)
+    """
+
+    def __init__(self, mean, spread, weights, offsets):
+        self.mean, self.spread, self.weights, self.offsets = mean, spread, weights, offsets
+
+    @classmethod
+    def drawn(cls, descriptors, n_features, rng, scale=2.0):
+        """Features for descriptors like the given ones."""
         n = descriptors.shape[1]
-        self.weights = (rng.standard_normal((n, n_features)) * scale / np.sqrt(n)).astype(np.float32)
-        self.offsets = (rng.standard_normal(n_features) / 2).astype(np.float32)
+        weights = (rng.standard_normal((n, n_features)) * scale / np.sqrt(n)).astype(np.float32)
+        offsets = (rng.standard_normal(n_features) / 2).astype(np.float32)
+        return cls(descriptors.mean(axis=0), descriptors.std(axis=0) + 1e-6, weights, offsets)
 
     def __call__(self, descriptors):
         """Features, the last one constant."""
@@ -349,26 +399,62 @@ class RandomFeatures:
 class Familiarity:
     """How usual a texture is among those learnt, whatever its amplitude: 0 rarer than all of them, 1 not strange.
 
-    A mixture of Gaussians tells how often the energies have such proportions.
+    A mixture of Gaussians on the whitened principal axes tells how often the energies have such proportions.
+
+    Parameters
+    ----------
+    centre : array, shape (n_axes,)
+        Mean of the proportions, on the axes.
+    axes : array, shape (n_axes, n_descriptors)
+        Principal axes.
+    scale : array, shape (n_axes,)
+        Spread along each.
+    means : array, shape (n_components, n_axes)
+    precisions : array, shape (n_components, n_axes, n_axes)
+        Cholesky factors of the inverse covariances.
+    weights : array, shape (n_components,)
+    limits : array, shape (21,)
+        Log likelihoods that are 0, 0.05 ... 1 familiar.
     """
 
-    def __init__(self, descriptors, seed, most=6000):
+    def __init__(self, centre, axes, scale, means, precisions, weights, limits):
+        self.centre, self.axes, self.scale = centre, axes, scale
+        self.means, self.precisions, self.weights, self.limits = means, precisions, weights, limits
+
+    @classmethod
+    def learnt(cls, descriptors, seed, most=6000):
+        """Familiarity of textures like the given ones."""
         few = descriptors[np.random.default_rng(seed).permutation(len(descriptors))[:most]]
         both = _proportions(np.concatenate([few, mirrored(few)]))
-        self.axes = PCA(min(both.shape) // 2, whiten=True, random_state=seed).fit(both)
+        pca = PCA(min(both.shape) // 2, whiten=True, random_state=seed).fit(both)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # rough is enough
-            self.mixture = GaussianMixture(min(8, len(few)), reg_covar=1e-2, max_iter=30, random_state=seed)
-            self.mixture.fit(self.axes.transform(both))
-        self.ranks = np.linspace(0, 1, 21)
-        self.limits = np.quantile(self._log_likelihood(few), STRANGE * self.ranks)
+            mixture = GaussianMixture(min(8, len(few)), reg_covar=1e-2, max_iter=30, random_state=seed)
+            mixture.fit(pca.transform(both))
+        spread = np.sqrt(pca.explained_variance_)
+        scale = np.maximum(spread, np.finfo(spread.dtype).eps)  # patches all alike have no spread
+        centre = pca.mean_.reshape(1, -1) @ pca.components_.T
+        learnt = cls(
+            centre[0], pca.components_, scale, mixture.means_, mixture.precisions_cholesky_, mixture.weights_, None
+        )
+        learnt.limits = np.quantile(learnt.log_likelihood(few), STRANGE * RANKS)
+        return learnt
 
     def __call__(self, descriptors):
         """Between 0 and 1 for every descriptor."""
-        return np.interp(self._log_likelihood(descriptors), self.limits, self.ranks).astype(np.float32)
+        return np.interp(self.log_likelihood(descriptors), self.limits, RANKS).astype(np.float32)
 
-    def _log_likelihood(self, descriptors):
-        return self.mixture.score_samples(self.axes.transform(_proportions(descriptors)))
+    def log_likelihood(self, descriptors):
+        """Logarithm of the density of the mixture at every descriptor."""
+        x = (_proportions(descriptors) @ self.axes.T - self.centre) / self.scale
+        constant = x.shape[1] * np.log(2 * np.pi)
+        parts = [
+            -0.5 * (constant + np.sum(np.square(x @ factor - mean @ factor), axis=1))
+            + np.log(np.diag(factor)).sum()
+            + np.log(weight)
+            for weight, mean, factor in zip(self.weights, self.means, self.precisions, strict=True)
+        ]
+        return logsumexp(np.stack(parts, axis=1), axis=1)
 
 
 def _proportions(descriptors):
@@ -448,7 +534,7 @@ def at_pixels(each, usual, background, sections):
     usual : array, shape (n, rows, columns)
         Where it is low the votes count less: what nobody showed is rather background, and less sure.
     background : bool array, shape (n_classes,)
-        True for `other`, if there is one.
+        True for the background, if there is one.
     sections : array, shape (n, height, width)
     """
     values = np.concatenate([*(votes / votes.sum(axis=-1, keepdims=True) for votes in each), usual[..., None]], axis=-1)

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from outcrop.export import TrainingSet
+from outcrop.scores import labelled
 from outcrop.workspace import whole_file
 
 CHANNELS = (16, 32, 64, 128)
@@ -31,6 +32,11 @@ class Net:
 
     def __init__(self, module, classes):
         self.module, self.classes_ = module, list(classes)
+
+    def saved(self):
+        """What the net consists of, for a digest; `train` keeps it in a file of its own."""
+        arrays = {name: value.cpu().numpy() for name, value in self.module.state_dict().items()}
+        return {"kind": type(self).__name__, "classes": self.classes_}, arrays
 
     def scores(self, patches):
         """Probability of every class, shape (n, height, width, n_classes); float32 images in [0, 1] of any size."""
@@ -148,7 +154,8 @@ def _epoch(module, optimizer, data, batch, seed):
             images, masks, weights = images.flip(-1), masks.flip(-1), weights.flip(-1)
         gain = rng.choice([-1, 1], (len(rows), 1, 1, 1)) * 2 ** rng.uniform(-0.5, 0.5, (len(rows), 1, 1, 1))
         images = (0.5 + (images - 0.5) * torch.as_tensor(gain, dtype=torch.float32, device=device)).clamp(0, 1)
-        loss = cross_entropy(_forward(module, images), masks - 1, ignore_index=-1, reduction="none")
+        masks = torch.where(labelled(masks), masks - 1, -1)  # neither what nobody labelled nor what is uncertain
+        loss = cross_entropy(_forward(module, images), masks, ignore_index=-1, reduction="none")
         total, weight = total + float((loss.detach() * weights).sum()), weight + float(weights.sum())
         optimizer.zero_grad()
         ((loss * weights).sum() / weights.sum().clamp(min=1e-6)).backward()

@@ -28,6 +28,7 @@ from outcrop.mapping import LabelMapper
 from outcrop.nets import NetMapper
 from outcrop.patches import PatchGrid
 from outcrop.retrieval import build_index, knee, retrieve
+from outcrop.scores import labelled
 
 SUPERVISIONS = ("patches", "exemplars")
 APART = 10  # lines between a training patch and the scored line in the stricter kind of supervision
@@ -268,7 +269,7 @@ def _scores(yard, labels):
     codes = labels["label"].assign_attrs(classes=labels.attrs["classes"])
     found = pixel_scores(codes, truth)
     names = np.array(["", *codes.attrs["classes"]]), np.array(["", *truth.attrs["classes"]])
-    known = (codes.values > 0) & (truth.values > 0)
+    known = labelled(codes.values) & labelled(truth.values)
     right = names[0][codes.values[known]] == names[1][truth.values[known]]
     sure = labels["confidence"].values[known] / 255
     error = calibration_error(sure, right) if known.any() else np.nan

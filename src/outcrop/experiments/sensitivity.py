@@ -7,6 +7,7 @@ from outcrop import datasets, plots
 from outcrop.experiments import Result
 from outcrop.experiments.expert import Task, against_expert, fresh, label, opened
 from outcrop.labels import confidence_for
+from outcrop.scores import labelled
 
 WRONG = (0.0, 0.05, 0.1, 0.25)
 EXEMPLARS = (1, 2, 4)
@@ -96,7 +97,8 @@ def left_out(yard):
             own = truth.values == truth.attrs["classes"].index(name) + 1
             confidence = labels["confidence"].values / 255
             limit = confidence_for(labels["confidence"].values, MAX_ERROR)
-            codes = np.where(confidence >= limit, labels["label"].values, 0)
+            found = labels["label"].values
+            codes = np.where((confidence >= limit) & labelled(found), found, 0)
             unsure.append((codes[(truth.values > 0) & ~own] == 0).mean())
             shares.append(np.bincount(codes[own], minlength=5)[:5] / own.sum())
             sure.append(confidence[own].mean())

@@ -9,6 +9,7 @@ from outcrop.evaluate import calibration_error, risk_coverage
 from outcrop.experiments import Result
 from outcrop.experiments.expert import fresh, label, opened
 from outcrop.labels import confidence_for
+from outcrop.scores import labelled
 
 MAPPERS = ("texture", "paper")
 MAX_ERROR = 0.05
@@ -51,7 +52,7 @@ def answers(yard, labels):
     """Confidence of the labelled pixels that an expert labelled too, and whether their label is right."""
     labels = labels.sel(inline=yard.lines)
     truth = yard.truth.sel(time=labels["time"])
-    known = (labels["label"].values > 0) & (truth.values > 0)
+    known = labelled(labels["label"].values) & labelled(truth.values)
     own, true = (np.array(["", *names]) for names in (labels.attrs["classes"], truth.attrs["classes"]))
     right = own[labels["label"].values[known]] == true[truth.values[known]]
     return labels["confidence"].values[known] / 255, right

@@ -162,7 +162,8 @@ class Labelling:
         check = untouched(self.job.volume)
         options = {"device": getattr(mapper, "torch_device", None), "client": client, "memory": memory}
         across = ACROSS if getattr(mapper, "any_size", False) else 0
-        for line, votes in line_votes(self.job.volume, grid, mapper, left, across=across, **options):
+        labels = self.job.axes[self.along][left]
+        for line, votes in line_votes(self.job.volume, grid, mapper, labels, across=across, **options):
             if check:
                 section = self.job.volume[(slice(None),) * self.along + (line,)].values
                 check_lines(self.job.path, lines_log, {(self.along, line): line_digest(section)})

@@ -7,8 +7,9 @@ from outcrop import plots
 from outcrop.evaluate import boundary_distance, pixel_scores, zone_scores
 from outcrop.job.labelling import Labelling
 from outcrop.job.pictures import draw_labels, save
-from outcrop.labels import UNCERTAIN, stability
+from outcrop.labels import stability
 from outcrop.patches import DIRECTIONS
+from outcrop.scores import UNCERTAIN
 from outcrop.volume import open_volume
 
 

@@ -9,8 +9,10 @@ import zarr
 from xarray.core import indexing
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
-from outcrop.labels import UNCERTAIN, confidence_for, decide
+from outcrop import labels as label_rules
+from outcrop.labels import decide
 from outcrop.patches import DIRECTIONS
+from outcrop.scores import UNCERTAIN
 from outcrop.volume import LazyVolume
 from outcrop.workspace import DoneLog, damage, whole_file
 
@@ -157,4 +159,4 @@ def confidence_limit(stores, *, min_confidence=None, max_error=None):
     if max_error is None or not stores:
         return min_confidence or 0.0
     counts = sum(store.counts[line].astype(np.int64) for line, store in stores.items())
-    return confidence_for(counts, max_error)
+    return label_rules.confidence_limit(counts, max_error)

@@ -1,0 +1,110 @@
+"""A fitted mapper in a folder: its arrays in one ``.npz``, everything else in ``mapper.json``; no pickle."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+
+import outcrop
+
+FORMAT = 1  # of the folder; raised when an older program could not read it
+ABOUT, ARRAYS = "mapper.json", "arrays.npz"
+
+
+def write_mapper(path, about, arrays):
+    """Write a mapper's folder, whole or not at all; a mapper that lies there is replaced.
+
+    Parameters
+    ----------
+    path : path
+        Folder to make.
+    about : dict
+        What JSON can hold: kind, parameters, classes ...
+    arrays : dict
+        Name -> NumPy array.
+    """
+    from outcrop.workspace import remove, whole_file
+
+    path = Path(path)
+    if path.exists() and not (path / ABOUT).is_file():
+        raise ValueError(f"{path} is already there and is no mapper; remove it or choose another name.")
+    record = {"format": FORMAT, **_plain(about), "digest": digest(about, arrays), "outcrop": outcrop.__version__}
+    with whole_file(path) as aside:
+        aside.mkdir(parents=True)
+        np.savez(aside / ARRAYS, **arrays)
+        (aside / ABOUT).write_text(json.dumps(record, indent=1, ensure_ascii=False), encoding="utf-8")
+        remove(path)
+
+
+def read_mapper(path):
+    """What `write_mapper` wrote: the dict and the arrays, or one line that says why not."""
+    from outcrop.workspace import damage
+
+    path = Path(path)
+    if not (path / ABOUT).is_file():
+        raise ValueError(f"{path} holds no mapper ({ABOUT} is missing); save one with mapper.save(path).")
+    with damage(path, "fit the mapper again and save it"):
+        about = json.loads((path / ABOUT).read_text(encoding="utf-8"))
+        version = about.pop("format")
+    if version != FORMAT:
+        raise ValueError(f"{path} has format {version!r}, this program reads {FORMAT}; fit the mapper again.")
+    with damage(path, "fit the mapper again and save it"):
+        with open(path / ARRAYS, "rb") as handle, np.load(handle, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        written = about.pop("digest")
+        about.pop("outcrop")
+        if digest(about, arrays) != written:
+            raise ValueError("its digest does not fit its contents")
+    return about, arrays
+
+
+def digest(about, arrays):
+    """Sha256 of a mapper's parameters and arrays, whatever the order they are given in.
+
+    Examples
+    --------
+    >>> digest({"kind": "a"}, {"x": np.zeros(2)}) == digest({"kind": "a"}, {"x": np.zeros((2, 1))})
+    False
+    """
+    total = hashlib.sha256(json.dumps(_plain(about), sort_keys=True).encode())
+    for name, array in sorted(arrays.items()):
+        array = np.asarray(array)
+        total.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        total.update(np.ascontiguousarray(array).tobytes())
+    return total.hexdigest()
+
+
+def _plain(about):
+    """A dict as JSON gives it back."""
+    return json.loads(
+        json.dumps(about, default=lambda value: value.tolist() if hasattr(value, "tolist") else str(value))
+    )
+
+
+def prefixed(prefix, arrays):
+    """Arrays of a part under names that say so.
+
+    Examples
+    --------
+    >>> prefixed("features", {"mean": 1})
+    {'features/mean': 1}
+    """
+    return {f"{prefix}/{name}": array for name, array in arrays.items()}
+
+
+def part(prefix, arrays):
+    """Arrays of a part by the names they have in it; the inverse of `prefixed`."""
+    return {name.removeprefix(f"{prefix}/"): array for name, array in arrays.items() if name.startswith(f"{prefix}/")}
+
+
+class Saved:
+    """A mapper that can be saved: ``saved`` tells what it consists of, ``restored`` makes it again."""
+
+    def saved(self):
+        """A dict for JSON with at least ``kind``, and the arrays."""
+        raise NotImplementedError
+
+    def save(self, path):
+        """Write a folder from which `outcrop.load_mapper` gives a mapper with the same scores to the bit."""
+        write_mapper(path, *self.saved())
