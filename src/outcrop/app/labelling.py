@@ -92,8 +92,8 @@ class Labelling:
             if self.search.survey_waits():
                 raise ValueError("The whole survey is indexed now; search again, then label it.")
             raise ValueError(
-                "Only the neighbourhood of the line is indexed so far; label lines of it now, and the survey when it is "
-                "indexed."
+                "Only the neighbourhood of the line is indexed so far; label lines of it now, and the survey when "
+                "it is indexed."
             )
 
     def _label(self, task, work, lines):

@@ -62,7 +62,8 @@ class SectionPlot:
         self.stale = ColumnDataSource(data={"left": [], "right": [], "top": [], "bottom": []})
         self.hatch = plot.quad(
             "left", "right", "top", "bottom", source=self.stale, fill_alpha=0, line_color=None, name="stale",
-            hatch_pattern="right_diagonal_line", hatch_color="#1c2733", hatch_alpha=0.55, hatch_scale=14, hatch_weight=1.5,
+            hatch_pattern="right_diagonal_line", hatch_color="#1c2733", hatch_alpha=0.55, hatch_scale=14,
+            hatch_weight=1.5,
         )  # fmt: skip
         plot.image(source=self.painted, color_mapper=self.marks, global_alpha=0.75, name="painted")
         self.expert.image(source=self.image, color_mapper=self.amplitudes)
