@@ -319,16 +319,15 @@ def test_search_begins_near_the_line_and_then_covers_the_survey(session, survey,
     searched(session, survey[1])
     lines = session.job.grid().table["inline"]
     assert session.search.scope == "neighbourhood" and lines.min() <= line <= lines.max() and lines.nunique() < 20
-    with pytest.raises(ValueError, match="search again"):
-        session.labelling.label()
-    labelled(session, [line])
+    far = float(session.survey.lines[-1 if line < session.survey.lines[10] else 0])
+    labelled(session, [line, far])
     session.undo()  # takes back the interpreter's last exemplar, not the area that the page chose
     session.redo()
     session.search.retrieve(line)
     session.work.wait()
     assert session.search.scope == "survey" and session.job.grid().table["inline"].nunique() == 20
     assert oc.Job(session.path).index_options()["area"] is None  # the shell sees the same
-    assert session.labelling.counts() == (20, 1, 1)
+    assert session.labelling.counts() == (20, 2, 2)
 
 
 def test_labels_survive_and_the_command_line_agrees(session, survey, tmp_path, monkeypatch):

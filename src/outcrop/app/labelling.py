@@ -78,23 +78,16 @@ class Labelling:
         """Label some lines, by their numbers, or the whole survey."""
         work = stages.Labelling(self.job)
         if not work.options["mapper"]:
-            self._check(lines)
+            self._check()
         return self.work.start("labelling", self._label, work, lines)
 
-    def _check(self, lines):
+    def _check(self):
         """Refuse what cannot be labelled yet, and say what to do first."""
         asked = tables.request(self.job.state)["exemplars"]
         if not asked or not self.job.indexed():
             raise ValueError("Nothing is retrieved yet; find similar patches first.")
         if len(asked) < 2:
             raise ValueError("Labels need patches of two classes or more; add an exemplar of another class.")
-        if lines is None and self.search.scope == "neighbourhood":
-            if self.search.survey_waits():
-                raise ValueError("The whole survey is indexed now; search again, then label it.")
-            raise ValueError(
-                "Only the neighbourhood of the line is indexed so far; label lines of it now, and the survey when "
-                "it is indexed."
-            )
 
     def _label(self, task, work, lines):
         """Label as the decisions were when it began: what is decided meanwhile makes these labels stale, not wrong."""

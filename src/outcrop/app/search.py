@@ -21,7 +21,6 @@ from outcrop.retrieval import GRID_OPTIONS, build_index, index_inputs
 from outcrop.stages import digest
 
 NEAR_PATCHES = 4000  # of the neighbourhood that is searched first: seconds, not minutes
-MARK = "neighbourhood"  # option that keeps the area chosen here, and the options of the survey that follow
 
 
 class Search:
@@ -147,11 +146,7 @@ class Search:
 
     def _whole(self):
         """Options of the whole survey where only a neighbourhood is chosen, None otherwise."""
-        options = self.job.state.options
-        mark = options.get(MARK)
-        if not mark or mark["area"] != options.get("index", {}).get("area"):
-            return None
-        return mark["survey"]
+        return stage_options.whole_survey(self.job.state.options)
 
     def retrieve(self, line=None):
         """Find patches like the exemplars: in the survey where it is indexed, around a line otherwise."""
@@ -189,7 +184,8 @@ class Search:
         _ = self.job.log.who  # the interpreter's file comes first
         log = self._chooser.log
         if whole is not None:
-            log.add({"what": "set", "name": MARK, "value": {"area": chosen["area"], "survey": whole}})
+            mark = {"area": chosen["area"], "survey": whole}
+            log.add({"what": "set", "name": stage_options.NEIGHBOURHOOD, "value": mark})
         self._chooser.choose_index(**chosen)
         self.work.tell("state")
 
