@@ -4,7 +4,7 @@ import functools
 import threading
 
 import panel as pn
-from bokeh.models import Checkbox, CustomJS, Div
+from bokeh.models import CheckboxGroup, CustomJS, Div
 
 from outcrop.app.components import Keys, button, escape, guarded, heading, hint, title
 from outcrop.app.exemplar_panel import ExemplarPanel
@@ -177,7 +177,7 @@ class ResultPanel:
                 "figure": "Figure of this line",
             }.items()
         ]
-        self.stale = Checkbox(label="include stale lines", active=False, name="include-stale")
+        self.stale = CheckboxGroup(labels=["include stale lines"], active=[], name="include-stale")
         self.lines = Div(text="", name="lines", sizing_mode="stretch_width")
         self.written = Div(text="", name="exported", sizing_mode="stretch_width")
         wrapped = {"white-space": "pre-wrap", "overflow-wrap": "anywhere", "font": "12px monospace"}
@@ -200,7 +200,7 @@ class ResultPanel:
 
     @guarded
     def _on_export(self, kind):
-        self.results.start(kind, line=self.viewer.line, stale=self.stale.active)
+        self.results.start(kind, line=self.viewer.line, stale=bool(self.stale.active))
 
     def show(self):
         """Bring it up to what was written and done."""
