@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
+import panel as pn
 import param
 from bokeh.models import Button, CustomJS, Div
 from panel.custom import JSComponent
@@ -24,7 +25,11 @@ class Talking:
         super().__init__(**options)
 
     def _handle_msg(self, message):
-        self._handle(message)
+        document = pn.state.curdoc
+        if document is None or document.session_context is None:
+            self._handle(message)
+        else:  # Panel may call this without the lock of the document; a callback has it
+            document.add_next_tick_callback(functools.partial(self._handle, message))
 
 
 class Cards(Talking, JSComponent):

@@ -141,9 +141,12 @@ class Page:
         self.steps.active = RETRIEVED
         self.session.search.retrieve(self.viewer.line)
 
-    def _on_step(self, event):
+    def _on_step(self, _event):
         """Outline the retrieved patches only while they are looked at."""
-        self.viewer.plot.outlines.visible = event.new == RETRIEVED
+        self.document.add_next_tick_callback(self._show_outlines)  # Panel calls this without the document's lock
+
+    def _show_outlines(self):
+        self.viewer.plot.outlines.visible = self.steps.active == RETRIEVED
 
     def _on_key(self, message):
         if message.get("verb") == "step":
