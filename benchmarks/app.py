@@ -3,10 +3,12 @@
 python benchmarks/app.py                  # a SEG-Y file of 10 GB, most of it holes on the disk, removed afterwards
 python benchmarks/app.py --gigabytes 1 --moves 200
 python benchmarks/app.py --first FILE.sgy # from opening a file never seen to labels on its middle line
+python benchmarks/app.py --clicks 200     # answers of the page in Chromium while it labels a survey
 """
 
 import argparse
 import os
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -15,7 +17,7 @@ import numpy as np
 from bokeh.document import Document
 from bokeh.protocol import Protocol
 
-from outcrop import segy
+from outcrop import datasets, segy
 from outcrop.app.page import Page
 from outcrop.app.session import Session
 
@@ -89,12 +91,92 @@ def first_labels(path):
         session.close()
 
 
+FIND = """
+const all = (selector, root = document) => {
+  let found = [...root.querySelectorAll(selector)];
+  for (const one of root.querySelectorAll("*")) if (one.shadowRoot) found = found.concat(all(selector, one.shadowRoot));
+  return found;
+};
+const model = (name) => Bokeh.documents[0].get_model_by_name(name);
+const cards = () => all(".card:has(button.accept)").map((card) => card.className + card.querySelector("img").src).join();
+"""
+CLICKS = {  # what is done, and what shows that it was
+    "accept": ("all('.card:not(.accepted) button.accept')[2].click()", "model('gallery-note').text + cards()"),
+    "reject": ("all('.card button.reject')[5].click()", "model('gallery-note').text"),
+    "undo": (
+        "all('button').find((b) => b.textContent.includes('Undo')).click()",
+        "model('gallery-note').text + cards()",
+    ),
+    "move": (
+        "document.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowRight', bubbles: true, composed: true}))",
+        "model('section').title.text",
+    ),
+    "recolour": (
+        "(() => {const one = all('.class input[type=color]')[0];"
+        "one.value = '#' + Math.floor(1e6 + 9e6 * Math.random()).toString(16).slice(0, 6).padStart(6, '0');"
+        "one.dispatchEvent(new Event('change'))})()",
+        "model('legend').text",
+    ),
+}
+TIMED = """async () => {{ {find}
+  const before = {shown}, begin = performance.now();
+  {act};
+  while ({shown} === before && performance.now() - begin < 20000) await new Promise((go) => setTimeout(go, 2));
+  return performance.now() - begin;
+}}"""
+
+
+def clicks(count):
+    """Milliseconds from a click to its answer on the screen, while the survey is being labelled, by kind of click."""
+    sys.path.insert(0, str(Path(__file__).parent.parent / "tests_app"))
+    from tab import Tab, chromium, server
+
+    times: dict = {name: [] for name in CLICKS}
+    with tempfile.TemporaryDirectory() as folder:
+        survey = Path(folder) / "survey.sgy"
+        datasets.write_synthetic(survey, (120, 300, 300), seed=0)
+        with chromium() as browser, server(survey.name, "--size", 48, folder=folder) as (address, _):
+            tab = Tab(browser, address)
+            for name, place in (("chaotic", (356, 228)), ("other", (433, 104)), ("fault", (429, 688))):
+                tab.exemplar(name, *place)
+            tab.find()
+            labelled = 0
+            for number in range(count):
+                labelled += start_labelling(tab)
+                name = list(CLICKS)[number % len(CLICKS)]
+                act, shown = CLICKS[name]
+                times[name].append(tab.page.evaluate(TIMED.format(find=FIND, shown=shown, act=act)))
+                tab.page.wait_for_timeout(100)
+            tab.page.close()
+    every = [value for some in times.values() for value in some]
+    print(f"{len(every)} clicks while a survey of 120 lines is labelled ({labelled} runs begun)")
+    for name, some in [*times.items(), ("all", every)]:
+        print(
+            f"{name:<10} median {np.median(some):6.0f} ms, 95 % {np.percentile(some, 95):6.0f}, worst {max(some):6.0f}"
+        )
+
+
+def start_labelling(tab):
+    """Begin to label the survey, and wait until it is under way; how many runs were begun."""
+    if tab.model("label-all", "m.disabled"):
+        return 0
+    tab.step("3 Labels")
+    tab.page.get_by_text("Label the survey").click()
+    tab.wait_model("label-all", "m.disabled")
+    tab.step("2 Retrieved")
+    return 1
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gigabytes", type=float, default=10)
     parser.add_argument("--moves", type=int, default=1000)
     parser.add_argument("--first", help="only the time to the first labels of this file")
+    parser.add_argument("--clicks", type=int, help="only the answers of the page while it labels, of so many clicks")
     options = parser.parse_args()
+    if options.clicks:
+        clicks(options.clicks)
+        return
     if options.first:
         first_labels(options.first)
         return

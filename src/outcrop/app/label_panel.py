@@ -61,8 +61,9 @@ class LabelPanel:
         self.what.js_on_change(
             "active",
             CustomJS(
-                args={"labels": plot.labels, "sure": plot.confidence},
-                code="labels.visible = cb_obj.active === 0; sure.visible = cb_obj.active === 1",
+                args={"labels": plot.labels, "sure": plot.confidence, "hatch": plot.hatch},
+                code="labels.visible = cb_obj.active === 0; sure.visible = cb_obj.active === 1; "
+                "hatch.visible = cb_obj.active !== 2",
             ),
         )
         ways = [ALONE, SWIPE] if self.labelling.truth is None else [ALONE, BESIDE, SWIPE]

@@ -25,6 +25,7 @@ ALONE, BESIDE, SWIPE = "alone", "expert beside", "swipe"  # ways to compare
 OPACITY = 0.35  # of labels
 UNSURE = "#8a8a8a"  # colour of labels that are uncertain, code 255
 STALE = "Labels of older decisions: label again"
+SOME_STALE = "Hatched: labels of older decisions"
 
 
 class SectionPlot:
@@ -62,8 +63,8 @@ class SectionPlot:
         self.stale = ColumnDataSource(data={"left": [], "right": [], "top": [], "bottom": []})
         self.hatch = plot.quad(
             "left", "right", "top", "bottom", source=self.stale, fill_alpha=0, line_color=None, name="stale",
-            hatch_pattern="right_diagonal_line", hatch_color="#1c2733", hatch_alpha=0.55, hatch_scale=14,
-            hatch_weight=1.5,
+            hatch_pattern="right_diagonal_line", hatch_color="#1c2733", hatch_alpha=0.45, hatch_scale=28,
+            hatch_weight=1,
         )  # fmt: skip
         plot.image(source=self.painted, color_mapper=self.marks, global_alpha=0.75, name="painted")
         self.expert.image(source=self.image, color_mapper=self.amplitudes)
@@ -190,11 +191,12 @@ class SectionPlot:
             self.truth_codes.update(**palette(found[1], colours))
         self.truth.data = dict(NOTHING) if found is None else columns(found[0])
 
-    def show_stale(self, parts):
-        """Hatch the parts whose labels are of older decisions: left, right, top, bottom of each."""
+    def show_stale(self, parts, *, whole):
+        """Hatch the parts whose labels are of older decisions: left, right, top, bottom of each, or the whole section."""
         names = ("left", "right", "top", "bottom")
         self.stale.data = {name: [part[i] for part in parts] for i, name in enumerate(names)}
         self.notice.visible = bool(parts)
+        self.notice.text = STALE if whole else SOME_STALE
 
     def show_painted(self, picture, codes, colours):
         """Show what was painted by hand, in the codes of the classes."""

@@ -212,7 +212,8 @@ class Viewer:
         if source != self._labels_of:  # while the survey is labelled most lines are not the one in view
             self._labels_of = source
             self.plot.show_labels(labelling.pictures(*section), colours)
-            self.plot.show_stale(labelling.stale_parts(self.direction, self.position))
+            parts = labelling.stale_parts(self.direction, self.position)
+            self.plot.show_stale(parts, whole=self.direction == self.survey.along)
         if self.plot.expert.visible or self.plot.over.visible:
             self.plot.show_truth(labelling.truth_picture(*section), colours)
 

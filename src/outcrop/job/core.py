@@ -96,8 +96,13 @@ class Job:
 
     @property
     def known(self) -> dict:
-        """What the folder says of the volume."""
-        return known_volume(self.path)
+        """What the folder says of the volume; read again where it was written since."""
+        written = (self.path / "job.toml").stat()
+        key = (written.st_mtime_ns, written.st_size, written.st_ino)
+        found = self._opened.get("known", (None, {}))
+        if found[0] != key:
+            found = self._opened["known"] = (key, known_volume(self.path))
+        return dict(found[1])
 
     @property
     def along(self) -> int:
@@ -130,21 +135,26 @@ class Job:
     @property
     def palette(self) -> dict:
         """Class -> colour."""
-        state, taken = self.state, [facts["colour"] for facts in self.state.classes.values()]
+        state, codes = self.state, self._codes()
+        taken = [facts["colour"] for facts in state.classes.values()]
         spare = [colour for colour in SPARE if colour not in taken] or list(SPARE)
         found = {}
         for name, facts in state.classes.items():
             colour = facts["colour"] or COLOURS.get(name)
             if colour is None:
-                colour = spare[(self._codes()[name] - 1) % len(spare)]
+                colour = spare[(codes[name] - 1) % len(spare)]
             found[facts["name"]] = colour
         return found
 
     def _codes(self):
         """Code of every class that ever was, by its first name; kept in the folder so that no import changes one."""
         path, names = self.path / "classes.json", list(self.state.classes)
+        codes = self._opened.get("codes", {})  # a code never changes
+        if all(name in codes for name in names):
+            return codes
         codes = _read_json(path)
         if all(name in codes for name in names):
+            self._opened["codes"] = codes
             return codes
         with contextlib.suppress(OSError), FileLock(self.path / ".classes.lock", timeout=10):
             codes = _with_codes(_read_json(path), names)
