@@ -98,7 +98,8 @@ const all = (selector, root = document) => {
   return found;
 };
 const model = (name) => Bokeh.documents[0].get_model_by_name(name);
-const cards = () => all(".card:has(button.accept)").map((card) => card.className + card.querySelector("img").src).join();
+const seen = (card) => card.className + card.querySelector("img").src;
+const cards = () => all(".card:has(button.accept)").map(seen).join();
 """
 CLICKS = {  # what is done, and what shows that it was
     "accept": ("all('.card:not(.accepted) button.accept')[2].click()", "model('gallery-note').text + cards()"),

@@ -2,6 +2,7 @@
 
 import functools
 import threading
+from typing import Any
 
 import panel as pn
 from bokeh.models import CheckboxGroup, CustomJS, Div
@@ -13,7 +14,7 @@ from outcrop.app.results import shown_path
 from outcrop.app.retrieved_panel import RetrievedPanel
 from outcrop.app.viewer import Viewer
 
-RETRIEVED = 1  # number of the step
+RETRIEVED, RESULTS = 1, 3  # numbers of the steps
 BEAT = 2000  # milliseconds between two signs of life; see keys.js
 
 
@@ -73,6 +74,7 @@ class Page:
             sizing_mode="stretch_height",
         )
         self.steps.param.watch(self._on_step, "active")
+        self.results.visible = lambda: self.steps.active == RESULTS
         return pn.Column(top, pn.Row(self.viewer.layout(), self.steps, **both), **both)
 
     # ---- telling ----------------------------------------------------------------------------------------------------
@@ -147,6 +149,7 @@ class Page:
 
     def _show_outlines(self):
         self.viewer.plot.outlines.visible = self.steps.active == RETRIEVED
+        self.results.show()
 
     def _on_key(self, message):
         if message.get("verb") == "step":
@@ -170,6 +173,7 @@ class ResultPanel:
 
     def __init__(self, viewer):
         self.viewer, self.results, self.say = viewer, viewer.session.results, viewer.say
+        self.visible: Any = lambda: True
         self.actions = [
             button(text, functools.partial(self._on_export, kind), name=f"export-{kind}")
             for kind, text in {
@@ -206,7 +210,9 @@ class ResultPanel:
         self.results.start(kind, line=self.viewer.line, stale=bool(self.stale.active))
 
     def show(self):
-        """Bring it up to what was written and done."""
+        """Bring it up to what was written and done, where anybody looks."""
+        if not self.visible():
+            return
         self.lines.text = escape(self.results.summary())
         self.stale.visible = "stale" in self.lines.text
         texts = [one.text.replace(str(one.path), shown_path(one.path), 1) for one in self.results.written]

@@ -192,7 +192,7 @@ class SectionPlot:
         self.truth.data = dict(NOTHING) if found is None else columns(found[0])
 
     def show_stale(self, parts, *, whole):
-        """Hatch the parts whose labels are of older decisions: left, right, top, bottom of each, or the whole section."""
+        """Hatch parts whose labels are of older decisions, left, right, top, bottom of each, or the whole section."""
         names = ("left", "right", "top", "bottom")
         self.stale.data = {name: [part[i] for part in parts] for i, name in enumerate(names)}
         self.notice.visible = bool(parts)

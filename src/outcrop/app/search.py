@@ -50,6 +50,8 @@ class Search:
         self._chooser.log = Decisions(job.path, origin="page")
         self._latest = Latest(self._follow)
         self._asked = self._mine = False
+        self._key_now: tuple = (None, None)
+        self._found: tuple = (None, 0, ("", False))
         self.show_kept()
 
     def close(self):
@@ -74,7 +76,10 @@ class Search:
     @property
     def stale(self):
         """Whether the patches shown are of older decisions."""
-        return self.weak is not None and self.key != self.job.retrieved_key()
+        state = self.job.state
+        if self._key_now[0] is not state:
+            self._key_now = (state, self.job.retrieved_key(state))
+        return self.weak is not None and self.key != self._key_now[1]
 
     def refresh(self, *, mine=True):
         """Bring the patches up to the decisions; returns at once.
@@ -140,9 +145,21 @@ class Search:
     @property
     def scope(self):
         """What the index covers: "neighbourhood", "survey", or "" where there is none yet."""
-        if not self.job.indexed():
-            return ""
-        return "survey" if self._whole() is None else "neighbourhood"
+        return self._where()[0]
+
+    def survey_waits(self):
+        """Whether the index of the survey is finished and the next search will choose it."""
+        return self._where()[1]
+
+    def _where(self):
+        """What the index covers, and whether that of the survey waits; looked up where something changed."""
+        state, journal = self.job.state, self.job.stages.root / "index" / "journal.txt"
+        size = journal.stat().st_size if journal.is_file() else 0
+        if self._found[0] is not state or self._found[1] != size:
+            whole = self._whole()
+            scope = "" if not self.job.indexed(state) else "survey" if whole is None else "neighbourhood"
+            self._found = (state, size, (scope, whole is not None and self._finished(whole)))
+        return self._found[2]
 
     def _whole(self):
         """Options of the whole survey where only a neighbourhood is chosen, None otherwise."""
@@ -187,6 +204,7 @@ class Search:
             mark = {"area": chosen["area"], "survey": whole}
             log.add({"what": "set", "name": stage_options.NEIGHBOURHOOD, "value": mark})
         self._chooser.choose_index(**chosen)
+        self.job.log.look()
         self.work.tell("state")
 
     def _full(self, chosen):
@@ -241,8 +259,3 @@ class Search:
             self.work.say("The whole survey is indexed: search again to cover it.")
 
         self.work.start_behind("indexing the survey", build)
-
-    def survey_waits(self):
-        """Whether the index of the survey is finished and the next search will choose it."""
-        whole = self._whole()
-        return whole is not None and self._finished(whole)

@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 import socket
+import sys
 import threading
 import webbrowser
 from pathlib import Path
@@ -19,6 +20,7 @@ try:
 except ImportError as error:
     raise ImportError("The page needs Panel and Bokeh; run pip install 'outcrop[app]'.") from error
 
+SWITCH = 0.001  # seconds that a thread which computes may keep a click waiting for Python
 MOST_BYTES = 1 << 20  # of one request or message; a long brush stroke has some ten thousand
 LOOPBACK = ("127.0.0.1", "localhost")
 KINDS = (".outcrop", ".sgy", ".segy", ".npy", ".zarr", ".mdio")
@@ -164,6 +166,7 @@ def serve(source=None, *, port=0, host="127.0.0.1", browser=True, ready=print, *
     desk = Desk(**options) if source is None else Desk(Session(source, **options))
     server, address = make_server(desk, port=port, host=host)
     server.start()
+    sys.setswitchinterval(SWITCH)
 
     def announce():
         ready(address)

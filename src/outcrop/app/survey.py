@@ -7,11 +7,39 @@ import numpy as np
 from outcrop.app.pictures import FRAMES, Sections
 from outcrop.identity import known_volume
 from outcrop.job.core import Job
+from outcrop.job.decisions import Decisions
 from outcrop.job.options import patch_count
 from outcrop.volume import parse_size
 from outcrop.workspace import Workspace
 
 SURVEY_PATCHES = 100_000  # of the whole survey; lines are skipped where it has more
+
+
+class LookedAt(Decisions):
+    """Decisions as they were at the last look: a page reads them a hundred times a click and looks once a second.
+
+    Every look at the disk lets other threads run, which a click would wait for while a survey is being labelled.
+    """
+
+    def __init__(self, job, *, origin):
+        super().__init__(job, origin=origin)
+        self.look()
+
+    def refresh(self):
+        """Keep what was seen; whether anything is new."""
+        return False
+
+    def look(self):
+        """Read what was written since; whether anything was."""
+        return super().refresh()
+
+    def add(self, *entries):
+        """Write entries as one act; they are on disk when this returns."""
+        with self._lock:
+            self.look()
+            written = super().add(*entries)
+            self.look()
+            return written
 
 
 class Survey:
@@ -108,6 +136,7 @@ def open_job(source, job, size):
         path = Path(job or f"{Path(source).stem}.outcrop")
     fresh = not (Workspace(path).exists() or (path / "page.json").is_file())
     opened = Job(path, source, origin="page")
+    opened.log = LookedAt(path, origin="page")
     if not known_volume(path)["source"] and source is None:
         raise ValueError(f"Job {path} was made from an array; open it with outcrop.explore(volume, job=...).")
     if fresh and size is not None:

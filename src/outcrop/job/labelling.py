@@ -243,7 +243,7 @@ class Labelling:
         stores: dict = {}
         for line, key in sources.items():
             if key not in opened:
-                opened[key] = _opened(self.job.stages.path("votes", key))
+                opened[key] = _opened(self.job.stages.path("votes", key), self.job._opened.setdefault("stores", {}))
             if opened[key] is not None and line in opened[key][1]:
                 stores[line] = opened[key][0]
         limits = self.state.options.get("limits", {})
@@ -293,13 +293,16 @@ class Labelling:
         }
 
 
-def _opened(folder):
-    """Store of votes and its finished lines, None where it is damaged or not there."""
+def _opened(folder, stores):
+    """Store of votes and its finished lines, None where it is damaged or not there; those open already are kept."""
     try:
-        store = VoteStore(folder)
+        if not (folder / "votes.zarr").is_dir():
+            return None
+        store = stores.get(folder) or VoteStore(folder)
+        stores[folder] = store
+        return store, store.done.read()
     except (ValueError, OSError):
         return None
-    return store, store.done.read()
 
 
 def _open(path):
