@@ -744,7 +744,8 @@ def demo(
     """Run the whole job on a synthetic volume with truth: retrieve, label, score, export, and a report to look at."""
     from outcrop.demo import run
 
-    scores, retrieved, seconds = run(output, seed=seed, mapping=mapping, stage=progress_bar)
+    with work_bars() as progress:
+        scores, retrieved, seconds = run(output, seed=seed, mapping=mapping, progress=progress)
     show_frame(retrieved, "retrieved from one exemplar a class")
     show_scores(scores | {"inlines": [f"{scores['inlines'][0]} to {scores['inlines'][-1]}"]})
     say("; ".join(f"{name} {duration(value)}" for name, value in seconds.items()))
