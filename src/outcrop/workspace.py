@@ -130,7 +130,7 @@ class DoneLog:
 
     def add(self, number):
         """Note that a block is written."""
-        with open(self.path, "a+b") as handle:
+        with open(no_link(self.path), "a+b") as handle:
             handle.seek(max(0, handle.seek(0, os.SEEK_END) - 1))
             cut_short = handle.read() not in (b"", b"\n")  # on a full disk: its number must not run into this one
             handle.write((b"?\n" if cut_short else b"") + f"{number}\n".encode())
@@ -197,6 +197,23 @@ def damage(store, remedy):
 
 def _first_line(error):
     return f"{type(error).__name__}: {error}".splitlines()[0][:200]
+
+
+def set_aside(path):
+    """Give a damaged file or folder another name, so that it can be made again and nothing is lost."""
+    path, number = Path(path), 1
+    while path.with_name(f"{path.name}.damaged-{number}").exists():
+        number += 1
+    with contextlib.suppress(FileNotFoundError):
+        os.rename(path, path.with_name(f"{path.name}.damaged-{number}"))
+
+
+def no_link(path):
+    """Path of a file that is about to be appended to; refused where it is a link, which may lead out of the job."""
+    path = Path(path)
+    if path.is_symlink():
+        raise ValueError(f"{path} is a link to {path.resolve()}, outside the job; put the thing itself there.")
+    return path
 
 
 def remove(path):
