@@ -282,3 +282,13 @@ def test_progress_rises_and_can_end_the_fit():
 
     with pytest.raises(KeyboardInterrupt):
         mapper.fit(patches, classes, progress=stop)
+
+
+def test_torch_patches_are_taken_as_numpy():
+    """Whatever the device asks for, textures are computed by NumPy: the same scores."""
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    patches, _, classes = textures(6, size=32)
+    options = {"members": 1, "n_features": 20, "rounds": 3}
+    here = TextureMapper(**options).fit(patches, classes).scores(patches)
+    moved = torch.from_numpy(patches)
+    np.testing.assert_array_equal(TextureMapper(**options).fit(moved, classes).scores(moved), here)

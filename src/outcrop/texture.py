@@ -159,7 +159,7 @@ class TextureMapper(SectionMapper):
             Called as ``progress(done, total)`` between steps; what it raises ends the fit.
         """
         several = isinstance(patches, list) and np.ndim(patches[0]) == 3
-        stacks = [check_patches(own)[0] for own in (patches if several else [patches])]
+        stacks = [to_numpy(check_patches(own)[0]) for own in (patches if several else [patches])]
         self.classes_, codes = class_codes(classes, n_patches=sum(map(len, stacks)))
         self.background_ = fitted_background(self.classes_, self.background)
         said = [np.zeros((len(own), 1, 1)) for own in stacks] if masks is None else masks
