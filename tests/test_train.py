@@ -81,10 +81,10 @@ def test_an_interrupted_training_goes_on_to_the_same_net(patches, tmp_path):
 
 
 def test_uncertain_pixels_and_those_of_no_confidence_teach_nothing(earth, tmp_path):
-    """Whatever stands where the confidence is 0, the weights of the net come out the same."""
+    """Whatever stands where the confidence is 0, uncertain too, the weights of the net come out the same."""
     volume, labels, grid = earth
     nets = []
-    for wrong in (1, 2):
+    for wrong in (1, 2, 255):
         own = labels.copy(deep=True)
         own["label"].values[:, :24, :20] = wrong
         own["confidence"].values[:, :24, :20] = 0
@@ -94,7 +94,8 @@ def test_uncertain_pixels_and_those_of_no_confidence_teach_nothing(earth, tmp_pa
         train(folder, tmp_path / f"{wrong}.npz", epochs=1)
         nets.append(weights(tmp_path / f"{wrong}.npz"))
     for name, values in nets[0].items():
-        np.testing.assert_array_equal(nets[1][name], values, err_msg=name)
+        for own in nets[1:]:
+            np.testing.assert_array_equal(own[name], values, err_msg=name)
 
 
 def test_refuses_what_cannot_be_trained(patches, tmp_path):
