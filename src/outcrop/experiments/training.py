@@ -1,0 +1,272 @@
+"""The paper's purpose on real data: one U-Net trained on several kinds of labels, scored on expert lines it never saw.
+
+Every net has the same architecture, first weights and number of patches seen; only the labels differ. The line that a net
+is scored on, and all patches within ten lines of it, are kept from the net and from the mapper whose labels it learns.
+"""
+
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from outcrop import plots
+from outcrop.arrays import to_numpy
+from outcrop.datasets import CLASSES
+from outcrop.evaluate import pixel_scores
+from outcrop.experiments import Result
+from outcrop.experiments.expert import APART, fresh, opened
+from outcrop.experiments.references import flat
+from outcrop.experiments.retrieval import eye_exemplars
+from outcrop.labels import label_volume
+from outcrop.patches import PatchGrid
+from outcrop.retrieval import build_index, knee, retrieve
+from outcrop.train import train_on_arrays
+
+OTHER_LINE = {310: 330, 330: 310}  # scored line -> the line whose expert labels or exemplars may be used
+SIZE = 99
+NOT_A_CLASS = (0, 255)  # codes of pixels without a label, in mappers' answers and in label volumes
+PATCHES, EPOCHS = 2000, 6  # of every net: 12,000 patches seen, as `outcrop train` does
+QUICK_PATCHES, QUICK_EPOCHS = 16, 1
+
+
+class Examples(NamedTuple):
+    """Patches to train a net on; masks have the codes of `CLASSES`, 0 where there is no label."""
+
+    images: np.ndarray
+    masks: np.ndarray
+    weights: np.ndarray | None = None
+
+
+def run(data, *, quick=False, device=None, seeds=1):
+    """Train on every kind of labels, for both expert lines, and score the nets' labels of the line they never saw."""
+    rows, shown = [], {}
+    with opened(data, quick) as yard:
+        for seed in range(seeds):
+            for name, examples in LABELS.items():
+                found, times = {}, {}
+                for line in OTHER_LINE:
+                    begin = perf_counter()
+                    found[line] = labels_of_net(yard, examples(yard, line, seed, device), line, seed, device)
+                    times[line] = perf_counter() - begin
+                about = {"labels": name, "seed": seed}
+                rows += [about | row for row in scores(yard.truth, found, times)]
+                if seed == 0:
+                    shown[name] = found
+        table = summary(pd.DataFrame(rows))
+        figure = draw(yard, shown, table)
+    return Result(table, figure, remark(table))
+
+
+def away(dataset, line):
+    """Which of the paper's patches a net that is scored on a line may see: none within ten lines of it."""
+    if "inline" not in dataset.coords:
+        raise ValueError("The data do not say where the patches lie; name a folder with seg2017_patches.npz.")
+    return np.abs(dataset["inline"].values.astype(int) - line) > APART
+
+
+def authors_labels(yard, line, seed, device):
+    """The paper's patches with the labels that its authors released."""
+    dataset = yard.dataset.isel(patch=away(yard.dataset, line))
+    return Examples(dataset["image"].values, coded(dataset["published"].values, dataset.attrs["classes"]))
+
+
+def paper_labels(yard, line, seed, device):
+    """The paper's patches with the labels of its factorisation, fitted on them."""
+    dataset = yard.dataset.isel(patch=away(yard.dataset, line))
+    images: Any = dataset["image"].values
+    if device is not None:
+        import torch
+
+        images = torch.from_numpy(images).to(device)
+    mapper = fresh("paper", seed, yard.quick)
+    masks = to_numpy(mapper.fit_predict(images, dataset["weak"].values))
+    return Examples(dataset["image"].values, coded(masks, mapper.classes_))
+
+
+def our_labels(yard, line, seed, device):
+    """The paper's patches with the labels of our default mapping, fitted on them, which count by their confidence."""
+    dataset = yard.dataset.isel(patch=away(yard.dataset, line))
+    images = dataset["image"].values
+    mapper = fresh("texture", seed, yard.quick)
+    masks = mapper.fit_predict(images, dataset["weak"].values)
+    return Examples(images, coded(masks, mapper.classes_), mapper.confidence(images))
+
+
+def our_labels_from_exemplars(yard, line, seed, device):
+    """Patches of all sections but one, labelled from two exemplars a class that were chosen by eye on the other line."""
+    sections = yard.clean.drop_sel(inline=line)
+    folder = yard.job.with_name(f"without-{line}.outcrop")
+    labels = job_labels(sections, eye_exemplars(OTHER_LINE[line]), folder, seed=seed, quick=yard.quick)
+    return cut(sections, labels, yard.grid.step)
+
+
+def job_labels(volume, exemplars, folder, *, seed, quick):
+    """Labels that a job on a volume gives from some exemplars: a Dataset of ``label`` and ``confidence``."""
+    grid = PatchGrid(volume, size=SIZE, step=66 if quick else 11)
+    index = build_index(volume, grid, folder)
+    curves = retrieve(index, exemplars, 10 if quick else 100).curves
+    weak = retrieve(index, exemplars, {name: knee(curve) for name, curve in curves.items()})
+    mapper = fresh("texture", seed, quick).fit(grid.extract(volume, weak.rows), weak.classes)
+    return label_volume(volume, grid, mapper)
+
+
+def expert_labels(yard, line, seed, device):
+    """Patches of the other expert line with the expert's labels."""
+    truth = yard.truth.sel(inline=[OTHER_LINE[line]])
+    truth = truth.isel(time=np.flatnonzero((truth.values > 0).any(axis=(0, 1))))
+    section = yard.sections.sel(inline=truth["inline"], time=truth["time"])
+    return cut(section, xr.Dataset({"label": truth}, attrs=truth.attrs), yard.grid.step)
+
+
+LABELS = {
+    "authors' release": authors_labels,
+    "paper's mapping": paper_labels,
+    "our mapping": our_labels,
+    "our mapping, exemplars by eye": our_labels_from_exemplars,
+    "expert": expert_labels,
+}
+
+
+def coded(labels, classes):
+    """Label codes in the order of `CLASSES`; 0 where there is no label.
+
+    Examples
+    --------
+    >>> coded(np.array([0, 1, 2, 255]), ["fault", "other"])
+    array([0, 3, 2, 0], dtype=uint8)
+    """
+    table = np.zeros(256, np.uint8)
+    for code, name in enumerate(classes, 1):
+        if code not in NOT_A_CLASS:
+            table[code] = CLASSES.index(str(name)) + 1
+    return table[np.asarray(labels)]
+
+
+def cut(sections, labels, step):
+    """Overlapping patches of labelled sections; patches without any label are left out."""
+    grid = PatchGrid(sections, size=SIZE, step=step)
+    masks = windows(grid, coded(labels["label"].values, labels.attrs["classes"]))
+    weights = windows(grid, labels["confidence"].values) / np.float32(255) if "confidence" in labels else None
+    labelled = masks.any(axis=(1, 2))
+    images = grid.extract(sections, np.flatnonzero(labelled))
+    return Examples(images, masks[labelled], None if weights is None else weights[labelled])
+
+
+def windows(grid, values):
+    """Values on the axes of a volume, in the patches of a grid, rows downwards in time."""
+    height, width = grid.size
+    places = grid.places(np.arange(len(grid)))
+    return np.stack([values[line, trace : trace + width, top : top + height].T for _, line, trace, top in places])
+
+
+def labels_of_net(yard, examples, line, seed, device):
+    """Labels of a line, as codes of `CLASSES`, by a net trained on some examples."""
+    patches, epochs = (QUICK_PATCHES, QUICK_EPOCHS) if yard.quick else (PATCHES, EPOCHS)
+    images, masks, weights = equal_number(examples, patches, seed)
+    net = train_on_arrays(images, masks, CLASSES, weights=weights, epochs=epochs, seed=seed, device=device)
+    section = yard.clean.sel(inline=[line])
+    labels = label_volume(section, PatchGrid(section, size=SIZE, step=SIZE), net)
+    codes = labels["label"].copy(data=coded(labels["label"].values, labels.attrs["classes"]))
+    return codes.assign_attrs(classes=list(CLASSES))
+
+
+def equal_number(examples, count, seed):
+    """So many of the examples: a draw without replacement where there are more, all and some again where fewer."""
+    rows = np.resize(np.random.default_rng(seed).permutation(len(examples.images)), count)
+    return Examples(*(None if part is None else part[rows] for part in examples))
+
+
+def scores(truth, found, seconds):
+    """Scores of nets' labels: of every line alone, and of all lines together."""
+    together = xr.concat(list(found.values()), "inline", combine_attrs="override")
+    cases = [*((line, codes, seconds[line]) for line, codes in found.items()), ("all", together, sum(seconds.values()))]
+    out = []
+    for line, codes, took in cases:
+        true = truth.sel(inline=codes["inline"], time=codes["time"])
+        out.append({"line": line} | flat(pixel_scores(codes, true)) | {"seconds": took})
+    return out
+
+
+def summary(table):
+    """Means over the seeds by labels and line, the spread of MIU, and the share of the expert-trained net's MIU."""
+    groups = table.groupby(["labels", "line"], sort=False)
+    out = groups.mean().drop(columns="seed").reset_index()
+    if table["seed"].nunique() > 1:
+        out.insert(3, "MIU_sd", groups["MIU"].std().values)
+    best = out[out["labels"] == "expert"].set_index("line")["MIU"]
+    out["share of expert"] = out["MIU"] / out["line"].map(best)
+    return out[_columns(out)]
+
+
+def _columns(table):
+    """Columns in the order in which they are read."""
+    iu = [name for name in table if name.startswith("IU ")]
+    spread = ["MIU_sd"] if "MIU_sd" in table else []
+    return ["labels", "line", "MIU", *spread, "share of expert", "PA", *iu, "MA", "FWIU", "coverage", "seconds"]
+
+
+def remark(table):
+    """What the nets reach of the expert-trained one, in a sentence."""
+    share = table[table["line"] == "all"].set_index("labels")["share of expert"]
+    reached = ", ".join(f"{name} {value:.0%}" for name, value in share.items() if name != "expert")
+    return (
+        "The paper trains no net; its purpose is labels to train one with. Mean IU on unseen lines, as a share of what "
+        f"the same net reaches from an expert's labels of a line 20 lines away: {reached}."
+    )
+
+
+def draw(yard, shown, table):
+    """Sections as the expert and as the nets label them, and below them the scores of all nets."""
+    from matplotlib.patches import Patch
+
+    figure = plots.new_figure(figsize=(15, 2.5 * (len(shown) + 1) + 4.5), layout="constrained")
+    heights = [1.0] * (len(shown) + 1) + [1.4]
+    grid = figure.add_gridspec(len(heights), len(OTHER_LINE), height_ratios=heights)
+    for column, line in enumerate(OTHER_LINE):
+        truth = yard.truth.sel(inline=line)
+        truth = truth.isel(time=np.flatnonzero((truth.values > 0).any(axis=0)))
+        section = yard.sections.sel(inline=line, time=truth["time"])
+        expert = truth.copy(data=coded(truth.values, truth.attrs["classes"]))
+        panels = {f"inline {line}, labels of the expert": expert}
+        for name, found in shown.items():
+            panels[_title(table, name, line)] = found[line].sel(inline=line, time=truth["time"])
+        for row, (title, codes) in enumerate(panels.items()):
+            ax = plots.overlay(section, codes, CLASSES, opacity=0.45, ax=figure.add_subplot(grid[row, column]))
+            ax.get_legend().remove()
+            ax.set_title(title, loc="left", fontsize=11)
+            if row < len(panels) - 1:
+                ax.set(xlabel="", xticklabels=[])
+    palette = plots.colours(CLASSES)
+    handles = [Patch(color=palette[name], label=name) for name in CLASSES]
+    handles.append(Patch(color=plots.COLOURS["uncertain"], label="uncertain"))
+    figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), frameon=False, fontsize=12)
+    bars(table, figure.add_subplot(grid[-1, :]))
+    return figure
+
+
+def _title(table, name, line):
+    """Title of a net's panel: what it learnt from and how well it did."""
+    row = table[(table["labels"] == name) & (table["line"] == line)].iloc[0]
+    return f"net trained on: {name} (mean IU {row['MIU']:.2f})"
+
+
+def bars(table, ax):
+    """Draw mean IU and the IU of every class, net by net, on both lines together."""
+    both = table[table["line"] == "all"].reset_index(drop=True)
+    palette = {"mean": "black", **plots.colours(CLASSES)}
+    width = 0.8 / len(palette)
+    for i, (name, colour) in enumerate(palette.items()):
+        values = both["MIU" if name == "mean" else f"IU {name}"]
+        spread = both["MIU_sd"] if name == "mean" and "MIU_sd" in both else None
+        place = np.arange(len(both)) + (i - (len(palette) - 1) / 2) * width
+        drawn = ax.bar(place, values, width, color=colour, edgecolor="black", linewidth=0.5, label=name, yerr=spread)
+        ax.bar_label(drawn, fmt="%.2f", padding=2, fontsize=9)
+    aim = 0.9 * both.loc[both["labels"] == "expert", "MIU"].iloc[0]
+    ax.axhline(aim, color="black", lw=1, ls="--", label="90 % of the expert-trained net's mean")
+    names = [f"{row['labels']}\n{row['share of expert']:.0%} of expert" for _, row in both.iterrows()]
+    ax.set_xticks(np.arange(len(both)), names, fontsize=11)
+    ax.set(ylim=(0, 1.08), ylabel="intersection over union", xlim=(-0.5, len(both) - 0.5))
+    ax.set_title("against the expert, inlines 310 and 330 together", loc="left", fontsize=11)
+    ax.legend(ncols=len(palette) + 1, loc="upper center", fontsize=9, frameon=False)
