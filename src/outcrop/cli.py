@@ -572,7 +572,7 @@ def reproduce(
     failed = []
     for one in experiments.EXPERIMENTS if name == "all" else [name]:
         begin = time.perf_counter()
-        own = options if one == "expert" else {"seeds": seeds} if one == "training" else {}
+        own = options if one == "expert" else {"seeds": options["seeds"]} if one == "training" else {}
         result, deviations = experiments.run(one, data, output, quick=quick, device=device, **own)
         show_frame(result.table, f"{one} ({duration(time.perf_counter() - begin)})")
         say(result.remark)

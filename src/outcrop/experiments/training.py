@@ -1,7 +1,7 @@
 """The paper's purpose on real data: one U-Net trained on several kinds of labels, scored on expert lines it never saw.
 
-Every net has the same architecture, first weights and number of patches seen; only the labels differ. The line that a net
-is scored on, and all patches within ten lines of it, are kept from the net and from the mapper whose labels it learns.
+Every net has the same architecture, first weights and number of patches seen; only the labels differ. The line that a
+net is scored on, and all patches within ten lines of it, are kept from the net and from the mapper that labels for it.
 """
 
 from time import perf_counter
@@ -22,6 +22,7 @@ from outcrop.experiments.retrieval import eye_exemplars
 from outcrop.labels import label_volume
 from outcrop.patches import PatchGrid
 from outcrop.retrieval import build_index, knee, retrieve
+from outcrop.scores import confidence, label, majority_filter
 from outcrop.train import train_on_arrays
 
 OTHER_LINE = {310: 330, 330: 310}  # scored line -> the line whose expert labels or exemplars may be used
@@ -54,8 +55,10 @@ def run(data, *, quick=False, device=None, seeds=1):
                 rows += [about | row for row in scores(yard.truth, found, times)]
                 if seed == 0:
                     shown[name] = found
-        table = summary(pd.DataFrame(rows))
-        figure = draw(yard, shown, table)
+        by_seed = pd.DataFrame(rows)
+        table = summary(by_seed)
+        figure = draw(yard, shown, summary(by_seed[by_seed["seed"] == 0]))
+        bars(table, figure.axes[-1])
     return Result(table, figure, remark(table))
 
 
@@ -90,12 +93,13 @@ def our_labels(yard, line, seed, device):
     dataset = yard.dataset.isel(patch=away(yard.dataset, line))
     images = dataset["image"].values
     mapper = fresh("texture", seed, yard.quick)
-    masks = mapper.fit_predict(images, dataset["weak"].values)
-    return Examples(images, coded(masks, mapper.classes_), mapper.confidence(images))
+    evidence = mapper.fit(images, dataset["weak"].values).scores(images)
+    masks = label(evidence, smooth=majority_filter)  # as `predict` gives them, but the evidence is computed once
+    return Examples(images, coded(masks, mapper.classes_), confidence(evidence))
 
 
 def our_labels_from_exemplars(yard, line, seed, device):
-    """Patches of all sections but one, labelled from two exemplars a class that were chosen by eye on the other line."""
+    """Patches of all sections but the scored one, labelled by a job from the other line's exemplars by eye."""
     sections = yard.clean.drop_sel(inline=line)
     folder = yard.job.with_name(f"without-{line}.outcrop")
     labels = job_labels(sections, eye_exemplars(OTHER_LINE[line]), folder, seed=seed, quick=yard.quick)
@@ -175,7 +179,8 @@ def labels_of_net(yard, examples, line, seed, device):
 def equal_number(examples, count, seed):
     """So many of the examples: a draw without replacement where there are more, all and some again where fewer."""
     rows = np.resize(np.random.default_rng(seed).permutation(len(examples.images)), count)
-    return Examples(*(None if part is None else part[rows] for part in examples))
+    weights = None if examples.weights is None else examples.weights[rows]
+    return Examples(examples.images[rows], examples.masks[rows], weights)
 
 
 def scores(truth, found, seconds):
@@ -218,7 +223,7 @@ def remark(table):
 
 
 def draw(yard, shown, table):
-    """Sections as the expert and as the nets label them, and below them the scores of all nets."""
+    """Sections as the expert and as the nets label them, and below them empty axes for `bars`."""
     from matplotlib.patches import Patch
 
     figure = plots.new_figure(figsize=(15, 2.5 * (len(shown) + 1) + 4.5), layout="constrained")
@@ -242,31 +247,34 @@ def draw(yard, shown, table):
     handles = [Patch(color=palette[name], label=name) for name in CLASSES]
     handles.append(Patch(color=plots.COLOURS["uncertain"], label="uncertain"))
     figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), frameon=False, fontsize=12)
-    bars(table, figure.add_subplot(grid[-1, :]))
+    figure.add_subplot(grid[-1, :])
     return figure
 
 
 def _title(table, name, line):
     """Title of a net's panel: what it learnt from and how well it did."""
     row = table[(table["labels"] == name) & (table["line"] == line)].iloc[0]
-    return f"net trained on: {name} (mean IU {row['MIU']:.2f})"
+    source = f"{name}, inline {OTHER_LINE[line]}" if name == "expert" else name
+    return f"net trained on: {source} (mean IU {row['MIU']:.2f})"
 
 
 def bars(table, ax):
     """Draw mean IU and the IU of every class, net by net, on both lines together."""
     both = table[table["line"] == "all"].reset_index(drop=True)
     palette = {"mean": "black", **plots.colours(CLASSES)}
-    width = 0.8 / len(palette)
+    width, handles = 0.8 / len(palette), []
     for i, (name, colour) in enumerate(palette.items()):
         values = both["MIU" if name == "mean" else f"IU {name}"]
         spread = both["MIU_sd"] if name == "mean" and "MIU_sd" in both else None
         place = np.arange(len(both)) + (i - (len(palette) - 1) / 2) * width
         drawn = ax.bar(place, values, width, color=colour, edgecolor="black", linewidth=0.5, label=name, yerr=spread)
-        ax.bar_label(drawn, fmt="%.2f", padding=2, fontsize=9)
+        ax.bar_label(drawn, fmt="%.2f", padding=2, fontsize=10)
+        handles.append(drawn)
     aim = 0.9 * both.loc[both["labels"] == "expert", "MIU"].iloc[0]
-    ax.axhline(aim, color="black", lw=1, ls="--", label="90 % of the expert-trained net's mean")
+    line = ax.axhline(aim, color="black", lw=1, ls="--", zorder=0, label="90 % of the expert-trained net's mean")
     names = [f"{row['labels']}\n{row['share of expert']:.0%} of expert" for _, row in both.iterrows()]
     ax.set_xticks(np.arange(len(both)), names, fontsize=11)
-    ax.set(ylim=(0, 1.08), ylabel="intersection over union", xlim=(-0.5, len(both) - 0.5))
+    ax.set(ylim=(0, 1.05), ylabel="intersection over union", xlim=(-0.5, len(both) - 0.5))
     ax.set_title("against the expert, inlines 310 and 330 together", loc="left", fontsize=11)
-    ax.legend(ncols=len(palette) + 1, loc="upper center", fontsize=9, frameon=False)
+    above: dict = {"loc": "lower right", "bbox_to_anchor": (1, 1), "borderaxespad": 0.2, "frameon": False}
+    ax.legend(handles=[*handles, line], ncols=len(handles) + 1, fontsize=10, columnspacing=1, **above)
