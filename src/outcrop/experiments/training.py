@@ -238,7 +238,7 @@ def draw(yard, shown, table):
         for name, found in shown.items():
             panels[_title(table, name, line)] = found[line].sel(inline=line, time=truth["time"])
         for row, (title, codes) in enumerate(panels.items()):
-            ax = plots.overlay(section, codes, CLASSES, opacity=0.45, ax=figure.add_subplot(grid[row, column]))
+            ax = plots.overlay(section, codes, CLASSES, opacity=0.55, ax=figure.add_subplot(grid[row, column]))
             ax.get_legend().remove()
             ax.set_title(title, loc="left", fontsize=11)
             if row < len(panels) - 1:
@@ -260,6 +260,9 @@ def _title(table, name, line):
 
 def bars(table, ax):
     """Draw mean IU and the IU of every class, net by net, on both lines together."""
+    from matplotlib.patheffects import withStroke
+
+    halo = [withStroke(linewidth=4, foreground="white")]  # keeps numbers readable on the dashed line
     both = table[table["line"] == "all"].reset_index(drop=True)
     palette = {"mean": "black", **plots.colours(CLASSES)}
     width, handles = 0.8 / len(palette), []
@@ -268,7 +271,7 @@ def bars(table, ax):
         spread = both["MIU_sd"] if name == "mean" and "MIU_sd" in both else None
         place = np.arange(len(both)) + (i - (len(palette) - 1) / 2) * width
         drawn = ax.bar(place, values, width, color=colour, edgecolor="black", linewidth=0.5, label=name, yerr=spread)
-        ax.bar_label(drawn, fmt="%.2f", padding=2, fontsize=10)
+        ax.bar_label(drawn, fmt="%.2f", padding=2, fontsize=10, path_effects=halo)
         handles.append(drawn)
     aim = 0.9 * both.loc[both["labels"] == "expert", "MIU"].iloc[0]
     line = ax.axhline(aim, color="black", lw=1, ls="--", zorder=0, label="90 % of the expert-trained net's mean")
