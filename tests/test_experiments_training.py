@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from outcrop import experiments
+from outcrop import PatchGrid, experiments
 from outcrop.datasets import CLASSES
-from outcrop.experiments import training
+from outcrop.experiments import training, training_nets
 from outcrop.experiments.expert import opened
 
 pytest.importorskip("monai", reason="needs monai")
@@ -26,24 +26,34 @@ def test_codes_without_a_label_become_zero_and_the_others_follow_their_names():
 @pytest.mark.parametrize("n", [3, 10, 25])
 def test_every_net_sees_the_same_number_of_patches(n):
     """Patches are drawn without replacement where there are more, and used equally often where there are fewer."""
-    examples = training.Examples(np.arange(n), np.arange(n) + 100)
-    images, masks, weights = training.equal_number(examples, 10, seed=1)
-    assert len(images) == 10 and weights is None and (masks == images + 100).all()
-    times = np.bincount(images, minlength=n)
-    assert times.max() - times.min() <= 1
+    starts = training_nets.equal_number(np.arange(n), 10, seed=1)
+    times = np.bincount(starts, minlength=n)
+    assert len(starts) == 10 and times.max() - times.min() <= 1
 
 
-def test_patches_of_labels_lie_where_the_patches_of_the_section_do():
-    """Cut patches of a volume that is its own label volume hold the codes of their amplitudes; empty ones are gone."""
-    codes = np.random.default_rng(0).integers(1, 5, (2, 120, 110)).astype(np.uint8)
-    codes[1] = 255
+def test_windows_are_the_patches_of_a_grid():
+    """Windows of a volume at the places of a grid are what the grid extracts."""
+    values = np.random.default_rng(0).random((2, 120, 110)).astype("f4")
     coords = {"inline": [1, 2], "crossline": np.arange(120), "time": 4.0 * np.arange(110)}
-    volume = xr.DataArray(codes / np.float32(255), coords, attrs={"scaled": True})
-    labels = xr.Dataset({"label": volume.copy(data=codes), "confidence": volume.copy(data=codes)})
-    found = training.cut(volume, labels.assign_attrs(classes=CLASSES), step=7)
-    np.testing.assert_array_equal(np.round(255 * found.images), found.masks)
-    np.testing.assert_array_equal(found.weights, found.masks / np.float32(255))
-    assert len(found.images) == 4 * 3  # those of the first line alone
+    volume = xr.DataArray(values, coords, attrs={"scaled": True})
+    grid, rows = PatchGrid(volume, size=99, step=7), [0, 5, 17]
+    found = training_nets.windows(values, grid.places(np.array(rows))[:, 1:])
+    np.testing.assert_array_equal(found, grid.extract(volume, rows))
+
+
+def test_examples_come_back_from_their_file(tmp_path):
+    """What a machine without the data reads is what was written, with and without weights."""
+    rng = np.random.default_rng(0)
+    sources = {name: rng.integers(0, 255, (2, 9, 9)).astype("u1") for name in ("patches", "sections")}
+    plain = training_nets.Examples("patches", sources["patches"], None, np.zeros((3, 3), int))
+    tasks = {("ours", 310, 0): plain._replace(weights=sources["sections"]), ("expert", 330, 1): plain}
+    training_nets.write_examples(tmp_path / "examples.npz", sources, [310, 330], tasks, CLASSES)
+    again = training_nets.read_examples(tmp_path / "examples.npz")
+    assert again[1] == [310, 330] and again[3] == CLASSES and again[2].keys() == tasks.keys()
+    assert all((again[0][name] == values).all() for name, values in sources.items())
+    for key, examples in tasks.items():
+        for a, b in zip(again[2][key], examples, strict=True):
+            np.testing.assert_array_equal(a, b)
 
 
 def test_shares_are_of_the_expert_trained_net_on_the_same_line():
@@ -66,15 +76,17 @@ def test_shares_are_of_the_expert_trained_net_on_the_same_line():
 def test_no_net_sees_what_lies_near_its_line(line):
     """Of the paper's patches none within ten lines is left; the expert's patches are those of the other line."""
     with opened(None, quick=False) as yard:
-        near = np.abs(yard.dataset["inline"].values.astype(int) - line) <= 10
+        near = np.flatnonzero(np.abs(yard.dataset["inline"].values.astype(int) - line) <= 10)
         from_authors = training.authors_labels(yard, line, 0, None)
-        yard.grid.step = (49, 49)
         from_expert = training.expert_labels(yard, line, 0, None)
-        truth = yard.truth.sel(inline=640 - line)
-    assert near.any()
-    np.testing.assert_array_equal(from_authors.images, yard.dataset["image"].values[~near])
-    first, labelled = from_expert.masks[0], truth.isel(time=slice(104, 203), crossline=slice(0, 99))
-    np.testing.assert_array_equal(first, training.coded(labelled.values, truth.attrs["classes"]).T)
+    assert len(near) and len(from_authors.starts) == 2000 - len(near)
+    assert not np.isin(near, from_authors.starts[:, 0]).any() and not from_authors.codes[near].any()
+    published = yard.dataset["published"].values[from_authors.starts[:, 0]]
+    np.testing.assert_array_equal(training_nets.windows(from_authors.codes, from_authors.starts), published)
+    other = yard.clean["inline"].values.tolist().index(640 - line)
+    assert (from_expert.starts[:, 0] == other).all()
+    truth = yard.truth.sel(inline=640 - line, time=yard.clean["time"])
+    np.testing.assert_array_equal(from_expert.codes[other], training.coded(truth.values, truth.attrs["classes"]))
 
 
 @real_data
@@ -82,11 +94,12 @@ def test_a_job_on_the_other_sections_never_reads_the_scored_line():
     """With the scored line replaced by noise the patches labelled from exemplars stay the same."""
     with opened(None, quick=True) as yard:
         plain = training.our_labels_from_exemplars(yard, 310, 0, None)
+        scored = yard.clean["inline"].values.tolist().index(310)
     with opened(None, quick=True) as yard:
-        noise = np.random.default_rng(0).random(yard.clean.sel(inline=310).shape)
         yard.clean = yard.clean.copy()
-        yard.clean.loc[{"inline": 310}] = noise
+        yard.clean.values[scored] = np.random.default_rng(0).random(yard.clean.shape[1:])
         blind = training.our_labels_from_exemplars(yard, 310, 0, None)
+    assert scored not in plain.starts[:, 0] and not plain.codes[scored].any()
     for a, b in zip(plain, blind, strict=True):
         np.testing.assert_array_equal(a, b)
 

@@ -8,9 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-from outcrop.export import TrainingSet
-from outcrop.workspace import whole_file
-
 CHANNELS = (16, 32, 64, 128)
 SEEN = 12_000  # patches, some of them again: two minutes on two cores for 64 x 64
 HALVED = 2 ** (len(CHANNELS) - 1)  # sides of what the net sees are multiples of this
@@ -69,6 +66,8 @@ def train(folder, path, *, epochs=None, batch=16, rate=3e-3, seed=0, device=None
     -------
     Net
     """
+    from outcrop.export import TrainingSet  # here, so that arrays can be learnt from where pandas is not installed
+
     _torch()
     data = TrainingSet(folder, "train")
     epochs = math.ceil(SEEN / len(data)) if epochs is None else epochs
@@ -205,6 +204,8 @@ def _epoch(module, optimizer, data, batch, seed):
 
 def _save(path, about, module, optimizer, epochs):
     """Write weights and the state of the optimiser as plain arrays."""
+    from outcrop.workspace import whole_file
+
     arrays = {f"net/{name}": value.cpu().numpy() for name, value in module.state_dict().items()}
     for number, state in optimizer.state_dict()["state"].items():
         arrays |= {f"optimizer/{number}/{name}": value.cpu().numpy() for name, value in state.items()}

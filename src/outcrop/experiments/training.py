@@ -4,14 +4,16 @@ Every net has the same architecture, first weights and number of patches seen; o
 net is scored on, and all patches within ten lines of it, are kept from the net and from the mapper that labels for it.
 """
 
+from itertools import product
+from pathlib import Path
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
-from outcrop import plots
+from outcrop import __version__, plots
 from outcrop.arrays import to_numpy
 from outcrop.datasets import CLASSES
 from outcrop.evaluate import pixel_scores
@@ -19,47 +21,68 @@ from outcrop.experiments import Result
 from outcrop.experiments.expert import APART, fresh, opened
 from outcrop.experiments.references import flat
 from outcrop.experiments.retrieval import eye_exemplars
+from outcrop.experiments.training_nets import SIZE, Examples, labels_of_net, windows
 from outcrop.labels import label_volume
 from outcrop.patches import PatchGrid
 from outcrop.retrieval import build_index, knee, retrieve
 from outcrop.scores import confidence, label, majority_filter
-from outcrop.train import train_on_arrays
 
 OTHER_LINE = {310: 330, 330: 310}  # scored line -> the line whose expert labels or exemplars may be used
-SIZE = 99
 NOT_A_CLASS = (0, 255)  # codes of pixels without a label, in mappers' answers and in label volumes
-PATCHES, EPOCHS = 2000, 6  # of every net: 12,000 patches seen, as `outcrop train` does
 QUICK_PATCHES, QUICK_EPOCHS = 16, 1
 
 
-class Examples(NamedTuple):
-    """Patches to train a net on; masks have the codes of `CLASSES`, 0 where there is no label."""
+def run(data, *, quick=False, device=None, seeds=1, folder=None):
+    """Train on every kind of labels, for both expert lines, and score the nets' labels of the line they never saw.
 
-    images: np.ndarray
-    masks: np.ndarray
-    weights: np.ndarray | None = None
-
-
-def run(data, *, quick=False, device=None, seeds=1):
-    """Train on every kind of labels, for both expert lines, and score the nets' labels of the line they never saw."""
+    Nets that ``benchmarks/training.py`` trained on another machine are taken from ``training-nets.npz`` in the folder.
+    """
+    trained = {} if quick else read_nets(folder)
     rows, shown = [], {}
     with opened(data, quick) as yard:
-        for seed in range(seeds):
-            for name, examples in LABELS.items():
-                found, times = {}, {}
-                for line in OTHER_LINE:
-                    begin = perf_counter()
-                    found[line] = labels_of_net(yard, examples(yard, line, seed, device), line, seed, device)
-                    times[line] = perf_counter() - begin
-                about = {"labels": name, "seed": seed}
-                rows += [about | row for row in scores(yard.truth, found, times)]
-                if seed == 0:
-                    shown[name] = found
+        sources = amplitudes(yard)
+        for seed, name in product(range(seeds), LABELS):
+            found, seconds = {}, {}
+            for line in OTHER_LINE:
+                begin = perf_counter()
+                codes = trained.get(f"{name}|{line}|{seed}")
+                if codes is None:
+                    codes = net_codes(yard, sources, LABELS[name](yard, line, seed, device), line, seed, device)
+                section = yard.clean.sel(inline=[line])
+                found[line] = section.copy(data=codes[None]).assign_attrs(classes=list(CLASSES))
+                seconds[line] = perf_counter() - begin
+            rows += [{"labels": name, "seed": seed} | row for row in scores(yard.truth, found, seconds)]
+            if seed == 0:
+                shown[name] = found
         by_seed = pd.DataFrame(rows)
         table = summary(by_seed)
         figure = draw(yard, shown, summary(by_seed[by_seed["seed"] == 0]))
         bars(table, figure.axes[-1])
     return Result(table, figure, remark(table))
+
+
+def read_nets(folder):
+    """Codes of sections by nets that were trained elsewhere with this version; empty where there are none."""
+    path = folder and Path(folder) / "training-nets.npz"
+    if not path or not path.is_file():
+        return {}
+    with np.load(path, allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files}
+    return arrays if str(arrays.pop("version", "")) == __version__ else {}
+
+
+def amplitudes(yard):
+    """8-bit amplitudes that nets learn from, shape (n, n_traces, n_samples): the paper's patches, and the sections."""
+    patches = yard.dataset["image"].values.swapaxes(1, 2)
+    named = {"patches": patches, "sections": yard.clean.values}
+    return {name: np.round(255 * values).astype(np.uint8) for name, values in named.items()}
+
+
+def net_codes(yard, sources, examples, line, seed, device):
+    """Codes of a line by a net trained on some examples."""
+    section = sources["sections"][yard.clean["inline"].values.tolist().index(line)]
+    sizes = {"patches": QUICK_PATCHES, "epochs": QUICK_EPOCHS} if yard.quick else {}
+    return labels_of_net(sources[examples.source], examples, section, CLASSES, seed=seed, device=device, **sizes)
 
 
 def away(dataset, line):
@@ -71,31 +94,43 @@ def away(dataset, line):
 
 def authors_labels(yard, line, seed, device):
     """The paper's patches with the labels that its authors released."""
-    dataset = yard.dataset.isel(patch=away(yard.dataset, line))
-    return Examples(dataset["image"].values, coded(dataset["published"].values, dataset.attrs["classes"]))
+    rows = away(yard.dataset, line)
+    published = yard.dataset["published"].values[rows]
+    return on_patches(yard.dataset, rows, coded(published, yard.dataset.attrs["classes"]))
 
 
 def paper_labels(yard, line, seed, device):
     """The paper's patches with the labels of its factorisation, fitted on them."""
-    dataset = yard.dataset.isel(patch=away(yard.dataset, line))
-    images: Any = dataset["image"].values
+    rows = away(yard.dataset, line)
+    images: Any = yard.dataset["image"].values[rows]
     if device is not None:
         import torch
 
         images = torch.from_numpy(images).to(device)
     mapper = fresh("paper", seed, yard.quick)
-    masks = to_numpy(mapper.fit_predict(images, dataset["weak"].values))
-    return Examples(dataset["image"].values, coded(masks, mapper.classes_))
+    masks = to_numpy(mapper.fit_predict(images, yard.dataset["weak"].values[rows]))
+    return on_patches(yard.dataset, rows, coded(masks, mapper.classes_))
 
 
 def our_labels(yard, line, seed, device):
     """The paper's patches with the labels of our default mapping, fitted on them, which count by their confidence."""
-    dataset = yard.dataset.isel(patch=away(yard.dataset, line))
-    images = dataset["image"].values
+    rows = away(yard.dataset, line)
+    images = yard.dataset["image"].values[rows]
     mapper = fresh("texture", seed, yard.quick)
-    evidence = mapper.fit(images, dataset["weak"].values).scores(images)
+    evidence = mapper.fit(images, yard.dataset["weak"].values[rows]).scores(images)
     masks = label(evidence, smooth=majority_filter)  # as `predict` gives them, but the evidence is computed once
-    return Examples(images, coded(masks, mapper.classes_), confidence(evidence))
+    sure = np.round(255 * confidence(evidence)).astype(np.uint8)
+    return on_patches(yard.dataset, rows, coded(masks, mapper.classes_), sure)
+
+
+def on_patches(dataset, rows, masks, weights=None):
+    """Examples of some of the paper's patches; each counts as a section of its size."""
+    codes, sure = (np.zeros(dataset["image"].shape, np.uint8) for _ in range(2))
+    codes[rows] = masks
+    if weights is not None:
+        sure[rows] = weights
+    starts = np.column_stack([np.flatnonzero(rows), np.zeros((np.sum(rows), 2), int)])
+    return Examples("patches", codes.swapaxes(1, 2), None if weights is None else sure.swapaxes(1, 2), starts)
 
 
 def our_labels_from_exemplars(yard, line, seed, device):
@@ -103,7 +138,7 @@ def our_labels_from_exemplars(yard, line, seed, device):
     sections = yard.clean.drop_sel(inline=line)
     folder = yard.job.with_name(f"without-{line}.outcrop")
     labels = job_labels(sections, eye_exemplars(OTHER_LINE[line]), folder, seed=seed, quick=yard.quick)
-    return cut(sections, labels, yard.grid.step)
+    return on_sections(yard, labels["label"], labels.attrs["classes"], labels["confidence"])
 
 
 def job_labels(volume, exemplars, folder, *, seed, quick):
@@ -119,9 +154,16 @@ def job_labels(volume, exemplars, folder, *, seed, quick):
 def expert_labels(yard, line, seed, device):
     """Patches of the other expert line with the expert's labels."""
     truth = yard.truth.sel(inline=[OTHER_LINE[line]])
-    truth = truth.isel(time=np.flatnonzero((truth.values > 0).any(axis=(0, 1))))
-    section = yard.sections.sel(inline=truth["inline"], time=truth["time"])
-    return cut(section, xr.Dataset({"label": truth}, attrs=truth.attrs), yard.grid.step)
+    return on_sections(yard, truth, truth.attrs["classes"])
+
+
+def on_sections(yard, labels, classes, sure=None):
+    """Examples of the overlapping patches of all sections in which something is labelled."""
+    codes = coded(labels.reindex_like(yard.clean, fill_value=0).values, classes)
+    weights = None if sure is None else sure.reindex_like(yard.clean, fill_value=0).values
+    starts = yard.grid.places(np.arange(len(yard.grid)))[:, 1:]
+    labelled = windows(codes, starts).any(axis=(1, 2))
+    return Examples("sections", codes, weights, starts[labelled])
 
 
 LABELS = {
@@ -146,41 +188,6 @@ def coded(labels, classes):
         if code not in NOT_A_CLASS:
             table[code] = CLASSES.index(str(name)) + 1
     return table[np.asarray(labels)]
-
-
-def cut(sections, labels, step):
-    """Overlapping patches of labelled sections; patches without any label are left out."""
-    grid = PatchGrid(sections, size=SIZE, step=step)
-    masks = windows(grid, coded(labels["label"].values, labels.attrs["classes"]))
-    weights = windows(grid, labels["confidence"].values) / np.float32(255) if "confidence" in labels else None
-    labelled = masks.any(axis=(1, 2))
-    images = grid.extract(sections, np.flatnonzero(labelled))
-    return Examples(images, masks[labelled], None if weights is None else weights[labelled])
-
-
-def windows(grid, values):
-    """Values on the axes of a volume, in the patches of a grid, rows downwards in time."""
-    height, width = grid.size
-    places = grid.places(np.arange(len(grid)))
-    return np.stack([values[line, trace : trace + width, top : top + height].T for _, line, trace, top in places])
-
-
-def labels_of_net(yard, examples, line, seed, device):
-    """Labels of a line, as codes of `CLASSES`, by a net trained on some examples."""
-    patches, epochs = (QUICK_PATCHES, QUICK_EPOCHS) if yard.quick else (PATCHES, EPOCHS)
-    images, masks, weights = equal_number(examples, patches, seed)
-    net = train_on_arrays(images, masks, CLASSES, weights=weights, epochs=epochs, seed=seed, device=device)
-    section = yard.clean.sel(inline=[line])
-    labels = label_volume(section, PatchGrid(section, size=SIZE, step=SIZE), net)
-    codes = labels["label"].copy(data=coded(labels["label"].values, labels.attrs["classes"]))
-    return codes.assign_attrs(classes=list(CLASSES))
-
-
-def equal_number(examples, count, seed):
-    """So many of the examples: a draw without replacement where there are more, all and some again where fewer."""
-    rows = np.resize(np.random.default_rng(seed).permutation(len(examples.images)), count)
-    weights = None if examples.weights is None else examples.weights[rows]
-    return Examples(examples.images[rows], examples.masks[rows], weights)
 
 
 def scores(truth, found, seconds):
