@@ -9,9 +9,8 @@ PYTHONPATH=src python benchmarks/training.py nets OUT/examples.npz OUT/training-
 import argparse
 import runpy
 import time
+from hashlib import sha256
 from pathlib import Path
-
-import numpy as np
 
 import outcrop
 
@@ -39,23 +38,21 @@ def make_examples(options):
 
 
 def train_nets(options):
-    """Train a net on each of the examples; the file is written anew after each, and nets that it holds are kept."""
+    """Train a net on each of the examples; the file is written anew after each, and goes on where it was stopped."""
     experiment = runpy.run_path(str(NETS))
     sources, lines, tasks, classes = experiment["read_examples"](options.path)
     sizes = {"patches": options.patches or experiment["PATCHES"], "epochs": options.epochs or experiment["EPOCHS"]}
-    found = {}
-    if options.output.is_file():
-        with np.load(options.output, allow_pickle=False) as file:
-            found = {name: file[name] for name in file.files}
+    made = {"version": outcrop.__version__, **sizes, "examples": sha256(options.path.read_bytes()).hexdigest()}
+    found = experiment["read_nets"](options.output, made)
     for (name, line, seed), examples in tasks.items():
-        if f"{name}|{line}|{seed}" in found:
+        if (name, line, seed) in found:
             continue
         begin = time.perf_counter()
-        section = sources["sections"][lines.index(line)]
-        values, options_of_net = sources[examples.source], sizes | {"seed": seed, "device": options.device}
-        codes = experiment["labels_of_net"](values, examples, section, classes, **options_of_net)
-        found |= {f"{name}|{line}|{seed}": codes, "version": np.array(outcrop.__version__)}
-        np.savez_compressed(options.output, **found)
+        section, values = sources["sections"][lines.index(line)], sources[examples.source]
+        found[name, line, seed] = experiment["labels_of_net"](
+            values, examples, section, classes, **sizes, seed=seed, device=options.device
+        )
+        experiment["write_nets"](options.output, found, made)
         print(f"net on {name}, line {line}, seed {seed}: {time.perf_counter() - begin:.1f} s", flush=True)
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from outcrop import PatchGrid, experiments
+from outcrop import PatchGrid, __version__, experiments
 from outcrop.datasets import CLASSES
 from outcrop.experiments import training, training_nets
 from outcrop.experiments.expert import opened
@@ -54,6 +54,29 @@ def test_examples_come_back_from_their_file(tmp_path):
     for key, examples in tasks.items():
         for a, b in zip(again[2][key], examples, strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+def test_nets_of_another_size_or_version_are_not_taken(tmp_path):
+    """Nets come back where they were made as asked for, and else not at all."""
+    codes, made = np.eye(4, dtype=np.uint8), {"version": "1", "patches": 10, "epochs": 2}
+    path = tmp_path / "training-nets.npz"
+    assert training_nets.read_nets(path, made) == {}
+    training_nets.write_nets(path, {("ours", 310, 0): codes}, made | {"examples": "digest"})
+    assert training_nets.read_nets(path, made)["ours", 310, 0].tolist() == codes.tolist()
+    assert training_nets.read_nets(path, made | {"epochs": 3}) == {}
+
+
+@real_data
+def test_nets_trained_elsewhere_are_scored_without_training(tmp_path):
+    """Where the folder holds labels of all nets, here the expert's own, they are what the table scores."""
+    with opened(None, quick=True) as yard:
+        truth = yard.truth.sel(time=yard.clean["time"])
+        codes = {line: training.coded(truth.sel(inline=line).values, truth.attrs["classes"]) for line in (310, 330)}
+    made = {"version": __version__, "patches": training_nets.PATCHES, "epochs": training_nets.EPOCHS}
+    found = {(name, line, 0): codes[line] for name in training.LABELS for line in codes}
+    training_nets.write_nets(tmp_path / "training-nets.npz", found, made)
+    result = training.run(None, folder=tmp_path)
+    assert (result.table[["MIU", "PA", "share of expert"]] == 1).all(axis=None)
 
 
 def test_shares_are_of_the_expert_trained_net_on_the_same_line():

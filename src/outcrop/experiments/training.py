@@ -21,7 +21,7 @@ from outcrop.experiments import Result
 from outcrop.experiments.expert import APART, fresh, opened
 from outcrop.experiments.references import flat
 from outcrop.experiments.retrieval import eye_exemplars
-from outcrop.experiments.training_nets import SIZE, Examples, labels_of_net, windows
+from outcrop.experiments.training_nets import EPOCHS, PATCHES, SIZE, Examples, labels_of_net, read_nets, windows
 from outcrop.labels import label_volume
 from outcrop.patches import PatchGrid
 from outcrop.retrieval import build_index, knee, retrieve
@@ -37,7 +37,8 @@ def run(data, *, quick=False, device=None, seeds=1, folder=None):
 
     Nets that ``benchmarks/training.py`` trained on another machine are taken from ``training-nets.npz`` in the folder.
     """
-    trained = {} if quick else read_nets(folder)
+    made = {"version": __version__, "patches": PATCHES, "epochs": EPOCHS}
+    trained = read_nets(Path(folder) / "training-nets.npz", made) if folder and not quick else {}
     rows, shown = [], {}
     with opened(data, quick) as yard:
         sources = amplitudes(yard)
@@ -45,7 +46,7 @@ def run(data, *, quick=False, device=None, seeds=1, folder=None):
             found, seconds = {}, {}
             for line in OTHER_LINE:
                 begin = perf_counter()
-                codes = trained.get(f"{name}|{line}|{seed}")
+                codes = trained.get((name, line, seed))
                 if codes is None:
                     codes = net_codes(yard, sources, LABELS[name](yard, line, seed, device), line, seed, device)
                 section = yard.clean.sel(inline=[line])
@@ -59,16 +60,6 @@ def run(data, *, quick=False, device=None, seeds=1, folder=None):
         figure = draw(yard, shown, summary(by_seed[by_seed["seed"] == 0]))
         bars(table, figure.axes[-1])
     return Result(table, figure, remark(table))
-
-
-def read_nets(folder):
-    """Codes of sections by nets that were trained elsewhere with this version; empty where there are none."""
-    path = folder and Path(folder) / "training-nets.npz"
-    if not path or not path.is_file():
-        return {}
-    with np.load(path, allow_pickle=False) as file:
-        arrays = {name: file[name] for name in file.files}
-    return arrays if str(arrays.pop("version", "")) == __version__ else {}
 
 
 def amplitudes(yard):

@@ -67,3 +67,20 @@ def read_examples(path):
         tasks[labels, line, seed] = Examples(source, codes, arrays.get(f"{number}/weights"), starts)
     sources = {name: arrays[f"values/{name}"] for name in ("patches", "sections")}
     return sources, about["lines"], tasks, about["classes"]
+
+
+def write_nets(path, found, made):
+    """Keep the codes of nets, (labels, scored line, seed) -> section, with what they were made by."""
+    about = {"made": made, "nets": [list(key) for key in found]}
+    np.savez_compressed(path, about=json.dumps(about), **{str(i): codes for i, codes in enumerate(found.values())})
+
+
+def read_nets(path, made):
+    """Codes that `write_nets` kept; none where there is no file, or it was made otherwise than asked for."""
+    if not path.is_file():
+        return {}
+    with np.load(path, allow_pickle=False) as file:
+        about = json.loads(str(file["about"]))
+        if not made.items() <= about["made"].items():
+            return {}
+        return {tuple(key): file[str(i)] for i, key in enumerate(about["nets"])}
