@@ -10,8 +10,9 @@ import xarray as xr
 
 from outcrop import PatchGrid, build_index, export_training_set, job, label_volume, open_volume, retrieve
 from outcrop.cli import main
+from outcrop.export import TrainingSet
 from outcrop.labels import open_labels
-from outcrop.train import Net, open_net, train
+from outcrop.train import Net, open_net, train, train_on_arrays
 
 pytest.importorskip("monai", reason="needs monai")
 
@@ -162,3 +163,14 @@ class Painted:
         """1 for the class of the depth, 0 for the other."""
         below = np.arange(patches.shape[1]) > 32
         return np.broadcast_to(np.stack([~below, below], -1)[None, :, None], (*patches.shape, 2)).astype("f4")
+
+
+def test_patches_in_memory_and_in_a_folder_give_the_same_net(patches, tmp_path):
+    """Both ways to train see the same patches in the same order, with the same weights: no number differs."""
+    read = TrainingSet(patches)
+    images, masks, sure = (torch.stack(part).numpy() for part in zip(*read, strict=True))
+    from_folder = train(patches, tmp_path / "net.npz", epochs=2, seed=4, device="cpu")
+    in_memory = train_on_arrays(images[:, 0], masks, read.classes, weights=sure, epochs=2, seed=4, device="cpu")
+    np.testing.assert_array_equal(in_memory.scores(images[:3, 0]), from_folder.scores(images[:3, 0]))
+    with pytest.raises(ValueError, match="epochs is 0"):
+        train_on_arrays(images[:, 0], masks, read.classes, epochs=0)
