@@ -229,6 +229,19 @@ def open_features(store, n, length, *, mode="r"):
     return group
 
 
+def drop_damaged(path, index):
+    """Note which blocks of an index cannot be read, so that the next `build_index` describes them again."""
+    log = DoneLog(Stages(path).path("index", index.key) / "features.done")
+    for span in spans(len(index), BLOCK):
+        try:
+            with damage(index.features.store, REMEDY):
+                sound = index.features[span][index.status[span] == USED].any(axis=1).all()
+        except ValueError:
+            sound = False
+        if not sound:
+            log.drop(span.start // BLOCK)
+
+
 def _describe(volume, grid, measure, length, at_once, check, span):
     """Features and status of one block of patches, some of them at once, and digests of the lines they lie on."""
     features = np.zeros((span.stop - span.start, length), np.float32)

@@ -341,7 +341,7 @@ def background_of(state):
     if chosen in state.classes:
         return chosen
     found = find_background([facts["name"] for facts in state.classes.values()])
-    return None if found is None else state.first_name(found)
+    return find_background(list(state.classes)) if found is None else state.first_name(found)
 
 
 def _class(state, entry):

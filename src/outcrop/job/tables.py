@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pandas as pd
 
-from outcrop.retrieval import read_table, retrieve
+from outcrop.retrieval import drop_damaged, read_table, retrieve
 from outcrop.stages import append_line, digest, read_lines
 from outcrop.workspace import Damaged, whole_file
 
@@ -92,8 +92,7 @@ def _make(job, index, asked, key, device):
     try:
         weak = retrieve(index, fits, _bounded(count, index), **options)
     except Damaged:
-        job.stages.set_aside("index", index.key, "features.done")
-        job.stages.set_aside("index", index.key, "features.zarr")
+        drop_damaged(job.path, index)
         job._opened.pop("index", None)
         raise
     folder = job.stages.path("retrieved", key)
@@ -223,7 +222,7 @@ def take_edits(job, index):
             made += extra
         entries.append({"what": "accept", "class": known[name], "place": place, "along": along})
     if entries:
-        job.log.add(*made, *entries)
+        job._decide(*made, *entries)
     with whole_file(folder / f"edited-{hashlib.sha256(content).hexdigest()[:16]}.csv") as aside:
         aside.write_bytes(content)
     append_line(folder / "published.txt", f"{hashlib.sha256(content).hexdigest()} edited")
