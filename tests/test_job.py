@@ -428,7 +428,7 @@ def test_a_damaged_chunk_is_one_line_and_the_next_run_mends_it(job):
         chunk.write_bytes(data)
     again = oc.Job(job.path)
     with pytest.raises(ValueError, match="damaged"):
-        again.labels["label"].sel(inline=103).values
+        again.labels["label"].sel(inline=103).load()
     again = oc.Job(job.path)
     again.label([103])
     np.testing.assert_array_equal(codes(again, 103), before)
@@ -553,7 +553,8 @@ def test_a_folder_of_the_first_version_opens(source, tmp_path):
     page = {
         "format": 1, "about": volume, "view": {},
         "decisions": {
-            "classes": [{"name": "gas", "colour": "#123456"}], "exemplars": [{"class": "gas", "place": [104, 350, 200]}],
+            "classes": [{"name": "gas", "colour": "#123456"}],
+            "exemplars": [{"class": "gas", "place": [104, 350, 200]}],
             "judged": [{"class": "gas", "place": [104, 340, 200], "along": "inline", "accept": False}],
             "counts": {"gas": 5}, "retrieved": True, "mapping": "paper",
             "painted": [{"class": "gas", "along": "inline", "line": 104, "runs": [[350, 200, 240]]}],

@@ -320,16 +320,17 @@ def retrieve(
         cluster(workers=workers, scheduler=scheduler, memory=budget) as client,
         work_bars() as progress,
     ):
-        for name, place in gone:
-            opened.remove_exemplar(exemplar_at(opened, name, place))
-        for name, place in places:
-            opened.add_exemplar(name, place)
-        check_counts(opened, count)
-        opened.choose_retrieval(count=parse_count(count), per_exemplar=per_exemplar, diverse=diverse)
-        if background:
-            opened.set_background(background)
-        if forget:
-            opened.forget()
+        with opened.log.act():
+            for name, place in gone:
+                opened.remove_exemplar(exemplar_at(opened, name, place))
+            for name, place in places:
+                opened.add_exemplar(name, place)
+            check_counts(opened, count)
+            opened.choose_retrieval(count=parse_count(count), per_exemplar=per_exemplar, diverse=diverse)
+            if background:
+                opened.set_background(background)
+            if forget:
+                opened.forget()
         where = {"client": client, "memory": budget, "progress": progress, "device": device}
         if (yes or no) and opened.retrievable():
             opened.retrieve(**where)

@@ -29,7 +29,7 @@ from outcrop.labels import MAPPERS, label_volume
 from outcrop.mapping import LabelMapper
 from outcrop.nets import NetMapper
 from outcrop.patches import PatchGrid
-from outcrop.retrieval import build_index, knee, retrieve
+from outcrop.retrieval import build_index, retrieve
 from outcrop.scores import labelled
 
 SUPERVISIONS = ("patches", "exemplars")
@@ -174,7 +174,7 @@ class Yard:
         return {name: found[name][: len(own)] for name, own in places.items()}
 
     def retrieved(self, places, lines, *, diverse=False, weighted=False, painted=False, sizes=None):
-        """Patches up to the knee of every class's similarity curve; without near copies, weighted by certainty.
+        """Patches that exemplars retrieve with default options; without near copies, weighted by certainty.
 
         With `painted` the expert says what their pixels are, but not on the lines to be scored: a reference.
         A class in `sizes` has patches of its own size, cut and compared beside the others.
@@ -183,9 +183,7 @@ class Yard:
         for size in dict.fromkeys([99, *(sizes or {}).values()]):
             grid = PatchGrid(self.clean, size=size, step=self.grid.step)
             index = build_index(self.clean, grid, self.folder / f"{size}.outcrop")
-            curves = retrieve(index, places, 10 if self.quick else 100).curves  # ten times as long
-            counts = {name: knee(curve) for name, curve in curves.items()}
-            weak = retrieve(index, places, counts, diverse=diverse)
+            weak = retrieve(index, places, diverse=diverse)
             own = [(sizes or {}).get(name, 99) == size for name in weak.classes]
             parts.append((grid.extract(self.clean, weak.rows[own]), weak.classes[own], weak.weights[own]))
         patches, classes, weights = map(list, zip(*parts, strict=True))

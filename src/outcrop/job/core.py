@@ -560,6 +560,11 @@ class Job:
         chosen = {name: value for name, value in chosen.items() if value != options.LABEL[name]}
         limits = {"min_confidence": min_confidence, "max_error": max_error}
         self._set("label", chosen or None, "limits", {k: v for k, v in limits.items() if v is not None} or None)
+        for path in with_jobs:
+            for name in Job(path).classes:
+                entries, _ = self._new_class(name)
+                if entries:
+                    self._decide(*entries)
 
     def label(
         self, lines=None, mapping=None, seed=0, min_confidence=None, max_error=None, *, step=None, with_jobs=(),

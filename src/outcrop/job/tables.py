@@ -178,10 +178,11 @@ def publish(job, key, weak):
     """Write the table for people as ``retrieved.csv``, where it is not that already."""
     text = weak.table.to_csv(index=False)
     path, known = job.path / TABLE, hashlib.sha256(text.encode()).hexdigest()
-    if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == known:
-        return
     folder = job.stages.root / "retrieved"
-    with whole_file(folder / f"published-{known[:16]}.csv") as aside:
+    copy = folder / f"published-{known[:16]}.csv"
+    if copy.is_file() and path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == known:
+        return
+    with whole_file(copy) as aside:
         aside.write_text(text, encoding="utf-8", newline="")
     append_line(
         folder / "published.txt", f"{known} {key}"
@@ -189,7 +190,7 @@ def publish(job, key, weak):
     with whole_file(path) as aside:
         aside.write_text(text, encoding="utf-8", newline="")
     for old in folder.glob("published-*.csv"):
-        if old.name != f"published-{known[:16]}.csv":
+        if old != copy:
             old.unlink(missing_ok=True)
 
 
