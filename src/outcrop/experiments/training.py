@@ -18,13 +18,11 @@ from outcrop.arrays import to_numpy
 from outcrop.datasets import CLASSES
 from outcrop.evaluate import pixel_scores
 from outcrop.experiments import Result
-from outcrop.experiments.expert import APART, fresh, opened
+from outcrop.experiments.expert import APART, fresh, opened, small_mappers
 from outcrop.experiments.references import flat
 from outcrop.experiments.retrieval import eye_exemplars
-from outcrop.experiments.training_nets import EPOCHS, PATCHES, SIZE, Examples, labels_of_net, read_nets, windows
-from outcrop.labels import label_volume
-from outcrop.patches import PatchGrid
-from outcrop.retrieval import build_index, knee, retrieve
+from outcrop.experiments.training_nets import EPOCHS, PATCHES, Examples, labels_of_net, read_nets, windows
+from outcrop.job.core import Job
 from outcrop.scores import confidence, label, majority_filter
 
 OTHER_LINE = {310: 330, 330: 310}  # scored line -> the line whose expert labels or exemplars may be used
@@ -127,19 +125,20 @@ def on_patches(dataset, rows, masks, weights=None):
 def our_labels_from_exemplars(yard, line, seed, device):
     """Patches of all sections but the scored one, labelled by a job from the other line's exemplars by eye."""
     sections = yard.clean.drop_sel(inline=line)
-    folder = yard.job.with_name(f"without-{line}.outcrop")
+    folder = yard.folder / f"without-{line}.outcrop"
     labels = job_labels(sections, eye_exemplars(OTHER_LINE[line]), folder, seed=seed, quick=yard.quick)
     return on_sections(yard, labels["label"], labels.attrs["classes"], labels["confidence"])
 
 
 def job_labels(volume, exemplars, folder, *, seed, quick):
-    """Labels that a job on a volume gives from some exemplars: a Dataset of ``label`` and ``confidence``."""
-    grid = PatchGrid(volume, size=SIZE, step=66 if quick else 11)
-    index = build_index(volume, grid, folder)
-    curves = retrieve(index, exemplars, 10 if quick else 100).curves
-    weak = retrieve(index, exemplars, {name: knee(curve) for name, curve in curves.items()})
-    mapper = fresh("texture", seed, quick).fit(grid.extract(volume, weak.rows), weak.classes)
-    return label_volume(volume, grid, mapper)
+    """Labels that a job with default options gives from some exemplars: a Dataset of ``label`` and ``confidence``."""
+    with Job(folder, volume=volume) as job, small_mappers(quick):
+        if quick:
+            job.choose_index(step=66)
+        for name, places in exemplars.items():
+            for place in places:
+                job.add_exemplar(name, place)
+        return job.label(seed=seed).load()
 
 
 def expert_labels(yard, line, seed, device):
