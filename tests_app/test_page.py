@@ -1,6 +1,5 @@
 """The interpreter's page in a real browser, from the first look to the exported labels."""
 
-import json
 import re
 import signal
 
@@ -100,10 +99,20 @@ def test_the_whole_walk(survey, browser, tmp_path):
                 assert tab.model(name, seen) == pixels
         tab.page.get_by_text("alone", exact=True).click()
         tab.wait_model("labels", "m.data_source.data.image[0].every((code) => code > 0)")
-        # undo takes the rejection back
+        # undo takes the rejection back: the labels of the line stay, hatched, until it is redone
         tab.page.get_by_text("Undo").click()
         tab.wait_model("gallery-note", "!m.text.includes('rejected')")
+        tab.wait_model("stale", "m.data_source.data.left.length === 1")
+        assert tab.model("stale-notice", "m.visible") and overlay_pixels(tab) == 160 * 160
+        tab.wait_model("changed", "m.text.includes('labels of this line are stale')")
+        tab.page.get_by_text("Redo").click()
+        tab.wait_model("stale", "m.data_source.data.left.length === 0")
+        tab.page.get_by_text("Undo").click()
+        tab.wait_model("stale", "m.data_source.data.left.length === 1")
+        # a server that is gone is no longer "Ready"
         process.send_signal(signal.SIGKILL)
+        tab.page.wait_for_selector("#connection-lost", state="visible", timeout=8000)
+        assert "What you decided is saved" in tab.page.locator("#connection-lost").inner_text()
         tab.page.close()
         assert not tab.foreign and not [text for text in tab.errors if "WebSocket" not in text]
     with server(job, "--truth", truth) as (address, _):
@@ -111,7 +120,12 @@ def test_the_whole_walk(survey, browser, tmp_path):
         assert tab.model("section", "m.title.text") == "inline 116"
         assert tab.notes()[0] == "116, 397, 416" and len(tab.notes()) == 3
         assert overlay_pixels(tab) == 160 * 160
+        tab.step("4 Results")
+        tab.page.get_by_text("SEG-Y labels").click()
+        tab.wait_model("status", "m.text.includes('are of older decisions')")
+        tab.page.get_by_text("include stale lines").click()
         tab.export()
+        tab.wait_model("exported", "m.text.includes('1 of 30 lines labelled, 1 of them stale, 29 missing')")
         tab.close()
     exported = oc.open_volume(job / "export/labels.sgy")
     assert exported.attrs["classes"] == ["fault", "other", "chaotic"]
@@ -119,8 +133,20 @@ def test_the_whole_walk(survey, browser, tmp_path):
 
 
 def state(job):
-    """Decisions of a job as they lie on disk."""
-    return json.loads((job / "page.json").read_text())["decisions"]
+    """What is decided in a job, as another process reads it."""
+    return oc.Job(job).state
+
+
+def test_a_decision_made_elsewhere_appears(survey, browser, tmp_path):
+    """A class and an exemplar of a notebook are on an open page within two seconds."""
+    job = tmp_path / "elsewhere.outcrop"
+    with server(survey, "-o", job, "--size", SIZE) as (address, _):
+        tab = Tab(browser, address)
+        with oc.Job(job) as notebook:
+            notebook.add_exemplar("fault", (115, 377, 316))
+        tab.page.wait_for_selector(".class[data-name='fault']", timeout=2000)
+        tab.page.wait_for_function(f"() => {NOTES}.length === 1", timeout=2000)
+        tab.close()
 
 
 def test_two_tabs_share_one_state(survey, browser, tmp_path):
@@ -138,12 +164,12 @@ def test_two_tabs_share_one_state(survey, browser, tmp_path):
         two.click(420, 300)
         for tab in (one, two):
             tab.page.wait_for_function(f"() => {NOTES}.length === 5")
-        assert len(state(job)["exemplars"]) == 5
+        assert len(state(job).exemplars) == 5
         two.page.locator(".card button.remove").first.click()
         one.page.wait_for_function(f"() => {NOTES}.length === 4")
         one.close()
         two.close()
-    assert len(state(job)["exemplars"]) == 4
+    assert len(state(job).exemplars) == 4
 
 
 def test_brush_keys_and_views(survey, browser, tmp_path):
@@ -154,13 +180,13 @@ def test_brush_keys_and_views(survey, browser, tmp_path):
         tab.exemplar("fault", 377, 316)
         tab.step("3 Labels")
         tab.paint("fault", (350, 200), (380, 260))
-        painted = state(job)["painted"]
+        painted = state(job).strokes
         assert [one["class"] for one in painted] == ["fault"]
-        traces = {trace for trace, _, _ in painted[0]["runs"]}
-        assert abs(min(traces) - 346) <= 1 and abs(max(traces) - 384) <= 1
+        traces = [trace for _, trace, _ in painted[0]["points"]]
+        assert abs(min(traces) - 350) <= 1 and abs(max(traces) - 380) <= 1
         tab.page.keyboard.press("Control+z")
         tab.wait_model("painted", "m.data_source.data.image.length === 0")
-        assert state(job)["painted"] == []
+        assert state(job).strokes == []
         for name, down in (("crossline", "time (ms)"), ("time", "inline")):
             tab.page.get_by_text(name, exact=True).first.click()
             tab.wait_model("section", f"m.title.text.startsWith('{name}') && m.left[0].axis_label === '{down}'")
@@ -168,7 +194,7 @@ def test_brush_keys_and_views(survey, browser, tmp_path):
         tab.page.locator(".class.add input").fill("<img src=x onerror=alert(1)>")
         tab.page.locator(".class.add button").click()
         tab.wait_model("status", "m.text.includes('not a class name')")
-        assert [one["name"] for one in state(job)["classes"]] == ["fault"]
+        assert list(state(job).classes) == ["fault"]
         tab.close()
 
 
@@ -187,6 +213,6 @@ def test_choose_a_volume_and_show_it_in_a_frame(survey, browser, tmp_path, monke
     page.frame_locator("iframe").locator(".class.add input").fill("fault")
     page.frame_locator("iframe").locator(".class.add button").click()
     page.frame_locator("iframe").locator(".class[data-name='fault']").wait_for()
-    assert list(explorer.session.state.palette) == ["fault"]
+    assert list(explorer.session.job.palette) == ["fault"]
     page.close()
     explorer.close()

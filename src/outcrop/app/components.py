@@ -47,8 +47,9 @@ class Classes(Talking, JSComponent):
 
 
 class Keys(Talking, JSComponent):
-    """Keys that work anywhere on the page."""
+    """Keys that work anywhere on the page, and the banner where the server is gone."""
 
+    beat = param.Integer(default=0, doc="counts on while the server lives")
     _esm = HERE / "keys.js"
 
 

@@ -1,9 +1,11 @@
 """Step 1 of the page: classes and their exemplars."""
 
+import numpy as np
 import panel as pn
 
 from outcrop.app.components import Cards, Classes, button, guarded, hint, thumbnail
 from outcrop.app.viewer import PLACE
+from outcrop.job.core import unpack
 
 
 class ExemplarPanel:
@@ -23,6 +25,7 @@ class ExemplarPanel:
             self._on_card, actions=[["remove", "✕", "Delete"]], keys={"Enter": "go", "Delete": "remove"},
             sizing_mode="stretch_width",
         )  # fmt: skip
+        self._pictures: dict = {}  # thumbnails by place and size
         find_button = button("Find similar patches", find, name="find", button_type="primary")
         self.actions = [find_button]
 
@@ -38,7 +41,7 @@ class ExemplarPanel:
     @guarded
     def _on_class(self, message):
         session, verb, name, value = self.session, message["verb"], message.get("name"), message.get("value")
-        if verb == "select" and name in session.state.palette:
+        if verb == "select" and name in session.job.palette:
             self.viewer.chosen = name
             self.viewer.take(PLACE)
             self.show()
@@ -54,33 +57,41 @@ class ExemplarPanel:
 
     @guarded
     def _on_card(self, message):
-        number = int(message["key"])
         if message["verb"] == "remove":
-            self.session.remove_exemplar(number)
-        else:
-            self.viewer.jump(self.session.state.data["exemplars"][number]["place"])
+            self.session.remove_exemplar(message["key"])
+            return
+        places = {id: place for id, _, place in self.session.exemplars()}
+        if places.get(message["key"]) is not None:
+            self.viewer.jump(places[message["key"]])
 
     def show(self):
         """Bring it up to the decisions."""
-        state, survey = self.session.state, self.session.survey
-        counts = {name: len(places) for name, places in state.exemplars().items()}
+        palette, exemplars = self.session.job.palette, self.session.exemplars()
+        counts = {name: sum(one[1] == name for one in exemplars) for name in palette}
         classes = [
-            {
-                "name": name,
-                "colour": colour,
-                "note": f"{counts.get(name, 0)} exemplar{'s' * (counts.get(name, 0) != 1)}",
-            }
-            for name, colour in state.palette.items()
+            {"name": name, "colour": colour, "note": f"{counts[name]} exemplar{'s' * (counts[name] != 1)}"}
+            for name, colour in palette.items()
         ]
         self.classes.param.update(items=classes, selected=self.viewer.chosen)
         self.cards.items = [
             {
-                "key": str(number),
-                "src": thumbnail(survey.patch(one["place"])),
-                "title": one["class"],
-                "note": ", ".join(f"{value:g}" for value in one["place"]),
-                "colour": state.palette[one["class"]],
+                "key": id,
+                "src": self._picture(id, place),
+                "title": name,
+                "note": "a picture" if place is None else ", ".join(f"{value:g}" for value in place),
+                "colour": palette[name],
                 "hint": "Show it in the section",
             }
-            for number, one in enumerate(state.data["exemplars"])
+            for id, name, place in exemplars
         ]
+
+    def _picture(self, id, place):
+        """Thumbnail of an exemplar; sections are not read again for one that was drawn before."""
+        key = (id, place, self.session.survey.size)
+        if key not in self._pictures:
+            if place is None:
+                picture = next(one.picture for one in self.session.job.state.exemplars if one.id == id)
+                self._pictures[key] = thumbnail(np.round(255 * unpack(picture)).astype(np.uint8))
+            else:
+                self._pictures[key] = thumbnail(self.session.survey.patch(place))
+        return self._pictures[key]

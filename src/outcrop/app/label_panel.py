@@ -1,7 +1,5 @@
 """Step 3 of the page: labels, their confidence, the brush, and where to look next."""
 
-from typing import Any
-
 import panel as pn
 from bokeh.models import CustomJS, Div, RadioButtonGroup, Select, Slider
 
@@ -24,7 +22,6 @@ class LabelPanel:
         self.viewer, self.session, self.say = viewer, viewer.session, viewer.say
         self.labelling = self.session.labelling
         self._places: list = []  # to look at next
-        self._places_of: Any = None  # labels they belong to
         wide = {"sizing_mode": "stretch_width"}
         self.scores = Div(text="", name="scores", **wide)
         self.changed = Div(text="", name="changed", **wide)
@@ -34,9 +31,9 @@ class LabelPanel:
         self._make_brush()
 
     def _make_work(self):
-        chosen = self.session.state.data["mapping"]
+        chosen = self.session.mapping
         self.mapping = Select(title="mapping", options=list(oc.MAPPERS), value=chosen, width=130, name="mapping")
-        self.mapping.on_change("value", lambda _attr, _old, new: self.session.set_mapping(new))
+        self.mapping.on_change("value", self._on_mapping)
         self.actions = [
             button("Label this line", self._on_label, name="label", button_type="primary"),
             button("Label the survey", self._on_label_all, name="label-all"),
@@ -100,6 +97,10 @@ class LabelPanel:
         )
 
     @guarded
+    def _on_mapping(self, _attr, _old, new):
+        self.session.set_mapping(new)
+
+    @guarded
     def _on_label(self):
         if self.viewer.line is None:
             raise ValueError(f"Labels are made on {DIRECTIONS[self.session.survey.along]}s; show one, then label it.")
@@ -126,8 +127,9 @@ class LabelPanel:
         self.viewer.jump(self._places[int(message["key"])]["place"])
 
     def show_classes(self):
-        """Offer the classes to the brush."""
-        self.says.options = ["right", "wrong", *self.session.state.palette, "erase"]
+        """Offer the classes to the brush, and show the mapping that is chosen."""
+        self.says.options = ["right", "wrong", *self.session.job.palette, "erase"]
+        self.mapping.value = self.session.mapping
 
     def show(self):
         """Bring it up to the labels and the section in view."""
@@ -135,29 +137,27 @@ class LabelPanel:
         scores = self.labelling.scores(line) if line is not None else None
         self.scores.text = scores_text(scores) if scores else ""
         self.changed.text = "; ".join(self._news())
-        self._show_next()
 
     def _news(self):
         """What there is to say about the labels."""
-        labelling, done, painted = self.labelling, len(self.labelling.done()), self.session.state.data["painted"]
-        if done:
-            yield f"{done} line{'s' * (done != 1)} labelled"
-            if labelling.stale():
-                yield "<b>the patches or the painting changed since: label again</b>"
+        labelling, line = self.labelling, self.viewer.line
+        total, labelled, stale = labelling.counts()
+        if labelled:
+            yield f"{labelled} of {total} lines labelled" + (f", {stale} of them stale" if stale else "")
+        if line is not None and labelling.is_stale(self.viewer.position) and not labelling.draft:
+            yield "<b>labels of this line are stale: label again</b>"
         if labelling.draft:
             yield "a quick draft is shown while the full fit runs"
         elif labelling.changed is not None:
             yield f"the last fit changed {100 * labelling.changed:.1f} % of the line"
-        if painted:
-            yield f"strokes painted: {len(painted)}"
+        strokes = len(self.session.job.state.strokes)
+        if strokes:
+            yield f"strokes painted: {strokes}"
 
-    def _show_next(self):
-        done, survey = self.labelling.done(), self.session.survey
-        key = (len(done), self.labelling.record().get("weak"))
-        if key == self._places_of:
-            return
-        self._places_of = key
-        self._places = self.labelling.uncertain() if done else []
+    def show_next(self):
+        """Offer the places where the labels are least sure."""
+        survey = self.session.survey
+        self._places = list(self.labelling.least_sure)
         self.next_cards.items = [
             {
                 "key": str(number),

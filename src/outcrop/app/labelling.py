@@ -1,20 +1,20 @@
-"""The labels of a session: a quick draft, the real thing in the job folder, and what is shown of them."""
+"""The labels of a session: a quick draft, the labels that the job keeps line by line, and what is shown of them."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
-import zarr
+import xarray as xr
 from scipy.ndimage import uniform_filter
 
 import outcrop as oc
-from outcrop import job as stages
-from outcrop.app import brush
 from outcrop.app.pictures import crop
-from outcrop.labels import decide, open_labels, section_votes
-from outcrop.painted import supervision, write_painted
+from outcrop.app.work import Latest
+from outcrop.job import labelling as stages
+from outcrop.job import tables
+from outcrop.labels import decide, line_votes
 from outcrop.parallel import one_blas_thread
 from outcrop.patches import DIRECTIONS
-from outcrop.workspace import DoneLog
+from outcrop.scores import UNCERTAIN
 
 DRAFT_PATCHES = 20  # per class, for labels to look at while the full fit runs
 MOST_LINES = 100  # of labels that are read for a section across them
@@ -26,11 +26,20 @@ class Draft(NamedTuple):
     line: float
     label: np.ndarray
     confidence: np.ndarray
-    classes: list
+
+
+class Shown(NamedTuple):
+    """Labels as they can be read now."""
+
+    state: Any
+    written: int  # bytes of the journal of votes
+    labels: Any  # of `outcrop.job.votes`
+    stale: set
+    names: list  # of the codes from 1 on
 
 
 class Labelling:
-    """Labels of the survey, made from what a search found.
+    """Labels of the survey, as the job keeps them.
 
     Parameters
     ----------
@@ -44,165 +53,176 @@ class Labelling:
         Share of the line that the last fit gave another label.
     draft : Draft or None
         Shown until the labels are there.
+    least_sure : list of dict
+        Places to look at next; see `uncertain`.
     """
 
     def __init__(self, search, truth=None):
         self.search, self.truth = search, truth
-        self.survey, self.state, self.work = search.survey, search.state, search.work
+        self.job, self.survey, self.work = search.job, search.survey, search.work
         self.changed: float | None = None
         self.draft: Draft | None = None
-        self._mappers: dict = {}
-        self._opened: tuple = (None, None)
+        self.least_sure: list = []
+        self._shown: Shown | None = None
+        self._scores: tuple = (None, None)
+        self._looked = -1  # bytes of the journal when the least sure places were looked for
+        self._latest = Latest(self._look)
+
+    def close(self):
+        """Wait for what looks at the labels."""
+        self._latest.wait()
 
     # ---- making -----------------------------------------------------------------------------------------------------
 
     def label(self, lines=None):
         """Label some lines, by their numbers, or the whole survey."""
-        if self.search.weak is None:
-            raise ValueError("Nothing is retrieved yet; find similar patches first.")
-        if len(set(self.search.weak.classes)) < 2:
-            raise ValueError("Labels need patches of two classes or more; add an exemplar of another class.")
-        return self.work.start("labelling", self._label, lines)
+        work = stages.Labelling(self.job)
+        if not work.options["mapper"]:
+            self._check()
+        return self.work.start("labelling", self._label, work, lines)
 
-    def _label(self, task, lines):
-        task.stage("fitting the mapping")
+    def _check(self):
+        """Refuse what cannot be labelled yet, and say what to do first."""
+        asked = tables.request(self.job.state)["exemplars"]
+        if not asked or not self.job.indexed():
+            raise ValueError("Nothing is retrieved yet; find similar patches first.")
+        if len(asked) < 2:
+            raise ValueError("Labels need patches of two classes or more; add an exemplar of another class.")
+
+    def _label(self, task, work, lines):
+        """Label as the decisions were when it began: what is decided meanwhile makes these labels stale, not wrong."""
         before = None if lines is None else self.codes(lines[0])
         try:
-            if lines is not None and self._mapper_key() not in self._mappers:
-                self._make_draft(lines[0], task.progress)
-                task.progress(0)
-            mapper = self.mapper(task.progress)
-            grid, index = self._grid(None), self.search.index
-            task.stage("labelling", len(lines or list(grid.lines())))
-            with self.search.writing(), one_blas_thread():
-                record = stages.record_labelling(
-                    index, mapping=self.state.data["mapping"], step=grid.step, seed=0, min_confidence=None, lines=lines
-                )
-                stages.label_lines(index, grid, mapper, lines=lines, progress=task.progress)
-                index.workspace.log("label", lines=lines or "all", **record)
+            with one_blas_thread():  # two BLAS threads are slower than one where something else runs
+                if lines is not None and not self._fitted(work):
+                    task.stage("fitting a quick draft")
+                    self._make_draft(work, lines[0], task)
+                work.label(lines, progress=task.stage)
             if before is not None:
                 self.changed = float((before != self.codes(lines[0])).mean())
         finally:
             self.draft = None
             self.work.tell("labels")
+            self.look()
 
-    def _make_draft(self, line, progress):
+    def _fitted(self, work):
+        return (self.job.stages.path("mapper", work.mapper_key()) / "mapper").is_dir()
+
+    def _make_draft(self, work, line, task):
         """Labels of a line by a mapper fitted on few patches: seconds instead of a minute, and never stored."""
-        with one_blas_thread():
-            mapper = stages.fit_mapper(
-                self.search.index, self.state.data["mapping"], draft=DRAFT_PATCHES, progress=progress
-            )
-            label, sure = decide(section_votes(self.survey.volume, self._grid([line]), mapper, slice(None)))
-        names = [str(name) for name in mapper.classes_]
-        own = {"direction": self.survey.along, "position": self._position(line)}
-        said = brush.codes(self.survey, self.state.data["painted"], names, **own)
-        self.draft = Draft(line, np.where(said > 0, said, label), np.where(said > 0, np.uint8(255), sure), names)
+        mapper = work.fit(draft=DRAFT_PATCHES, progress=lambda _, done, total: task.progress(done, total))
+        options = {"device": getattr(mapper, "torch_device", None)}
+        for _, votes in line_votes(self.job.volume, work.grid(), mapper, [line], **options):
+            label, sure = decide(votes, self.job.state.options.get("limits", {}).get("min_confidence") or 0.0)
+            self.draft = Draft(line, self._coded(label, mapper.classes_, work.state), sure)
         self.work.tell("labels")
 
-    def _grid(self, lines):
-        """Dense grid of some lines, or of all."""
-        name = DIRECTIONS[self.survey.along]
-        area = dict(self.survey.options.get("area") or {})
-        if lines is not None:
-            area[name] = (min(lines), max(lines))
-        third = tuple(max(1, n // 3) for n in self.survey.size)
-        options = {"every": 1, "between": None, "sample": None, "step": third, "along": name, "area": area or None}
-        return self.survey.grid(**options, clip=self.search.index.grid.clip)
-
-    def mapper(self, progress=None):
-        """Mapper fitted on the patches in use and the painted pixels; the last one is kept."""
-        key, index = self._mapper_key(), self.search.index
-        if key not in self._mappers:
-            with one_blas_thread():  # two BLAS threads are slower than one where something else runs
-                self._mappers = {key: stages.fit_mapper(index, self.state.data["mapping"], progress=progress)}
-        return self._mappers[key]
-
-    def _mapper_key(self):
-        self.keep_painted()
-        return self.state.data["mapping"], supervision(self.search.index.workspace)
-
-    def keep_painted(self):
-        """Keep the painted pixels where the command line finds them."""
-        if self.search.index is not None:
-            write_painted(self.search.index, self.state.data["painted"])
-
-    def rename_class(self, old, new):
-        """Give a class of the labels another name."""
-        labels = self.dataset()
-        if labels is not None:
-            group = zarr.open_group(self.search.index.workspace / "labels.zarr", mode="r+")
-            group.attrs["classes"] = [new if name == old else name for name in labels.attrs["classes"]]
-            self._opened = (None, None)
+    def _coded(self, label, classes, state):
+        """Labels of a mapper in the codes of the job."""
+        codes, table = self.job.classes, np.zeros(256, np.uint8)
+        table[UNCERTAIN] = UNCERTAIN
+        names = [state.classes.get(str(first), {"name": str(first)})["name"] for first in classes]
+        table[1 : 1 + len(names)] = [codes.get(name, 0) for name in names]
+        return table[label]
 
     # ---- showing ----------------------------------------------------------------------------------------------------
 
-    def dataset(self):
-        """Labels of the search in use as a lazy Dataset, None where there are none."""
-        path = None if self.search.index is None else self.search.index.workspace / "labels.zarr"
-        if path is None or not path.is_dir():
-            return None
-        key = (path, path.stat().st_ino)  # labels that are made anew get a new folder
-        if self._opened[0] != key:
-            self._opened = (key, open_labels(path))
-        return self._opened[1]
+    def written(self):
+        """Bytes of the journal of votes: it grows with every line that anybody labels."""
+        path = self.job.stages.root / "votes" / "journal.txt"
+        return path.stat().st_size if path.is_file() else 0
+
+    def shown(self):
+        """Labels of the survey as they can be read now."""
+        found, state, written = self._shown, self.job.state, self.written()
+        if found is None or found.state is not state or found.written != written:
+            work = stages.Labelling(self.job)
+            labels, stale = work.labels()
+            found = self._shown = Shown(work.state, written, labels, stale, work.class_names())
+        return found
+
+    def counts(self):
+        """How many lines there are, are labelled, and are stale."""
+        found = self.shown()
+        return len(self.survey.lines), len(found.labels.stores), len(found.stale)
 
     def done(self):
         """Positions of the labelled lines."""
-        index = self.search.index
-        return set() if index is None else DoneLog(index.workspace / "labels.done").read()
+        return set(self.shown().labels.stores)
+
+    def is_stale(self, position):
+        """Whether a line has labels of older decisions."""
+        return position in self.shown().stale
 
     def codes(self, line):
         """Label codes of a line, None where it is not labelled."""
-        labels = self.dataset()
-        if labels is None or self._position(line) not in self.done():
-            return None
-        return labels["label"].sel({DIRECTIONS[self.survey.along]: line}).values
+        found, position = self.shown(), self._position(line)
+        return found.labels.section(position)[0] if position in found.labels.stores else None
 
     def _position(self, line):
         return int(np.flatnonzero(self.survey.lines == line)[0])
 
-    def record(self):
-        """With what the labels were made, as ``job.toml`` keeps it."""
-        return {} if self.search.index is None else self.search.index.workspace.read().get("label", {})
+    def source(self, direction, position):
+        """What the labels of a section come from: equal where they show the same."""
+        if self._draft_on(direction, position):
+            return ("draft", id(self.draft))
+        found = self.shown()
+        if direction == self.survey.along:
+            store = found.labels.stores.get(position)
+            return (store and store.folder.name, position in found.stale, id(found.state))
+        return (found.written, id(found.state))
 
-    def stale(self):
-        """Whether the labels were made from other patches or painted pixels than those of now."""
-        record = self.record()
-        return bool(record) and record.get("weak") != supervision(self.search.index.workspace)
-
-    def has(self, direction, position):
-        """Whether a section shows labels."""
-        done = self.done()
-        return position in done if direction == self.survey.along else bool(done)
+    def _draft_on(self, direction, position):
+        same = self.draft and direction == self.survey.along and self.survey.lines[position] == self.draft.line
+        return bool(same)
 
     def pictures(self, direction, position, window=None):
         """Pictures of label codes and of confidence, and the names of the codes; None where nothing is labelled."""
-        labels, frame = self.dataset(), self.survey.sections.frame(direction)
-        if self.draft and direction == self.survey.along and self.survey.lines[position] == self.draft.line:
-            both = (self.draft.label, self.draft.confidence)
-            return (*(crop(codes.T, frame, window, mean=False) for codes in both), self.draft.classes)
-        if labels is None or not self.has(direction, position):
+        draft, found, frame = self.draft, self.shown(), self.survey.sections.frame(direction)
+        if draft is not None and self._draft_on(direction, position):
+            both = [draft.label.T, draft.confidence.T]
+        elif direction == self.survey.along:
+            if position not in found.labels.stores:
+                return None
+            both = [values.T for values in found.labels.section(position)]
+        elif found.labels.stores:
+            both = self._across(found.labels, direction, position)
+        else:
             return None
-        pictures = []
-        for name in ("label", "confidence"):
-            values = self._section(labels[name], direction, position)
-            pictures.append(crop(values if direction == 2 else values.T, frame, window, mean=False))
-        return (*pictures, [str(name) for name in labels.attrs["classes"]])
+        return (*(crop(values, frame, window, mean=False) for values in both), found.names)
 
-    def _section(self, array, direction, position):
-        """Section of labels; across the labelled lines no more than some of them are read, and stand for the others."""
-        along = self.survey.along
+    def _across(self, labels, direction, position):
+        """Labels and confidence of a section across the lines, rows downwards.
+
+        No more than `MOST_LINES` of the labelled lines are read, and stand for the others.
+        """
+        done = np.array(sorted(labels.stores))
+        some = done[:: -(-len(done) // MOST_LINES)]
+        other = 1 - self.survey.along
+        part = {"traces": [position]} if direction == other else {"samples": [position]}
+        read = [[one.ravel() for one in labels.section(line, **part)] for line in some.tolist()]
+        nearest = np.clip(np.searchsorted(some, done, side="right") - 1, 0, None)
+        shape = self.survey.volume.shape
+        both = []
+        for which in range(2):
+            values = np.zeros((shape[self.survey.along], shape[2 if direction == other else other]), np.uint8)
+            values[done] = np.stack([one[which] for one in read])[nearest]
+            lines_down = direction == 2 and self.survey.along == 0  # a time slice has inlines downwards
+            both.append(values if lines_down else values.T)
+        return both
+
+    def stale_parts(self, direction, position):
+        """Left, right, top and bottom of the parts of a section whose labels are stale, in coordinates."""
+        stale, along = self.shown().stale, self.survey.along
+        across, down = self.survey.sections.frame(direction)
+        whole = [across.low, across.high, down.low, down.high]
         if direction == along:
-            return array.isel({array.dims[direction]: position}).values
-        done = np.array(sorted(self.done()))
-        few = done[:: -(-len(done) // MOST_LINES)]
-        read = array.isel({array.dims[direction]: position, array.dims[along]: few})
-        axis = read.dims.index(array.dims[along])
-        nearest = few[np.clip(np.searchsorted(few, done, side="right") - 1, 0, None)]
-        values = np.zeros([n for i, n in enumerate(array.shape) if i != direction], np.uint8)
-        lines = np.moveaxis(values, axis, 0)
-        lines[done] = np.moveaxis(read.values, axis, 0)[np.searchsorted(few, nearest)]
-        return values
+            return [whole] if position in stale and not self._draft_on(direction, position) else []
+        axis, parts = self.survey.axes[along], []
+        for first, last in runs_of(sorted(stale)):
+            ends = sorted(axis.start + (at * axis.step) for at in (first - 0.5, last + 0.5))
+            parts.append([*whole[:2], *ends] if direction == 2 and along == 0 else [*ends, *whole[2:]])
+        return parts
 
     def truth_picture(self, direction, position, window=None):
         """Picture of the expert's codes and their names, None where there is no truth for this section."""
@@ -217,11 +237,39 @@ class Labelling:
 
     def scores(self, line):
         """Pixel scores of a labelled line against the truth, None where one of them is missing."""
-        labels, name = self.dataset(), DIRECTIONS[self.survey.along]
-        if self.truth is None or labels is None or self.codes(line) is None or line not in self.truth[name].values:
+        name, found = DIRECTIONS[self.survey.along], self.shown()
+        if self.truth is None or line not in self.truth[name].values:
             return None
-        coded = labels["label"].sel({name: [line]}).assign_attrs(classes=list(labels.attrs["classes"]))
-        return oc.pixel_scores(coded, self.truth.sel({name: [line]}).astype("uint8"))
+        key = (line, self.source(self.survey.along, self._position(line)), found.names)
+        if self._scores[0] != key:
+            self._scores = (key, self._score(line, found.names))
+        return self._scores[1]
+
+    def _score(self, line, names):
+        codes, volume, along = self.codes(line), self.survey.volume, self.survey.along
+        if codes is None:
+            return None
+        coords = {name: volume[name].values for name in volume.dims} | {DIRECTIONS[along]: [line]}
+        labels = xr.DataArray(np.expand_dims(codes, along), coords, list(volume.dims), attrs={"classes": names})
+        return oc.pixel_scores(labels, self.truth.sel({DIRECTIONS[along]: [line]}).astype("uint8"))
+
+    # ---- where to look next -----------------------------------------------------------------------------------------
+
+    def look(self):
+        """Look for the least sure places, in a thread, where lines were labelled since."""
+        if self.written() != self._looked:
+            self._latest.ask()
+
+    def _look(self):
+        if self.work.busy:
+            return  # asked again when the work is done
+        try:
+            written = self.written()
+            self.least_sure = self.uncertain()
+            self._looked = written
+        except (ValueError, OSError) as error:
+            self.work.say(str(error), wrong=True)
+        self.work.tell("places")
 
     def uncertain(self, count=6, most_lines=40):
         """Places of the labelled lines where the labels are least sure, the least sure first.
@@ -231,11 +279,11 @@ class Labelling:
         list of dict
             ``place`` (inline, crossline, time) and ``confidence``, 0 to 1, the mean over a patch around it.
         """
-        labels: Any = self.dataset()
-        done, along = sorted(self.done()), self.survey.along
+        labels, along = self.shown().labels, self.survey.along
+        done = sorted(labels.stores)
         found: list = []
         for line in done[:: max(1, len(done) // most_lines)]:
-            sure = labels["confidence"].isel({labels["label"].dims[along]: line}).values
+            sure = labels.section(line)[1]
             found += [(value, line, *at) for value, *at in least(sure, self.survey.size[::-1], count)]
         places = []
         for sure, line, trace, sample in sorted(found)[:count]:
@@ -243,6 +291,23 @@ class Labelling:
             place = [axis.labels[i].item() for axis, i in zip(self.survey.axes, at, strict=True)]
             places.append({"place": place, "confidence": sure / 255})
         return places
+
+
+def runs_of(numbers):
+    """First and last of every run of consecutive numbers.
+
+    Examples
+    --------
+    >>> runs_of([1, 2, 3, 7, 9, 10])
+    [(1, 3), (7, 7), (9, 10)]
+    """
+    found: list = []
+    for number in numbers:
+        if found and number == found[-1][1] + 1:
+            found[-1] = (found[-1][0], number)
+        else:
+            found.append((number, number))
+    return found
 
 
 def least(sure, size, count):

@@ -21,10 +21,10 @@ if (raw === undefined) { share.text = ""; } else {
     const here = i % columns < end, enough = sure[i] >= limit;
     codes[i] = here && enough ? raw[i] : 0;
     shown[i] = here ? sure[i] : 0;
-    if (raw[i]) { all++; if (enough) left++; }
+    if (raw[i]) { all++; if (enough && raw[i] !== 255) left++; }  // 255 is uncertain
   }
   source.change.emit();
-  share.text = all ? `${Math.round(100 * left / all)} % of the labelled samples shown` : "";
+  share.text = all ? `${Math.round(100 * left / all)} % of the labelled samples are sure enough` : "";
 }
 if (expert !== undefined) {
   const codes = truth.data.image[0], columns = codes.shape[1], start = cut.visible ? split(truth) : 0;

@@ -4,7 +4,7 @@ import functools
 import threading
 
 import panel as pn
-from bokeh.models import CustomJS, Div
+from bokeh.models import CheckboxGroup, CustomJS, Div
 
 from outcrop.app.components import Keys, button, escape, guarded, heading, hint, title
 from outcrop.app.exemplar_panel import ExemplarPanel
@@ -14,6 +14,7 @@ from outcrop.app.retrieved_panel import RetrievedPanel
 from outcrop.app.viewer import Viewer
 
 RETRIEVED = 1  # number of the step
+BEAT = 2000  # milliseconds between two signs of life; see keys.js
 
 
 class Page:
@@ -42,14 +43,19 @@ class Page:
         self.redo_button = button("↷ Redo", self._on_redo, name="redo")
         self.cancel_button = button("Cancel", session.work.cancel, name="cancel", visible=False)
         self.keys = Keys(self._on_key, width=0, height=0, margin=0)
+        document.add_periodic_callback(self._beat, BEAT)
+        document.config.notify_connection_status = False  # keys.js says it in words
         self.stop_listening = session.listen(self._told)
         self.viewer.draw(new_frame=True)
-        for what in ("state", "weak", "work"):
+        for what in ("state", "weak", "labels", "places"):
             self._update(what)
 
     def close(self):
         """Stop listening to the session."""
         self.stop_listening()
+
+    def _beat(self):
+        self.keys.beat += 1
 
     def layout(self):
         """Everything, arranged."""
@@ -93,13 +99,18 @@ class Page:
             self.exemplars.show()
             self.viewer.show_boxes()
             self.viewer.show_painted()
+            self.viewer.show_labels()
+            self.labels.show()
+            self.retrieved.show_note()
         elif what == "weak":
             self.retrieved.show()
             self.viewer.show_boxes()
         elif what == "labels":
             self.viewer.show_labels()
             self.labels.show()
-        if what != "work":
+        elif what == "places":
+            self.labels.show_next()
+        if what not in ("work", "places"):
             self.results.show()
         self._show_work()
 
@@ -115,8 +126,10 @@ class Page:
         for task in work.alive[:1]:
             share = f" {100 * task.done / task.total:.0f} %" if task.total else ""
             words.append(f"{task.title.capitalize()}{share} ...")
-        failed = not work.busy and work.task is not None and work.task.error is not None
-        self.say(" ".join(words) or "Ready.", wrong=failed)
+        if not words and self.session.search.searching:
+            words.append("Searching ...")
+        self.say(" ".join(words) or "Ready.", wrong=work.wrong and not work.busy)
+        self.retrieved.show_note()
         for part in (self.exemplars, self.retrieved, self.labels, self.results):
             for one in part.actions:
                 one.disabled = work.busy
@@ -164,24 +177,37 @@ class ResultPanel:
                 "figure": "Figure of this line",
             }.items()
         ]
+        self.stale = CheckboxGroup(labels=["include stale lines"], active=[], name="include-stale")
+        self.lines = Div(text="", name="lines", sizing_mode="stretch_width")
         self.written = Div(text="", name="exported", sizing_mode="stretch_width")
         wrapped = {"white-space": "pre-wrap", "overflow-wrap": "anywhere", "font": "12px monospace"}
         self.commands = Div(text="", name="commands", sizing_mode="stretch_width", styles=wrapped)
 
     def layout(self):
         """Everything, arranged."""
-        exports = [heading("Export into the job folder"), pn.FlexBox(*self.actions), self.written]
-        repeat = [heading("The same from a terminal"), self.commands]
+        exports = [
+            heading("Export into the job folder"),
+            self.lines,
+            self.stale,
+            pn.FlexBox(*self.actions),
+            self.written,
+        ]
+        what = hint(
+            "Yes and no to patches and brush strokes travel in a file of decisions to another job on the survey."
+        )
+        repeat = [heading("The same from a terminal"), what, self.commands]
         return pn.Column(*exports, *repeat, scroll="y-auto", sizing_mode="stretch_both")
 
     @guarded
     def _on_export(self, kind):
-        self.results.start(kind, line=self.viewer.line)
+        self.results.start(kind, line=self.viewer.line, stale=bool(self.stale.active))
 
     def show(self):
         """Bring it up to what was written and done."""
-        paths = [f"<div>written: <code>{escape(shown_path(path))}</code></div>" for path in self.results.written]
-        self.written.text = "".join(paths)
+        self.lines.text = escape(self.results.summary())
+        self.stale.visible = "stale" in self.lines.text
+        texts = [one.text.replace(str(one.path), shown_path(one.path), 1) for one in self.results.written]
+        self.written.text = "".join(f"<div>{escape(text)}</div>" for text in texts)
         lines = (command.replace(" --", " \\\n    --") for command in self.results.commands())
         self.commands.text = escape("\n\n".join(lines))
 

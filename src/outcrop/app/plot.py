@@ -23,6 +23,8 @@ BOX = ("x", "y", "width", "height", "left", "top", "colour", "name")
 UNITS = {"time": "ms", "depth": "m"}
 ALONE, BESIDE, SWIPE = "alone", "expert beside", "swipe"  # ways to compare
 OPACITY = 0.35  # of labels
+UNSURE = "#8a8a8a"  # colour of labels that are uncertain, code 255
+STALE = "Labels of older decisions: label again"
 
 
 class SectionPlot:
@@ -40,6 +42,7 @@ class SectionPlot:
         self.expert.title.text = "expert"
         self._make_pictures()
         self._make_boxes()
+        self._make_notice()
         self._make_swipe()
         self._make_tools()
 
@@ -56,10 +59,25 @@ class SectionPlot:
             "confidence", "x", "y", "dw", "dh", source=self.overlay, visible=False, global_alpha=0.8,
             color_mapper=LinearColorMapper(palette=["#00000000", *Viridis256[1:]], low=0, high=255),
         )  # fmt: skip
+        self.stale = ColumnDataSource(data={"left": [], "right": [], "top": [], "bottom": []})
+        self.hatch = plot.quad(
+            "left", "right", "top", "bottom", source=self.stale, fill_alpha=0, line_color=None, name="stale",
+            hatch_pattern="right_diagonal_line", hatch_color="#1c2733", hatch_alpha=0.55, hatch_scale=14,
+            hatch_weight=1.5,
+        )  # fmt: skip
         plot.image(source=self.painted, color_mapper=self.marks, global_alpha=0.75, name="painted")
         self.expert.image(source=self.image, color_mapper=self.amplitudes)
         truth = {"source": self.truth, "color_mapper": self.truth_codes, "global_alpha": OPACITY}
         self.beside, self.over = self.expert.image(**truth), plot.image(visible=False, name="truth", **truth)
+
+    def _make_notice(self):
+        """Words over the section where its labels are stale."""
+        self.notice = Label(
+            x=8, y=8, x_units="screen", y_units="screen", text=STALE, visible=False, text_font_size="13px",
+            text_color="white", background_fill_color="#9c4a00", background_fill_alpha=0.92, padding=5,
+            text_font_style="bold", name="stale-notice",
+        )  # fmt: skip
+        self.figure.add_layout(self.notice)
 
     def _make_boxes(self):
         empty: dict = {name: [] for name in BOX}
@@ -172,9 +190,16 @@ class SectionPlot:
             self.truth_codes.update(**palette(found[1], colours))
         self.truth.data = dict(NOTHING) if found is None else columns(found[0])
 
-    def show_painted(self, picture, colours):
-        """Show what was painted by hand."""
-        self.marks.update(**palette(list(colours), colours))
+    def show_stale(self, parts):
+        """Hatch the parts whose labels are of older decisions: left, right, top, bottom of each."""
+        names = ("left", "right", "top", "bottom")
+        self.stale.data = {name: [part[i] for part in parts] for i, name in enumerate(names)}
+        self.notice.visible = bool(parts)
+
+    def show_painted(self, picture, codes, colours):
+        """Show what was painted by hand, in the codes of the classes."""
+        names = {code: name for name, code in codes.items()}
+        self.marks.update(**palette([names.get(i + 1, "") for i in range(max(names, default=0))], colours))
         self.painted.data = dict(NOTHING) if picture is None else columns(picture)
 
     def boxes(self, direction, places):
@@ -224,6 +249,6 @@ def columns(picture):
 
 
 def palette(names, colours):
-    """Properties of a colour mapper for codes 0 (nothing), 1 ... of these classes."""
-    shades = ["#00000000", *(colours.get(name, "#888888") for name in names)]
-    return {"palette": shades, "low": -0.5, "high": len(names) + 0.5}
+    """Properties of a colour mapper for codes 0 (not labelled), 1 ... of these classes, and 255 (uncertain)."""
+    shades = ["#00000000", *(colours.get(name, UNSURE) for name in names)]
+    return {"palette": shades, "low": -0.5, "high": len(names) + 0.5, "high_color": UNSURE}

@@ -15,7 +15,7 @@ if (!inside) { readout.text = ""; } else {
   const [labels] = overlay.data.image;
   if (labels && overlay._raw && labels.shape[0] === rows && labels.shape[1] === columns) {
     const label = overlay._raw[row * columns + column], sure = overlay._sure[row * columns + column];
-    if (label) parts.push(`${place.classes[label - 1]} ${Math.round(sure / 2.55)} %`);
+    if (label) parts.push(`${label === 255 ? "uncertain" : place.classes[label - 1]} ${Math.round(sure / 2.55)} %`);
   }
   readout.text = `${parts.join("   ")}   amplitude ${value}`;
 }

@@ -3,8 +3,10 @@
 import re
 import shlex
 from pathlib import Path
+from typing import NamedTuple
 
 import outcrop as oc
+from outcrop.job import tables
 from outcrop.patches import DIRECTIONS
 
 EXPORTS = {
@@ -16,38 +18,44 @@ EXPORTS = {
 }
 
 
+class Written(NamedTuple):
+    """An export, and a sentence about it."""
+
+    path: Path
+    text: str
+
+
 class Results:
     """Exports of a session.
 
     Parameters
     ----------
     labelling : Labelling
-    folder : Path
-        Where everything is written.
     truth : str, optional
         Path of the expert's labels.
 
     Attributes
     ----------
-    written : list of Path
+    written : list of Written
         What was exported so far.
     """
 
-    def __init__(self, labelling, folder, truth=None):
-        self.labelling, self.folder, self.truth = labelling, folder, truth
+    def __init__(self, labelling, truth=None):
+        self.labelling, self.job, self.truth = labelling, labelling.job, truth
+        self.folder = self.job.path / "export"
         self.written: list = []
 
-    def start(self, kind, *, line=None):
+    def start(self, kind, *, line=None, stale=False):
         """Export in a thread."""
 
         def write(_):
-            self.written.append(self.export(kind, line=line))
+            self.written.append(self.export(kind, line=line, stale=stale))
             self.labelling.work.tell("exports")
 
         return self.labelling.work.start(f"writing {EXPORTS[kind]}", write)
 
-    def export(self, kind, name=None, *, line=None):
-        """Write a result into the export folder; its path.
+    def export(self, kind, name=None, *, line=None, stale=False):
+        """Write a result into the export folder.
 
         Parameters
         ----------
@@ -56,63 +64,103 @@ class Results:
             Of the file or folder; never a path that leads out of the export folder.
         line : int, optional
             For the figure.
+        stale : bool
+            Write lines of older decisions too; refused otherwise.
+
+        Returns
+        -------
+        Written
         """
-        labels, survey, search = self.labelling.dataset(), self.labelling.survey, self.labelling.search
-        if labels is None:
+        if not self.labelling.done():
             raise ValueError("There are no labels to export yet; label a line or the survey first.")
         out = free_name(self.folder, name or EXPORTS[kind])
-        if kind in ("segy", "confidence"):
-            oc.export_segy(labels, out, like=survey.volume, what="label" if kind == "segy" else "confidence")
-        elif kind == "zarr":
-            oc.export_zarr(labels, out)
-        elif kind == "training":
-            oc.export_training_set(labels, out, volume=survey.volume, grid=search.index.grid, weak=search.weak)
-        else:
-            place = {DIRECTIONS[survey.along]: line}
-            truth = self.labelling.truth.sel(place) if self.labelling.scores(line) else None
-            oc.plots.labelled_section(survey.volume.sel(place), labels.sel(place), truth=truth).savefig(out, dpi=150)
-        return out
+        if kind == "figure":
+            self._draw(out, line)
+            return Written(out, f"{out} written")
+        what = "confidence" if kind == "confidence" else "label"
+        return Written(out, self.job.export(out, what=what, stale=stale))
+
+    def _draw(self, out, line):
+        if line is None or self.labelling.codes(line) is None:
+            raise ValueError("This section has no labels to draw; show a labelled line.")
+        place, survey = {DIRECTIONS[self.labelling.survey.along]: line}, self.labelling.survey
+        truth = self.labelling.truth.sel(place) if self.labelling.scores(line) else None
+        labels = self.job.labels.sel(place)
+        oc.plots.labelled_section(survey.volume.sel(place), labels, truth=truth).savefig(out, dpi=150)
+
+    def summary(self):
+        """Lines labelled, stale and missing, in words."""
+        total, labelled, stale = self.labelling.counts()
+        words = [f"{labelled} of {total} lines labelled"]
+        words += [f"{stale} of them stale"] if stale else []
+        words += [f"{total - labelled} not labelled (0 in the file)"] if labelled < total else []
+        return ", ".join(words)
 
     def commands(self):
         """Command lines that repeat the work."""
-        search, labelling = self.labelling.search, self.labelling
-        if search.index is None:
+        if not self.job.indexed():
             return []
-        job = shown_path(search.index.workspace.path)
-        lines = [index_command(search, job)]
-        if search.weak is not None:
-            lines += retrieve_commands(search, job)
-        if labelling.dataset() is not None:
-            done, axis = labelling.done(), labelling.survey.lines
-            some = [] if len(done) == len(axis) else ["--lines", ",".join(f"{axis[i]:g}" for i in sorted(done))]
-            lines.append(["outcrop", "label", job, "--mapping", labelling.state.data["mapping"], *some])
+        job, state = shown_path(self.job.path), self.job.state
+        lines = [index_command(self.job, job)]
+        if state.exemplars:
+            lines.append(retrieve_command(self.job, job))
+        if state.verdicts or state.strokes or any(one.picture for one in state.exemplars):
+            lines.append(["outcrop", "decisions", job, "--export", "decisions.jsonl"])
+            lines.append(["outcrop", "decisions", "OTHER.outcrop", "--import", "decisions.jsonl"])
+        if self.labelling.done():
+            lines.append(label_command(self.labelling, job))
             if self.truth:
                 lines.append(["outcrop", "evaluate", job, "--truth", shown_path(self.truth)])
             lines.append(["outcrop", "export", job, "labels.sgy"])
         return [shlex.join(line) for line in lines]
 
 
-def index_command(search, job):
-    """Words of the command that makes the index of a search."""
-    grid = search.index.grid
-    source = shown_path(search.survey.volume.attrs.get("source") or "VOLUME")
-    words = ["outcrop", "index", source, "-o", job, "--size", comma(grid.size), "--step", comma(grid.step)]
-    words += ["--along", grid.along, "--every", str(grid.every)]
-    for name, ends in (grid.parameters["area"] or {}).items():
-        words += [f"--{name}s", ",".join(f"{end:g}" for end in ends)]
+def index_command(job, name):
+    """Words of the command that makes the index of a job."""
+    options, chosen = job.index_options(), job.state.options.get("index", {})
+    source = shown_path(job.known["source"] or "VOLUME")
+    words = ["outcrop", "index", source, "-o", name]
+    words += ["--size", comma(options["size"]), "--step", comma(options["step"])]
+    for option in ("along", "every", "gain", "clip", "seed"):
+        words += [f"--{option}", str(chosen[option])] if option in chosen else []
+    for axis, ends in (options["area"] or {}).items():
+        word = {"inline": "--inlines", "crossline": "--crosslines"}.get(axis, "--times")
+        words += [word, ",".join(f"{end:g}" for end in ends)]
+    words += ["--between", ",".join(chosen["between"])] if "between" in chosen else []
+    words += ["--sample", f"random:{chosen['sample']}"] if "sample" in chosen else []
+    words += [f"--no-{option}" for option in ("truncate", "finest") if not options[option]]
     return words
 
 
-def retrieve_commands(search, job):
-    """Words of the commands that repeat a search, and the judgements after it."""
-    asked = search.request()
-    exemplars = [word for text in asked["exemplars"] for word in ("--exemplar", text)]
-    commands = [["outcrop", "retrieve", job, *exemplars, "--count", asked["count"]]]
-    judged = {"--accept": asked["accepted"], "--reject": asked["rejected"]}
-    words = [(option, comma(row for own in rows.values() for row in own)) for option, rows in judged.items() if rows]
-    if words:
-        commands.append(["outcrop", "retrieve", job, *(word for both in words for word in both)])
-    return commands
+def retrieve_command(job, name):
+    """Words of the command that gives all exemplars and asks for as many patches."""
+    state = job.state
+    hyphened = {first: facts["name"].replace(" ", "-") for first, facts in state.classes.items()}
+    words = ["outcrop", "retrieve", name]
+    for one in state.exemplars:
+        if one.place is not None:
+            words += ["--exemplar", f"{hyphened[one.name]}=" + ",".join(f"{value:.10g}" for value in one.place)]
+    asked = tables.request(state)
+    count = asked["count"]
+    if isinstance(count, dict):
+        count = ",".join(f"{hyphened[first]}={n}" for first, n in count.items() if first in hyphened)
+    words += ["--count", str(count)]
+    return words + [f"--{option.replace('_', '-')}" for option in ("per_exemplar", "diverse") if asked[option]]
+
+
+def label_command(labelling, name):
+    """Words of the command that labels the same lines in the same way."""
+    state, done, axis = labelling.job.state, labelling.done(), labelling.survey.lines
+    chosen, limits = state.options.get("label", {}), state.options.get("limits", {})
+    words = ["outcrop", "label", name, "--mapping", chosen.get("mapping", "texture")]
+    for option in ("seed", "step"):
+        words += [f"--{option}", str(chosen[option])] if option in chosen else []
+    words += [word for path in chosen.get("with", ()) for word in ("--with", path)]
+    for option, value in limits.items():
+        words += [f"--{option.replace('_', '-')}", f"{value:g}"]
+    if len(done) < len(axis):
+        words += ["--lines", ",".join(f"{axis[i]:g}" for i in sorted(done))]
+    return words
 
 
 def free_name(folder, name):

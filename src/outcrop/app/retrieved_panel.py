@@ -24,6 +24,7 @@ class RetrievedPanel:
     def __init__(self, viewer, find):
         self.viewer, self.session, self.say = viewer, viewer.session, viewer.say
         self.first = 0  # thumbnail
+        self._shown = (0, 0)  # patches of the class, and thumbnails in view
         self.class_buttons = RadioButtonGroup(labels=[], name="gallery-class")
         self.class_buttons.on_change("active", self._on_class)
         self.gallery = Cards(
@@ -98,7 +99,7 @@ class RetrievedPanel:
 
     def show_classes(self):
         """Offer the classes."""
-        names = list(self.session.state.palette)
+        names = list(self.session.job.palette)
         if self.viewer.outlined not in names:
             self.viewer.outlined = names[0] if names else ""
         self.class_buttons.labels = names
@@ -111,29 +112,46 @@ class RetrievedPanel:
 
     def _show_gallery(self):
         search, name = self.session.search, self.viewer.outlined
-        own = np.flatnonzero(search.weak.classes == name) if search.weak is not None and name else np.empty(0, int)
-        self.first = int(np.clip(self.first, 0, max(0, (len(own) - 1) // SHOWN * SHOWN)))
-        here = own[self.first : self.first + SHOWN]
+        found = np.flatnonzero(search.weak.classes == name) if search.weak is not None and name else np.empty(0, int)
+        self.first = int(np.clip(self.first, 0, max(0, (len(found) - 1) // SHOWN * SHOWN)))
+        here = found[self.first : self.first + SHOWN]
         self.gallery.items = self._cards(here) if len(here) else []
-        rejected = sum(one["class"] == name and not one["accept"] for one in self.session.state.data["judged"])
-        which = f"{self.first + 1} to {self.first + len(here)} of {len(own)}" if len(own) else "none yet"
-        where = f", in the {search.scope}" if search.scope else ""
-        text = f"<b>{escape(name)}</b>: {which}{where}" + (f"; {rejected} rejected" if rejected else "")
-        self.note.text = text if name else "Add a class and place an exemplar first."
+        self._shown = (len(found), len(here))
+        self.show_note()
+
+    def show_note(self):
+        """Say how many patches there are, where they were looked for, and whether they are of the decisions of now."""
+        search, name = self.session.search, self.viewer.outlined
+        total, here = self._shown
+        which = f"{self.first + 1} to {self.first + here} of {total}" if total else "none yet"
+        words = [f"<b>{escape(name)}</b>: {which}" + (f", in the {search.scope}" if search.scope else "")]
+        first = self.session.job.state.first_name(name)
+        rejected = sum(one.name == first and not one.accept for one in self.session.job.state.verdicts)
+        words += [f"{rejected} rejected"] if rejected else []
+        if search.searching:
+            words.append("searching ...")
+        elif search.stale:
+            words.append("<b>decisions changed since: search again</b>")
+        elif search.survey_waits():
+            words.append("the survey is indexed: search again to cover it")
+        self.note.text = "; ".join(words) if name else "Add a class and place an exemplar first."
 
     def _cards(self, here):
         search = self.session.search
         weak, accepted, places = search.weak, search.accepted(), search.places()
+        colour = self.session.job.palette.get(self.viewer.outlined, "#888888")
+        ranks = weak.table["rank"].to_numpy()
         return [
             {
                 "key": str(int(weak.rows[i])),
                 "src": thumbnail(picture),
                 "title": f"{weak.similarity[i]:.3f}",
-                "colour": self.session.state.palette.get(self.viewer.outlined, "#888888"),
+                "note": f"{ranks[i]}.  row {weak.rows[i]}",
+                "colour": colour,
                 "state": "accepted" if accepted[i] else "",
                 "hint": "Show " + ", ".join(f"{value:g}" for value in places[i]),
             }
-            for i, picture in zip(here, search.thumbnails(weak.rows[here]), strict=True)
+            for i, picture in zip(here, search.thumbnails(here), strict=True)
         ]
 
     def _show_curve(self):
@@ -147,5 +165,5 @@ class RetrievedPanel:
         self.curve.x_range.update(start=0, end=len(curve) + 1)
         span = float(curve[0] - curve[-1]) or 0.1
         self.curve.y_range.update(start=float(curve[-1]) - 0.05 * span, end=float(curve[0]) + 0.05 * span)
-        taken = min(search.counts().get(name, 1), len(curve))
+        taken = int(np.clip((search.weak.classes == name).sum(), 1, len(curve)))
         self.cut.location = float(curve[taken - 1])

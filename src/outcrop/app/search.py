@@ -1,20 +1,24 @@
-"""The search of a session: an index of the neighbourhood first, of the survey behind, and the patches found in it.
+"""The search of a session: the neighbourhood of a line first, the survey behind, and the patches found.
 
-A volume that was never indexed is searched in the neighbourhood of the current line first, in the folder
-``near.outcrop`` inside the job, while the whole survey is indexed behind; the next search after that covers the survey.
+A volume that was never indexed is searched in the neighbourhood of the line in view first. This is an index with an
+area, chosen in the job as everybody sees it, and with it the options of the whole survey, which is indexed behind; the
+next search after that chooses the survey.
 """
 
-import contextlib
-import threading
+import copy
 from typing import Any
 
 import numpy as np
 import zarr
 
-import outcrop as oc
-from outcrop import job as stages
-from outcrop.patches import DIRECTIONS
-from outcrop.workspace import remove
+from outcrop.app.survey import lines_to_skip
+from outcrop.app.work import Latest
+from outcrop.job import options as stage_options
+from outcrop.job import tables
+from outcrop.job.decisions import Decisions
+from outcrop.patches import DIRECTIONS, PatchGrid
+from outcrop.retrieval import GRID_OPTIONS, build_index, index_inputs
+from outcrop.stages import digest
 
 NEAR_PATCHES = 4000  # of the neighbourhood that is searched first: seconds, not minutes
 
@@ -24,160 +28,94 @@ class Search:
 
     Parameters
     ----------
-    path : Path
-        The job folder.
+    job : Job
     survey : Survey
-    state : State
-        Exemplars, judgements and counts.
     work : Work
         Threads to search in.
 
     Attributes
     ----------
-    index : Index or None
-        In which the last search was done.
     weak : WeakLabels or None
-        What it found.
+        The patches of the decisions of `key`.
+    key : str or None
+        Of the table that is shown.
     """
 
-    def __init__(self, path, survey, state, work):
-        self.path, self.survey, self.state, self.work = path, survey, state, work
-        self.index: Any = None
+    def __init__(self, job, survey, work):
+        self.job, self.survey, self.work = job, survey, work
         self.weak: Any = None
-        self._lock = threading.RLock()
+        self.key: str | None = None
+        # The page chooses the area by itself: as another writer, so that undo takes back what the interpreter did.
+        self._chooser = copy.copy(job)
+        self._chooser.log = Decisions(job.path, origin="page")
+        self._latest = Latest(self._follow)
+        self._asked = self._mine = False
+        self.show_kept()
+
+    def close(self):
+        """Finish the search under way."""
+        self._latest.wait()
+        self._chooser.close()
+
+    # ---- what is found ----------------------------------------------------------------------------------------------
+
+    def show_kept(self):
+        """Show the table of the present decisions where it was made before; nothing is computed or written."""
+        state = self.job.state
+        self.weak = tables.kept(self.job, state)
+        self.key = None if self.weak is None else self.job.retrieved_key(state)
+        self._asked = self.weak is not None
 
     @property
-    def near(self):
-        """Folder of the index of the neighbourhood."""
-        return self.path / "near.outcrop"
+    def searching(self):
+        """Whether the patches shown are about to change."""
+        return self._latest.busy
 
     @property
-    def scope(self):
-        """What a search covers now: "neighbourhood", "survey", or "" before the first one."""
-        return "" if self.index is None else "survey" if self.index.workspace.path == self.path else "neighbourhood"
+    def stale(self):
+        """Whether the patches shown are of older decisions."""
+        return self.weak is not None and self.key != self.job.retrieved_key()
 
-    def reopen(self):
-        """Go on with the index of the last search, and with that search."""
-        with contextlib.suppress(ValueError):
-            self.index = in_memory(oc.open_index(self.near, volume=self.survey.volume))
-        if self.index is None:
-            self.index = self._survey_index()
-        elif self._survey_index() is None:
-            self._index_behind()
-        self.refresh()
+    def refresh(self, *, mine=True):
+        """Bring the patches up to the decisions; returns at once.
 
-    def retrieve(self, line=None):
-        """Find patches like the exemplars: in the survey where it is indexed, around a line otherwise."""
-        if not self.state.data["exemplars"]:
-            raise ValueError("There is no exemplar yet; choose a class and click on the section.")
-        return self.work.start("searching", self._retrieve, line)
+        After a decision of another writer only a table that is there is shown.
+        """
+        self._mine |= mine
+        self._latest.ask()
+        self.work.tell("work")
 
-    def _retrieve(self, task, line):
-        survey = self._survey_index()
-        if survey is not None:
-            remove(self.near)
-            self.index = survey
-        elif self.index is None or (line is not None and not self._covers(line)):
-            self.index = self._first_index(task, line)
-        self._search()
-        with self.state.change() as data:
-            data["retrieved"] = True
-        if self.scope != "survey":
-            self._index_behind()
+    def wait(self):
+        """Wait until the patches are those of the decisions."""
+        self._latest.wait()
 
-    def _covers(self, line):
-        """Whether the neighbourhood that is indexed holds a line."""
-        grid = self.index.grid
-        lines = grid.axes[self.survey.along][np.unique(grid.starts[:, 1])]
-        return lines[0] <= line <= lines[-1]
+    def _follow(self):
+        mine, self._mine = self._mine, False
+        try:
+            state = self.job.state
+            found = tables.kept(self.job, state)
+            if found is None and mine and self._asked and self.job.retrievable() and self.job.indexed(state):
+                self._in_memory(state)
+                self.job.retrieve()
+                state = self.job.state
+                found = tables.kept(self.job, state)
+            self._show(found, state)
+        except (ValueError, OSError) as error:
+            self.work.say(str(error), wrong=True)
 
-    def _first_index(self, task, line):
-        """Index of the survey where it is small, otherwise of the lines around one."""
-        survey = self.survey
-        count = max(1, NEAR_PATCHES // survey.patches_per_line())
-        if count >= len(survey.lines) // survey.options["every"]:
-            grid, path = survey.grid(), self.path
-        else:
-            grid, path = self._grid_around(line, count), self.near
-        task.stage("indexing the neighbourhood", len(grid))
-        return in_memory(oc.build_index(survey.volume, grid, path, progress=task.progress))
-
-    def _grid_around(self, line, count):
-        """Patch grid on so many lines around one, by default the middle one."""
-        lines, options = self.survey.lines, self.survey.options
-        at = len(lines) // 2 if line is None else int(np.argmin(np.abs(lines - line)))
-        every = max(1, min(3, len(lines) // count))
-        first = at - every * min(at // every, count // 2)
-        ends = lines[[first, min(first + every * (count - 1), len(lines) - 1)]]
-        around = {DIRECTIONS[self.survey.along]: (float(ends.min()), float(ends.max()))}
-        return self.survey.grid(every=every, area=(options.get("area") or {}) | around, sample=None)
-
-    def _index_behind(self):
-        """Go on indexing the whole survey behind the interpreter's work."""
-
-        def build(task):
-            grid = self.survey.grid()
-            task.total = len(grid)
-            oc.build_index(self.survey.volume, grid, self.path, progress=task.progress_behind)
-            self.work.message = "The whole survey is indexed: the next search covers it."
-
-        self.work.start_behind("indexing the survey", build)
-
-    def _survey_index(self):
-        """Index of the whole survey, None while it is not finished."""
-        if self.scope == "survey":
-            return self.index
-        with contextlib.suppress(ValueError):
-            return in_memory(oc.open_index(self.path, volume=self.survey.volume))
-        return None
-
-    def refresh(self):
-        """Bring the retrieved patches up to the decisions."""
-        if self.index is None or not self.state.data["retrieved"] or not self.state.exemplars():
-            self.weak = None
-            self.work.tell("weak")
-        else:
-            self._search()
-
-    def _search(self):
-        """Find patches and keep them in the job as the command line does."""
-        asked, workspace = self.request(), self.index.workspace
-        weak = stages.ask(self.index, asked)
-        with self.writing():
-            weak.save(workspace / "retrieved.csv")
-            workspace.write(workspace.read() | {"retrieve": asked})
-            workspace.log("retrieve", patches=len(weak), lost=weak.lost)
-        self.weak = weak
+    def _show(self, found, state):
+        """Take over a table; older patches stay, marked, while there are exemplars to look for."""
+        if found is not None:
+            self.weak, self.key, self._asked = found, self.job.retrieved_key(state), True
+        elif not self.job.retrievable():
+            self.weak = self.key = None
         self.work.tell("weak")
 
-    @contextlib.contextmanager
-    def writing(self):
-        """Hold the folder of the index in use; pages of one server take turns."""
-        with self._lock, self.index.workspace.lock():
-            yield
-
-    def counts(self):
-        """Class -> patches that are looked for."""
-        usable, names = int((self.index.status == 0).sum()), list(self.state.exemplars())
-        standard = min(500, max(20, usable // (4 * len(names))))
-        return {name: min(self.state.data["counts"].get(name, standard), usable) for name in names}
-
-    def request(self):
-        """What is asked of the index, as ``job.toml`` keeps it."""
-        exemplars = list(self.state.data["exemplars"])
-        rows: dict = {"accepted": {}, "rejected": {}}
-        table = self.index.grid.starts
-        for one in self.state.data["judged"]:
-            if one["class"] not in self.state.exemplars():
-                continue
-            start = self.index.grid.start_at(one["place"], along=one["along"])
-            row = np.flatnonzero((table == start).all(axis=1))
-            if len(row):
-                rows["accepted" if one["accept"] else "rejected"].setdefault(one["class"], []).append(int(row[0]))
-            elif one["accept"]:
-                exemplars.append(one)  # no patch of this index lies there: it serves as an exemplar
-        texts = [exemplar_text(one) for one in exemplars]
-        return {"exemplars": texts, "count": count_text(self.counts()), "per_exemplar": False, "diverse": False} | rows
+    def _in_memory(self, state, most=1 << 30):
+        """Keep the descriptors in memory where they are not too many: a search is then a matter of milliseconds."""
+        index = self.job.open_index(state)
+        if index.features.nbytes <= most and not isinstance(index.features.store, zarr.storage.MemoryStore):
+            index.features = zarr.create_array({}, data=index.features[:], compressors=None)
 
     def accepted(self):
         """Which retrieved patches were accepted by hand."""
@@ -189,23 +127,122 @@ class Search:
         """Inline, crossline and time of the retrieved patches, shape (n_patches, 3)."""
         return self.weak.positions[list(self.survey.volume.dims)].to_numpy()
 
-    def thumbnails(self, rows):
-        """8-bit patches of rows of the index."""
-        return np.round(255 * np.nan_to_num(self.index.grid.extract(self.survey.volume, rows))).astype(np.uint8)
+    def thumbnails(self, chosen):
+        """8-bit pictures of some of the retrieved patches, given by their positions in the table."""
+        places, along = self.places()[chosen], self.weak.positions["along"].to_numpy()[chosen]
+        grid = self.job.grid()
+        starts = np.array([grid.start_at(place, along=way) for place, way in zip(places, along, strict=True)])
+        patches = grid.cut(self.survey.volume, starts.reshape(-1, 4))
+        return np.round(255 * np.nan_to_num(patches)).astype(np.uint8)
 
+    # ---- where it is looked for -------------------------------------------------------------------------------------
 
-def in_memory(index, most=1 << 30):
-    """Index whose descriptors are in memory where they are not too many: a search is then a matter of milliseconds."""
-    if index.features.nbytes <= most:
-        index.features = zarr.create_array({}, data=index.features[:], compressors=None)
-    return index
+    @property
+    def scope(self):
+        """What the index covers: "neighbourhood", "survey", or "" where there is none yet."""
+        if not self.job.indexed():
+            return ""
+        return "survey" if self._whole() is None else "neighbourhood"
 
+    def _whole(self):
+        """Options of the whole survey where only a neighbourhood is chosen, None otherwise."""
+        return stage_options.whole_survey(self.job.state.options)
 
-def exemplar_text(one):
-    """An exemplar as the command line takes it."""
-    return f"{one['class'].replace(' ', '-')}=" + ",".join(f"{value:.10g}" for value in one["place"])
+    def retrieve(self, line=None):
+        """Find patches like the exemplars: in the survey where it is indexed, around a line otherwise."""
+        if not self.job.retrievable():
+            raise ValueError("There is no exemplar yet; choose a class and click on the section.")
+        return self.work.start("searching", self._retrieve, line)
 
+    def _retrieve(self, task, line):
+        self._choose(line)
+        state = self.job.state
+        self.job.open_index(state, progress=task.stage)
+        task.stage("searching")
+        self._in_memory(state)
+        self.job.retrieve()
+        state = self.job.state
+        self._show(tables.kept(self.job, state), state)
+        self.index_behind()
 
-def count_text(counts):
-    """Patches per class as the command line takes them."""
-    return ",".join(f"{name.replace(' ', '-')}={count}" for name, count in counts.items())
+    def _choose(self, line):
+        """Decide where to look: the survey where it is indexed or small, the neighbourhood of a line otherwise."""
+        whole, chosen = self._whole(), self.job.state.options.get("index", {})
+        if whole is None:
+            if self.job.indexed() or self.job.stages.last("index"):
+                return  # somebody planned it
+            found = self.survey.options
+            every = lines_to_skip(found, self.survey.volume.shape)
+            whole = chosen | ({"every": every} if every > 1 else {})
+        if self._finished(whole) or not self._larger(whole):
+            self._decide(whole)
+        elif not self._covers(line):
+            self._decide(self._around(whole, line), whole)
+
+    def _decide(self, chosen, whole=None):
+        """Write the choice of an index, with the options of the survey where it is a neighbourhood."""
+        _ = self.job.log.who  # the interpreter's file comes first
+        log = self._chooser.log
+        if whole is not None:
+            mark = {"area": chosen["area"], "survey": whole}
+            log.add({"what": "set", "name": stage_options.NEIGHBOURHOOD, "value": mark})
+        self._chooser.choose_index(**chosen)
+        self.work.tell("state")
+
+    def _full(self, chosen):
+        """Options of an index with all defaults."""
+        return stage_options.index_options(chosen, self.survey.volume.shape)
+
+    def _finished(self, chosen):
+        """Whether the index of some options is finished."""
+        key = digest("index", index_inputs(self.job.known["digest"], self._full(chosen)))
+        return any(words[0] == key for words in self.job.stages.journal("index"))
+
+    def _per_line(self, chosen):
+        found, shape = self._full(chosen), self.survey.volume.shape
+        lines = -(-shape[self.survey.along] // found["every"])
+        return max(1, stage_options.patch_count(found, shape, found["step"]) // lines)
+
+    def _larger(self, whole):
+        """Whether a survey is larger than a neighbourhood."""
+        lines = -(-len(self.survey.lines) // self._full(whole)["every"])
+        return lines * self._per_line(whole) > NEAR_PATCHES
+
+    def _covers(self, line):
+        """Whether the neighbourhood that is chosen holds a line."""
+        name, area = DIRECTIONS[self.survey.along], self.survey.options["area"]
+        if self._whole() is None or not area or name not in area:
+            return False
+        return line is None or area[name][0] <= line <= area[name][1]
+
+    def _around(self, whole, line):
+        """Options of an index on some lines around one, by default the middle one."""
+        lines = self.survey.lines
+        count = max(1, NEAR_PATCHES // self._per_line(whole))
+        at = len(lines) // 2 if line is None else int(np.argmin(np.abs(lines - line)))
+        every = max(1, min(3, len(lines) // count))
+        first = at - every * min(at // every, count // 2)
+        ends = lines[[first, min(first + every * (count - 1), len(lines) - 1)]]
+        around = {DIRECTIONS[self.survey.along]: [float(ends.min()), float(ends.max())]}
+        return whole | {"every": every, "area": (whole.get("area") or {}) | around, "sample": None}
+
+    def index_behind(self):
+        """Index the whole survey behind the interpreter's work, where only a neighbourhood is; it decides nothing."""
+        whole = self._whole()
+        if whole is None or self._finished(whole):
+            return
+
+        def build(task):
+            found = self._full(whole)
+            grid = PatchGrid(self.survey.volume, **{name: found[name] for name in GRID_OPTIONS})
+            task.total = len(grid)
+            options = {"truncate": found["truncate"], "finest": found["finest"]}
+            build_index(self.survey.volume, grid, self.job.path, progress=task.progress_behind, **options)
+            self.work.say("The whole survey is indexed: search again to cover it.")
+
+        self.work.start_behind("indexing the survey", build)
+
+    def survey_waits(self):
+        """Whether the index of the survey is finished and the next search will choose it."""
+        whole = self._whole()
+        return whole is not None and self._finished(whole)

@@ -4,11 +4,10 @@ from pathlib import Path
 
 import numpy as np
 
-import outcrop as oc
 from outcrop.app.pictures import FRAMES, Sections
-from outcrop.app.state import read_state
-from outcrop.patches import DIRECTIONS, patch_starts
-from outcrop.retrieval import identify
+from outcrop.identity import known_volume
+from outcrop.job.core import Job
+from outcrop.job.options import patch_count
 from outcrop.volume import parse_size
 from outcrop.workspace import Workspace
 
@@ -16,44 +15,41 @@ SURVEY_PATCHES = 100_000  # of the whole survey; lines are skipped where it has 
 
 
 class Survey:
-    """A volume with the parameters of its patch grid.
+    """The volume of a job with the patch plan that its decisions ask for.
 
     Parameters
     ----------
-    volume : DataArray
-        As `open_volume` gives it.
-    options : dict
-        Of `PatchGrid`.
-
-    Attributes
-    ----------
-    along : int
-        Direction of the lines that are searched and labelled: 0 inline, 1 crossline.
+    job : Job
     """
 
-    def __init__(self, volume, options):
-        self.volume, self.options = volume, options
-        self.sections = Sections(volume)
+    def __init__(self, job):
+        self.job, self.volume = job, job.volume
+        self.sections = Sections(self.volume)
         self.axes = self.sections.axes
-        self.along = int(options["along"] == "crossline")
+        self._options: tuple = (None, None)
+
+    @property
+    def options(self):
+        """Options of the index as they are decided now."""
+        state = self.job.state
+        if self._options[0] is not state:
+            self._options = (state, self.job.index_options(state))
+        return self._options[1]
+
+    @property
+    def along(self):
+        """Direction of the lines that are searched and labelled: 0 inline, 1 crossline."""
+        return int(self.options["along"] == "crossline")
 
     @property
     def size(self):
         """Height and width of a patch."""
-        return self.options["size"]
+        return tuple(self.options["size"])
 
     @property
     def lines(self):
         """Numbers of the lines that are searched and labelled."""
         return self.axes[self.along].labels
-
-    def grid(self, **options):
-        """Patch grid of the survey, with other options where given."""
-        return oc.PatchGrid(self.volume, **(self.options | options))
-
-    def patches_per_line(self):
-        """Number of patches on one line."""
-        return patches_per_line(self.volume, self.options)
 
     def positions(self, place):
         """Positions along the three axes that are nearest to a place."""
@@ -85,47 +81,44 @@ class Survey:
         return place
 
     def patch(self, place):
-        """8-bit patch of the section around a place."""
+        """8-bit patch of the section around a place; at the rim of the survey what there is of it."""
         at, (height, width) = self.positions(place), self.size
-        top, left = at[2] - height // 2, at[1 - self.along] - width // 2
+        top, left = max(0, at[2] - height // 2), max(0, at[1 - self.along] - width // 2)
         return self.sections.codes(self.along, at[self.along])[top : top + height, left : left + width]
 
 
-def open_job(source, job):
-    """Job folder and volume of what the interpreter names: a volume, or a job folder."""
+def open_job(source, job, size):
+    """The job of what the interpreter names: a volume, or a job folder.
+
+    Parameters
+    ----------
+    source : path or DataArray
+    job : path, optional
+        The job folder of a volume; by default NAME.outcrop in the current folder.
+    size : int, (int, int) or str, optional
+        Patch size of a job that is made here; one that is there keeps its size.
+    """
     if hasattr(source, "dims"):
-        stem = Path(str(source.attrs.get("source") or "volume")).stem
-        return Path(job or f"{stem}.outcrop"), source
-    path = Path(source)
-    stored = read_state(path) if path.is_dir() else None
-    if stored or Workspace(path).exists():
-        known = Workspace(path).read()["volume"] if Workspace(path).exists() else (stored or {})["about"]
-        if not known.get("source"):
-            raise ValueError(f"Job {path} was made from an array; open it with outcrop.explore(volume, job=...).")
-        return path, oc.open_volume(known["source"], **known.get("options", {}))
-    if path.suffix == ".outcrop":
-        raise ValueError(f"{path} is not a job folder; give a volume, or a folder made by 'outcrop index'.")
-    return Path(job or f"{path.stem}.outcrop"), oc.open_volume(source)
+        path = Path(job or f"{Path(str(source.attrs.get('source') or 'volume')).stem}.outcrop")
+    elif Workspace(source).exists() or (Path(source) / "page.json").is_file():
+        path, source = Path(source), None
+    elif Path(source).suffix == ".outcrop":
+        raise ValueError(f"{source} is not a job folder; give a volume, or a folder made by 'outcrop index'.")
+    else:
+        path = Path(job or f"{Path(source).stem}.outcrop")
+    fresh = not (Workspace(path).exists() or (path / "page.json").is_file())
+    opened = Job(path, source, origin="page")
+    if not known_volume(path)["source"] and source is None:
+        raise ValueError(f"Job {path} was made from an array; open it with outcrop.explore(volume, job=...).")
+    if fresh and size is not None:
+        size = parse_size(size, opened.volume) if isinstance(size, str) else size
+        height, width = (int(n) for n in np.broadcast_to(size, 2))
+        shape = opened.volume.shape
+        opened.choose_index(size=[min(height, shape[2]), min(width, shape[1])])
+    return opened
 
 
-def grid_options(volume, path, size):
-    """Parameters of the patch grid: those of the job where it is indexed, sensible ones otherwise."""
-    if Workspace(path).exists():
-        job = Workspace(path).read()
-        if job.get("volume", {}).get("sha256") != identify(volume)["sha256"]:
-            raise ValueError(f"{path} holds a job on another volume; choose another job folder.")
-        options = {key: value for key, value in job["index"].items() if key not in ("plan", "truncate", "finest")}
-        return options | {"size": tuple(options["size"]), "step": tuple(options["step"])}
-    size = parse_size(size, volume) if isinstance(size, str) else size or 99
-    size = tuple(int(n) for n in np.broadcast_to(size, 2))
-    size = min(size[0], volume.shape[2]), min(size[1], volume.shape[1])
-    options = {"size": size, "step": tuple(max(1, n // 3) for n in size), "along": DIRECTIONS[0]}
-    every = max(1, round(volume.shape[0] * patches_per_line(volume, options) / SURVEY_PATCHES))
-    return options | {"every": every}
-
-
-def patches_per_line(volume, options):
-    """Number of patches on one line."""
-    across = volume.shape[0 if options["along"] == "crossline" else 1]
-    triples = zip((volume.shape[2], across), options["size"], options["step"], strict=True)
-    return int(np.prod([len(patch_starts(*triple)) for triple in triples]))
+def lines_to_skip(options, shape):
+    """Every how many lines a survey is indexed that nobody has planned yet, so that it is done in minutes."""
+    count = patch_count(options, shape, options["step"])
+    return max(options["every"], round(count * options["every"] / SURVEY_PATCHES))

@@ -8,7 +8,6 @@ from bokeh import events
 from bokeh.models import Button, CustomJS, Div, RadioButtonGroup, Slider, TextInput, Toggle
 from bokeh.palettes import Greys256
 
-from outcrop.app import brush
 from outcrop.app.components import escape, guarded, script
 from outcrop.app.pictures import MOST_PIXELS
 from outcrop.app.plot import MISSING, SectionPlot
@@ -40,16 +39,18 @@ class Viewer:
 
     def __init__(self, session, say):
         self.session, self.survey, self.say = session, session.survey, say
-        self.direction = int(session.state.view.get("direction", self.survey.along))
-        self.position = int(session.state.view.get("position", len(self._axis()) // 2))
-        self.position = min(self.position, len(self._axis()) - 1)
-        self.chosen = next(iter(session.state.palette), "")
+        self.direction = int(session.view.place.get("direction", self.survey.along))
+        self.direction = min(max(self.direction, 0), 2)
+        self.position = int(session.view.place.get("position", len(self._axis()) // 2))
+        self.position = min(max(self.position, 0), len(self._axis()) - 1)
+        self.chosen = next(iter(session.job.palette), "")
         self.outlined, self.says, self.radius = "", "right", 4
         self.window: Any = None  # left, right, top, bottom of what is in view
         self.after_draw: Any = lambda: None
         self._grabbed: Any = None
         self._tapped: Any = None
-        self._box_numbers: list = []  # exemplars whose boxes are drawn
+        self._boxes: list = []  # ids and places of the exemplars whose boxes are drawn
+        self._labels_of: Any = None  # what the labels in view come from
         self._quiet = False
         self._seen: dict = {}  # direction -> position that was looked at last
         self.plot = SectionPlot(self.survey)
@@ -144,7 +145,7 @@ class Viewer:
         self.direction_buttons.active = direction
         self._quiet = False
         self.draw(new_frame=new_frame, ahead=ahead)
-        self.session.state.look(direction=self.direction, position=self.position)
+        self.session.view.keep(direction=self.direction, position=self.position)
 
     def step(self, by):
         """Go some sections on."""
@@ -206,36 +207,39 @@ class Viewer:
     def show_labels(self):
         """Lay labels over the section, and show the expert's."""
         section = (self.direction, self.position, self.window)
-        labelling, colours = self.session.labelling, self.session.state.palette
-        self.plot.show_labels(labelling.pictures(*section), colours)
+        labelling, colours = self.session.labelling, self.session.job.palette
+        source = (section, labelling.source(self.direction, self.position), colours)
+        if source != self._labels_of:  # while the survey is labelled most lines are not the one in view
+            self._labels_of = source
+            self.plot.show_labels(labelling.pictures(*section), colours)
+            self.plot.show_stale(labelling.stale_parts(self.direction, self.position))
         if self.plot.expert.visible or self.plot.over.visible:
             self.plot.show_truth(labelling.truth_picture(*section), colours)
 
     def show_painted(self):
         """Lay over the section what was painted by hand."""
-        state = self.session.state
-        picture = brush.painted_picture(self.survey, state, self.direction, self.position, self.window)
-        self.plot.show_painted(picture, state.palette)
+        picture = self.session.painted_picture(self.direction, self.position, self.window)
+        self.plot.show_painted(picture, self.session.job.classes, self.session.job.palette)
 
     def show_boxes(self):
         """Outline the exemplars and the retrieved patches that lie on this section."""
-        state, search, line = self.session.state, self.session.search, self.line
-        here, self._box_numbers, found = [], [], []
-        for number, one in enumerate(state.data["exemplars"]):
-            if line is not None and one["place"][self.direction] == line:
-                here.append((one["place"], state.palette[one["class"]], one["class"]))
-                self._box_numbers.append(number)
+        palette, search, line = self.session.job.palette, self.session.search, self.line
+        here, self._boxes, found = [], [], []
+        for id, name, place in self.session.exemplars():
+            if line is not None and place is not None and place[self.direction] == line:
+                here.append((place, palette[name], name))
+                self._boxes.append((id, place))
         if search.weak is not None and line is not None:
             places = search.places()
-            own = (places[:, self.direction] == line) & (search.weak.classes == self.outlined)
-            found = [(place, state.palette.get(self.outlined, "#888888"), "") for place in places[own]]
+            chosen = (places[:, self.direction] == line) & (search.weak.classes == self.outlined)
+            found = [(place, palette.get(self.outlined, "#888888"), "") for place in places[chosen]]
         self.plot.exemplars.data = self.plot.boxes(self.direction, here)
         self.plot.retrieved.data = self.plot.boxes(self.direction, found)
         self.plot.marked.data = self.plot.boxes(self.direction, [])
 
     def show_classes(self):
         """Show the legend."""
-        palette = self.session.state.palette
+        palette = self.session.job.palette
         if self.chosen not in palette:
             self.chosen = next(iter(palette), "")
         self.legend.text = " ".join(
@@ -268,19 +272,18 @@ class Viewer:
         self._grabbed = None
         if self.tool_buttons.active == PLACE:
             data = self.plot.exemplars.data
-            for i, number in enumerate(self._box_numbers):
+            for i, (id, place) in enumerate(self._boxes):
                 inside = abs(event.x - data["x"][i]) * 2 < data["width"][i]
                 if inside and abs(event.y - data["y"][i]) * 2 < data["height"][i]:
-                    self._grabbed = (number, event.x, event.y)
+                    self._grabbed = (id, place, event.x, event.y)
 
     @guarded
     def _on_drop(self, event):
         if self._grabbed:
-            number, x, y = self._grabbed
+            id, place, x, y = self._grabbed
             self._grabbed = None
-            place = self.session.state.data["exemplars"][number]["place"]
             place = self.survey.moved(place, self.direction, event.x - x, event.y - y)
-            self.session.move_exemplar(number, place)
+            self.session.move_exemplar(id, place)
 
     @guarded
     def _on_stroke(self, _attr, _old, new):

@@ -1,4 +1,4 @@
-"""Work in threads: one task that the interpreter waits for, and one that goes on behind."""
+"""Work in threads: one task that the interpreter waits for, one that goes on behind, and what follows every click."""
 
 import threading
 import time
@@ -21,14 +21,16 @@ class Work:
     task, behind : Task or None
         What runs in front and behind, or ran last.
     message : str
-        What is to be said when nothing runs.
+        A sentence for the interpreter, shown when nothing runs.
+    wrong : bool
+        Whether the message reports an error.
     """
 
     def __init__(self, tell):
         self.tell = tell
         self.task: Task | None = None
         self.behind: Task | None = None
-        self.message = ""
+        self.message, self.wrong = "", False
         self._lock = threading.Lock()
 
     @property
@@ -40,6 +42,11 @@ class Work:
     def busy(self):
         """Whether the interpreter waits for something."""
         return bool(self.task and self.task.alive)
+
+    def say(self, message, *, wrong=False):
+        """Show a sentence."""
+        self.message, self.wrong = message, wrong
+        self.tell("work")
 
     def start(self, title, function, *arguments):
         """Run ``function(task, *arguments)`` in a thread; one at a time."""
@@ -83,7 +90,7 @@ class Task:
         self.done, self.total, self.cancelled, self.error = 0, 0, False, None
         self.alive = True
         self._told = 0.0
-        work.message = ""
+        work.message, work.wrong = "", False
         self.thread = threading.Thread(target=self._run, args=(function, arguments), daemon=True)
         self.thread.start()
 
@@ -94,7 +101,7 @@ class Task:
             self._work.message = f"Cancelled {self.title}."
         except Exception as error:
             self.error = error
-            self._work.message = str(error)
+            self._work.message, self._work.wrong = str(error), True
         self.alive = False  # before the pages look
         self._work.tell("work")
 
@@ -113,7 +120,61 @@ class Task:
             time.sleep(0.05)
         self.progress(done)
 
-    def stage(self, title, total=0):
-        """Begin another part of the work."""
-        self.title, self.total = title, total
-        self.progress(0)
+    def stage(self, title, done=0, total=0):
+        """Tell of a part of the work and how much of it is done, as a `Job` does."""
+        self.title = title
+        self.progress(done, total)
+
+
+class Latest:
+    """A function that runs in a thread after every change: for the newest one, not once for each.
+
+    Parameters
+    ----------
+    function : callable
+        Without arguments; it reads the state of the moment.
+
+    Examples
+    --------
+    >>> runs = []
+    >>> latest = Latest(lambda: runs.append(time.sleep(0.1)))
+    >>> for _ in range(50):
+    ...     latest.ask()
+    >>> latest.wait()
+    >>> len(runs) <= 2
+    True
+    """
+
+    def __init__(self, function):
+        self._function = function
+        self._lock = threading.Lock()
+        self._wanted = False
+        self._thread: threading.Thread | None = None
+
+    @property
+    def busy(self):
+        """Whether it runs."""
+        return self._thread is not None
+
+    def ask(self):
+        """Run it soon; returns at once."""
+        with self._lock:
+            self._wanted = True
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, daemon=True)
+                self._thread.start()
+
+    def _run(self):
+        while True:
+            with self._lock:
+                if not self._wanted:
+                    self._thread = None
+                    return
+                self._wanted = False
+            self._function()
+
+    def wait(self, timeout=None):
+        """Wait until it has caught up."""
+        thread = self._thread
+        if thread is not None:
+            thread.join(timeout)

@@ -20,11 +20,12 @@ from outcrop.job.decisions import Decisions, State, background_of
 from outcrop.job.legacy import import_legacy
 from outcrop.job.strokes import painted_sections, runs, section_of, stroke_mask
 from outcrop.labels import MAPPERS
+from outcrop.measures import CurveletSVD
 from outcrop.patches import DIRECTIONS, PatchGrid
 from outcrop.retrieval import Index, WeakLabels, build_index, index_inputs
 from outcrop.stages import Stages, digest
 from outcrop.volume import open_volume
-from outcrop.workspace import whole_file
+from outcrop.workspace import Damaged, whole_file
 
 COLOURS = {"fault": "#32cd32", "salt dome": "#ff3030", "chaotic": "#4169e1", "other": "#00c8c8"}
 SPARE = ("#ffa500", "#ff5cff", "#ffd700", "#c08050", "#a070ff", "#ff9eb0", "#a0a000", "#20b090")
@@ -444,9 +445,9 @@ class Job:
         """Key of the index that the decisions ask for."""
         return digest("index", index_inputs(self.known["digest"], self.index_options(state)))
 
-    def indexed(self) -> bool:
+    def indexed(self, state: State | None = None) -> bool:
         """Whether the index that the decisions ask for is finished."""
-        key = self.index_key()
+        key = self.index_key(state)
         return any(words[0] == key for words in self.stages.journal("index"))
 
     def open_index(self, state=None, *, workers=None, client=None, memory=None, progress=None) -> Index:
@@ -459,6 +460,10 @@ class Job:
                 index.client, index.memory = client, memory
                 return index
         grid, found = self.grid(state), self.index_options(state)
+        index = self._finished_index(key, grid, found)
+        if index is not None:
+            index.client, index.memory = client, memory
+            return index
         told = progress and (lambda done: progress("describing patches", done, len(grid)))
         index = build_index(
             self.volume, grid, self.path, truncate=found["truncate"], finest=found["finest"], workers=workers,
@@ -467,6 +472,19 @@ class Job:
         index.client, index.memory = client, memory
         with self._lock:
             self._opened["index"] = (index.key, index)
+        return index
+
+    def _finished_index(self, key, grid, found):
+        """An index that is finished, opened without writing anything; None where it is not there or damaged."""
+        if all(words[0] != key for words in self.stages.journal("index")):
+            return None
+        try:
+            measure = CurveletSVD(truncate=found["truncate"], finest=found["finest"])
+            index = Index(self.path, key, self.volume, grid, measure)
+        except Damaged:
+            return None
+        with self._lock:
+            self._opened["index"] = (key, index)
         return index
 
     # ---- retrieved patches ------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import outcrop
 from outcrop.identity import LineLog, check_lines, line_digest, lines_path, untouched
 from outcrop.job import tables
 from outcrop.job.decisions import background_of
-from outcrop.job.options import LABEL
+from outcrop.job.options import LABEL, whole_survey
 from outcrop.job.strokes import painted_patches, painted_sections
 from outcrop.job.votes import Labels, VoteStore, confidence_limit, read_labels
 from outcrop.labels import line_votes, lines_of, load_mapper, make_mapper
@@ -70,7 +70,7 @@ class Labelling:
 
     def _votes_inputs(self, mapper):
         found = self.job.index_options(self.state)
-        grid = {name: found[name] for name in ("size", "along", "area", "gain", "clip")}
+        grid = {name: found[name] for name in ("size", "along", "gain", "clip")} | {"area": self._area(found)}
         plain = {"grid": grid, "step": self.options["step"], "across": ACROSS, "code": VOTES_CODE}
         return {"mapper": mapper, "volume": self.known["digest"], **plain}
 
@@ -138,8 +138,13 @@ class Labelling:
         """Plan of the labelling: every line, patches that overlap by two thirds."""
         found = self.job.index_options(self.state)
         step = self.options["step"] or [max(1, n // 3) for n in found["size"]]
-        given = {name: found[name] for name in ("size", "area", "gain", "clip")}
+        given = {name: found[name] for name in ("size", "gain", "clip")} | {"area": self._area(found)}
         return PatchGrid(self.job.volume, step=step, along=DIRECTIONS[self.along], **given)
+
+    def _area(self, found):
+        """Area of interest; where patches are looked for around one line only, that of the whole survey."""
+        whole = whole_survey(self.state.options)
+        return found["area"] if whole is None else whole.get("area")
 
     def label(self, lines=None, *, device=None, client=None, memory=None, progress=None):
         """Compute the votes of lines that are not there yet.

@@ -9,6 +9,7 @@ INDEX = dict.fromkeys(GRID_OPTIONS) | {"every": 1, "along": "inline", "gain": "v
 INDEX |= {"truncate": True, "finest": True}
 RETRIEVE = {"count": "auto", "per_exemplar": False, "diverse": False}
 LABEL = {"mapping": "texture", "seed": 0, "step": None, "with": [], "mapper": None}
+NEIGHBOURHOOD = "neighbourhood"  # option of a job: see `whole_survey`
 SIZE = 99  # samples and traces of a patch, as in the paper
 PATCHES = 40_000  # in an index whose step is not given: half a minute on two cores
 PARTS = (9, 6, 4, 3)  # parts of a patch from one to the next, the densest first
@@ -41,6 +42,28 @@ def index_options(options, shape):
     if found["area"]:
         found["area"] = {name: [float(end) for end in ends] for name, ends in found["area"].items()}
     return found
+
+
+def whole_survey(chosen):
+    """Options of the index of the whole survey while patches are looked for around one line only, None otherwise.
+
+    Parameters
+    ----------
+    chosen : dict
+        Options of a job. ``neighbourhood`` has the ``area`` that a page chose and the options of the ``survey``.
+
+    Examples
+    --------
+    >>> near = {"inline": [100.0, 110.0]}
+    >>> whole_survey({"index": {"area": near}, "neighbourhood": {"area": near, "survey": {"every": 2}}})
+    {'every': 2}
+    >>> whole_survey({"index": {"area": {"inline": [1, 9]}}, "neighbourhood": {"area": near, "survey": {}}}) is None
+    True
+    """
+    mark = chosen.get(NEIGHBOURHOOD)
+    if not mark or mark["area"] != chosen.get("index", {}).get("area"):
+        return None
+    return mark["survey"]
 
 
 def patch_count(options, shape, step):

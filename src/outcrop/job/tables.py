@@ -77,6 +77,19 @@ def retrieved(job, index, state, *, device=None):
     return key, _renamed(weak, facts, names), starts
 
 
+def kept(job, state):
+    """The table that decisions lead to where it was made before, None where it was not; nothing is written."""
+    key = retrieved_key(state, job.index_key(state))
+    folder = None if key is None else job.stages.path("retrieved", key)
+    if folder is None or not (folder / "table.csv").is_file() or not job.indexed(state):
+        return None
+    try:
+        weak, _, facts = _read(folder, job.open_index(state))
+    except ValueError:  # damaged: the next search makes it again
+        return None
+    return _renamed(weak, facts, {first: about["name"] for first, about in state.classes.items()})
+
+
 def _make(job, index, asked, key, device):
     """Search, and keep the table."""
     fits, left_out = _fitting(job, index, asked["exemplars"])
