@@ -27,10 +27,10 @@ from outcrop import cli, datasets
 from outcrop.app.session import Session
 from outcrop.job.labelling import Labelling
 
-SIZE, SHAPE = 24, (6, 60, 56)
+SIZE, SHAPE = 32, (6, 64, 64)
 NAMES = ("fault", "other", "salt dome")
 LINES = tuple(range(100, 106))
-PLACES = [(line, x, t) for line in (101, 103, 104) for x in (320, 335, 345) for t in (60, 100, 160)]
+PLACES = [(line, x, t) for line in (101, 103, 104) for x in (320, 335, 345) for t in (72, 120, 180)]
 
 
 class Killed(BaseException):
@@ -116,7 +116,7 @@ class JobMachine(RuleBasedStateMachine):
             datasets.write_synthetic(made, SHAPE, seed=1)
         shutil.copy(made, self.volume)
         self.notebook = oc.Job(self.path, volume=self.volume)
-        self.notebook.choose_index(size=SIZE, step=12)
+        self.notebook.choose_index(size=SIZE, step=16)
         self._note(self.notebook.log.who, "other", None)
         for name, place in (("fault", PLACES[4]), ("other", PLACES[8])):
             self.notebook.add_exemplar(name, place)
@@ -252,7 +252,7 @@ class JobMachine(RuleBasedStateMachine):
 
     # ---- work -------------------------------------------------------------------------------------------------------
 
-    @rule(step=st.sampled_from([12, 18]))
+    @rule(step=st.sampled_from([16, 20]))
     def index_anew(self, step):
         """Another step, by the shell."""
         before = self._entries()
@@ -378,7 +378,7 @@ class JobMachine(RuleBasedStateMachine):
             if what == "label":
                 job.label([LINES[4]], seed=7)
             else:
-                job.index(SIZE, step=15)
+                job.index(SIZE, step=18)
         writer = job.log._who
         job.close()
         assert actual(oc.Job(self.path)) == before

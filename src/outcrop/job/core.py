@@ -14,6 +14,7 @@ import pandas as pd
 import xarray as xr
 from filelock import FileLock
 
+from outcrop.curvelet import Curvelet
 from outcrop.identity import known_volume, reopen, take_volume
 from outcrop.job import labelling, options, tables
 from outcrop.job.decisions import Decisions, State, background_of
@@ -416,7 +417,8 @@ class Job:
             chosen["between"] = [str(Path(path).resolve()) for path in chosen["between"]]
         chosen = _plain(chosen)
         found = options.index_options(chosen, self.known["shape"])
-        PatchGrid(self.volume, **{name: found[name] for name in options.GRID_OPTIONS})  # refuses what cannot be
+        grid = PatchGrid(self.volume, **{name: found[name] for name in options.GRID_OPTIONS})
+        Curvelet(grid.size)  # like the grid it refuses what cannot be
         self._set("index", chosen or None)
 
     def index(
