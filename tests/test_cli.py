@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +11,10 @@ import pandas as pd
 import pytest
 import segyio
 
+import outcrop as oc
 from outcrop import datasets
 from outcrop.cli import main
 from outcrop.console import show_frame
-from outcrop.labels import open_labels
 
 DATA = os.environ.get("OUTCROP_DATA")
 
@@ -59,8 +58,8 @@ def test_info_describes_a_volume(outcrop, job):
 def test_retrieve_writes_what_it_found(outcrop, job):
     """The CSV holds as many rows as asked per class; the pictures are there; JSON says the same."""
     words = ["retrieve", job / "v.outcrop", "--exemplar", "layers=104,360,250", "--exemplar", "salt-dome=108,350,400"]
-    code, said, _ = outcrop(*words, "--count", "layers=7,salt-dome=5", "--json")
-    assert code == 0
+    code, said, error = outcrop(*words, "--count", "layers=7,salt-dome=5", "--json")
+    assert code == 0, error
     table = pd.read_csv(job / "v.outcrop" / "retrieved.csv")
     assert table["class"].value_counts().to_dict() == {"layers": 7, "salt dome": 5}
     assert json.loads(said)["classes"]["layers"]["patches"] == 7
@@ -122,6 +121,7 @@ def wrong_inputs(job, folder):
     (folder / "old.outcrop").mkdir()
     (folder / "old.outcrop" / "job.toml").write_text("format = 0")
     (folder / "file").write_text("")
+    oc.Job(job / "empty.outcrop", volume=job / "v.sgy")
     v, o = job / "v.sgy", ["-o", folder / "x.outcrop"]
     retrieve = ["retrieve", job / "v.outcrop", "--exemplar"]
     return [
@@ -138,13 +138,19 @@ def wrong_inputs(job, folder):
         (["index", v, "-o", folder / "file" / "x.outcrop", "--size", "48"], "file"),
         (["index", folder / "nan.npy", *o, "--size", "32"], "NaN"),
         (["retrieve", folder / "old.outcrop", "--exemplar", "a=1,2,3"], "format 0"),
+        (["label", job / "empty.outcrop"], "no exemplars yet"),
+        (["label", job / "v.outcrop", "--min-confidence", "2"], "--min-confidence"),
+        (["export", job / "empty.outcrop", folder / "x.sgy"], "no labels yet"),
+        (["evaluate", job / "empty.outcrop"], "no labels yet"),
+        (["decisions", job / "v.outcrop", "--import", folder / "file"], "holds no decisions"),
+        (["label", v, "--mapper", job / "v.outcrop"], "--output"),
         (["retrieve", folder / "none.outcrop", "--exemplar", "a=1,2,3"], "not a job folder"),
         ([*retrieve, "fault=1,2,3"], "outside the volume"),
         ([*retrieve, "fault"], "CLASS=INLINE"),
         ([*retrieve, "fault=104,360"], "2 numbers"),
         ([*retrieve, "fault=nosuch.png"], "nosuch.png"),
         ([*retrieve, "fault=104,360,250", "--count", "1000000000"], "choose 1 to"),
-        ([*retrieve, "fault=104,360,250", "--count", "salt=3"], "same classes"),
+        ([*retrieve, "fault=104,360,250", "--count", "salt=3"], "has no exemplar"),
         ([*retrieve, "uncertain=104,360,250"], "not a class name"),
         ([*retrieve, "fault=104,360,250", "--reject", "12,x"], "--reject is"),
         ([*retrieve, "fault=104,360,250", "--accept", "123456"], "not among the retrieved"),
@@ -168,27 +174,88 @@ def test_wrong_input_gets_one_line_and_leaves_nothing(outcrop, job, tmp_path):
 
 
 def test_jobs_with_patches_of_other_sizes_join(outcrop, job, tmp_path):
-    """Large patches of one class and small ones of another make one set of labels, made again when either changes."""
+    """Large patches of one class and small ones of another make one set of labels, stale when either changes."""
     large, small = tmp_path / "large.outcrop", tmp_path / "small.outcrop"
     for path, size, name in ((large, 48, "other=104,360,250"), (small, 32, "salt dome=108,350,400")):
         assert outcrop("index", job / "v.sgy", "-o", path, "--size", size, "--step", 16, "--every", 2)[0] == 0
         assert outcrop("retrieve", path, "--exemplar", name, "--count", 20)[0] == 0
     words = ["label", large, "--with", small, "--lines", "104"]
-    assert outcrop(*words)[0] == 0
-    labels = open_labels(large / "labels.zarr")
-    assert labels.attrs["classes"] == ["other", "salt dome"]
+    code, _, said = outcrop(*words)
+    assert code == 0, said
+    labels = oc.Job(large).labels
+    assert [n for n in labels.attrs["classes"] if n in ("other", "salt dome")] == ["other", "salt dome"]
     assert set(np.unique(labels["label"].sel(inline=104))) == {1, 2}
-    record = tomllib.loads((large / "job.toml").read_text())["label"]
-    outcrop("retrieve", small, "--exemplar", "salt dome=108,350,400", "--count", 10)
-    assert outcrop(*words)[0] == 0
-    again = tomllib.loads((large / "job.toml").read_text())["label"]
-    assert record["with"].keys() == again["with"].keys() and record["with"] != again["with"]
+    assert status(outcrop, large)["lines"]["stale"] == 0
+    outcrop("retrieve", small, "--count", 10)
+    assert status(outcrop, large)["lines"] == {"total": 12, "labelled": 1, "stale": 1}
+    assert outcrop(*words)[0] == 0 and status(outcrop, large)["lines"]["stale"] == 0
     code, _, said = outcrop(*words, "--mapping", "paper")
     assert code == 2 and "one size" in said
     datasets.write_synthetic(tmp_path / "w.sgy", (4, 80, 80), seed=2)
     outcrop("index", tmp_path / "w.sgy", "-o", tmp_path / "w.outcrop", "--size", 32)
     code, _, said = outcrop("label", large, "--with", tmp_path / "w.outcrop")
     assert code == 2 and "another volume" in said
+
+
+def status(outcrop, path):
+    """Answer of `outcrop status --json`."""
+    code, said, error = outcrop("status", path, "--json")
+    assert code == 0, error
+    return json.loads(said)
+
+
+def test_a_job_in_the_shell(outcrop, job, tmp_path):
+    """Decide, label, look, hand over: every command of a job, and what they say of lines, writers and sizes."""
+    path = tmp_path / "s.outcrop"
+    places = ["--exemplar", "salt-dome=108,350,400", "--exemplar", "other=104,360,250"]
+    assert outcrop("index", job / "v.sgy", "-o", path, "--size", 48, "--step", 24, "--every", 2)[0] == 0
+    assert outcrop("retrieve", path, *places, "--count", 8)[0] == 0
+    assert outcrop("label", path, "--lines", "104,105", "--device", "cpu")[0] == 0
+    found = status(outcrop, path)
+    assert found["lines"] == {"total": 12, "labelled": 2, "stale": 0} and found["classes"] == {
+        "salt dome": 1,
+        "other": 2,
+    }
+    assert found["retrieved"] == {"salt dome": 8, "other": 8} and found["background"] == "other"
+    assert outcrop("label", path, "--lines", "104", "--max-error", "0.05")[0] == 0
+    assert status(outcrop, path)["lines"] == {"total": 12, "labelled": 2, "stale": 0}
+    code, _, said = outcrop("export", path, tmp_path / "l.sgy")
+    assert code == 0 and "2 of 12 lines labelled, 10 missing" in said
+    assert outcrop("index", job / "v.sgy", "-o", path, "--size", 48, "--step", 20, "--every", 2)[0] == 0
+    code, _, said = outcrop("export", path, tmp_path / "m.sgy")
+    assert code == 2 and "--stale" in said and not (tmp_path / "m.sgy").exists()
+    assert outcrop("retrieve", path, "--remove", "salt-dome=108,350,400", "--exemplar", "salt dome=108,352,400")[0] == 0
+    assert status(outcrop, path)["decisions"]["exemplars"] == 2
+    code, said, _ = outcrop("decisions", path)
+    assert code == 0 and "108, 352, 400" in said and "shell" in said
+    assert outcrop("decisions", path, "--undo")[0] == 0
+    assert outcrop("decisions", path, "--export", tmp_path / "d.jsonl")[0] == 0
+    other = tmp_path / "o.outcrop"
+    assert outcrop("index", job / "v.sgy", "-o", other, "--size", 48, "--step", 24, "--every", 2)[0] == 0
+    assert outcrop("decisions", other, "--import", tmp_path / "d.jsonl")[0] == 0
+    assert status(outcrop, other)["decisions"] == status(outcrop, path)["decisions"]
+    assert outcrop("label", other, "--lines", "104")[0] == 0
+    code, said, error = outcrop("evaluate", path, "--against", other, "--json")
+    assert code == 0, error
+    assert json.loads(said)["lines"] == [104]
+    third = tmp_path / "t.outcrop"
+    code, _, said = outcrop("label", job / "v.sgy", "-o", third, "--mapper", other, "--lines", "104")
+    assert code == 0, said
+    np.testing.assert_array_equal(*(oc.Job(p).labels["label"].sel(inline=104).values for p in (other, third)))
+    code, said, _ = outcrop("clean", path, "--json")
+    assert code == 0 and not any(row["removed"] for row in json.loads(said))
+    assert outcrop("clean", path, "--remove")[0] == 0
+    assert status(outcrop, path)["lines"]["labelled"] == 2
+
+
+def test_a_class_that_takes_most_of_the_index_is_warned_about(outcrop, job, tmp_path):
+    """So is a job without a background."""
+    path = tmp_path / "w.outcrop"
+    assert outcrop("index", job / "v.sgy", "-o", path, "--size", 48, "--step", 24, "--every", 2)[0] == 0
+    n = len(oc.Job(path).grid())
+    places = ["--exemplar", "salt-dome=108,350,400", "--exemplar", "reef=104,360,250"]
+    code, _, said = outcrop("retrieve", path, *places, "--count", f"salt-dome={n * 2 // 3},reef=3")
+    assert code == 0 and "takes" in said and "--background" in said
 
 
 def test_tables_in_a_pipe_lose_no_figure(capsys):

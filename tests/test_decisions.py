@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import os
 import signal
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -54,6 +55,21 @@ def test_one_act_is_undone_as_one(tmp_path):
     log.undo()
     log.add(exemplar("c"))
     assert not log.redo()
+
+
+def test_an_act_that_fails_leaves_nothing(tmp_path):
+    """Several decisions of which one is refused: none of them holds, and what was before is undone next."""
+    log = Decisions(tmp_path)
+    log.add(exemplar("a"))
+    with pytest.raises(ValueError), log.act():
+        log.add(exemplar("b", [1, 1, 1]))
+        log.add(exemplar("c", [2, 2, 2]))
+        raise ValueError
+    assert list(log.state().classes) == ["a"]
+    with log.act():
+        log.add(exemplar("b", [1, 1, 1]))
+        log.add(exemplar("c", [2, 2, 2]))
+    assert log.undo() and list(log.state().classes) == ["a"] and log.undo() and not log.state().classes
 
 
 def test_undo_leads_back_through_every_state(tmp_path):
@@ -195,7 +211,7 @@ def test_a_stroke_covers_what_lies_within_its_radius():
     """Against a slow twin: the distance of every sample to the nearest of many points on the line."""
     spots, radius = [(5, 5), (20, 9), (12, 30)], 3.3
     ends = np.array(spots, float)
-    fine = np.concatenate([a + (b - a) * np.linspace(0, 1, 2000)[:, None] for a, b in zip(ends, ends[1:], strict=False)])
+    fine = np.concatenate([a + (b - a) * np.linspace(0, 1, 2000)[:, None] for a, b in pairwise(ends)])
     grid = np.stack(np.indices((32, 40)), -1).reshape(-1, 1, 2)
     slow = (np.sqrt(((grid - fine) ** 2).sum(-1)).min(1) <= radius).reshape(32, 40)
     assert (covered((32, 40), spots, radius) != slow).sum() <= 2  # samples right on the rim

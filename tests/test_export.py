@@ -1,5 +1,6 @@
 """Exports keep the source's headers, say what they are, open in other programs, and appear whole or not at all."""
 
+import json
 import os
 import pickle
 import sys
@@ -21,8 +22,10 @@ from PIL import Image
 from test_segy import CROSSLINES, INLINES, in_order, write_by_segyio
 
 from outcrop import PatchGrid, WeakLabels, open_volume, segy
+from outcrop.evaluate import pixel_scores
 from outcrop.export import TrainingSet, export_segy, export_training_set, export_zarr, split_by_lines
 from outcrop.plots import COLOURS
+from outcrop.scores import as_codes, labelled
 
 DATA = os.environ.get("OUTCROP_DATA")
 CLASSES = ["chaotic", "other", "fault", "salt dome"]
@@ -33,7 +36,7 @@ def labels_on(inlines, crosslines, times, *, dims=("inline", "crossline", "time"
     shape, rng = (len(inlines), len(crosslines), len(times)), np.random.default_rng(0)
     return xr.Dataset(
         {
-            "label": (dims, rng.integers(0, 5, shape, np.uint8)),
+            "label": (dims, rng.choice(np.array([0, 1, 2, 3, 4, 255], np.uint8), shape)),
             "confidence": (dims, rng.integers(0, 256, shape, np.uint8)),
             "score": (("class", *dims), rng.integers(0, 256, (4, *shape), np.uint8)),
         },
@@ -62,6 +65,8 @@ def assert_like(source, path, values, *, format, tolerance=0.0):
         assert int(file.format) == format
         at = [file.attributes(byte)[:] for byte in (189, 193)]
         expected = values.sel(inline=xr.DataArray(at[0]), crossline=xr.DataArray(at[1])).values
+        if format == 8 and values.name == "label":
+            expected = expected.astype(np.int8)
         np.testing.assert_allclose(file.trace.raw[:], expected, rtol=0, atol=tolerance)
 
 
@@ -114,7 +119,8 @@ def test_nobody_takes_it_for_amplitudes(tmp_path):
         assert text.startswith(f"C 1 {title}")
         for part in ("Source: survey.sgy", "Mapping: paper", "Outcrop 9.9", "exported 20"):
             assert part in text
-        assert ("0 = uncertain, 1 = chaotic, 2 = other, 3 = fault, 4 = salt dome" in text) == (what == "label")
+        codes = "0 = not labelled, 255 = uncertain, 1 = chaotic, 2 = other"
+        assert (codes in text) == (what == "label")
 
 
 def test_two_hundred_classes_fit_the_text_header(tmp_path):
@@ -142,27 +148,66 @@ def test_confidence_and_scores_are_written_in_percent(tmp_path, format):
         assert sorted(os.listdir(tmp_path)) == ["a.sgy", "b.sgy"]
 
 
+@pytest.mark.parametrize("format", [5, 8])
 @pytest.mark.parametrize("n_classes", [1, 2, 4, 9, 100])
-def test_colour_tables_give_every_code_its_colour(tmp_path, n_classes):
-    """As Petrel (nearest of 256 rows) and OpendTect (nearest segment) read them over the range 0 ... n_classes."""
+def test_colour_tables_give_every_code_its_colour(tmp_path, n_classes, format):
+    """As Petrel (one row of 256 a code) and OpendTect (nearest segment) read them from 0 or -1 on, 255 codes up."""
     names = [*CLASSES, *(f"class {i}" for i in range(4, n_classes))][:n_classes]
     labels = labels_on(INLINES, CROSSLINES, np.arange(5.0)).assign_attrs(classes=names)
     labels["label"] = labels["label"].clip(max=n_classes)
-    export_segy(labels, tmp_path / "b.sgy")
+    export_segy(labels, tmp_path / "b.sgy", format=format)
     petrel = np.loadtxt(tmp_path / "b.sgy.alut", delimiter=",", dtype=int)
     assert petrel.shape == (256, 4)
     header, body, _ = (tmp_path / "b.sgy.coltab").read_text().split("!\n")
     assert header.startswith("dTect V") and header.splitlines()[1] == "Default settings"
     keys = dict(line.split(": ", 1) for line in body.splitlines())
-    segments = int(keys["1.Nr segments"])
-    for code in range(n_classes + 1):
-        name = "uncertain" if code == 0 else names[code - 1]
-        rgb = petrel[round(255 * code / n_classes)]
-        position, *opendtect = map(float, keys[f"1.Value-Color.{code}"].split("`"))
-        assert round(position * (segments - 1)) == code  # the segment around it
-        assert rgb[:3].tolist() == opendtect[:3] and rgb[3] == 255
+    segments, lowest = int(keys["1.Nr segments"]), -1 if format == 8 else 0
+    for code, name in {0: "", **dict(enumerate(names, 1)), (-1 if format == 8 else 255): "uncertain"}.items():
+        rgb = petrel[code - lowest]
+        position, *opendtect = map(float, keys[f"1.Value-Color.{code - lowest}"].split("`"))
+        see_through = float(keys[f"1.Transparency.{code - lowest}"].split("`")[1])
+        assert round(position * (segments - 1)) == code - lowest  # the segment around it
+        assert rgb[:3].tolist() == opendtect[:3] and rgb[3] == 255 - see_through == 255 * (code != 0)
         if name in COLOURS:
             np.testing.assert_allclose(np.array(opendtect[:3]) / 255, to_rgb(COLOURS[name]), atol=1 / 255)
+
+
+@pytest.mark.parametrize("format", [1, 5, 8])
+def test_labels_are_read_back_and_exported_again(tmp_path, format):
+    """Uncertain is -1 in signed bytes and 255 elsewhere; both come back as 255, and as the same scores."""
+    labels = labels_on(INLINES, CROSSLINES, np.arange(5.0))
+    export_segy(labels, tmp_path / "b.sgy", format=format)
+    back = open_volume(tmp_path / "b.sgy")
+    assert ((back.values == (-1 if format == 8 else 255)) == (labels["label"].values == 255)).all()
+    np.testing.assert_array_equal(as_codes(back.values), labels["label"])
+    truth = labels["label"].copy(data=np.ones(labels["label"].shape)).assign_attrs(classes=CLASSES)
+    scores = [pixel_scores(own, truth) for own in (back, labels["label"].assign_attrs(classes=CLASSES))]
+    assert str(scores[0]) == str(scores[1])
+    for again in (5, 8):
+        export_segy(back, tmp_path / "c.sgy", format=again)
+        np.testing.assert_array_equal(as_codes(open_volume(tmp_path / "c.sgy").values), labels["label"])
+
+
+def test_exports_tell_what_they_were_made_from(tmp_path):
+    """Given or carried by the labels: in the text header as far as it fits, in JSON, in Zarr, in the training set."""
+    origin = {"version": "9.9", "volume sha256": "ab" * 32, "lines": {"labelled": 3, "stale": 0, "missing": 1}}
+    labels = labels_on(INLINES, CROSSLINES, np.arange(5.0))
+    much = origin | {f"key {i}": "x" * 70 for i in range(60)}
+    for own, given_ in ((labels, much), (labels.assign_attrs(provenance=origin), None)):
+        expected = given_ or origin
+        export_segy(own, tmp_path / "b.sgy", provenance=given_)
+        assert json.loads((tmp_path / "b.sgy.provenance.json").read_text()) == expected
+        text = "".join(line[3:].strip() for line in segy.scan(tmp_path / "b.sgy").text.splitlines())
+        assert f"volume sha256: {'ab' * 32}" in text.replace("sha256:ab", "sha256: ab")
+        export_zarr(own, tmp_path / f"{len(expected)}.zarr", provenance=given_)
+        assert zarr.open_group(tmp_path / f"{len(expected)}.zarr", mode="r").attrs["provenance"] == expected
+    export_segy(labels, tmp_path / "b.sgy")
+    assert not (tmp_path / "b.sgy.provenance.json").exists()
+    volume = open_volume(np.random.default_rng(0).random((3, 4, 5)).astype("f4")).assign_attrs(scaled=True)
+    some = labels.assign_coords({name: volume[name].values for name in volume.dims})
+    grid = PatchGrid(volume, size=4, step=1)
+    export_training_set(some, tmp_path / "set", volume=volume, grid=grid, provenance=origin)
+    assert json.loads((tmp_path / "set" / "provenance.json").read_text()) == origin
 
 
 def test_lines_without_labels_become_zero(tmp_path):
@@ -191,11 +236,12 @@ def test_labels_without_a_source_get_headers_of_their_own(tmp_path, vertical):
     labels["label"].attrs["bin_size"] = (12.5, 30.0)
     export_segy(labels, tmp_path / "b.sgy", format=8)
     back = open_volume(tmp_path / "b.sgy")
-    xr.testing.assert_equal(back.drop_vars("live"), labels["label"].drop_vars("live").where(live[:, :, None]))
+    signed = labels["label"].astype("i1")  # uncertain is -1
+    xr.testing.assert_equal(back.drop_vars("live"), signed.drop_vars("live").where(live[:, :, None]))
     assert back.attrs["classes"] == CLASSES and back.attrs["bin_size"] == (12.5, 30.0)
     np.testing.assert_array_equal(back["live"], live)
     with segyio.open(str(tmp_path / "b.sgy")) as file:
-        np.testing.assert_array_equal(segyio.tools.cube(file), labels["label"].where(live[:, :, None], 0))
+        np.testing.assert_array_equal(segyio.tools.cube(file), signed.where(live[:, :, None], 0))
 
 
 def test_a_volume_stands_for_the_file_it_was_opened_from(tmp_path):
@@ -282,9 +328,9 @@ def test_zarr_opens_with_xarray_alone(tmp_path):
     assert back["label"].dtype == np.uint8
     assert back.attrs["classes"] == back["label"].attrs["classes"] == CLASSES
     assert back.attrs["mapping"] == "paper"
-    assert back["label"].attrs["colours"] == ["#808080", "#0000ff", "#00ffff", "#32cd32", "#ff0000"]
-    assert back["label"].attrs["flag_meanings"] == "uncertain chaotic other fault salt_dome"
-    assert back["label"].attrs["flag_values"] == [0, 1, 2, 3, 4]
+    assert back["label"].attrs["colours"] == ["#ffffff", "#0000ff", "#00ffff", "#32cd32", "#ff0000", "#808080"]
+    assert back["label"].attrs["flag_meanings"] == "not_labelled chaotic other fault salt_dome uncertain"
+    assert back["label"].attrs["flag_values"] == [0, 1, 2, 3, 4, 255]
     assert open_volume(tmp_path / "b.zarr").attrs["classes"] == CLASSES
     assert zarr.open_group(tmp_path / "b.zarr", mode="r").metadata.zarr_format == 3
     with pytest.raises(ValueError, match="already there"):
@@ -350,9 +396,9 @@ def test_a_training_set_comes_back_as_it_went(tmp_path, survey, format, along):
             section = labels.isel({place.along: line})
             window = section.isel({section["label"].dims[0]: slice(trace, trace + 12), "time": slice(top, top + 16)})
             np.testing.assert_array_equal(mask, window["label"].values.T)
-            sure = np.where(window["label"] > 0, window["confidence"], 0).T / 255
+            sure = np.where(labelled(window["label"]), window["confidence"], 0).T / 255
             np.testing.assert_allclose(weight, sure, atol=1e-6)
-            assert place.confidence == pytest.approx(sure[mask > 0].mean(), abs=1e-4)
+            assert place.confidence == pytest.approx(sure[labelled(mask)].mean(), abs=1e-4)
             seen += 1
     assert (image.dtype, mask.dtype, weight.dtype) == (torch.float32, torch.int64, torch.float32)
     assert (image.shape, mask.shape, weight.shape) == ((1, 16, 12), (16, 12), (16, 12))
@@ -360,7 +406,7 @@ def test_a_training_set_comes_back_as_it_went(tmp_path, survey, format, along):
     given_ = weak.table[key].replace({"time": {97.0: 96.0}})  # a place between samples is that of the nearest
     assert seen == len(manifest) == len(manifest.merge(given_, on=key))
     table = tomllib.loads((tmp_path / "set" / "classes.toml").read_text())
-    assert table["classes"]["3"] == "fault" and table["colours"]["0"] == "#808080" and table["made"]["gap"] == 1
+    assert table["classes"]["3"] == "fault" and table["colours"]["255"] == "#808080" and table["made"]["gap"] == 1
 
 
 def test_a_training_set_serves_a_loader_and_other_readers(tmp_path, survey):
@@ -387,7 +433,7 @@ def test_only_labelled_patches_are_exported(tmp_path, survey):
     manifest = export_training_set(some, tmp_path / "set", volume=volume, grid=grid)
     assert set(manifest["inline"]) == {206, 360} and manifest["crossline"].max() == 324
     _, mask, weight = TrainingSet(tmp_path / "set")[0]
-    np.testing.assert_array_equal(weight, mask > 0)
+    np.testing.assert_array_equal(weight, labelled(mask))
     with pytest.raises(ValueError, match="None of these patches"):
         export_training_set(some.isel(inline=[1]), tmp_path / "none", volume=volume, grid=grid)
     with pytest.raises(ValueError, match="already there"):

@@ -63,9 +63,9 @@ def test_votes_of_a_net_stay_where_they_were_cast(shape):
 
 
 def test_the_vote_of_a_pixel_lands_on_its_node():
-    """Votes for one class in a block of pixels around node 5, 3 have their centre of gravity there."""
+    """Votes for one class in the 4 x 4 pixels around node (5, 3) have their centre of gravity there."""
     votes = np.full((1, 2, 48, 40), 1e-6, np.float32)
-    votes[0, 0, 22:24, 14:16] = 1
+    votes[0, 0, 21:25, 13:17] = 1
     mapper = NetMapper(device="cpu")
     mapper.nets_ = [lambda x: torch.from_numpy(votes).log()]
     section = upsample(mapper.net_votes(np.zeros((1, 48, 40))), (48, 40))[0, ..., 0] - 0.5

@@ -8,7 +8,8 @@ import xarray as xr
 import zarr
 
 from outcrop import CurveletSVD, PatchGrid, build_index, open_index, open_volume, refine, retrieve
-from outcrop.retrieval import USED, assign, knee, read_retrieved, search, suggest
+from outcrop.retrieval import MOST, NEAREST, USED, assign, auto_count, knee, read_table, rows_near, search
+from outcrop.stages import Stages
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +55,7 @@ def test_an_interrupted_index_goes_on_to_the_same_result(volume, tmp_path, monke
         build_index(volume, grid, tmp_path / "b.outcrop", progress=stop)
     with pytest.raises(ValueError, match="not finished"):
         open_index(tmp_path / "b.outcrop", volume=volume)
-    with open(tmp_path / "b.outcrop" / "features.done", "a") as log:
+    with open(next((tmp_path / "b.outcrop").rglob("features.done")), "a") as log:
         log.write("7")  # a line that a kill cut short
     again = []
     rest = build_index(volume, grid, tmp_path / "b.outcrop", progress=again.append)
@@ -63,18 +64,61 @@ def test_an_interrupted_index_goes_on_to_the_same_result(volume, tmp_path, monke
     np.testing.assert_array_equal(whole.status, rest.status)
 
 
-def test_unchanged_index_is_reused_and_a_changed_one_redone(volume, tmp_path):
-    """Same volume and parameters: nothing is read; another step or another volume: all is done again."""
+def test_every_index_is_kept_under_its_key(volume, tmp_path):
+    """Same volume and parameters: nothing is read; another step or volume is added, and the first is found again."""
     grid, path, calls = PatchGrid(volume, size=33, step=22), tmp_path / "j.outcrop", []
-    build_index(volume, grid, path)
+    first = build_index(volume, grid, path)
     build_index(volume, grid, path, progress=calls.append)
     assert calls == []
-    (path / "retrieved.csv").write_text("stale")
+    (path / "retrieved.csv").write_text("edited by hand")
     build_index(volume, PatchGrid(volume, size=33, step=30), path, progress=calls.append)
-    assert calls
-    assert not (path / "retrieved.csv").exists()
+    assert calls and (path / "retrieved.csv").read_text() == "edited by hand"
     with pytest.raises(ValueError, match="changed since"):
         open_index(path, volume=volume * 2)
+    calls.clear()
+    again = build_index(volume, grid, path, progress=calls.append)
+    assert calls == [] and again.key == first.key
+    assert (
+        set(Stages(path).keys("index")) == {first.key, *Stages(path).keys("index")}
+        and len(Stages(path).keys("index")) == 2
+    )
+
+
+def test_a_damaged_index_is_made_again_and_what_was_there_is_kept(volume, tmp_path):
+    """Broken metadata: the folder is renamed, never removed, and the next run gives the same descriptors."""
+    grid, path = PatchGrid(volume, size=33, step=22), tmp_path / "j.outcrop"
+    whole = build_index(volume, grid, path).features[:]
+    store = next(path.rglob("features.zarr"))
+    (store / "zarr.json").write_text("{")
+    again = build_index(volume, grid, path)
+    np.testing.assert_array_equal(again.features[:], whole)
+    assert (store.parent / "features.zarr.damaged-1").is_dir()
+
+
+def test_a_failing_disk_removes_nothing(volume, tmp_path, monkeypatch):
+    """One read error while the index is opened reaches the user, and the index is there as before."""
+    grid, path = PatchGrid(volume, size=33, step=22), tmp_path / "j.outcrop"
+    build_index(volume, grid, path)
+    before = sorted(p for p in path.rglob("*") if p.is_file())
+
+    def fail(*_, **__):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("outcrop.retrieval.zarr.open_group", fail)
+    with pytest.raises(OSError, match="Input/output"):
+        build_index(volume, grid, path)
+    assert sorted(p for p in path.rglob("*") if p.is_file()) == before
+
+
+def test_a_computed_volume_is_another_volume(volume, tmp_path):
+    """What was filtered gets descriptors of its own, although it says where the raw one came from."""
+    grid, path = PatchGrid(volume, size=33, step=22), tmp_path / "j.outcrop"
+    raw = build_index(volume, grid, path)
+    filtered = volume.copy(data=np.gradient(volume.values, axis=-1).astype("f4"))
+    made = build_index(filtered, grid, path)
+    assert made.key != raw.key
+    used = made.status == USED
+    np.testing.assert_array_equal(made.features[:][used], CurveletSVD().describe(grid.extract(filtered, used)))
 
 
 def test_open_index_gives_the_same_index(volume, index):
@@ -95,16 +139,16 @@ def test_an_array_can_be_indexed_and_opened_again(volume, tmp_path):
         open_index(tmp_path / "a.outcrop")
 
 
-def test_refuses_a_job_changed_by_hand(volume, index):
-    """Nonsense in job.toml is one clear line."""
-    path = index.workspace.path / "job.toml"
-    text = path.read_text()
-    path.write_text(text.replace("step", "stride"))
-    with pytest.raises(ValueError, match="changed to something unreadable"):
-        open_index(index.workspace.path, volume=volume)
-    path.write_text(text.replace("[\n    11,\n    11,\n]", "[ 5, 5 ]"))
-    with pytest.raises(ValueError, match="not those of its index"):
-        open_index(index.workspace.path, volume=volume)
+def test_refuses_a_job_changed_by_hand(volume, tmp_path):
+    """Nonsense in job.toml is one clear line, and indexing again mends it."""
+    grid, path = PatchGrid(volume, size=33, step=33), tmp_path / "j.outcrop"
+    made = build_index(volume, grid, path)
+    text = (path / "job.toml").read_text()
+    for broken in (text.replace("digest", "dijest"), text.replace("shape = [", "shape = [ 7, "), "format = 2"):
+        (path / "job.toml").write_text(broken)
+        with pytest.raises(ValueError, match=r"changed to something unreadable|no volume yet"):
+            open_index(path)
+        assert build_index(volume, grid, path).key == made.key
 
 
 def test_search_is_exact():
@@ -145,8 +189,8 @@ def test_two_classes_share_no_patch_and_are_pure(index):
     crossline = weak.positions.crossline.to_numpy()
     assert (crossline[weak.classes == "flat"] < 396).mean() > 0.9
     assert (crossline[weak.classes == "dipping"] > 364).mean() > 0.9
-    weak.save(index.workspace / "retrieved.csv")
-    lines = (index.workspace / "retrieved.csv").read_text().splitlines()
+    weak.save(index.workspace / "table.csv")
+    lines = (index.workspace / "table.csv").read_text().splitlines()
     assert lines[0].startswith("class,rank,similarity,inline,crossline,time")
     assert len(lines) == 291
 
@@ -291,9 +335,9 @@ def test_refuses_feedback_that_means_nothing(index):
     ]:
         with pytest.raises(ValueError, match=says):
             refine(index, weak, **feedback)
-    weak.save(index.workspace / "retrieved.csv")
+    weak.save(index.workspace / "table.csv")
     with pytest.raises(ValueError, match="read from a file"):
-        refine(index, read_retrieved(index)[0], accept=[row])
+        refine(index, read_table(index.workspace / "table.csv", index)[0], accept=[row])
 
 
 def test_assign_gives_each_row_to_the_most_similar_want():
@@ -311,27 +355,37 @@ def test_assign_gives_each_row_to_the_most_similar_want():
         assert (lost >= 0).all()
 
 
-def test_suggested_count_ends_where_another_class_is_nearer():
-    """Against the definition: walk down the ranks of a class until a patch is more relevant to another."""
-    rng = np.random.default_rng(2)
-    for _ in range(50):
-        relevance = rng.random((30, 3))
-        relevance[rng.random(30) < 0.2] = -1
-        for c, n in enumerate(suggest(relevance)):
-            order = [row for row in np.argsort(-relevance[:, c]) if relevance[row, c] >= 0]
-            lost = [rank for rank, row in enumerate(order) if relevance[row].argmax() != c]
-            assert n == max(1, lost[0] if lost else len(order))
-
-
-def test_auto_takes_the_suggested_count(index, monkeypatch):
-    """As many as suggested, none of them nearer to the other class; without near-copies no others come in."""
-    assert np.bincount(retrieve(index, PLACES, "auto").classes == "dipping")[1] == 500
-    monkeypatch.setattr("outcrop.retrieval.MOST", 10**4)
+def test_auto_takes_the_knee_of_the_nearest_ninth(index):
+    """The count is the knee of the curve, whose length follows the size of the index; each class has as many."""
+    usable = int((index.status == USED).sum())
+    whole = {name: retrieve(index, {name: PLACES[name]}, usable).similarity for name in PLACES}
     weak = retrieve(index, PLACES, "auto")
-    assert {name: int((weak.classes == name).sum()) for name in PLACES} == weak.suggested
-    assert not any(weak.lost.values())
-    thin = retrieve(index, PLACES, "auto", diverse=True)
-    assert set(thin.rows) < set(weak.rows)
+    for name, curve in whole.items():
+        assert weak.suggested[name] == auto_count(curve, usable) == min(knee(curve[: usable // NEAREST]), MOST)
+        assert (weak.classes == name).sum() == weak.suggested[name]
+    assert len(retrieve(index, PLACES, {"flat": 7})) == 7 + weak.suggested["dipping"]
+
+
+def test_verdicts_hold_at_their_place_whatever_the_grid(volume, index, tmp_path):
+    """A no to a patch bars the patch of another index that all but covers it; one that lies between acts as a query."""
+    weak = retrieve(index, PLACES, 30)
+    place = (*weak.positions.iloc[4][["inline", "crossline", "time"]], "inline")
+    without = retrieve(index, PLACES, 30, rejected={weak.classes[4]: [place]})
+    assert weak.rows[4] not in without.rows and without.rejected[weak.classes[4]] == [weak.rows[4]]
+    first = retrieve(index, PLACES, 30, accepted={weak.classes[4]: [place]})
+    assert first.rows[0] == weak.rows[4] and first.weights[0] == 1
+    other = build_index(volume, PatchGrid(volume, size=33, step=9), tmp_path / "o.outcrop")
+    start = other.grid.start_at(place[:3])
+    near = rows_near(other.grid, start[None])[0]
+    again = retrieve(other, PLACES, 30, rejected={weak.classes[4]: [place]})
+    assert near < 0 or near not in again.rows
+    coarse = PatchGrid(volume, size=33, step=33)
+    off = np.array([[0, 2, 17, 16]])
+    slow = max(
+        (33 - abs(a - 17)) * (33 - abs(b - 16)) / 33**2 if max(abs(a - 17), abs(b - 16)) < 33 else 0
+        for d, i, a, b in coarse.starts.tolist() if (d, i) == (0, 2)
+    )  # fmt: skip
+    assert (rows_near(coarse, off)[0] >= 0) == (slow >= 0.75)
 
 
 def test_weights_tell_right_patches_from_wrong_ones(index):
@@ -345,12 +399,13 @@ def test_weights_tell_right_patches_from_wrong_ones(index):
     last = int(weak.rows[weak.classes == "flat"][-1])
     refined = refine(index, weak, accept=[last])
     assert refined.weights[refined.rows == last] == 1
-    weak.save(index.workspace / "retrieved.csv")
-    np.testing.assert_allclose(read_retrieved(index)[0].weights, weak.weights, atol=1e-4)
-    text = (index.workspace / "retrieved.csv").read_text().splitlines()
-    (index.workspace / "retrieved.csv").write_text("\n".join([text[0], text[1].rpartition(",")[0] + ",1.5"]))
+    path = index.workspace / "table.csv"
+    weak.save(path)
+    np.testing.assert_allclose(read_table(path, index)[0].weights, weak.weights, atol=1e-4)
+    text = path.read_text().splitlines()
+    path.write_text("\n".join([text[0], text[1].rpartition(",")[0] + ",1.5"]))
     with pytest.raises(ValueError, match=r"line 2: weight 1\.5"):
-        read_retrieved(index)
+        read_table(path, index)
 
 
 def test_one_class_alone_has_weights_of_one(index):
@@ -369,9 +424,8 @@ def test_refuses_bad_requests(index):
         ({}, 5, "at least one exemplar"),
         ({"a": []}, 5, "at least one exemplar"),
         ({"a": [(103, 330, 200)]}, 10**9, "choose 1 to"),
-        ({"a": [(103, 330, 200)]}, {"b": 3}, "Count for 'a' is 0"),
+        ({"a": [(103, 330, 200)]}, {"a": 0}, "Count for 'a' is 0"),
         ({"a": [(1, 2, 3)]}, 5, "outside the volume"),
-        ({"a": PLACES["flat"], "b": [(103, 330, 200), (103, 331, 200)]}, "auto", "No patch is more like 'a'"),
     ]:
         with pytest.raises(ValueError, match=says):
             retrieve(index, exemplars, count)

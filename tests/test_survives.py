@@ -13,8 +13,9 @@ import zarr
 from matplotlib.figure import Figure
 from mutations import context
 
-from outcrop import cli, datasets, open_index
-from outcrop import job as stages
+from outcrop import Job, cli, datasets, stages
+from outcrop.job import decisions, tables
+from outcrop.stages import append_line
 from outcrop.workspace import remove
 
 STAGES = {
@@ -30,21 +31,26 @@ STAGES["retrieve"] += ["--count", "20"]
 
 
 def command(folder, words, die_at, most_bytes, count):
-    """Run a command in this process, which is killed as it gives its nth file its name, or may write little."""
+    """Run a command in this process, which is killed before its nth file or line is written, or may write little."""
     os.chdir(folder)
     sys.stdout = sys.stderr = open("said.txt", "w", encoding="utf-8")  # noqa: SIM115
     if most_bytes:
         resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
     Figure.savefig = lambda _, path, **options: Path(path).write_bytes(b"picture")  # drawing takes a second each
-    rename = os.replace
+    rename, append = os.replace, append_line
 
-    def replace(*arguments, **options):
-        count.value += 1
-        if count.value == die_at:
-            os.kill(os.getpid(), signal.SIGKILL)
-        rename(*arguments, **options)
+    def killed(function):
+        def call(*arguments, **options):
+            count.value += 1
+            if count.value == die_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return function(*arguments, **options)
 
-    os.replace = replace
+        return call
+
+    os.replace = killed(rename)
+    for module in (stages, decisions, tables):
+        module.append_line = killed(append)
     sys.argv = ["outcrop", *words]
     cli.main()
 
@@ -79,7 +85,7 @@ def contents(folder):
             found[f"{store.relative_to(folder)}/{name}"] = array[...].tobytes()
     for path in sorted(folder.rglob("*")):
         kept = path.suffix in (".csv", ".sgy", ".npy", ".toml") or path.parent.name in ("images", "masks", "confidence")
-        if kept and path.is_file():
+        if kept and path.is_file() and path.name != "job.toml":
             found[str(path.relative_to(folder))] = path.read_bytes()
     return found
 
@@ -94,10 +100,10 @@ def test_killed_at_any_file_it_goes_on_to_the_same_result(survey):
         code, _, said = run(own, words, die_at=int(rng.integers(1, counts[stage] + 1)))
         assert code == -signal.SIGKILL, said
         if (own / "job.outcrop" / "job.toml").exists():
-            said = stages.status(own / "job.outcrop")["next"].split()[1]
+            follows = Job(own / "job.outcrop").status()["next"].split()[1]
             order = ["index", "retrieve", "label", "export"]
             reached = words[0] if words[0] in order else "export"
-            assert said in (reached, *order[order.index(reached) + 1 :][:1])
+            assert follows in (reached, *order[order.index(reached) + 1 :][:1])
         code, _, said = run(own, words)
         assert code == 0, (stage, said)
     whole, killed = contents(folder / "whole"), contents(own)
@@ -109,8 +115,8 @@ def test_killed_at_any_file_it_goes_on_to_the_same_result(survey):
     ("stage", "most_bytes", "made"),
     [
         ("index", 20_000, "job.outcrop"),
-        ("retrieve", 1500, "job.outcrop/retrieved.csv"),
-        ("label", 1500, "job.outcrop/labels.zarr"),
+        ("retrieve", 1500, "job.outcrop/stages/retrieved"),
+        ("label", 1500, "job.outcrop/stages/votes"),
         ("export", 99_000, "labels.sgy"),
     ],
 )
@@ -131,30 +137,33 @@ def test_a_full_disk_stops_with_one_line_and_a_usable_job(survey, stage, most_by
     assert [name for name in redone if whole[name] != full.get(name)] == []
 
 
-def test_a_change_redoes_what_depends_on_it_and_no_more(survey, tmp_path):
-    """Another seed redoes labels, other exemplars too, another step everything; the same words nothing."""
+def test_a_change_adds_what_depends_on_it_and_no_more(survey):
+    """Another seed adds a mapper and votes, another count a table, another step an index; the same words nothing."""
     folder, _ = survey
-    job = folder / "whole" / "job.outcrop"
-    done = {name: (job / name).stat().st_mtime_ns for name in ("features.done", "labels.done", "retrieved.csv")}
+    job = Job(folder / "whole" / "job.outcrop")
 
-    def changed():
-        now = {name: (job / name).stat().st_mtime_ns if (job / name).exists() else None for name in done}
-        return {name for name in done if now[name] != done[name]}
+    def stages_now():
+        return {kind: len(job.stages.keys(kind)) for kind in ("index", "retrieved", "mapper", "votes")}
 
-    for stage, words, expected in [
-        ("index", [], set()),
-        ("label", [], set()),
-        ("label", ["--seed", "1"], {"labels.done"}),
-        ("retrieve", ["--count", "15"], {"labels.done", "retrieved.csv"}),
-        ("label", [], {"labels.done", "retrieved.csv"}),
+    expected = stages_now()
+    for stage, words, adds in [
+        ("index", [], ()),
+        ("retrieve", [], ()),
+        ("label", [], ()),
+        ("label", ["--seed", "1"], ("mapper", "votes")),
+        ("label", [], ()),
+        ("retrieve", ["--count", "15"], ("retrieved",)),
+        ("label", [], ("mapper", "votes")),
+        ("retrieve", ["--count", "20"], ()),
+        ("label", ["--min-confidence", "0.5"], ()),
+        ("index", ["--step", "9"], ("index",)),
+        ("index", [], ()),
     ]:
         code, _, said = run(folder / "whole", [*STAGES[stage], *words])
         assert code == 0, said
-        assert changed() == expected, (stage, words)
+        expected = {kind: n + (kind in adds) for kind, n in expected.items()}
+        assert stages_now() == expected, (stage, words)
     os.utime(folder / "ein Volumen ø.sgy")
-    with pytest.raises(ValueError, match="changed since"):
-        open_index(job)
-    code, _, said = run(folder / "whole", STAGES["index"])
-    assert code == 0, said
-    assert not (job / "retrieved.csv").exists()
-    assert not Path(job / "labels.zarr").exists()
+    code, _, said = run(folder / "whole", STAGES["label"])
+    assert code == 0 and stages_now() == expected, said
+    assert job.status()["lines"] == {"total": 8, "labelled": 8, "stale": 0}

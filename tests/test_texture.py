@@ -268,3 +268,27 @@ def test_familiarity_is_the_likelihood_of_scikit_learn():
     centre, scale = pca.components_ @ pca.mean_, np.sqrt(pca.explained_variance_)
     ours = Familiarity(centre, pca.components_, scale, *arrays).log_likelihood(descriptors)
     np.testing.assert_allclose(ours, mixture.score_samples(pca.transform(centred)), rtol=1e-4)
+
+
+def test_progress_rises_and_can_end_the_fit():
+    """Steps never go back, and what progress raises comes out."""
+    patches, _, classes = textures(6, size=32)
+    mapper, steps = TextureMapper(members=2, n_features=20, rounds=3), []
+    mapper.fit(patches, classes, progress=lambda done, total: steps.append(done / total))
+    assert steps == sorted(steps) and steps[-1] <= 1
+
+    def stop(done, total):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        mapper.fit(patches, classes, progress=stop)
+
+
+def test_torch_patches_are_taken_as_numpy():
+    """Whatever the device asks for, textures are computed by NumPy: the same scores."""
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    patches, _, classes = textures(6, size=32)
+    options = {"members": 1, "n_features": 20, "rounds": 3}
+    here = TextureMapper(**options).fit(patches, classes).scores(patches)
+    moved = torch.from_numpy(patches)
+    np.testing.assert_array_equal(TextureMapper(**options).fit(moved, classes).scores(moved), here)

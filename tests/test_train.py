@@ -10,8 +10,9 @@ import xarray as xr
 
 from outcrop import PatchGrid, build_index, export_training_set, job, label_volume, open_volume, retrieve
 from outcrop.cli import main
+from outcrop.export import TrainingSet
 from outcrop.labels import open_labels
-from outcrop.train import Net, open_net, train
+from outcrop.train import Net, open_net, train, train_on_arrays
 
 pytest.importorskip("monai", reason="needs monai")
 
@@ -81,10 +82,10 @@ def test_an_interrupted_training_goes_on_to_the_same_net(patches, tmp_path):
 
 
 def test_uncertain_pixels_and_those_of_no_confidence_teach_nothing(earth, tmp_path):
-    """Whatever stands where the confidence is 0, the weights of the net come out the same."""
+    """Whatever stands where the confidence is 0, uncertain too, the weights of the net come out the same."""
     volume, labels, grid = earth
     nets = []
-    for wrong in (1, 2):
+    for wrong in (1, 2, 255):
         own = labels.copy(deep=True)
         own["label"].values[:, :24, :20] = wrong
         own["confidence"].values[:, :24, :20] = 0
@@ -94,7 +95,8 @@ def test_uncertain_pixels_and_those_of_no_confidence_teach_nothing(earth, tmp_pa
         train(folder, tmp_path / f"{wrong}.npz", epochs=1)
         nets.append(weights(tmp_path / f"{wrong}.npz"))
     for name, values in nets[0].items():
-        np.testing.assert_array_equal(nets[1][name], values, err_msg=name)
+        for own in nets[1:]:
+            np.testing.assert_array_equal(own[name], values, err_msg=name)
 
 
 def test_refuses_what_cannot_be_trained(patches, tmp_path):
@@ -161,3 +163,14 @@ class Painted:
         """1 for the class of the depth, 0 for the other."""
         below = np.arange(patches.shape[1]) > 32
         return np.broadcast_to(np.stack([~below, below], -1)[None, :, None], (*patches.shape, 2)).astype("f4")
+
+
+def test_patches_in_memory_and_in_a_folder_give_the_same_net(patches, tmp_path):
+    """Both ways to train see the same patches in the same order, with the same weights: no number differs."""
+    read = TrainingSet(patches)
+    images, masks, sure = (torch.stack(part).numpy() for part in zip(*read, strict=True))
+    from_folder = train(patches, tmp_path / "net.npz", epochs=2, seed=4, device="cpu")
+    in_memory = train_on_arrays(images[:, 0], masks, read.classes, weights=sure, epochs=2, seed=4, device="cpu")
+    np.testing.assert_array_equal(in_memory.scores(images[:3, 0]), from_folder.scores(images[:3, 0]))
+    with pytest.raises(ValueError, match="epochs is 0"):
+        train_on_arrays(images[:, 0], masks, read.classes, epochs=0)

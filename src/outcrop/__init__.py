@@ -29,7 +29,6 @@ _HOMES = {
     "cluster_scores": "evaluate",
     "pixel_scores": "evaluate",
     "Job": "job.core",
-    "load_mapper": "labels",
     "explore": "app.server",
 }
 

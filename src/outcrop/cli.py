@@ -320,16 +320,17 @@ def retrieve(
         cluster(workers=workers, scheduler=scheduler, memory=budget) as client,
         work_bars() as progress,
     ):
-        for name, place in gone:
-            opened.remove_exemplar(exemplar_at(opened, name, place))
-        for name, place in places:
-            opened.add_exemplar(name, place)
-        check_counts(opened, count)
-        opened.choose_retrieval(count=parse_count(count), per_exemplar=per_exemplar, diverse=diverse)
-        if background:
-            opened.set_background(background)
-        if forget:
-            opened.forget()
+        with opened.log.act():
+            for name, place in gone:
+                opened.remove_exemplar(exemplar_at(opened, name, place))
+            for name, place in places:
+                opened.add_exemplar(name, place)
+            check_counts(opened, count)
+            opened.choose_retrieval(count=parse_count(count), per_exemplar=per_exemplar, diverse=diverse)
+            if background:
+                opened.set_background(background)
+            if forget:
+                opened.forget()
         where = {"client": client, "memory": budget, "progress": progress, "device": device}
         if (yes or no) and opened.retrievable():
             opened.retrieve(**where)
@@ -744,7 +745,8 @@ def demo(
     """Run the whole job on a synthetic volume with truth: retrieve, label, score, export, and a report to look at."""
     from outcrop.demo import run
 
-    scores, retrieved, seconds = run(output, seed=seed, mapping=mapping, stage=progress_bar)
+    with work_bars() as progress:
+        scores, retrieved, seconds = run(output, seed=seed, mapping=mapping, progress=progress)
     show_frame(retrieved, "retrieved from one exemplar a class")
     show_scores(scores | {"inlines": [f"{scores['inlines'][0]} to {scores['inlines'][-1]}"]})
     say("; ".join(f"{name} {duration(value)}" for name, value in seconds.items()))
@@ -762,7 +764,7 @@ def reproduce(
     device: Annotated[str | None, typer.Option(help="A torch device for what can use one, e.g. cuda.")] = None,
     mapping: Annotated[list[str] | None, typer.Option(help="expert: only these mappers. Repeat it.")] = None,
     supervision: Annotated[str | None, typer.Option(help="expert: patches or exemplars; both by default.")] = None,
-    seeds: Annotated[int | None, typer.Option(help="expert: mean over so many seeds.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="expert, training: mean over so many seeds.")] = None,
     json_: Annotated[bool, typer.Option("--json", help="expert: print nothing but a list of rows.")] = False,
 ):
     """Make a table and figure of the paper again: figure, CSV, page, and a check against the expected values."""
@@ -778,7 +780,7 @@ def reproduce(
     failed = []
     for one in experiments.EXPERIMENTS if name == "all" else [name]:
         begin = time.perf_counter()
-        own = options if one == "expert" else {}
+        own = options if one == "expert" else {"seeds": options["seeds"]} if one == "training" else {}
         result, deviations = experiments.run(one, data, output, quick=quick, device=device, **own)
         show_frame(result.table, f"{one} ({duration(time.perf_counter() - begin)})")
         say(result.remark)

@@ -5,20 +5,21 @@ from pathlib import Path
 
 import pandas as pd
 
-from outcrop import job, plots
-from outcrop.datasets import exemplars, write_synthetic
+from outcrop import plots
+from outcrop.datasets import exemplars, synthetic_seed, write_synthetic
 from outcrop.evaluate import weak_label_scores
-from outcrop.export import export_segy
-from outcrop.labels import MAPPERS, open_labels
-from outcrop.patches import PatchGrid
+from outcrop.job.core import Job
+from outcrop.job.pictures import draw_retrieval
+from outcrop.job.scoring import score_labels
+from outcrop.labels import MAPPERS
 from outcrop.report import write_report
-from outcrop.retrieval import build_index, retrieve
 from outcrop.volume import open_volume
 
 SHAPE = (120, 200, 256)
+SIZE, EVERY = 64, 4  # of the patches, and of the lines that are searched
 
 
-def run(folder, *, seed=0, mapping="texture", stage):
+def run(folder, *, seed=0, mapping="texture", progress):
     """Make a volume, index it, retrieve from one exemplar a class, label, score against the truth, export and report.
 
     Parameters
@@ -29,13 +30,13 @@ def run(folder, *, seed=0, mapping="texture", stage):
         Of the volume, its exemplars and the mapping.
     mapping : str
         A name of `MAPPERS`.
-    stage : callable
-        ``stage(title, total)`` gives a context whose value takes the work done so far, for progress.
+    progress : callable
+        Called as ``progress(what, done, total)``.
 
     Returns
     -------
     scores : dict
-        As `job.score_labels`.
+        As `score_labels`.
     retrieved : DataFrame
         Per class its exemplar and the share of what was retrieved that shows the class.
     seconds : dict
@@ -43,49 +44,45 @@ def run(folder, *, seed=0, mapping="texture", stage):
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    source, truth_path = folder / "synthetic.sgy", folder / "synthetic.truth.sgy"
+    name = f"synthetic-{seed}" if seed else "synthetic"
+    source, truth_path = folder / f"{name}.sgy", folder / f"{name}.truth.sgy"
     clock = Clock()
-    if not (source.exists() and truth_path.exists()):
-        with stage("making a volume", SHAPE[0]) as update:
-            write_synthetic(source, SHAPE, seed=seed, progress=update)
+    if synthetic_seed(source) != seed or not truth_path.exists():
+        made = {"progress": lambda done, *_: progress("making a volume", done, SHAPE[0])}
+        write_synthetic(source, SHAPE, seed=seed, **made)
     volume, truth = open_volume(source), open_volume(truth_path).astype("uint8")
     clock.lap("volume")
-    grid = PatchGrid(volume, size=64, step=16, every=4)
-    with stage("describing patches", len(grid)) as update:
-        index = build_index(volume, grid, folder / "synthetic.outcrop", progress=update)
-    clock.lap("index")
-    places = exemplars(truth, 64, seed=seed)
-    weak = retrieve(index, places, 100)
-    weak.save(index.workspace / "retrieved.csv")
-    job.draw_retrieval(index, weak, folder)
-    clock.lap("retrieve")
-    shown = weak_label_scores(weak, grid, truth)
-    dense = job.labelling_grid(index)
-    job.record_labelling(index, mapping=mapping, step=dense.step, seed=seed, min_confidence=None)
-    with stage("labelling", SHAPE[0] + 1) as update:
-        mapper = job.fit_mapper(index, mapping, seed=seed)
-        update(1)
-        job.label_lines(index, dense, mapper, progress=lambda done: update(done + 1))
-    clock.lap("label")
-    export_segy(open_labels(index.workspace / "labels.zarr"), folder / "labels.sgy", like=source)
-    scores = job.score_labels(index, truth_path)
-    clock.lap("export and score")
-    retrieved = pd.DataFrame(
-        [
-            {
-                "class": name,
-                "inline, crossline, time": places[name][0],
-                "patches": len(own),
-                "show the class": own.mean(),
-            }
-            for name, own in shown.items()
-        ]
-    )
-    report(folder, index, mapper, scores, retrieved, shown, clock.seconds)
+    places = exemplars(truth, SIZE, seed=seed)
+    with Job(folder / f"{name}.outcrop", volume=volume, origin="shell") as job:
+        job.index(SIZE, every=EVERY, progress=progress)
+        clock.lap("index")
+        for kind, some in places.items():
+            job.add_exemplar(kind, some[0])
+        weak = job.retrieve()
+        draw_retrieval(job, weak, folder)
+        clock.lap("retrieve")
+        shown = weak_label_scores(weak, job.grid(), truth)
+        job.label(mapping=mapping, seed=seed, progress=progress)
+        clock.lap("label")
+        job.export(folder / "labels.sgy")
+        scores = score_labels(job, truth_path)
+        clock.lap("export and score")
+        retrieved = pd.DataFrame(
+            [
+                {
+                    "class": kind,
+                    "inline, crossline, time": places[kind][0],
+                    "patches": len(right),
+                    "show the class": right.mean(),
+                }
+                for kind, right in shown.items()
+            ]
+        )
+        report(folder, job, scores, retrieved, shown, clock.seconds)
     return scores, retrieved, clock.seconds
 
 
-def report(folder, index, mapper, scores, retrieved, shown, seconds):
+def report(folder, job, scores, retrieved, shown, seconds):
     """Write the page of the demo."""
     pixels = pd.DataFrame([{key: scores[key] for key in ("MIU", "MIU_without_boundary", "PA", "FWIU", "coverage")}])
     by_class = pd.DataFrame({"class": list(scores["IU"]), "IU": list(scores["IU"].values())})
@@ -102,12 +99,12 @@ def report(folder, index, mapper, scores, retrieved, shown, seconds):
             "Mean intersection over union (MIU) over all inlines; the mapping never saw the truth.",
             pixels,
             by_class,
-            (index.workspace / "evaluation.png", "Truth, labels and confidence of the middle inline."),
-            (index.workspace / "confusion.png", "Of the samples of each true class, the share that got each label."),
+            (job.path / "evaluation.png", "Truth, labels and confidence of the middle inline."),
+            (job.path / "confusion.png", "Of the samples of each true class, the share that got each label."),
         ],
         "How it was made": [
-            {"job": index.workspace.read()},
-            {"estimated share of a class in its patches": getattr(mapper, "shares_", {})},
+            {"job": job.status()},
+            {"estimated share of a class in its patches": getattr(job.mapper(), "shares_", {})},
             {"seconds": seconds, "mappings that can be chosen": list(MAPPERS)},
         ],
     }

@@ -21,6 +21,7 @@ from outcrop.parallel import spans
 from outcrop.patches import DIRECTIONS
 from outcrop.plots import COLOURS, colours
 from outcrop.retrieval import NEAR_LINES
+from outcrop.scores import UNCERTAIN, as_codes, labelled
 from outcrop.volume import as_slice, live_traces
 from outcrop.workspace import whole_file
 
@@ -29,10 +30,12 @@ BLOCK = 1 << 26  # bytes of labels held at once, unless LINES lines are more
 CHUNKS = (LINES, 128, 256)
 SPLITS = {"train": 0.7, "val": 0.15, "test": 0.15}
 MOST_BLOCKS, DRAWS = 20, 1000  # blocks of lines to split by, and ways to cut and share them out that are tried
+TEXT_LINES, TEXT_WIDTH = 38, 75  # that a SEG-Y text header has for us
+NOTHING = "#ffffff"  # colour of what is not labelled
 PLACE = 1e-3  # ms, m or lines; labels of an axis that differ by less are the same
 
 
-def export_segy(labels, path, *, like=None, what="label", format=5, memory=None):
+def export_segy(labels, path, *, like=None, what="label", format=5, memory=None, provenance=None):
     """Write labels, their confidence or the score of a class as SEG-Y, with a text header that says so.
 
     Parameters
@@ -51,12 +54,18 @@ def export_segy(labels, path, *, like=None, what="label", format=5, memory=None)
         SEG-Y sample format: 5 IEEE float, 1 IBM float, 8 one byte.
     memory : int, optional
         Bytes to use; a sixteenth of it, 64 MB at the most, for lines read together.
+    provenance : dict, optional
+        What the labels were made from (version, sha256 of the volume, keys ...); by default
+        ``labels.attrs["provenance"]``. It goes into ``FILE.provenance.json`` and, as far as it fits, into the text
+        header.
 
     Notes
     -----
+    Codes are 0 not labelled, 255 uncertain and i + 1 for ``classes[i]``; in format 8, which holds signed bytes,
+    uncertain is -1 and there are at most 127 classes. `outcrop.scores.as_codes` makes codes of what is read back.
     Beside a file of labels lie its codes, ``FILE.classes.toml``, and its colours: ``FILE.alut`` for Petrel (256 lines
-    of red, green, blue, opacity) and ``FILE.coltab`` for OpendTect (Manage color tables, Import, OpendTect file). In
-    both programs set the range of the colour bar to 0 ... number of classes.
+    of red, green, blue, opacity, one a code) and ``FILE.coltab`` for OpendTect (Manage color tables, Import, OpendTect
+    file). In both programs set the range of the colour bar to 0 ... 255, for format 8 to -1 ... 254.
     """
     labels, path = _named(labels), Path(path)
     values, unit = _pick(labels, what)
@@ -66,15 +75,25 @@ def export_segy(labels, path, *, like=None, what="label", format=5, memory=None)
     source = labelled if like is None else _source(like)
     if path.exists() and any(os.path.exists(own) and os.path.samefile(path, own) for own in (source, labelled)):
         raise ValueError(f"{path} is the volume that was labelled; choose another name for the export.")
-    file, axes, live = _target(path, values, like, text=_text(labels, what, path, source), format=format)
-    tables = _colour_tables(path, labels.attrs["classes"])
+    provenance = _provenance(labels, provenance)
+    lowest = -1 if format == 8 else 0  # code at the lower end of the colour bar
+    text = _text(labels, what, path, source, lowest=lowest, provenance=provenance)
+    file, axes, live = _target(path, values, like, text=text, format=format)
+    tables = _colour_tables(path, labels.attrs["classes"], lowest=lowest)
+    origin = Path(f"{path}.provenance.json")
     with file as write:
         for row, section in _sections(values, axes, source, memory):
+            if what == "label":
+                section[section == (UNCERTAIN if lowest < 0 else -1)] = -1 if lowest < 0 else UNCERTAIN
             section *= unit
             section[~live[row]] = np.nan
             write(row, section)
-        for table in (segy.class_table_path(path), *tables):  # codes of an earlier file must not stay beside this one
+        # codes and origin of an earlier file must not stay beside this one
+        for table in (segy.class_table_path(path), origin, *tables):
             table.unlink(missing_ok=True)
+    if provenance:
+        with whole_file(origin) as aside:
+            _write_json(aside, provenance)
     if what == "label":
         segy.write_class_table(path, labels.attrs["classes"])
         for table, text in tables.items():
@@ -82,13 +101,24 @@ def export_segy(labels, path, *, like=None, what="label", format=5, memory=None)
                 aside.write_text(text, encoding="utf-8")
 
 
+def _provenance(labels, given):
+    """What labels were made from, as JSON has it: as given, or as they tell it; empty where nobody does."""
+    return _plain(given if given is not None else labels.attrs.get("provenance") or {})
+
+
+def _write_json(path, values):
+    path.write_text(json.dumps(values, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
 def _named(labels):
     """Labels as a Dataset on (class,) inline, crossline, time or depth, whose attributes name the codes."""
     if isinstance(labels, xr.DataArray):
         labels = labels.to_dataset(name="label").assign_attrs(labels.attrs)
     classes = labels.attrs.get("classes", labels["label"].attrs.get("classes"))
-    if classes is None or not 0 < len(classes) < 256:
-        raise ValueError("The labels do not name their codes; set attrs['classes'] to the names of codes 1, 2, ...")
+    if classes is None or not 0 < len(classes) < UNCERTAIN:
+        raise ValueError(
+            "The labels do not name their codes; set attrs['classes'] to the names of codes 1, 2, ..., 254 at most."
+        )
     if labels["label"].ndim != 3 or not {"inline", "crossline"} < set(labels["label"].dims):
         raise ValueError(f"The labels have axes {labels['label'].dims}; give inline, crossline and time or depth.")
     labels = labels.transpose("class", "inline", "crossline", ..., missing_dims="ignore")
@@ -167,17 +197,19 @@ def _line_spans(values, memory=None):
     return spans(values.shape[-3], max(1, block // line // LINES) * LINES)
 
 
-def _text(labels, what, path, source):
-    """Text header: what the file is and is not."""
+def _text(labels, what, path, source, *, lowest, provenance):
+    """Text header: what the file is and is not, and what it was made from, as far as that fits."""
     kind, _, name = what.partition(":")
     classes = labels.attrs["classes"]
-    codes = ", ".join(f"{code} = {' '.join(own.split())}" for code, own in enumerate(["uncertain", *classes]))
+    uncertain = -1 if lowest < 0 else UNCERTAIN
+    names = {0: "not labelled", uncertain: "uncertain", **dict(enumerate(classes, 1))}
+    codes = ", ".join(f"{code} = {' '.join(own.split())}" for code, own in names.items())
     about = {
         "label": [
             "LABEL VOLUME, NOT AMPLITUDES",
             textwrap.shorten(f"Codes: {codes}", 1500, placeholder=f" ... all in {path.name}.classes.toml"),
             f"Colours: {path.name}.alut (Petrel), {path.name}.coltab (OpendTect), "
-            f"range of the colour bar 0 to {len(classes)}",
+            f"range of the colour bar {lowest} to {lowest + 255}",
         ],
         "confidence": ["CONFIDENCE OF LABELS IN PERCENT, NOT AMPLITUDES", "0 = unsure or not labelled, 100 = sure"],
         "score": [f"SCORE OF CLASS {name.upper()} IN PERCENT, NOT AMPLITUDES"],
@@ -190,31 +222,40 @@ def _text(labels, what, path, source):
         f"Made by Outcrop {version}, exported {datetime.date.today().isoformat()}",
         "Depth domain, samples in m" if labels["label"].dims[2] == "depth" else "",
     ]
-    return "\n".join([*about, *filter(None, rest)])
+    lines = [*about, *filter(None, rest)]
+    for key, value in provenance.items():
+        shown = value if isinstance(value, str) else json.dumps(value)
+        line = textwrap.shorten(f"{key}: {shown}", 220, placeholder=" ...")
+        if sum(len(textwrap.wrap(own, TEXT_WIDTH)) for own in [*lines, line]) <= TEXT_LINES:
+            lines.append(line)
+    return "\n".join(lines)
 
 
 def _palette(classes):
-    """Colours of the codes from 0 on, as #rrggbb."""
+    """Colour of every code that has a meaning, as #rrggbb."""
     from matplotlib.colors import to_hex
 
-    return [to_hex(colour) for colour in (COLOURS["uncertain"], *colours(list(classes)).values())]
+    named = {code: to_hex(colour) for code, colour in enumerate(colours(list(classes)).values(), 1)}
+    return {0: NOTHING, **named, UNCERTAIN: to_hex(COLOURS["uncertain"])}
 
 
-def _colour_tables(path, classes):
-    """Colour tables of Petrel and OpendTect as text by path; both spread the codes evenly over 0 ... n_classes."""
-    rgb = [bytes.fromhex(colour[1:]) for colour in _palette(classes)]
-    n = len(classes)
-    nearest = [round(i * n / 255) for i in range(256)]
-    alut = "".join(f"{r},{g},{b},255\n" for r, g, b in (rgb[code] for code in nearest))
+def _colour_tables(path, classes, *, lowest):
+    """Colour tables of Petrel and OpendTect as text by path: 256 colours, one for each code from the lowest on."""
+    palette = _palette(classes)
+    codes = [UNCERTAIN if code == -1 else code for code in range(lowest, lowest + 256)]
+    shown = [palette.get(code, NOTHING) for code in codes]
+    rgb = [bytes.fromhex(colour[1:]) for colour in shown]
+    opaque = [code > 0 and code in palette for code in codes]
+    alut = "".join(f"{r},{g},{b},{255 * seen}\n" for (r, g, b), seen in zip(rgb, opaque, strict=True))
     # A settings file of OpendTect: three header lines, then keys; segments make it jump, not fade, between codes.
     lines = ["dTect V6.6", "Default settings", datetime.datetime.now().strftime("%a %d %b %Y, %X"), "!"]
-    lines += [f"1.Name: {path.stem}", "1.Marker color: 0`0`0`0", "1.Undef color: 255`255`255`0"]
-    lines += [f"1.Nr segments: {n + 1}", "1.Transparency.0: 0`0", "1.Transparency.1: 1`0"]
-    lines += [f"1.Value-Color.{code}: {code / n:.6g}`{r}`{g}`{b}`0" for code, (r, g, b) in enumerate(rgb)]
+    lines += [f"1.Name: {path.stem}", "1.Marker color: 0`0`0`0", "1.Undef color: 255`255`255`0", "1.Nr segments: 256"]
+    lines += [f"1.Transparency.{i}: {i / 255:.6g}`{0 if seen else 255}" for i, seen in enumerate(opaque)]
+    lines += [f"1.Value-Color.{i}: {i / 255:.6g}`{r}`{g}`{b}`0" for i, (r, g, b) in enumerate(rgb)]
     return {Path(f"{path}.alut"): alut, Path(f"{path}.coltab"): "\n".join([*lines, "!", ""])}
 
 
-def export_zarr(labels, path, *, memory=None):
+def export_zarr(labels, path, *, memory=None, provenance=None):
     """Write labels and what lies beside them as a Zarr 3 group that ``xarray.open_zarr`` reads by itself.
 
     Parameters
@@ -225,18 +266,23 @@ def export_zarr(labels, path, *, memory=None):
         Folder to make, whole or not at all.
     memory : int, optional
         As for `export_segy`.
+    provenance : dict, optional
+        As for `export_segy`; it becomes the attribute ``provenance`` of the group.
 
     Notes
     -----
-    Attributes of the group and of ``label``: ``classes`` (code i + 1 means ``classes[i]``), ``colours`` (by code, 0
-    first), and ``flag_values`` with ``flag_meanings`` as the CF conventions have them.
+    Attributes of the group and of ``label``: ``classes`` (code i + 1 means ``classes[i]``), ``colours`` (as many as
+    ``flag_values``), and ``flag_values`` with ``flag_meanings`` as the CF conventions have them: 0 not labelled, the
+    classes, 255 uncertain.
     """
     labels = _named(labels)
     classes = labels.attrs["classes"]
-    meanings = " ".join("_".join(name.split()) for name in ["uncertain", *classes])
-    names = {"classes": classes, "colours": _palette(classes)}
-    flags = {"flag_values": list(range(len(classes) + 1)), "flag_meanings": meanings}
+    meanings = " ".join("_".join(name.split()) for name in ["not labelled", *classes, "uncertain"])
+    palette, provenance = _palette(classes), _provenance(labels, provenance)
+    names = {"classes": classes, "colours": list(palette.values())}
+    flags = {"flag_values": list(palette), "flag_meanings": meanings}
     about = {"version": outcrop.__version__, **labels.attrs, **names}
+    about |= {"provenance": provenance} if provenance else {}
     with _new_folder(path) as aside:
         group = zarr.open_group(aside, mode="w", zarr_format=3, attributes=_plain(about))
         coords = {name: coord for name, coord in labels.coords.items() if coord.dtype.kind in "biuf"}
@@ -284,7 +330,9 @@ def _new_folder(path):
     return whole_file(path)
 
 
-def export_training_set(labels, folder, *, volume, grid, weak=None, format="png", gap=NEAR_LINES, seed=0):
+def export_training_set(
+    labels, folder, *, volume, grid, weak=None, format="png", gap=NEAR_LINES, seed=0, provenance=None
+):
     """Write patches with their masks for training a net, split by blocks of lines so that neighbours do not leak.
 
     Parameters
@@ -307,6 +355,8 @@ def export_training_set(labels, folder, *, volume, grid, weak=None, format="png"
         Lines left out between patches of different splits.
     seed : int
         Of the split.
+    provenance : dict, optional
+        As for `export_segy`; it becomes ``provenance.json``.
 
     Returns
     -------
@@ -316,8 +366,9 @@ def export_training_set(labels, folder, *, volume, grid, weak=None, format="png"
 
     Notes
     -----
-    Patches without a label, or with a missing trace, are left out. Where the lines are too few to split, all is
-    ``train``.
+    Masks hold 0 where nothing is labelled, 255 where the label is uncertain, both to be ignored, and i + 1 for
+    ``classes[i]``. Patches without a label, or with a missing trace, are left out. Where the lines are too few to
+    split, all is ``train``.
     """
     labels = _named(labels)
     if format not in ("png", "npy"):
@@ -334,7 +385,7 @@ def export_training_set(labels, folder, *, volume, grid, weak=None, format="png"
         records, commonest = {}, {}
         for number, image, mask, sure in _labelled_patches(labels, volume, grid, starts):
             records[number] = _write_patch(aside, f"{number:06d}.{format}", image, mask, sure)
-            commonest[number] = np.bincount(mask[mask > 0]).argmax()
+            commonest[number] = np.bincount(mask[labelled(mask)]).argmax()
         if not records:
             raise ValueError("None of these patches has a label; give the labels of the lines that the patches lie on.")
         manifest = pd.DataFrame.from_dict(records, orient="index").join(known)
@@ -347,6 +398,8 @@ def export_training_set(labels, folder, *, volume, grid, weak=None, format="png"
         made = {"source": volume.attrs.get("source", ""), "gain": grid.gain, "clip": grid.clip, "size": list(grid.size)}
         made |= {"gap": int(gap), "seed": int(seed), "format": format, "version": outcrop.__version__}
         _write_classes(aside / "classes.toml", labels.attrs["classes"], made)
+        if origin := _provenance(labels, provenance):
+            _write_json(aside / "provenance.json", origin)
     return manifest
 
 
@@ -456,8 +509,8 @@ def _labelled_patches(labels, volume, grid, starts):
             sections = [read[name].isel({DIRECTIONS[direction]: number}).values for name in names]
             for i, image in zip(here, grid.cut(volume, starts[here]), strict=True):
                 window = _window(places, starts[i], grid.size)
-                masks = [np.nan_to_num(s[np.ix_(*window)]).astype(np.uint8).T for s in sections if window]
-                if masks and masks[0].any() and np.isfinite(image).all():
+                masks = [as_codes(s[np.ix_(*window)]).T for s in sections if window]
+                if masks and labelled(masks[0]).any() and np.isfinite(image).all():
                     yield i, image, masks[0], masks[1] if len(masks) > 1 else None
 
 
@@ -476,7 +529,7 @@ def _write_patch(folder, name, image, mask, confidence):
         if array is not None:
             _save(folder / subfolder / name, array)
     record: dict[str, Any] = {key: f"{sub}/{name}" if array is not None else "" for key, (sub, array) in files.items()}
-    record["confidence"] = np.nan if confidence is None else round(float(confidence[mask > 0].mean() / 255), 4)
+    record["confidence"] = np.nan if confidence is None else round(float(confidence[labelled(mask)].mean() / 255), 4)
     return record
 
 
@@ -510,10 +563,13 @@ def _write_classes(path, classes, made):
     """Write names and colours of the codes, and how the patches were made."""
     tables: dict[str, Any] = {
         "classes": {str(code): name for code, name in enumerate(classes, 1)},
-        "colours": {str(code): colour for code, colour in enumerate(_palette(classes))},
+        "colours": {str(code): colour for code, colour in _palette(classes).items()},
         "made": {name: value for name, value in made.items() if value is not None},
     }
-    path.write_text("# Codes of the masks; 0 is uncertain.\n" + tomli_w.dumps(tables), encoding="utf-8")
+    path.write_text(
+        "# Codes of the masks; 0 is not labelled and 255 uncertain, both are to be ignored.\n" + tomli_w.dumps(tables),
+        encoding="utf-8",
+    )
 
 
 def TrainingSet(folder, split="train"):
@@ -529,8 +585,9 @@ def TrainingSet(folder, split="train"):
     -------
     torch.utils.data.Dataset
         Its items are (image, mask, weight): float32 of shape (1, height, width) in [0, 1], int64 of shape
-        (height, width) with 0 for uncertain, and float32 of shape (height, width), the confidence of the labels, 0
-        where the mask is. ``classes`` names the codes from 1 on, ``manifest`` is the table of the patches.
+        (height, width) with 0 for not labelled and 255 for uncertain, and float32 of shape (height, width), the
+        confidence of the labels, 0 where the mask is 0 or 255. ``classes`` names the codes from 1 on, ``manifest`` is
+        the table of the patches.
     """
     try:
         import torch
@@ -554,7 +611,7 @@ def TrainingSet(folder, split="train"):
             image = image / np.float32(255) if image.dtype == np.uint8 else image
             weight = files["weight"]
             sure = _load(_within(self.folder, weight)) / np.float32(255) if weight else np.float32(1)
-            weight = np.where(mask > 0, sure, 0).astype(np.float32)
+            weight = np.where(labelled(mask), sure, 0).astype(np.float32)
             return torch.from_numpy(image[None]), torch.from_numpy(mask.astype(np.int64)), torch.from_numpy(weight)
 
     return Patches()

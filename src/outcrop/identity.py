@@ -9,8 +9,8 @@ import numpy as np
 from xarray.core import indexing
 
 from outcrop.stages import append_line, digest, read_lines
-from outcrop.volume import LazyVolume, open_volume
-from outcrop.workspace import Workspace, fingerprint
+from outcrop.volume import MOST_LINES, LazyVolume, open_volume
+from outcrop.workspace import Workspace, fingerprint, set_aside
 
 
 class ChangedVolume(ValueError):
@@ -156,7 +156,24 @@ class LineLog:
 def known_volume(job):
     """What ``job.toml`` of a job folder says of its volume, empty where it holds none yet."""
     workspace = Workspace(job)
-    return dict(workspace.read().get("volume", {})) if workspace.exists() else {}
+    if not workspace.exists():
+        return {}
+    record = workspace.read().get("volume", {})
+    texts = ("source", "relative", "samples", "digest", "axes")
+    sound = isinstance(record, dict) and all(isinstance(record.get(name), str) for name in texts)
+    sound = sound and isinstance(record.get("options"), dict) and _is_shape(record.get("shape"))
+    if not sound or len(record.get("dims", ())) != 3:
+        raise ValueError(
+            f"{workspace / 'job.toml'} has been changed to something unreadable; give the volume again with "
+            f"'outcrop index VOLUME -o {job}'."
+        )
+    return dict(record)
+
+
+def _is_shape(value):
+    return (
+        isinstance(value, list) and len(value) == 3 and all(isinstance(n, int) and 0 < n <= MOST_LINES for n in value)
+    )
 
 
 def take_volume(job, volume):
@@ -170,7 +187,12 @@ def take_volume(job, volume):
     dict
         As `known_volume`; ``digest`` stands for the samples in every key.
     """
-    found, known = identify(volume), known_volume(job)
+    found = identify(volume)
+    try:
+        known = known_volume(job)
+    except ValueError:  # unreadable: the volume that is given says it all, and what was there is kept
+        set_aside(Path(job) / "job.toml")
+        known = {}
     axes = digest(_axes(volume))
     if known.get("axes", axes) != axes:
         raise ValueError(

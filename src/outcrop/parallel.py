@@ -7,6 +7,7 @@ import threading
 from collections import deque
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
@@ -58,9 +59,9 @@ def _cgroup_limits():
 class _Limit:
     """The limit on BLAS threads of this process, how many hold it, and the lock on both."""
 
-    lock = threading.Lock()
+    lock = threading.RLock()  # a forgotten generator of `map_blocks` may be closed while this thread holds it
     holders = 0
-    blas = None
+    blas: Any = None
 
 
 @contextlib.contextmanager

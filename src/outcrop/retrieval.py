@@ -27,7 +27,7 @@ BLOCK = 1024  # patches described, written and resumed as one
 USED, MISSING, QUIET = range(3)  # why a row has no descriptor: NaN inside, or nothing to see
 CODE = 1  # raised when the same inputs would give other descriptors
 GRID_OPTIONS = ("size", "step", "along", "every", "area", "between", "sample", "gain", "clip", "seed")
-NEAREST = 9  # the knee is looked for among the most similar 1 / NEAREST of the index
+NEAREST, MOST = 9, 100  # the knee is looked for in the nearest ninth of the index; no more than a mapper learns from
 REFERENCES, NEIGHBOURS = 500, 20  # retrieved patches of a class to compare with, and how many of them are near
 RANKING = 45  # bytes a patch and class that ranking takes, measured
 KEPT = 4  # more than any relevance, so that accepted patches come first
@@ -227,6 +227,19 @@ def open_features(store, n, length, *, mode="r"):
         if (array.shape, array.chunks, array.dtype) != ((n, *shape), (rows, *shape), dtype):
             raise ValueError(f"{name} is {array.dtype} of shape {array.shape} in chunks of {array.chunks}")
     return group
+
+
+def drop_damaged(path, index):
+    """Note which blocks of an index cannot be read, so that the next `build_index` describes them again."""
+    log = DoneLog(Stages(path).path("index", index.key) / "features.done")
+    for span in spans(len(index), BLOCK):
+        try:
+            with damage(index.features.store, REMEDY):
+                sound = index.features[span][index.status[span] == USED].any(axis=1).all()
+        except ValueError:
+            sound = False
+        if not sound:
+            log.drop(span.start // BLOCK)
 
 
 def _describe(volume, grid, measure, length, at_once, check, span):
@@ -534,7 +547,7 @@ def _relevance(near, far, name, accepted, rejected):
 
 
 def auto_count(curve, usable):
-    """How many patches of a class to take: the knee of the similarity of the nearest ninth of the index.
+    """How many patches of a class to take: the knee of the similarity of the nearest ninth of the index, at most 100.
 
     Parameters
     ----------
@@ -548,7 +561,7 @@ def auto_count(curve, usable):
     >>> auto_count(np.array([0.9, 0.89, 0.88, 0.6, 0.55, 0.5] + [0.1] * 48), usable=54)
     3
     """
-    return max(1, knee(curve[: max(3, usable // NEAREST)]))
+    return max(1, min(knee(curve[: max(3, usable // NEAREST)]), MOST))
 
 
 def _counts(count, suggested, accepted, *, usable):

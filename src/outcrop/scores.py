@@ -41,7 +41,8 @@ def as_codes(values):
     values = np.asarray(values)
     if values.dtype == np.uint8:
         return values
-    return np.where(values == -1, UNCERTAIN, np.nan_to_num(values)).astype(np.uint8)
+    values = values.astype(np.float32)
+    return np.where(values == -1, np.float32(UNCERTAIN), np.nan_to_num(values)).astype(np.uint8)
 
 
 def find_background(classes, background=None):

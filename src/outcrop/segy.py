@@ -731,7 +731,7 @@ def class_table_path(path):
 
 
 def write_class_table(path, classes):
-    """Write the names of the codes in a label SEG-Y beside it; code 0 always means uncertain.
+    """Write the names of the codes in a label SEG-Y beside it; 0 always means not labelled, 255 or -1 uncertain.
 
     Parameters
     ----------
@@ -742,7 +742,7 @@ def write_class_table(path, classes):
     """
     rows = [f"{code} = {json.dumps(str(name), ensure_ascii=False)}\n" for code, name in enumerate(classes, 1)]
     with whole_file(class_table_path(path)) as aside:
-        opening = "# Codes of the labels; 0 is uncertain, or nothing said.\n[classes]\n"
+        opening = "# Codes of the labels; 0 is not labelled, 255 (-1 in format 8) uncertain.\n[classes]\n"
         aside.write_text(opening + "".join(rows), encoding="utf-8")
 
 

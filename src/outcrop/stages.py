@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 import outcrop
-from outcrop.workspace import remove, whole_file
+from outcrop.workspace import no_link, remove, set_aside, whole_file
 
 FACTS = "stage.json"
 JOURNAL = "journal.txt"
@@ -106,12 +106,7 @@ class Stages:
 
     def set_aside(self, kind, key, name):
         """Give a damaged part of a stage another name, so that it can be made again and nothing is lost."""
-        place = self.path(kind, key) / name
-        number = 1
-        while place.with_name(f"{name}.damaged-{number}").exists():
-            number += 1
-        with contextlib.suppress(FileNotFoundError):
-            os.rename(place, place.with_name(f"{name}.damaged-{number}"))
+        set_aside(self.path(kind, key) / name)
 
     def remove(self, kind, key):
         """Free the space of a stage: first its facts, so that what is left of it counts for nothing if that is cut."""
@@ -121,7 +116,7 @@ class Stages:
 
 def append_line(path, text):
     """Append a line to a file in one piece; a line that a kill or a full disk cut short is ended first."""
-    path = Path(path)
+    path = no_link(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
     try:

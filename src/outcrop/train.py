@@ -8,9 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from outcrop.export import TrainingSet
 from outcrop.scores import labelled
-from outcrop.workspace import whole_file
 
 CHANNELS = (16, 32, 64, 128)
 SEEN = 12_000  # patches, some of them again: two minutes on two cores for 64 x 64
@@ -75,24 +73,58 @@ def train(folder, path, *, epochs=None, batch=16, rate=3e-3, seed=0, device=None
     -------
     Net
     """
-    torch = _torch()
+    from outcrop.export import TrainingSet  # here, so that arrays can be learnt from where pandas is not installed
+
+    _torch()
     data = TrainingSet(folder, "train")
     epochs = math.ceil(SEEN / len(data)) if epochs is None else epochs
     if epochs < 1:
         raise ValueError(f"epochs is {epochs}; choose 1 or more.")
-    torch.manual_seed(seed)
-    module = _to(_unet(len(data.classes)), device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    optimizer = torch.optim.AdamW(module.parameters(), lr=rate)
+    module, optimizer = _begin(len(data.classes), rate, seed, device)
     about = {"classes": data.classes, "epochs": epochs, "batch": batch, "rate": rate, "seed": seed}
     about["patches"] = hashlib.sha256((Path(folder) / "manifest.csv").read_bytes()).hexdigest()
     for epoch in range(_resume(path, about, module, optimizer), epochs):
-        for group in optimizer.param_groups:
-            group["lr"] = rate * (1 + math.cos(math.pi * epoch / epochs)) / 2
+        _set_rate(optimizer, rate, epoch / epochs)
         loss = _epoch(module, optimizer, data, batch, np.random.SeedSequence((seed, epoch)))
         _save(path, about, module, optimizer, epoch + 1)
         if progress:
             progress(epoch + 1, epochs, loss)
     return Net(module, data.classes)
+
+
+def train_on_arrays(images, masks, classes, *, weights=None, epochs=1, batch=16, rate=3e-3, seed=0, device=None):
+    """Train the same U-Net as `train` on patches in memory; nothing is written.
+
+    Parameters
+    ----------
+    images : array, shape (n, height, width)
+        Values in [0, 1].
+    masks : int array, shape (n, height, width)
+        Label of every pixel: ``i + 1`` for ``classes[i]``; pixels of 0 are not learnt from.
+    classes : sequence of str
+    weights : array, shape (n, height, width), optional
+        How much every pixel counts, between 0 and 1; 1 by default.
+    epochs, batch, rate, seed, device
+        As in `train`.
+
+    Returns
+    -------
+    Net
+    """
+    torch = _torch()
+    if epochs < 1:
+        raise ValueError(f"epochs is {epochs}; choose 1 or more.")
+    module, optimizer = _begin(len(classes), rate, seed, device)
+    target = next(module.parameters()).device
+    masks = torch.as_tensor(np.asarray(masks, np.int64))
+    weights = torch.ones(masks.shape) if weights is None else torch.as_tensor(np.asarray(weights, np.float32))
+    images = torch.as_tensor(np.asarray(images, np.float32))[:, None]
+    parts = (part.to(target) for part in (images, masks, torch.where(masks > 0, weights, 0)))
+    data = torch.utils.data.TensorDataset(*parts)
+    for epoch in range(epochs):
+        _set_rate(optimizer, rate, epoch / epochs)
+        _epoch(module, optimizer, data, batch, np.random.SeedSequence((seed, epoch)))
+    return Net(module, classes)
 
 
 def open_net(path, *, device="cpu"):
@@ -113,6 +145,21 @@ def _torch():
     except ImportError as error:
         raise ImportError(f"Training a U-Net needs {error.name}; install it: pip install 'outcrop[train]'.") from None
     return torch
+
+
+def _begin(n_classes, rate, seed, device):
+    """A U-Net with the first weights of a seed, and its optimiser."""
+    import torch
+
+    torch.manual_seed(seed)
+    module = _to(_unet(n_classes), device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    return module, torch.optim.AdamW(module.parameters(), lr=rate)
+
+
+def _set_rate(optimizer, highest, done):
+    """Learning rate where a share of the epochs is done: it falls to zero along a cosine."""
+    for group in optimizer.param_groups:
+        group["lr"] = highest * (1 + math.cos(math.pi * done)) / 2
 
 
 def _unet(n_classes):
@@ -165,6 +212,8 @@ def _epoch(module, optimizer, data, batch, seed):
 
 def _save(path, about, module, optimizer, epochs):
     """Write weights and the state of the optimiser as plain arrays."""
+    from outcrop.workspace import whole_file
+
     arrays = {f"net/{name}": value.cpu().numpy() for name, value in module.state_dict().items()}
     for number, state in optimizer.state_dict()["state"].items():
         arrays |= {f"optimizer/{number}/{name}": value.cpu().numpy() for name, value in state.items()}

@@ -109,7 +109,9 @@ class Workspace:
 
 
 class DoneLog:
-    """Numbers of the blocks that are written, one a line; a line that a kill cut short does not count.
+    """Numbers of the blocks that are written, one a line, ``!7`` where block 7 is no longer sound.
+
+    A line that a kill cut short does not count.
 
     Examples
     --------
@@ -126,14 +128,26 @@ class DoneLog:
     def read(self):
         """Numbers so far."""
         lines = self.path.read_bytes().split(b"\n")[:-1] if self.path.is_file() else []
-        return {int(line) for line in lines if line.isdigit() and len(line) < 10}
+        found: set = set()
+        for line in lines:
+            number = line.removeprefix(b"!")
+            if number.isdigit() and len(number) < 10:
+                (found.add if number == line else found.discard)(int(number))
+        return found
 
     def add(self, number):
         """Note that a block is written."""
-        with open(self.path, "a+b") as handle:
+        self._append(f"{number}")
+
+    def drop(self, number):
+        """Note that a block has to be made again."""
+        self._append(f"!{number}")
+
+    def _append(self, text):
+        with open(no_link(self.path), "a+b") as handle:
             handle.seek(max(0, handle.seek(0, os.SEEK_END) - 1))
             cut_short = handle.read() not in (b"", b"\n")  # on a full disk: its number must not run into this one
-            handle.write((b"?\n" if cut_short else b"") + f"{number}\n".encode())
+            handle.write((b"?\n" if cut_short else b"") + f"{text}\n".encode())
 
 
 @contextlib.contextmanager
@@ -197,6 +211,23 @@ def damage(store, remedy):
 
 def _first_line(error):
     return f"{type(error).__name__}: {error}".splitlines()[0][:200]
+
+
+def set_aside(path):
+    """Give a damaged file or folder another name, so that it can be made again and nothing is lost."""
+    path, number = Path(path), 1
+    while path.with_name(f"{path.name}.damaged-{number}").exists():
+        number += 1
+    with contextlib.suppress(FileNotFoundError):
+        os.rename(path, path.with_name(f"{path.name}.damaged-{number}"))
+
+
+def no_link(path):
+    """Path of a file that is about to be appended to; refused where it is a link, which may lead out of the job."""
+    path = Path(path)
+    if path.is_symlink():
+        raise ValueError(f"{path} is a link to {path.resolve()}, outside the job; put the thing itself there.")
+    return path
 
 
 def remove(path):

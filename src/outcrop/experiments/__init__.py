@@ -34,6 +34,7 @@ EXPERIMENTS = {
     "evolution": "labels of the paper's own patches from the start to iteration 200",
     "comparison": "plain, sparse, orthogonal and full factorisation on the paper's own patches",
     "expert": "every mapper against expert labels, from patches and from exemplars",
+    "training": "one net trained on the authors', the paper's, our and the expert's labels, on lines it never saw",
     "trust": "confidence against accuracy, error by coverage, and the sections to look at",
     "ablation": "what each part of the texture mapper is worth",
     "sensitivity": "wrong image labels, the number of exemplars, and a class that nobody named",

@@ -1,7 +1,8 @@
 """The yardstick: every mapper's labels of whole F3 sections against the expert's, from two kinds of supervision.
 
-``patches`` are the 2000 patches of the paper with their image labels, ``exemplars`` at most two places a class on one
-line, from which our own retrieval makes the training set. Expert labels are used for scoring only.
+``patches`` are the 2000 patches of the paper with their image labels. ``exemplars`` are at most two places a class on
+one line, given to an `oc.Job` with default options: what it labels is what a user gets. Expert labels are used for
+scoring only.
 """
 
 import tempfile
@@ -22,12 +23,13 @@ from outcrop.experiments import Result
 from outcrop.experiments.evolution import training_set
 from outcrop.experiments.references import flat, references
 from outcrop.experiments.retrieval import eye_exemplars
-from outcrop.job import UNLABELLED
+from outcrop.job.core import Job
+from outcrop.job.labelling import UNLABELLED
 from outcrop.labels import MAPPERS, label_volume
 from outcrop.mapping import LabelMapper
 from outcrop.nets import NetMapper
 from outcrop.patches import PatchGrid
-from outcrop.retrieval import build_index, knee, retrieve
+from outcrop.retrieval import build_index, retrieve
 from outcrop.scores import labelled
 
 SUPERVISIONS = ("patches", "exemplars")
@@ -46,6 +48,13 @@ class Task(NamedTuple):
     lines: list
     weights: np.ndarray | None = None
     masks: np.ndarray | None = None
+
+
+class JobTask(NamedTuple):
+    """Exemplars to give to a job, and the lines to score what it labels on."""
+
+    places: dict
+    lines: list
 
 
 def run(data, *, quick=False, device=None, mappings=None, supervision=None, seeds=1):
@@ -133,7 +142,7 @@ class Yard:
         self.lines = self.truth["inline"].values.tolist()
         self.clean = self.sections.sel(time=slice(BELOW_CAPTION, None))
         self.grid = PatchGrid(self.clean, size=99, step=66 if quick else 11)
-        self.job, self.quick = Path(folder) / "job.outcrop", quick
+        self.folder, self.quick = Path(folder), quick
 
     def patches(self, apart=None):
         """Patches of the paper; with `apart`, for every line only those at least so many lines away."""
@@ -145,16 +154,19 @@ class Yard:
         away = [np.abs(self.dataset["inline"].values - line) >= apart for line in self.lines]
         return [[Task(image[keep], weak[keep], [line]) for keep, line in zip(away, self.lines, strict=True)]]
 
-    def exemplars(self, seed=None, **cleaning):
-        """What exemplars of one line retrieve, to be scored on the others; those chosen by eye, or a random draw."""
+    def jobs(self, seed=None):
+        """Exemplars of one line, to be scored on the others; those chosen by eye, or a random draw."""
         runs = []
         for line in EXEMPLAR_LINES:
             others = [other for other in self.lines if other != line]
             if others and (seed is None or line in self.lines):
                 places = eye_exemplars(line)
-                places = places if seed is None else self.drawn(line, places, seed)
-                runs.append([self.retrieved(places, others, **cleaning)])
+                runs.append([JobTask(places if seed is None else self.drawn(line, places, seed), others)])
         return runs
+
+    def exemplars(self, **cleaning):
+        """Patches that the exemplars chosen by eye retrieve, for experiments that change what is done with them."""
+        return [[self.retrieved(*task, **cleaning) for task in tasks] for tasks in self.jobs()]
 
     def drawn(self, line, places, seed):
         """As many random exemplars a class as were chosen by eye, each of which shows its class to an expert."""
@@ -162,7 +174,7 @@ class Yard:
         return {name: found[name][: len(own)] for name, own in places.items()}
 
     def retrieved(self, places, lines, *, diverse=False, weighted=False, painted=False, sizes=None):
-        """Patches up to the knee of every class's similarity curve; without near copies, weighted by certainty.
+        """Patches that exemplars retrieve with default options; without near copies, weighted by certainty.
 
         With `painted` the expert says what their pixels are, but not on the lines to be scored: a reference.
         A class in `sizes` has patches of its own size, cut and compared beside the others.
@@ -170,10 +182,8 @@ class Yard:
         parts = []
         for size in dict.fromkeys([99, *(sizes or {}).values()]):
             grid = PatchGrid(self.clean, size=size, step=self.grid.step)
-            index = build_index(self.clean, grid, self.job / str(size))  # reads what is there but for the first time
-            curves = retrieve(index, places, 10 if self.quick else 100).curves  # ten times as long
-            counts = {name: knee(curve) for name, curve in curves.items()}
-            weak = retrieve(index, places, counts, diverse=diverse)
+            index = build_index(self.clean, grid, self.folder / f"{size}.outcrop")
+            weak = retrieve(index, places, diverse=diverse)
             own = [(sizes or {}).get(name, 99) == size for name in weak.classes]
             parts.append((grid.extract(self.clean, weak.rows[own]), weak.classes[own], weak.weights[own]))
         patches, classes, weights = map(list, zip(*parts, strict=True))
@@ -197,9 +207,9 @@ class Yard:
 
 STRICTER = {
     f"patches, {APART} lines apart": partial(Yard.patches, apart=APART),
-    **{f"exemplars, draw {seed}": partial(Yard.exemplars, seed=seed) for seed in range(DRAWS)},
+    **{f"exemplars, draw {seed}": partial(Yard.jobs, seed=seed) for seed in range(DRAWS)},
 }
-RUNS: dict = {"patches": Yard.patches, "exemplars": Yard.exemplars, **STRICTER}
+RUNS: dict = {"patches": Yard.patches, "exemplars": Yard.jobs, **STRICTER}
 
 
 def score(yard, kind, *, mappings=None, seeds=1, device=None, progress=None):
@@ -214,7 +224,10 @@ def score(yard, kind, *, mappings=None, seeds=1, device=None, progress=None):
             for number, tasks in enumerate(runs):
                 found = []
                 for task in tasks:
-                    found += label(yard, task, fresh(name, seed, yard.quick), device)
+                    if isinstance(task, JobTask):
+                        found += label_by_job(yard, task, name, seed, device)
+                    else:
+                        found += label(yard, task, fresh(name, seed, yard.quick), device)
                     count += 1
                     if progress:
                         progress(count)
@@ -223,9 +236,9 @@ def score(yard, kind, *, mappings=None, seeds=1, device=None, progress=None):
     return means(pd.DataFrame(out), several=seeds > 1)
 
 
-def fresh(name, seed, quick):
+def fresh(name, seed, quick, mappers=MAPPERS):
     """A mapper by name with a seed, small where only its running matters."""
-    mapper = MAPPERS[name]()
+    mapper = mappers[name]()
     options = {"random_state": seed, **(QUICK if quick else {})}
     return mapper.set_params(**{key: value for key, value in options.items() if key in mapper.get_params()})
 
@@ -254,6 +267,37 @@ def label(yard, task, mapper, device):
         own = time.perf_counter() - begin
         out.append(labels.assign_attrs(seconds=fitted + own, share=fitted / len(task.lines) + own))
     return out
+
+
+def label_by_job(yard, task, name, seed, device):
+    """Label the lines of a task by a job with default options, from nothing but the exemplars; as `label`."""
+    begin, out = time.perf_counter(), []
+    with Job(yard.folder / "default.outcrop", volume=yard.clean) as job, small_mappers(yard.quick):
+        if yard.quick:
+            job.choose_index(step=66)
+        for kind, places in task.places.items():
+            for place in places:
+                job.add_exemplar(kind, place)
+        labels = job.label(task.lines, mapping=name, seed=seed, device=device).load()
+        for one in job.state.exemplars:
+            job.remove_exemplar(one.id)
+    seconds = time.perf_counter() - begin
+    for line in task.lines:
+        share = seconds / len(task.lines)
+        out.append(labels.sel(inline=[line]).assign_attrs(seconds=seconds, share=share))
+    return out
+
+
+@contextmanager
+def small_mappers(quick):
+    """Small mappers under the names of all, where only their running matters."""
+    before = dict(MAPPERS)
+    if quick:
+        MAPPERS.update({name: partial(fresh, name, 0, quick, before) for name in before})
+    try:
+        yield
+    finally:
+        MAPPERS.update(before)
 
 
 def against_expert(yard, found):

@@ -14,6 +14,7 @@ import pandas as pd
 import xarray as xr
 from filelock import FileLock
 
+from outcrop.curvelet import Curvelet
 from outcrop.identity import known_volume, reopen, take_volume
 from outcrop.job import labelling, options, tables
 from outcrop.job.decisions import Decisions, State, background_of
@@ -67,7 +68,8 @@ class Job:
         self.stages = Stages(self.path)
         self.log = Decisions(self.path, origin=origin)
         self._lock = threading.RLock()
-        self._opened: dict = {}  # the index, grid and mapper used last, by key
+        self._opened: dict = {}  # the index and grid used last, by key
+        self._codes()
 
     def close(self) -> None:
         """Let go of the file that this job writes its decisions to."""
@@ -169,6 +171,12 @@ class Job:
         first = background_of(state)
         return None if first is None else state.classes[first]["name"]
 
+    def _decide(self, *entries):
+        """Write entries as one act, and fix the codes of classes that appear."""
+        written = self.log.add(*entries)
+        self._codes()
+        return written
+
     def _class(self, name, *, new=False):
         """First name of a class; of one that is not there yet only where it may be made."""
         name = class_name(name)
@@ -201,7 +209,7 @@ class Job:
         entries, _ = self._new_class(name)
         if colour:
             entries[0]["colour"] = check_colour(colour)
-        self.log.add(*entries)
+        self._decide(*entries)
         return class_name(name)
 
     def rename_class(self, old: str, new: str) -> None:
@@ -211,15 +219,15 @@ class Job:
             return
         if self.state.first_name(new) is not None:
             raise ValueError(f"Class {new!r} is there already; choose another name.")
-        self.log.add({"what": "rename", "class": first, "name": new})
+        self._decide({"what": "rename", "class": first, "name": new})
 
     def recolour_class(self, name: str, colour: str) -> None:
         """Give a class another colour."""
-        self.log.add({"what": "class", "class": self._class(name), "colour": check_colour(colour)})
+        self._decide({"what": "class", "class": self._class(name), "colour": check_colour(colour)})
 
     def remove_class(self, name: str) -> None:
         """Remove a class with its exemplars, verdicts and strokes; undo brings them back."""
-        self.log.add({"what": "remove class", "class": self._class(name)})
+        self._decide({"what": "remove class", "class": self._class(name)})
 
     def set_background(self, name: str | None) -> None:
         """Say which class may appear in any patch; None leaves it to the usual names."""
@@ -235,15 +243,15 @@ class Job:
         else:
             entries.append({"what": "exemplar", "class": first, "picture": pack(np.asarray(place, np.float32))})
         if entries:
-            self.log.add(*entries)
+            self._decide(*entries)
 
     def move_exemplar(self, id: str, place: Place) -> None:
         """Move an exemplar, given by its id in ``state.exemplars``."""
-        self.log.add({"what": "move", "of": self._exemplar(id).id, "place": self._check_place(place)})
+        self._decide({"what": "move", "of": self._exemplar(id).id, "place": self._check_place(place)})
 
     def remove_exemplar(self, id: str) -> None:
         """Remove an exemplar, given by its id in ``state.exemplars``."""
-        self.log.add({"what": "remove", "of": self._exemplar(id).id})
+        self._decide({"what": "remove", "of": self._exemplar(id).id})
 
     def _exemplar(self, id):
         for one in self.state.exemplars:
@@ -284,12 +292,12 @@ class Job:
             entry = {"what": what, "place": place, "along": along}
             entries.append(entry if what == "forget" else {**entry, "class": self._class(name)})
         if entries:
-            self.log.add(*entries)
+            self._decide(*entries)
 
     def forget(self, rows: Sequence[int] | int | None = None) -> None:
         """Take back the verdict on patches, given by their rows in the index; on all of them by default."""
         if rows is None:
-            self.log.add({"what": "forget"})
+            self._decide({"what": "forget"})
             return
         grid = self.grid()
         centres = grid.centres(np.atleast_1d(rows))
@@ -324,7 +332,7 @@ class Job:
             made, first = self._new_class(name)
             entries = [*made, stroke | {"class": first}]
         if entries:
-            self.log.add(*entries)
+            self._decide(*entries)
 
     def erase(self, points: Sequence[Place], radius: float = 4, along: str = "inline") -> None:
         """Take back what is painted under a stroke; see `paint`."""
@@ -392,7 +400,7 @@ class Job:
             if _plain(state.options.get(name)) != _plain(value)
         ]
         if changed:
-            self.log.add(*changed)
+            self._decide(*changed)
 
     # ---- index ------------------------------------------------------------------------------------------------------
 
@@ -419,7 +427,8 @@ class Job:
             chosen["between"] = [str(Path(path).resolve()) for path in chosen["between"]]
         chosen = _plain(chosen)
         found = options.index_options(chosen, self.known["shape"])
-        PatchGrid(self.volume, **{name: found[name] for name in options.GRID_OPTIONS})  # refuses what cannot be
+        grid = PatchGrid(self.volume, **{name: found[name] for name in options.GRID_OPTIONS})
+        Curvelet(grid.size)  # like the grid it refuses what cannot be
         self._set("index", chosen or None)
 
     def index(
@@ -581,6 +590,11 @@ class Job:
         chosen = {name: value for name, value in chosen.items() if value != options.LABEL[name]}
         limits = {"min_confidence": min_confidence, "max_error": max_error}
         self._set("label", chosen or None, "limits", {k: v for k, v in limits.items() if v is not None} or None)
+        for path in with_jobs:
+            for name in Job(path).classes:
+                entries, _ = self._new_class(name)
+                if entries:
+                    self._decide(*entries)
 
     def label(
         self, lines=None, mapping=None, seed=0, min_confidence=None, max_error=None, *, step=None, with_jobs=(),
@@ -634,7 +648,7 @@ class Job:
             mapper.save(folder)
         entries = [entry for name in mapper.classes_ for entry in self._new_class(str(name))[0]]
         if entries:
-            self.log.add(*entries)
+            self._decide(*entries)
         found = source.index_options()
         kept = {name: found[name] for name in ("size", "gain", "along")}
         self.choose_index(**{**self.state.options.get("index", {}), **kept})

@@ -111,6 +111,7 @@ class Decisions:
         self._state: State | None = None
         self._hold: Any = None
         self._who = ""
+        self._act: str | None = None  # id of the first entry of an act under way
 
     # ---- reading ----------------------------------------------------------------------------------------------------
 
@@ -192,7 +193,8 @@ class Decisions:
             written = []
             for entry in entries:
                 about = {"id": uuid.uuid4().hex[:12], "time": _after(last), "who": who, "from": self.origin}
-                about["group"] = written[0]["id"] if written else about["id"]
+                about["group"] = self._act or (written[0]["id"] if written else about["id"])
+                self._act = None if self._act is None else about["group"]
                 written.append(about | entry)
                 last = about["time"]
             lines = [json.dumps(entry) for entry in written]
@@ -201,6 +203,22 @@ class Decisions:
             append_line(self.folder / f"{who}.jsonl", "\n".join(lines))
             self.refresh()
             return written
+
+    @contextlib.contextmanager
+    def act(self):
+        """What is written inside is one act, which is undone as one; an error inside undoes it at once."""
+        with self._lock:
+            self._act = ""
+            try:
+                yield
+            except BaseException:
+                written = [entry["id"] for entry in self._entries if self._act and entry.get("group") == self._act]
+                self._act = None
+                if written:
+                    self.add({"what": "undo", "of": written})
+                raise
+            finally:
+                self._act = None
 
     def undo(self):
         """Take back this writer's last act; whether there was one."""
@@ -341,7 +359,7 @@ def background_of(state):
     if chosen in state.classes:
         return chosen
     found = find_background([facts["name"] for facts in state.classes.values()])
-    return None if found is None else state.first_name(found)
+    return find_background(list(state.classes)) if found is None else state.first_name(found)
 
 
 def _class(state, entry):

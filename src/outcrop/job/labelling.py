@@ -114,7 +114,8 @@ class Labelling:
             mapper.set_params(members=1)
         self.job.open_index(self.state, client=client, memory=memory, progress=progress)
         jobs = [(self.job, self.state), *self.others]
-        parts = [weak_patches(*one, draft=draft, memory=memory, background=self.background) for one in jobs]
+        first = {facts["name"]: name for name, facts in self.state.classes.items()}
+        parts = [weak_patches(*one, first, draft=draft, memory=memory, background=self.background) for one in jobs]
         told = progress and (lambda done, total: progress("fitting the mapping", done, total))
         with one_blas_thread():
             if self.others:
@@ -311,11 +312,13 @@ def _open(path):
     return Job(path)
 
 
-def weak_patches(job, state, *, draft, memory, background):
-    """Retrieved and painted patches of a job, their classes, what is painted in them, and how sure they are."""
+def weak_patches(job, state, first, *, draft, memory, background):
+    """Retrieved and painted patches of a job, their classes, what is painted in them, and how sure they are.
+
+    ``first`` gives the first name of a class by its present one, in the job that is labelled.
+    """
     index = job.open_index(state)
     _, weak, starts = tables.retrieved(job, index, state)
-    first = {facts["name"]: name for name, facts in state.classes.items()}
     classes = np.array([first.get(name, name) for name in weak.classes], str)
     rows = np.arange(len(weak)) if draft is None else weak.picks(draft)
     need = 12 * len(rows) * int(np.prod(index.grid.size))
@@ -325,10 +328,17 @@ def weak_patches(job, state, *, draft, memory, background):
             "retrieve fewer of them (--count) or raise --memory."
         )
     names = list(dict.fromkeys(classes[rows]))
-    sections = painted_sections(state.strokes, names, job.axes)
+    sections = painted_sections(_renamed(state, first), names, job.axes)
     starts, classes, masks = painted_patches(index.grid, sections, starts[rows], classes[rows], background=background)
     weights = np.append(weak.weights[rows], np.full(len(starts) - len(rows), SURE))
     return index.grid.cut(index.volume, starts), classes, masks, weights
+
+
+def _renamed(state, first):
+    """Strokes with the classes as another job calls them first."""
+    present = {name: facts["name"] for name, facts in state.classes.items()} | {"erase": "erase"}
+    known = [stroke for stroke in state.strokes if stroke["class"] in present]
+    return [stroke | {"class": first.get(present[stroke["class"]], stroke["class"])} for stroke in known]
 
 
 def _joined(parts):

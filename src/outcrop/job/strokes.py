@@ -127,6 +127,10 @@ def painted_patches(grid, sections, starts, classes, *, background=None):
         A painted patch has the structure that was painted most in it, else that of the retrieved patch it overlaps.
     masks : uint8 array, shape (m, height, width), or None where nothing is painted
     """
+    height, width = grid.size
+    sections = {
+        place: codes for place, codes in sections.items() if codes.shape[0] >= width and codes.shape[1] >= height
+    }
     if not sections:
         return starts, classes, None
     extra = [

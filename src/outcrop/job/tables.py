@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pandas as pd
 
-from outcrop.retrieval import read_table, retrieve
+from outcrop.retrieval import drop_damaged, read_table, retrieve
 from outcrop.stages import append_line, digest, read_lines
 from outcrop.workspace import Damaged, whole_file
 
@@ -105,8 +105,7 @@ def _make(job, index, asked, key, device):
     try:
         weak = retrieve(index, fits, _bounded(count, index), **options)
     except Damaged:
-        job.stages.set_aside("index", index.key, "features.done")
-        job.stages.set_aside("index", index.key, "features.zarr")
+        drop_damaged(job.path, index)
         job._opened.pop("index", None)
         raise
     folder = job.stages.path("retrieved", key)
@@ -192,10 +191,11 @@ def publish(job, key, weak):
     """Write the table for people as ``retrieved.csv``, where it is not that already."""
     text = weak.table.to_csv(index=False)
     path, known = job.path / TABLE, hashlib.sha256(text.encode()).hexdigest()
-    if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == known:
-        return
     folder = job.stages.root / "retrieved"
-    with whole_file(folder / f"published-{known[:16]}.csv") as aside:
+    copy = folder / f"published-{known[:16]}.csv"
+    if copy.is_file() and path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == known:
+        return
+    with whole_file(copy) as aside:
         aside.write_text(text, encoding="utf-8", newline="")
     append_line(
         folder / "published.txt", f"{known} {key}"
@@ -203,7 +203,7 @@ def publish(job, key, weak):
     with whole_file(path) as aside:
         aside.write_text(text, encoding="utf-8", newline="")
     for old in folder.glob("published-*.csv"):
-        if old.name != f"published-{known[:16]}.csv":
+        if old != copy:
             old.unlink(missing_ok=True)
 
 
@@ -236,7 +236,7 @@ def take_edits(job, index):
             made += extra
         entries.append({"what": "accept", "class": known[name], "place": place, "along": along})
     if entries:
-        job.log.add(*made, *entries)
+        job._decide(*made, *entries)
     with whole_file(folder / f"edited-{hashlib.sha256(content).hexdigest()[:16]}.csv") as aside:
         aside.write_bytes(content)
     append_line(folder / "published.txt", f"{hashlib.sha256(content).hexdigest()} edited")

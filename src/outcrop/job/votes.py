@@ -1,5 +1,6 @@
 """Votes of the lines of a survey, kept so that limits, painted samples and class names are applied on reading."""
 
+import contextlib
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from outcrop.labels import decide
 from outcrop.patches import DIRECTIONS
 from outcrop.scores import UNCERTAIN
 from outcrop.volume import LazyVolume
-from outcrop.workspace import DoneLog, damage, whole_file
+from outcrop.workspace import Damaged, DoneLog, damage, whole_file
 
 TRACES = 128  # of a chunk: a section across the lines reads one chunk of each
 REMEDY = "run 'outcrop label' again and it is made anew"
@@ -61,8 +62,13 @@ class VoteStore:
 
     def read(self, line, traces=slice(None), samples=slice(None)):
         """Votes of a line, or of a part of it."""
-        with damage(self.folder / "votes.zarr", REMEDY):
-            return self.votes.oindex[line, slice(None), traces, samples]
+        try:
+            with damage(self.folder / "votes.zarr", REMEDY):
+                return self.votes.oindex[line, slice(None), traces, samples]
+        except Damaged:
+            with contextlib.suppress(OSError):
+                self.done.drop(line)
+            raise
 
 
 class Labels(NamedTuple):

@@ -1,0 +1,81 @@
+"""The nets of `outcrop reproduce training` on a machine that needs only NumPy, torch and monai.
+
+python benchmarks/training.py examples OUT/examples.npz --seeds 3              # where the data and the package are
+PYTHONPATH=src python benchmarks/training.py nets OUT/examples.npz OUT/training-nets.npz --device cuda
+
+`outcrop reproduce training --seeds 3 -o OUT` then draws from OUT/training-nets.npz.
+"""
+
+import argparse
+import runpy
+import time
+from hashlib import sha256
+from pathlib import Path
+
+import outcrop
+
+# By its path: importing the package of experiments would ask for pandas and more.
+NETS = Path(__file__).parents[1] / "src" / "outcrop" / "experiments" / "training_nets.py"
+
+
+def make_examples(options):
+    """Label what the nets learn from, in every way, and write it to one file."""
+    from outcrop.datasets import CLASSES
+    from outcrop.experiments import training, training_nets
+    from outcrop.experiments.expert import opened
+
+    tasks = {}
+    with opened(options.data, options.quick) as yard:
+        for seed in range(options.seeds):
+            for name, make in training.LABELS.items():
+                for line in training.OTHER_LINE:
+                    begin = time.perf_counter()
+                    tasks[name, line, seed] = make(yard, line, seed, options.device)
+                    print(f"{name}, line {line}, seed {seed}: {time.perf_counter() - begin:.0f} s", flush=True)
+        lines = yard.clean["inline"].values
+        training_nets.write_examples(options.path, training.amplitudes(yard), lines, tasks, CLASSES)
+    print(f"{options.path.stat().st_size / 1e6:.0f} MB")
+
+
+def train_nets(options):
+    """Train a net on each of the examples; the file is written anew after each, and goes on where it was stopped."""
+    experiment = runpy.run_path(str(NETS))
+    sources, lines, tasks, classes = experiment["read_examples"](options.path)
+    sizes = {"patches": options.patches or experiment["PATCHES"], "epochs": options.epochs or experiment["EPOCHS"]}
+    made = {"version": outcrop.__version__, **sizes, "examples": sha256(options.path.read_bytes()).hexdigest()}
+    found = experiment["read_nets"](options.output, made)
+    for (name, line, seed), examples in tasks.items():
+        if (name, line, seed) in found:
+            continue
+        begin = time.perf_counter()
+        section, values = sources["sections"][lines.index(line)], sources[examples.source]
+        found[name, line, seed] = experiment["labels_of_net"](
+            values, examples, section, classes, **sizes, seed=seed, device=options.device
+        )
+        experiment["write_nets"](options.output, found, made)
+        print(f"net on {name}, line {line}, seed {seed}: {time.perf_counter() - begin:.1f} s", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    examples = commands.add_parser("examples")
+    examples.add_argument("path", type=Path)
+    examples.add_argument("--data", type=Path, help="folder of the real data; default: OUTCROP_DATA")
+    examples.add_argument("--seeds", type=int, default=1)
+    examples.add_argument("--quick", action="store_true")
+    examples.set_defaults(work=make_examples)
+    nets = commands.add_parser("nets")
+    nets.add_argument("path", type=Path)
+    nets.add_argument("output", type=Path)
+    nets.add_argument("--patches", type=int, help="of every net, to try it out")
+    nets.add_argument("--epochs", type=int)
+    nets.set_defaults(work=train_nets)
+    for command in (examples, nets):
+        command.add_argument("--device", help="a torch device, for instance cuda")
+    options = parser.parse_args()
+    options.work(options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,460 @@
+"""A machine that does to one job whatever people, programs and disks do, and checks after every step what must hold.
+
+Shell (in process), page and notebook take turns on one folder: they decide, undo, index anew, retrieve, label, export;
+the volume is touched and moved; reads fail, the disk is full, a write is the last one before a kill, a stage is damaged.
+A model keeps what was acknowledged. After every step: every acknowledged decision is there and no other; labels that
+count as fresh are those that a folder with nothing but the same decisions gives; going back finds the old result.
+"""
+
+import contextlib
+import errno
+import hashlib
+import io
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from matplotlib.figure import Figure
+
+import outcrop as oc
+from outcrop import cli, datasets
+from outcrop.app.session import Session
+from outcrop.job.labelling import Labelling
+
+SIZE, SHAPE = 32, (6, 64, 64)
+NAMES = ("fault", "other", "salt dome")
+LINES = tuple(range(100, 106))
+PLACES = [(line, x, t) for line in (101, 103, 104) for x in (320, 335, 345) for t in (72, 120, 180)]
+
+
+class Killed(BaseException):
+    """The process was killed here: nothing after it runs, nothing is cleaned up."""
+
+
+def small_mapper():
+    """A texture mapper that fits in a moment."""
+    return oc.TextureMapper(members=1, patches_per_class=4, n_features=12, rounds=1)
+
+
+class Model:
+    """What was acknowledged: acts of all writers in their order, each with its effect, undone or not."""
+
+    def __init__(self):
+        self.acts = []  # [writer, kind, payload, undone]
+        self.past, self.future = {}, {}  # writer -> acts that can be undone and redone, the next one last
+
+    def add(self, writer, kind, payload):
+        """Note an act."""
+        self.acts.append([writer, kind, payload, False])
+        self.past.setdefault(writer, []).append(self.acts[-1])
+        self.future[writer] = []
+
+    def undo(self, writer):
+        """Take back the last act of a writer."""
+        act = self.past[writer].pop()
+        act[3] = True
+        self.future[writer].append(act)
+
+    def redo(self, writer):
+        """Do again what a writer took back last."""
+        act = self.future[writer].pop()
+        act[3] = False
+        self.past[writer].append(act)
+
+    def state(self):
+        """Exemplars, verdicts and strokes that hold."""
+        exemplars, verdicts, strokes = set(), {}, []
+        for _, kind, payload, undone in self.acts:
+            if undone:
+                continue
+            if kind == "exemplars":
+                exemplars |= set(payload)
+            elif kind == "remove":
+                exemplars -= {payload}
+            elif kind == "verdicts":
+                verdicts |= payload
+            elif kind == "forget":
+                verdicts = {}
+            elif kind == "stroke":
+                strokes.append(payload)
+        return exemplars, verdicts, strokes
+
+
+def actual(job):
+    """The same as `Model.state`, of a job."""
+    state = job.state
+    exemplars = {(one.name, tuple(map(float, one.place))) for one in state.exemplars}
+    verdicts = {(one.name, tuple(map(float, one.place))): one.accept for one in state.verdicts}
+    return exemplars, verdicts, [(stroke["class"], tuple(map(tuple, stroke["points"]))) for stroke in state.strokes]
+
+
+class JobMachine(RuleBasedStateMachine):
+    """One folder, three ways in, and everything that happens to it."""
+
+    def __init__(self):
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp())
+        self.path, self.volume = self.folder / "j.outcrop", self.folder / "v.sgy"
+        self.model, self.seen = Model(), {}
+        self.stack = contextlib.ExitStack()
+        self.stack.enter_context(mock.patch.dict(oc.MAPPERS, {"texture": small_mapper}))
+        drawn = mock.patch.object(Figure, "savefig", lambda _, path, **options: Path(path).write_bytes(b"picture"))
+        self.stack.enter_context(drawn)  # pictures take a second each
+        self.page = None
+
+    @initialize()
+    def make(self):
+        """Make the volume and the job, with an exemplar of two classes."""
+        made = Path(tempfile.gettempdir()) / f"outcrop-stateful-{os.getpid()}.sgy"
+        if not made.exists():
+            datasets.write_synthetic(made, SHAPE, seed=1)
+        shutil.copy(made, self.volume)
+        self.notebook = oc.Job(self.path, volume=self.volume)
+        self.notebook.choose_index(size=SIZE, step=16)
+        self._note(self.notebook.log.who, "other", None)
+        for name, place in (("fault", PLACES[4]), ("other", PLACES[8])):
+            self.notebook.add_exemplar(name, place)
+            self._note(self.notebook.log.who, "exemplars", [(name, tuple(map(float, place)))])
+
+    def teardown(self):
+        """Remove everything."""
+        if self.page is not None:
+            self.page.close()
+        self.notebook.close()
+        self.stack.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    # ---- helpers ----------------------------------------------------------------------------------------------------
+
+    def _note(self, writer, kind, payload):
+        self.model.add(writer, kind, payload)
+
+    def _shell(self, *words):
+        """Run a command in this process: exit code, and what it printed."""
+        out = io.StringIO()
+        with (
+            mock.patch.object(sys, "argv", ["outcrop", *map(str, words)]),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(out),
+        ):
+            try:
+                cli.main()
+            except SystemExit as stop:
+                return stop.code, out.getvalue()
+        raise AssertionError("the command did not end")
+
+    def _last_writer(self):
+        """Who wrote the newest entry."""
+        return oc.Job(self.path).log.entries[-1]["who"]
+
+    def _entries(self):
+        return len(oc.Job(self.path).log.entries)
+
+    # ---- decisions --------------------------------------------------------------------------------------------------
+
+    @rule(name=st.sampled_from(NAMES), place=st.sampled_from(PLACES))
+    def exemplar_in_the_notebook(self, name, place):
+        """Add an exemplar; the same one twice is one."""
+        before = self._entries()
+        self.notebook.add_exemplar(name, place)
+        if self._entries() > before:
+            self._note(self.notebook.log.who, "exemplars", [(name, tuple(map(float, place)))])
+
+    @rule(name=st.sampled_from(NAMES), place=st.sampled_from(PLACES))
+    def exemplar_in_the_shell(self, name, place):
+        """Add an exemplar and search by one command."""
+        before = self._entries()
+        text = f"{name.replace(' ', '-')}={','.join(map(str, place))}"
+        code, said = self._shell("retrieve", self.path, "--exemplar", text)
+        if self._entries() > before:
+            self._note(self._last_writer(), "exemplars", [(name, tuple(map(float, place)))])
+        assert code == 0 or "damaged" in said, said
+
+    @rule(name=st.sampled_from(NAMES), place=st.sampled_from(PLACES))
+    def exemplar_on_the_page(self, name, place):
+        """Click on the page."""
+        page = self._page()
+        if name not in page.job.classes:
+            page.add_class(name)
+            self._note(page.job.log.who, "other", None)
+        before = self._entries()
+        page.add_exemplar(name, place)
+        if self._entries() > before:
+            self._note(page.job.log.who, "exemplars", [(name, tuple(map(float, place)))])
+
+    def _page(self):
+        if self.page is None:
+            before = self._snapshot()
+            self.page = Session(self.path)
+            assert self._snapshot() == before, "opening the page changed the job"
+        return self.page
+
+    def _snapshot(self):
+        """Bytes of everything in the folder but what is only looked at, and locks."""
+        files = (p for p in self.path.rglob("*") if p.is_file() and p.suffix != ".lock" and p.name != "view.json")
+        return {p.relative_to(self.path): hashlib.sha256(p.read_bytes()).digest() for p in files}
+
+    @rule()
+    def close_the_page(self):
+        """The page goes away."""
+        if self.page is not None:
+            self.page.close()
+            self.page = None
+
+    @rule(number=st.integers(0, 30), accept=st.booleans(), where=st.sampled_from(["notebook", "shell"]))
+    def judge(self, number, accept, where):
+        """Say yes or no to a row of the table."""
+        try:
+            table = self.notebook.retrieve().table
+        except ValueError as error:
+            assert "damaged" in str(error) or "edited" in str(error), error
+            return
+        one = table.iloc[number % len(table)]
+        payload = {(one["class"], tuple(float(one[name]) for name in ("inline", "crossline", "time"))): accept}
+        if where == "notebook":
+            (self.notebook.accept if accept else self.notebook.reject)(int(one["row"]))
+            self._note(self.notebook.log.who, "verdicts", payload)
+            return
+        before = self._entries()
+        code, said = self._shell("retrieve", self.path, "--accept" if accept else "--reject", int(one["row"]))
+        if self._entries() > before:
+            self._note(self._last_writer(), "verdicts", payload)
+        assert code == 0 or "No patch is more like" in said or "damaged" in said, said
+
+    @rule(name=st.sampled_from(NAMES[:2]), place=st.sampled_from(PLACES), radius=st.integers(1, 6))
+    def paint(self, name, place, radius):
+        """A stroke in the notebook."""
+        self.notebook.paint(name, [place], radius=radius)
+        self._note(self.notebook.log.who, "stroke", (name, (tuple(map(float, place)),)))
+
+    @rule(who=st.sampled_from(["notebook", "page", "shell"]), redo=st.booleans())
+    def undo(self, who, redo):
+        """Take back, or do again, the last act of a writer."""
+        if who == "shell":
+            before = self._entries()
+            code, said = self._shell("decisions", self.path, "--redo" if redo else "--undo")
+            assert code == 0, said
+            writer = self._last_writer() if self._entries() > before else None
+        else:
+            job = self.notebook if who == "notebook" else self._page().job
+            target = job if who == "notebook" else self._page()
+            before = self._entries()
+            (target.redo if redo else target.undo)()
+            writer = job.log.who if self._entries() > before else None
+        if writer is not None:
+            (self.model.redo if redo else self.model.undo)(writer)
+
+    # ---- work -------------------------------------------------------------------------------------------------------
+
+    @rule(step=st.sampled_from([16, 20]))
+    def index_anew(self, step):
+        """Another step, by the shell."""
+        before = self._entries()
+        code, said = self._shell("index", self.volume, "-o", self.path, "--size", SIZE, "--step", step)
+        assert code == 0, said
+        if self._entries() > before:
+            self._note(self._last_writer(), "other", None)
+
+    @rule(lines=st.lists(st.sampled_from(LINES), min_size=1, max_size=2, unique=True), seed=st.sampled_from([0, 0, 0, 5]))
+    def label(self, lines, seed):
+        """Label some lines in the notebook."""
+        labelled = set(self.notebook.labelled())
+        before = self._entries()
+        for attempt in range(4):
+            try:
+                labels = self.notebook.label(lines, seed=seed)
+                labels["label"].load()
+                break
+            except ValueError as error:
+                if "two classes" in str(error) or "no exemplars" in str(error) or "more like" in str(error):
+                    break
+                assert "damaged" in str(error) and attempt < 3, error
+        if self._entries() > before:
+            self._note(self.notebook.log.who, "other", None)
+        assert set(self.notebook.labelled()) >= labelled - self.damaged_lines
+
+    @rule(limit=st.sampled_from([0.3, 0.6, None]))
+    def limit_in_the_shell(self, limit):
+        """Another limit of confidence is another way of reading."""
+        status = oc.Job(self.path).status()
+        if not status["lines"]["labelled"] or status["lines"]["stale"] or self.damaged_lines:
+            return
+        line = LINES[min(oc.Job(self.path).labelled())]
+        before = self._entries()
+        words = [] if limit is None else ["--min-confidence", limit]
+        code, said = self._shell("label", self.path, "--lines", line, *words)
+        if self._entries() > before:
+            self._note(self._last_writer(), "other", None)
+        assert code == 0, said
+        assert oc.Job(self.path).status()["lines"] == status["lines"]
+
+    @rule()
+    def export(self):
+        """Labels of older decisions are refused, others written."""
+        status = oc.Job(self.path).status()
+        code, said = self._shell("export", self.path, self.folder / "out.sgy")
+        if status["lines"]["labelled"] and not status["lines"]["stale"] and not self.damaged_lines:
+            assert code == 0, said
+        elif status["lines"]["stale"]:
+            assert code == 2, said
+
+    # ---- the world --------------------------------------------------------------------------------------------------
+
+    @rule()
+    def touch(self):
+        """The file gets another time."""
+        before = oc.Job(self.path).status()["lines"]
+        os.utime(self.volume)
+        assert oc.Job(self.path).status()["lines"] == before
+
+    @rule()
+    def move(self):
+        """The file gets another name."""
+        before = oc.Job(self.path).status()["lines"]
+        target = self.folder / ("w.sgy" if self.volume.name == "v.sgy" else "v.sgy")
+        os.rename(self.volume, target)
+        self.volume = target
+        self.notebook.close()
+        self.close_the_page()
+        self.notebook = oc.Job(self.path, volume=target)
+        assert oc.Job(self.path).status()["lines"] == before
+
+    @rule(at=st.integers(0, 12), what=st.sampled_from(["label", "retrieve", "exemplar"]), how=st.sampled_from(["kill", "full"]))
+    def breaks_off(self, at, what, how):
+        """The process is killed before its nth write, or the disk is full from then on."""
+        before = actual(oc.Job(self.path))
+        count, job = [0], oc.Job(self.path)
+        place = PLACES[at % len(PLACES)]
+        failure = Killed() if how == "kill" else OSError(errno.ENOSPC, "No space left on device")
+
+        def failing(function):
+            def call(*arguments, **options):
+                count[0] += 1
+                if count[0] > at:
+                    raise failure
+                return function(*arguments, **options)
+
+            return call
+
+        patches = [mock.patch.object(os, name, failing(getattr(os, name))) for name in ("replace", "write", "rename")]
+        with contextlib.ExitStack() as stack:
+            for one in patches:
+                stack.enter_context(one)
+            with contextlib.suppress(Killed, OSError, ValueError):
+                if what == "label":
+                    job.label([LINES[2]])
+                elif what == "retrieve":
+                    job.retrieve()
+                else:
+                    job.add_exemplar("fault", place)
+        written = job.log._who
+        job.close()
+        after = actual(oc.Job(self.path))
+        if after != before:
+            assert what == "exemplar"
+            self._note(written, "exemplars", [("fault", tuple(map(float, place)))])
+        self._sync_others(written)
+
+    def _sync_others(self, writer):
+        """Options set by work that broke off are acts of their writer that change no exemplar, verdict or stroke."""
+        entries = [e for e in oc.Job(self.path).log.entries if e["who"] == writer and e["what"] not in ("undo", "redo")]
+        acts = len({entry.get("group", entry["id"]) for entry in entries})
+        while sum(act[0] == writer for act in self.model.acts) < acts:
+            self._note(writer, "other", None)
+
+    @rule(what=st.sampled_from(["label", "index"]))
+    def reads_fail(self, what):
+        """The volume cannot be read for a while."""
+        before, entries = actual(oc.Job(self.path)), self._entries()
+        failing = mock.patch("outcrop.volume.LazyVolume.block", side_effect=OSError(errno.EIO, "Input/output error"))
+        job = oc.Job(self.path)
+        with failing, contextlib.suppress(OSError, ValueError):
+            if what == "label":
+                job.label([LINES[4]], seed=7)
+            else:
+                job.index(SIZE, step=18)
+        writer = job.log._who
+        job.close()
+        assert actual(oc.Job(self.path)) == before
+        if self._entries() > entries:
+            self._sync_others(writer)
+
+    @rule(number=st.integers(0, 10**6), how=st.sampled_from(["truncate", "flip", "remove"]))
+    def damage_a_stage(self, number, how):
+        """A file of a stage is damaged; decisions stay, and what is made again is what it was."""
+        files = sorted(p for p in (self.path / "stages").rglob("*") if p.is_file() and "damaged" not in str(p))
+        files = [p for p in files if p.name not in ("stage.json", "journal.txt", "published.txt") and p.suffix != ".csv"]
+        if not files:
+            return
+        path = files[number % len(files)]
+        data = bytearray(path.read_bytes())
+        path.unlink()
+        if how == "truncate":
+            path.write_bytes(data[: len(data) // 2])
+        elif how == "flip" and data:
+            data[number % len(data)] ^= 255
+            path.write_bytes(data)
+        self.damaged_lines = set(range(SHAPE[0]))  # any of them may have to be made again
+        self.seen = {}
+        self.notebook._opened.clear()
+        self.close_the_page()
+
+    damaged_lines: set = set()
+
+    # ---- what must hold ---------------------------------------------------------------------------------------------
+
+    @invariant()
+    def every_acknowledged_decision_is_there(self):
+        """A fresh look at the folder shows what the model has, no more and no less."""
+        if hasattr(self, "notebook"):
+            assert actual(oc.Job(self.path)) == self.model.state()
+
+    @invariant()
+    def what_is_shown_is_of_its_key(self):
+        """Labels of a line under a key never change, and no line that was labelled disappears."""
+        if not hasattr(self, "notebook"):
+            return
+        job = oc.Job(self.path)
+        work = Labelling(job)
+        current = work.votes_key()
+        sources = work.sources()
+        view, stale = work.labels()
+        for line, store in view.stores.items():
+            try:
+                votes = hashlib.sha256(store.read(line).tobytes()).hexdigest()
+            except ValueError:
+                continue
+            known = self.seen.setdefault((sources[line], line), votes)
+            assert known == votes, "votes of a key changed"
+            assert (line in stale) == (sources[line] != current)
+        for key, line in self.seen:
+            if key == current:
+                assert sources.get(line) == current, "going back does not find the old result"
+
+    @rule(line=st.sampled_from(LINES))
+    def a_fresh_folder_agrees(self, line):
+        """A line that counts as fresh equals what a folder with nothing but the same decisions labels."""
+        job = oc.Job(self.path)
+        position = LINES.index(line)
+        if job.labelled().get(position, True):
+            return
+        try:
+            here = job.labels["label"].isel(inline=position).values
+        except ValueError as error:
+            assert "damaged" in str(error), error
+            return
+        job.log.give(self.folder / "all.jsonl")
+        other = oc.Job(self.folder / "fresh.outcrop", volume=self.volume)
+        other.log.take(self.folder / "all.jsonl")
+        options = other.state.options
+        again = other.label([line], seed=options.get("label", {}).get("seed", 0), **options.get("limits", {}))
+        np.testing.assert_array_equal(again["label"].values[0], here)
+        other.close()
+        shutil.rmtree(self.folder / "fresh.outcrop")
+        (self.folder / "all.jsonl").unlink()

@@ -1,0 +1,589 @@
+"""A job: nothing decided is lost, nothing stale passes for fresh, whoever opens it and whatever happens in between."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+import outcrop as oc
+from outcrop import datasets
+from outcrop.identity import identify
+from outcrop.job.labelling import Labelling
+from outcrop.job.scoring import compare_jobs
+
+SIZE = 32
+PLACES = {"fault": (104, 350, 200), "other": (105, 330, 100), "salt dome": (103, 380, 260)}
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    """A small synthetic survey on disk."""
+    path = tmp_path_factory.mktemp("survey") / "v.sgy"
+    datasets.write_synthetic(path, (8, 110, 96), seed=3)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    """A texture mapper that fits in a moment."""
+    options = {"members": 1, "patches_per_class": 12, "n_features": 40, "rounds": 2}
+    monkeypatch.setitem(oc.MAPPERS, "texture", lambda: oc.TextureMapper(**options))
+
+
+@pytest.fixture
+def job(source, tmp_path):
+    """A job with exemplars of three classes, indexed coarsely."""
+    shutil.copy(source, tmp_path / "v.sgy")
+    with oc.Job(tmp_path / "v.outcrop", volume=tmp_path / "v.sgy") as one:
+        one.index(SIZE, step=16)
+        for name, place in PLACES.items():
+            one.add_exemplar(name, place)
+        yield one
+
+
+def counts(job):
+    """How many decisions of each kind there are, and how many lines are labelled and stale."""
+    status = job.status()
+    return status["decisions"], status["lines"]["labelled"], status["lines"]["stale"]
+
+
+def codes(job, line):
+    """Label codes of a line."""
+    return job.labels["label"].sel(inline=line).values
+
+
+def test_the_whole_way(job):
+    """Decide, retrieve, label, read: codes of the table of classes, every sample labelled, nothing stale."""
+    weak = job.retrieve()
+    assert set(weak.classes) == set(PLACES) and (job.path / "retrieved.csv").is_file()
+    labels = job.label([103, 104])
+    assert labels.sizes["inline"] == 2 and set(np.unique(labels["label"])) <= {1, 2, 3}
+    assert job.classes == {"fault": 1, "other": 2, "salt dome": 3} and job.background == "other"
+    assert not labels["stale"].any() and labels.attrs["classes"] == ["fault", "other", "salt dome"]
+    assert counts(job)[1:] == (2, 0)
+
+
+def test_another_limit_is_applied_on_reading(job):
+    """A limit of confidence or of error computes nothing, makes nothing stale and loses no line."""
+    job.label()
+    before = {line: codes(job, line) for line in (103, 106)}
+    done = Labelling(job).sources()
+    job.label([103], min_confidence=0.9)
+    assert Labelling(job).sources() == done and counts(job)[1:] == (8, 0)
+    limited, sure = codes(job, 106), job.labels["confidence"].sel(inline=106).values
+    np.testing.assert_array_equal(limited == 255, sure < 0.9 * 255 - 0.5)
+    np.testing.assert_array_equal(limited[limited < 255], before[106][limited < 255])
+    job.label([103], max_error=0.2)
+    assert counts(job)[1:] == (8, 0)
+    job.label([103])
+    np.testing.assert_array_equal(codes(job, 106), before[106])
+
+
+def test_one_line_by_another_seed_keeps_the_others_as_stale(job):
+    """Lines of older options stay, are marked, and are fresh again once the options are as before."""
+    job.label()
+    before = {line: codes(job, line) for line in (103, 104)}
+    job.label([104], seed=5)
+    assert counts(job)[1:] == (8, 7)
+    assert job.labels["stale"].values.tolist() == [line != 104 for line in range(100, 108)]
+    np.testing.assert_array_equal(codes(job, 103), before[103])
+    job.label([104])
+    assert counts(job)[1:] == (8, 0)
+    np.testing.assert_array_equal(codes(job, 104), before[104])
+
+
+def test_going_back_finds_the_old_result(job, monkeypatch):
+    """After an undo table, mapper and labels of before are there without computing anything."""
+    job.label()
+    before, table = codes(job, 103), job.retrieve().table
+    job.reject(int(table["row"][2]))
+    assert counts(job)[1:] == (8, 8)
+    job.undo()
+    monkeypatch.setattr("outcrop.job.tables.retrieve", None)
+    monkeypatch.setattr(Labelling, "fit", None)
+    monkeypatch.setattr("outcrop.job.labelling.line_votes", lambda *_, **__: iter(()))
+    pd.testing.assert_frame_equal(job.retrieve().table, table)
+    job.label()
+    assert counts(job)[1:] == (8, 0)
+    np.testing.assert_array_equal(codes(job, 103), before)
+
+
+def test_the_same_command_again_fits_nothing(job, monkeypatch):
+    """A second label of the same decisions loads the mapper and reads the votes."""
+    job.label([103])
+    before = codes(job, 103)
+    monkeypatch.setattr(Labelling, "fit", None)
+    again = oc.Job(job.path)
+    np.testing.assert_array_equal(again.label([103])["label"].values[0], before)
+    assert (again.label([103, 104])["label"] > 0).all()
+
+
+def test_another_step_a_touched_and_a_moved_file_keep_every_decision(job, tmp_path):
+    """Exemplars, verdicts, strokes and labelled lines stay; only what depends on the index turns stale."""
+    job.reject(int(job.retrieve().rows[3]))
+    job.paint("fault", [(104, 350, 200), (104, 360, 240)], radius=3)
+    job.label()
+    decided = counts(job)[0]
+    assert decided == {"exemplars": 3, "accepted": 0, "rejected": 1, "strokes": 1}
+    os.utime(tmp_path / "v.sgy")
+    assert counts(oc.Job(job.path)) == (decided, 8, 0)
+    job.index(SIZE, step=12)
+    assert counts(job) == (decided, 8, 8)
+    job.index(SIZE, step=16)
+    assert counts(job) == (decided, 8, 0)
+    os.rename(tmp_path / "v.sgy", tmp_path / "w.sgy")
+    assert counts(oc.Job(job.path)) == (decided, 8, 0)
+    with pytest.raises(ValueError, match="no longer at"):
+        oc.Job(job.path).label([103])
+    moved = oc.Job(job.path, volume=tmp_path / "w.sgy")
+    assert counts(moved) == (decided, 8, 0) and oc.Job(job.path).volume.shape == (8, 110, 96)
+
+
+def test_a_folder_that_moved_with_its_volume_opens(job, tmp_path, monkeypatch):
+    """The volume is found from the job folder, whatever the current one is; Zarr too."""
+    job.volume.load().to_dataset(name="amplitude").drop_attrs().to_zarr(tmp_path / "z.zarr", consolidated=False)
+    monkeypatch.chdir(tmp_path)
+    oc.Job("z.outcrop", volume="z.zarr").add_exemplar("fault", (104, 350, 192))
+    os.mkdir("elsewhere")
+    monkeypatch.chdir("elsewhere")
+    assert oc.Job(tmp_path / "z.outcrop").volume.shape == (8, 110, 96)
+    os.mkdir("both")
+    for name in ("z.zarr", "z.outcrop", "v.sgy", "v.outcrop"):
+        os.rename(tmp_path / name, os.path.join("both", name))
+    for name in ("z.outcrop", "v.outcrop"):
+        moved = oc.Job(os.path.join("both", name))
+        assert moved.volume.shape == (8, 110, 96) and moved.status()["decisions"]["exemplars"] >= 1
+
+
+def test_changed_samples_are_noticed_line_by_line(source, tmp_path, monkeypatch):
+    """Samples changed between the blocks that tell a file apart: the line is refused, then all of it is stale."""
+    monkeypatch.setattr("outcrop.workspace.BLOCK", 16)  # as sparse as in a file of many GB
+    shutil.copy(source, tmp_path / "v.sgy")
+    job = oc.Job(tmp_path / "v.outcrop", volume=tmp_path / "v.sgy")
+    job.index(SIZE, step=16)
+    for name, place in PLACES.items():
+        job.add_exemplar(name, place)
+    job.label()
+    trace = 240 + 4 * 96
+    with open(tmp_path / "v.sgy", "r+b") as handle:
+        handle.seek(3600 + (4 * 110 + 50) * trace + 240 + 201)
+        handle.write(b"\x42\x42\x42\x42")
+    fresh = oc.Job(job.path)
+    assert identify(oc.open_volume(tmp_path / "v.sgy"))["digest"] == job.known["samples"]
+    with pytest.raises(ValueError, match="run the same command again"):
+        fresh.label(seed=1)
+    again = oc.Job(job.path)
+    assert counts(again)[1:] == (8, 8)
+    again.label(seed=1)
+    assert counts(again)[1:] == (8, 0)
+
+
+def test_a_filtered_volume_takes_the_place_of_the_raw_one(job):
+    """Same axes, other samples: decisions stay, every result is stale; the raw one again finds its results."""
+    job.label([103])
+    filtered = job.volume.copy(data=np.gradient(job.volume.values, axis=-1).astype("f4"))
+    other = oc.Job(job.path, volume=filtered)
+    assert counts(other) == (counts(job)[0], 1, 1)
+    other.label([103])
+    assert counts(other)[1:] == (1, 0)
+    assert counts(oc.Job(job.path, volume=job.path.parent / "v.sgy"))[1:] == (1, 0)
+
+
+def test_arrays_are_known_by_all_of_their_samples(tmp_path):
+    """One sample anywhere makes another volume; the order of loading does not."""
+    values = np.random.default_rng(0).standard_normal((5, 60, 60)).astype("f4")
+    first = oc.open_volume(values)
+    assert identify(first) == identify(oc.open_volume(values.copy()))
+    values = values.copy()
+    values[3, 17, 41] += 1e-3
+    assert identify(first)["digest"] != identify(oc.open_volume(values))["digest"]
+    assert identify(first)["digest"] != identify(first.assign_coords(inline=np.arange(5) + 1))["digest"]
+
+
+def test_another_survey_is_refused(job, tmp_path):
+    """Work on one survey is never stamped on another."""
+    datasets.write_synthetic(tmp_path / "o.sgy", (6, 80, 80), seed=1)
+    with pytest.raises(ValueError, match="another survey"):
+        oc.Job(job.path, volume=tmp_path / "o.sgy")
+    assert counts(oc.Job(job.path)) == counts(job)
+
+
+def test_exports_say_what_they_hold(job, tmp_path):
+    """Stale lines are refused unless asked for; missing ones are counted; provenance travels along."""
+    with pytest.raises(ValueError, match="no labels yet"):
+        job.export(tmp_path / "l.sgy")
+    job.label([103, 104])
+    assert "2 of 8 lines labelled, 6 missing" in job.export(tmp_path / "l.sgy")
+    np.testing.assert_array_equal(oc.open_volume(tmp_path / "l.sgy").sel(inline=104).values, codes(job, 104))
+    job.add_exemplar("fault", (102, 340, 150))
+    with pytest.raises(ValueError, match="2 of 2 labelled lines are of older decisions"):
+        job.export(tmp_path / "l.zarr")
+    assert "2 of them stale" in job.export(tmp_path / "l.zarr", stale=True)
+    made = xr.open_zarr(tmp_path / "l.zarr").attrs["provenance"]
+    assert made["volume"] == job.known["digest"] and made["lines"] == {"labelled": 2, "stale": 2, "total": 8}
+    with pytest.raises(ValueError, match=r"\.npy"):
+        job.export(tmp_path / "l.npy")
+    assert not (tmp_path / "l.npy").exists()
+    job.undo()
+    job.export(tmp_path / "patches")
+    manifest = pd.read_csv(tmp_path / "patches" / "manifest.csv")
+    assert set(manifest["inline"]) <= {103, 104} and len(manifest)
+
+
+def test_renaming_touches_names_alone(job):
+    """Codes, table, labels and keys stay; undoing it gives the old name back everywhere."""
+    job.label([103])
+    before, keys = codes(job, 103), job.status()["keys"]
+    job.rename_class("fault", "normal fault")
+    assert job.classes == {"normal fault": 1, "other": 2, "salt dome": 3}
+    assert job.labels.attrs["classes"][0] == "normal fault" and job.status()["keys"] == keys
+    assert "normal fault" in set(job.retrieve().classes) and "normal fault" in job.mapper().classes_
+    np.testing.assert_array_equal(codes(job, 103), before)
+    job.add_class("fault")
+    assert job.classes["fault"] == 4
+    job.undo()
+    job.undo()
+    assert job.labels.attrs["classes"][0] == "fault" and counts(job)[1:] == (1, 0)
+
+
+def test_a_class_keeps_its_code_for_good(job):
+    """Removing a class, adding others, importing older decisions: no code changes its meaning."""
+    job.remove_class("other")
+    job.add_class("channel")
+    assert job.classes == {"fault": 1, "salt dome": 3, "channel": 4}
+    entry = {"id": "x", "time": "1999-01-01T00:00:00+00:00", "who": "old", "what": "class", "class": "gas"}
+    (job.path / "decisions" / "import-old.jsonl").write_text(json.dumps(entry) + "\n")
+    assert oc.Job(job.path).classes == {"gas": 5, "fault": 1, "salt dome": 3, "channel": 4}
+    job.undo()
+    job.undo()
+    assert job.classes["other"] == 2
+
+
+def test_a_table_edited_by_hand_is_read_back_as_decisions(job):
+    """Rows taken out are a no, rows added a yes; the table is written anew, and the job says so."""
+    job.retrieve(count=8)
+    table = pd.read_csv(job.path / "retrieved.csv")
+    gone, moved = table.iloc[2], table.iloc[12]
+    edited = table.drop(index=2)
+    edited.loc[12, "class"] = "fault"
+    edited.to_csv(job.path / "retrieved.csv", index=False)
+    other = oc.Job(job.path)
+    weak = other.retrieve()
+    assert "edited by hand" in other.notes[0]
+    assert counts(other)[0] == {"exemplars": 3, "accepted": 1, "rejected": 1, "strokes": 0}
+    assert gone["row"] not in weak.rows
+    assert weak.classes[weak.rows == moved["row"]].tolist() == ["fault"]
+    assert oc.Job(job.path).retrieve().table.equals(weak.table)
+    (job.path / "retrieved.csv").write_text("class,inline\nfault,1\n")
+    with pytest.raises(ValueError, match="not a table"):
+        oc.Job(job.path).retrieve()
+
+
+def test_yes_and_no_by_rows(job):
+    """Accepted rows come first, rejected ones go, forgotten ones are as before."""
+    weak = job.retrieve(count=6)
+    rows = weak.rows[weak.classes == "fault"]
+    job.accept(int(rows[4]))
+    job.reject([int(rows[1])])
+    after = job.retrieve()
+    assert after.rows[0] == rows[4] and rows[1] not in after.rows
+    with pytest.raises(ValueError, match="not among the retrieved"):
+        job.accept(10**6)
+    job.forget([int(rows[1]), int(rows[4])])
+    np.testing.assert_array_equal(job.retrieve().rows, weak.rows)
+
+
+def test_what_is_painted_is_what_is_read(job):
+    """Painted samples keep their class with full confidence, on crosslines too; erasing takes them back."""
+    job.label([103, 104])
+    before = codes(job, 104)
+    job.paint("fault", [(104, 350, 200)], radius=5)
+    a, b = np.ogrid[:110, :96]
+    disc = (a - 50) ** 2 + (b - 50) ** 2 <= 25
+    after = codes(job, 104)
+    assert (after[disc] == 1).all() and (after[~disc] == before[~disc]).all()
+    assert (job.labels["confidence"].sel(inline=104).values[disc] == 255).all() and counts(job)[1:] == (2, 2)
+    job.paint("salt dome", [(101, 340, 100), (106, 340, 100)], radius=1, along="crossline")
+    assert codes(job, 103)[40, 25] == codes(job, 104)[40, 25] == 3
+    job.erase([(104, 350, 200)], radius=30)
+    np.testing.assert_array_equal(codes(job, 104)[disc], before[disc])
+    job.label([104])
+    assert counts(job)[1:] == (2, 1)
+
+
+def test_right_and_wrong_without_a_class(job):
+    """Right keeps what the labels say, wrong makes it background."""
+    job.label([104])
+    before = codes(job, 104)
+    job.paint("right", [(104, 350, 200)], radius=6)
+    job.paint("wrong", [(104, 380, 300)], radius=3)
+    state = job.state
+    assert {stroke["class"] for stroke in state.strokes} >= {"other"}
+    np.testing.assert_array_equal(codes(job, 104)[45:56, 45:56], before[45:56, 45:56])
+    assert codes(job, 104)[80, 75] == 2
+    with pytest.raises(ValueError, match="no labels that could be right"):
+        job.paint("right", [(101, 350, 200)], radius=6)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda job: job.add_exemplar("fault", (1, 2, 3)), "outside the volume"),
+        (lambda job: job.add_exemplar("uncertain", (104, 350, 200)), "not a class name"),
+        (lambda job: job.add_exemplar("fault", (104, 301, 200)), "sticks out"),
+        (lambda job: job.paint("fault", [(104, 350, 200), (105, 350, 200)]), "lies on one inline"),
+        (lambda job: job.paint("fault", [(999, 350, 200)]), "no inline 999"),
+        (lambda job: job.paint("fault", [(104, 350, 200)], radius=0), "radius"),
+        (lambda job: job.paint("fault", [(104, 350, 200)], along="time"), "Direction"),
+        (lambda job: job.rename_class("fault", "other"), "there already"),
+        (lambda job: job.rename_class("gas", "x"), "unknown"),
+        (lambda job: job.recolour_class("fault", "red"), "#rrggbb"),
+        (lambda job: job.retrieve(count=0), "Count is 0"),
+        (lambda job: job.label(mapping="magic"), "unknown"),
+        (lambda job: job.label(max_error=1.5), "between 0 and 1"),
+        (lambda job: job.index(500), "exceeds"),
+        (lambda job: job.label([55]), "not among the lines"),
+        (lambda job: job.remove_exemplar("nope"), "no exemplar"),
+    ],
+)
+def test_what_cannot_be_is_refused_and_changes_nothing(job, call, says):
+    """One line with the problem and the remedy; the decisions are as before."""
+    before = job.state
+    with pytest.raises(ValueError, match=says):
+        call(job)
+    assert job.state == before
+
+
+def test_three_hold_one_job_at_once(job):
+    """Shell, page and notebook see each other's decisions, and none overwrites another's."""
+    page, shell = oc.Job(job.path, origin="page"), oc.Job(job.path, origin="shell")
+    page.add_exemplar("fault", (102, 340, 150))
+    shell.reject(int(shell.retrieve().rows[0]))
+    job.paint("other", [(104, 350, 200)])
+    assert counts(job)[0] == counts(page)[0] == counts(shell)[0]
+    assert counts(job)[0] == {"exemplars": 4, "accepted": 0, "rejected": 1, "strokes": 1}
+    assert set(job.decisions["from"]) == {"python", "page", "shell"} and job.decisions["who"].nunique() == 3
+    assert page.undo() and counts(job)[0]["exemplars"] == 3 and counts(shell)[0]["rejected"] == 1
+
+
+def test_decisions_travel_to_another_folder(job, tmp_path):
+    """An exported file repeats everything; places outside another survey are kept and not used."""
+    job.reject(int(job.retrieve().rows[3]))
+    job.paint("fault", [(104, 350, 200)])
+    job.log.give(tmp_path / "all.jsonl")
+    other = oc.Job(tmp_path / "o.outcrop", volume=tmp_path / "v.sgy")
+    other.log.take(tmp_path / "all.jsonl")
+    assert counts(other)[0] == counts(job)[0] and other.status()["keys"] == job.status()["keys"]
+    datasets.write_synthetic(tmp_path / "small.sgy", (8, 90, 96), seed=1)
+    away = oc.Job(tmp_path / "s.outcrop", volume=tmp_path / "small.sgy")
+    away.log.take(tmp_path / "all.jsonl")
+    assert counts(away)[0]["exemplars"] == 3
+    assert set(away.retrieve().classes) <= {"fault", "other"}
+
+
+def test_a_mapper_labels_another_volume(job, tmp_path):
+    """The mapper of a job is copied into another one and labels there what it would label here."""
+    job.label([103])
+    other = oc.Job(tmp_path / "o.outcrop", volume=tmp_path / "v.sgy")
+    other.borrow_mapper(job)
+    labels = other.label([103])
+    np.testing.assert_array_equal(labels["label"].values[0], codes(job, 103))
+    shutil.rmtree(job.path)
+    assert (oc.Job(other.path).label([104])["label"] > 0).all()
+
+
+def test_stages_that_are_damaged_are_made_again(job):
+    """A broken mapper, broken votes, a broken table: the same labels come back, and what was there is kept."""
+    job.label([103])
+    before, table = codes(job, 103), job.retrieve().table
+    folder = job.path / "stages"
+    next(folder.rglob("mapper.json")).write_text("{")
+    next(folder.rglob("votes.zarr")).joinpath("zarr.json").write_text("]")
+    next(folder.rglob("table.csv")).write_text("nonsense")
+    again = oc.Job(job.path)
+    assert counts(again)[1:] in ((0, 0), (1, 0))
+    pd.testing.assert_frame_equal(again.retrieve().table, table)
+    again.label([103])
+    np.testing.assert_array_equal(codes(again, 103), before)
+    assert len(list(folder.rglob("*.damaged-1"))) >= 3
+
+
+def test_a_damaged_chunk_is_one_line_and_the_next_run_mends_it(job):
+    """A flipped byte in descriptors or votes is refused with the remedy; the same call again goes through."""
+    job.label([103])
+    before = codes(job, 103)
+    for name in ("features.zarr", "votes.zarr"):
+        store = next((job.path / "stages").rglob(name))
+        chunk = max(
+            (p for p in store.rglob("*") if p.is_file() and p.name != "zarr.json"), key=lambda p: p.stat().st_size
+        )
+        data = bytearray(chunk.read_bytes())
+        data[len(data) // 2] ^= 255
+        chunk.write_bytes(data)
+    again = oc.Job(job.path)
+    with pytest.raises(ValueError, match="damaged"):
+        again.labels["label"].sel(inline=103).load()
+    again = oc.Job(job.path)
+    again.label([103])
+    np.testing.assert_array_equal(codes(again, 103), before)
+    with pytest.raises(ValueError, match="damaged"):
+        again.retrieve(count=5)
+    assert len(oc.Job(job.path).retrieve(count=5)) == 15
+
+
+def test_clean_frees_only_what_nothing_needs(job):
+    """Older stages are listed, kept up to a size, and removed when told to; what is shown stays."""
+    job.label()
+    job.label([103], seed=1)
+    shown = codes(job, 104)
+    job.index(SIZE, step=24)
+    job.index(SIZE, step=16)
+    rows = job.clean(dry_run=True)
+    assert {row["kind"] for row in rows} == {"index", "mapper"} and not any(row["removed"] for row in rows)
+    assert not any(row["removed"] for row in job.clean(keep=10**9))
+    assert all(row["removed"] for row in job.clean()) and job.clean() == []
+    np.testing.assert_array_equal(codes(job, 104), shown)
+    assert counts(job)[1:] == (8, 7)
+
+
+def test_the_background_may_have_another_name(job):
+    """The usual names are recognised and stay the background when renamed; any other class can be chosen."""
+    job.label([103])
+    before, keys = codes(job, 103), job.status()["keys"]
+    job.rename_class("other", "strata")
+    assert job.background == "strata" and job.status()["keys"] == keys
+    job.set_background("salt-dome")
+    assert job.background == "salt dome"
+    job.label([103])
+    assert (codes(job, 103) != before).any()
+    job.set_background("strata")
+    job.label([103])
+    np.testing.assert_array_equal(codes(job, 103), before)
+
+
+def test_without_a_background_there_is_a_warning(source, tmp_path):
+    """Two structures alone are labelled, and the interpreter is told what is missing."""
+    job = oc.Job(tmp_path / "v.outcrop", volume=source)
+    job.index(SIZE, step=16)
+    job.add_exemplar("fault", PLACES["fault"])
+    job.add_exemplar("reef", PLACES["other"])
+    assert job.background is None
+    with pytest.warns(UserWarning, match="background"):
+        job.label([103])
+
+
+def test_missing_traces_lose_no_line(source, tmp_path):
+    """One trace in twenty missing: every line is labelled, and only missing traces have no label."""
+    volume = oc.open_volume(source).load()
+    dead = np.random.default_rng(0).random(volume.shape[:2]) < 0.05
+    volume.values[dead] = np.nan
+    volume = volume.assign_coords(live=(("inline", "crossline"), ~dead))
+    job = oc.Job(tmp_path / "m.outcrop", volume=volume)
+    job.index(SIZE, step=16)
+    for name, place in PLACES.items():
+        job.add_exemplar(name, place)
+    labels = job.label()
+    np.testing.assert_array_equal((labels["label"] > 0).values.any(axis=2), ~dead)
+
+
+def test_two_colleagues(job, tmp_path):
+    """Two jobs on one survey: with the same decisions they agree, with others it is said where and whose."""
+    job.label([103, 104])
+    other = oc.Job(tmp_path / "o.outcrop", volume=tmp_path / "v.sgy")
+    job.log.give(tmp_path / "all.jsonl")
+    other.log.take(tmp_path / "all.jsonl")
+    other.label([104, 105])
+    same = compare_jobs(job, other)
+    assert same["agreement"] == 1 and same["lines"] == [104]
+    other.paint("salt dome", [(104, 350, 200)], radius=10)
+    differs = compare_jobs(job, other)
+    mask = codes(job, 104) != codes(other, 104)
+    assert differs["differ"]["differs"][0] == pytest.approx(mask.mean())
+    assert differs["decisions"].query("what == 'stroke'")["job"].tolist() == ["o.outcrop"]
+
+
+def test_crossline_jobs(tmp_path):
+    """Lines of the other direction: labels lie on the crosslines that were asked for, and painting on either shows."""
+    datasets.write_synthetic(tmp_path / "x.sgy", (60, 60, 70), seed=2)
+    job = oc.Job(tmp_path / "x.outcrop", volume=tmp_path / "x.sgy")
+    job.index(SIZE, step=16, every=8, along="crossline")
+    for name, place in {"fault": (120, 320, 100), "other": (130, 340, 180)}.items():
+        job.add_exemplar(name, place)
+    labels = job.label([320, 321])
+    assert labels["label"].shape == (60, 2, 70) and (labels["label"] > 0).all()
+    whole = job.labels["label"].values
+    assert (whole.any(axis=(0, 2)) == np.isin(np.arange(300, 360), [320, 321])).all()
+    job.paint("fault", [(120, 320, 100)], radius=2, along="crossline")
+    job.paint("other", [(125, 321, 60)], radius=1, along="inline")
+    assert job.labels["label"].sel(inline=120, crossline=320, time=100) == 1
+    assert job.labels["label"].sel(inline=125, crossline=[320, 321], time=60).values.tolist() == [2, 2]
+
+
+def test_a_folder_of_the_first_version_opens(source, tmp_path):
+    """Decisions of 0.1.0 are imported from shell and page; everything that was there is still there."""
+    folder = tmp_path / "old.outcrop"
+    folder.mkdir()
+    volume = {"source": str(source), "size": source.stat().st_size, "time": 1.0, "sha256": "x"}
+    import tomli_w
+
+    index = {"size": [SIZE, SIZE], "step": [16, 16], "along": "inline", "every": 1, "gain": "volume", "seed": 0}
+    index |= {"clip": 2000.0, "plan": "x", "truncate": True, "finest": True}
+    asked = {"exemplars": ["fault=104,350,200", "salt-dome=103,380,260"], "count": "fault=7,salt-dome=9"}
+    asked |= {"diverse": True, "per_exemplar": False, "accepted": {"fault": [3]}, "rejected": {"salt dome": [11, 12]}}
+    record = {"format": 1, "version": "0.1.0", "volume": volume, "index": index, "retrieve": asked}
+    (folder / "job.toml").write_text(tomli_w.dumps(record))
+    painted = "class,along,line,trace,first,last\nfault,inline,104,350,200,240\nfault,inline,104,351,200,240\n"
+    (folder / "painted.csv").write_text(painted)
+    (folder / "labels.zarr").mkdir()
+    job = oc.Job(folder)
+    assert counts(job)[0] == {"exemplars": 2, "accepted": 1, "rejected": 2, "strokes": 1}
+    assert job.state.options["count"] == {"fault": 7, "salt dome": 9} and job.index_options()["step"] == [16, 16]
+    grid = oc.PatchGrid(job.volume, size=SIZE, step=16)
+    assert job.state.verdicts[0].place == tuple(
+        float(x) for x in grid.centres([3]).iloc[0][["inline", "crossline", "time"]]
+    )
+    assert (folder / "painted.csv").read_text() == painted and (folder / "labels.zarr").is_dir()
+    assert (folder / "job-0.1.0.toml").is_file() and counts(oc.Job(folder)) == counts(job)
+    page = {
+        "format": 1, "about": volume, "view": {},
+        "decisions": {
+            "classes": [{"name": "gas", "colour": "#123456"}],
+            "exemplars": [{"class": "gas", "place": [104, 350, 200]}],
+            "judged": [{"class": "gas", "place": [104, 340, 200], "along": "inline", "accept": False}],
+            "counts": {"gas": 5}, "retrieved": True, "mapping": "paper",
+            "painted": [{"class": "gas", "along": "inline", "line": 104, "runs": [[350, 200, 240]]}],
+        },
+    }  # fmt: skip
+    (tmp_path / "page.outcrop").mkdir()
+    (tmp_path / "page.outcrop" / "page.json").write_text(json.dumps(page))
+    job = oc.Job(tmp_path / "page.outcrop")
+    assert counts(job)[0] == {"exemplars": 1, "accepted": 0, "rejected": 1, "strokes": 1}
+    assert job.palette == {"gas": "#123456"} and job.state.options["label"] == {"mapping": "paper"}
+
+
+def test_a_job_in_two_processes(job):
+    """A decision made by another process is seen by this one at the next look."""
+    code = f"import outcrop as oc; job = oc.Job({str(job.path)!r}); job.add_exemplar('fault', (102, 340, 150))"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert counts(job)[0]["exemplars"] == 4
+
+
+def test_cancelled_work_goes_on_where_it_was(job):
+    """What progress raises ends labelling; the lines that were done are there, and the next call does the rest."""
+
+    def stop(what, done, total):
+        if what == "labelling" and done == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        job.label(progress=stop)
+    assert counts(job)[1:] == (3, 0)
+    seen = []
+    job.label(progress=lambda what, done, total: seen.append((what, done)))
+    assert ("labelling", 3) in seen and counts(job)[1:] == (8, 0)
