@@ -42,7 +42,10 @@ def main():
     )  # fmt: skip
     while counts["steps"] < options.steps:
         run_state_machine_as_test(seed(options.seed + counts["jobs"])(Counted), settings=chosen)
-    print(f"{counts['steps']} steps on {counts['jobs']} jobs in {time.perf_counter() - begin:.0f} s: nothing lost, nothing stale passed for fresh")
+    took = time.perf_counter() - begin
+    print(
+        f"{counts['steps']} steps on {counts['jobs']} jobs in {took:.0f} s: nothing lost, nothing stale passed for fresh"
+    )
 
 
 if __name__ == "__main__":

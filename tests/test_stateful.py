@@ -6,7 +6,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 pytest.importorskip("panel")
 
-from stateful import JobMachine  # noqa: E402
+from stateful import JobMachine
 
 SETTINGS = {"deadline": None, "derandomize": True, "suppress_health_check": list(HealthCheck), "database": None}
 

@@ -472,7 +472,7 @@ def label(
         if value is not None and not 0 <= value <= 1:
             raise ValueError(f"{option} is {value}; choose a value between 0 and 1.")
     wanted, budget = line_list(lines), memory_budget(memory)
-    chosen = {"mapping": mapping, "seed": seed, "step": step, "with_jobs": with_jobs or ()}
+    chosen: dict = {"mapping": mapping, "seed": seed, "step": step, "with_jobs": with_jobs or ()}
     chosen |= {"min_confidence": min_confidence, "max_error": max_error}
     with (
         labelled_job(job, mapper, output, header_bytes) as opened,

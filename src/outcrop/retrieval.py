@@ -135,10 +135,17 @@ def build_index(
         finished += span.stop - span.start
         if progress:
             progress(finished)
-    stages.note("index", key)
+    stages.note("index", key, -(-len(grid) // BLOCK))
     if blocks:
         workspace.log("index", key=key, patches=len(grid), seconds=round(time.monotonic() - begin, 3))
     return Index(path, key, volume, grid, measure)
+
+
+def finished_index(stages, key):
+    """Whether all blocks of an index are described, and none of them was found damaged since."""
+    counts = [int(words[1]) for words in stages.journal("index") if words[0] == key and len(words) == 2]
+    done = DoneLog(stages.path("index", key) / "features.done").read()
+    return bool(counts) and done >= set(range(counts[-1]))
 
 
 def index_inputs(volume_digest, options):
@@ -179,7 +186,7 @@ def open_index(path, *, volume=None):
     workspace, stages = Workspace(path), Stages(path)
     workspace.read()
     key = stages.last("index")
-    if key is None:
+    if key is None or not finished_index(stages, key):
         raise ValueError(f"The index of {path} is not finished; run the same 'outcrop index' again and it goes on.")
     volume = reopen(path) if volume is None else volume
     known = take_volume(path, volume)
@@ -322,10 +329,9 @@ class WeakLabels:
     def take(self, chosen):
         """Some of the patches alone."""
         chosen = np.flatnonzero(chosen) if np.asarray(chosen).dtype == bool else np.asarray(chosen)
-        arrays = (getattr(self, name)[chosen] for name in ("rows", "classes", "similarity", "exemplar"))
-        return replace(
-            WeakLabels(*arrays, self.positions.iloc[chosen].reset_index(drop=True)), weights=self.weights[chosen]
-        )
+        names = ("rows", "classes", "similarity", "exemplar", "weights")
+        arrays = {name: getattr(self, name)[chosen] for name in names}
+        return replace(self, positions=self.positions.iloc[chosen].reset_index(drop=True), **arrays)
 
     def picks(self, n):
         """Positions of about `n` patches per class, evenly spaced over the ranks, the first and the last among them."""

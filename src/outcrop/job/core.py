@@ -23,7 +23,7 @@ from outcrop.job.strokes import painted_sections, runs, section_of, stroke_mask
 from outcrop.labels import MAPPERS
 from outcrop.measures import CurveletSVD
 from outcrop.patches import DIRECTIONS, PatchGrid
-from outcrop.retrieval import Index, WeakLabels, build_index, index_inputs
+from outcrop.retrieval import Index, WeakLabels, build_index, finished_index, index_inputs
 from outcrop.stages import Stages, digest
 from outcrop.volume import open_volume
 from outcrop.workspace import Damaged, whole_file
@@ -459,8 +459,7 @@ class Job:
 
     def indexed(self, state: State | None = None) -> bool:
         """Whether the index that the decisions ask for is finished."""
-        key = self.index_key(state)
-        return any(words[0] == key for words in self.stages.journal("index"))
+        return finished_index(self.stages, self.index_key(state))
 
     def open_index(self, state=None, *, workers=None, client=None, memory=None, progress=None) -> Index:
         """The index that the decisions ask for, made where it is not there."""
@@ -488,7 +487,7 @@ class Job:
 
     def _finished_index(self, key, grid, found):
         """An index that is finished, opened without writing anything; None where it is not there or damaged."""
-        if all(words[0] != key for words in self.stages.journal("index")):
+        if not finished_index(self.stages, key):
             return None
         try:
             measure = CurveletSVD(truncate=found["truncate"], finest=found["finest"])

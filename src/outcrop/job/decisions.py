@@ -190,7 +190,7 @@ class Decisions:
         with self._lock:
             self.refresh()
             who, last = self.who, self._entries[-1]["time"] if self._entries else ""
-            written = []
+            written: list = []
             for entry in entries:
                 about = {"id": uuid.uuid4().hex[:12], "time": _after(last), "who": who, "from": self.origin}
                 about["group"] = self._act or (written[0]["id"] if written else about["id"])

@@ -118,5 +118,7 @@ def in_use(job):
     keys = {("index", job.index_key()), ("retrieved", job.retrieved_key()), ("mapper", work.mapper_key())}
     keys.add(("votes", work.votes_key()))
     keys |= {("votes", key) for key in work.sources().values()}
-    keys |= {("index", job.stages.last("index")), ("net", job.stages.last("net"))}
+    keys.add(("net", job.stages.last("net")))
+    if not job.indexed():  # made by build_index alone
+        keys.add(("index", job.stages.last("index")))
     return keys
