@@ -102,8 +102,8 @@ const seen = (card) => card.className + card.querySelector("img").src;
 const cards = () => all(".card:has(button.accept)").map(seen).join();
 """
 CLICKS = {  # what is done, and what shows that it was
-    "accept": ("all('.card:not(.accepted) button.accept')[2].click()", "model('gallery-note').text + cards()"),
-    "reject": ("all('.card button.reject')[5].click()", "model('gallery-note').text"),
+    "accept": ("all('.card button.accept').at(-1).click()", "model('gallery-note').text + cards()"),
+    "reject": ("all('.card button.reject').at(-2).click()", "model('gallery-note').text"),
     "undo": (
         "all('button').find((b) => b.textContent.includes('Undo')).click()",
         "model('gallery-note').text + cards()",

@@ -134,8 +134,14 @@ def look_at(path):
 
 def mutate_job(job, rng, canary):
     """Damage one file of a job folder; says how, and which."""
-    files = sorted(path for path in job.rglob("*") if path.is_file() and path.suffix != ".png" and path.name != ".lock")
-    weights = np.array([1 + 8 * (path.name in ("job.toml", "retrieved.csv", "zarr.json")) for path in files], float)
+    files = sorted(path for path in job.rglob("*") if path.is_file() and path.suffix not in (".png", ".lock"))
+    weights = np.array(
+        [
+            1 + 8 * (path.name in ("job.toml", "retrieved.csv", "zarr.json", "stage.json", "mapper.json"))
+            for path in files
+        ],
+        float,
+    )
     path = files[rng.choice(len(files), p=weights / weights.sum())]
     raw, kind = (
         path.read_bytes(),

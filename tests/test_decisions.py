@@ -9,7 +9,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from outcrop.job.decisions import Decisions, acts, fold, parse
+from outcrop.job.decisions import Decisions, acts, fold
+from outcrop.job.entries import parse
 from outcrop.job.strokes import covered, painted_sections, runs, stroke_mask
 from outcrop.stages import append_line
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import tomli_w
 import zarr
 from mutations import COMMANDS, command, context, fuzz_job, limits, look_at, mutate_segy
 
-from outcrop import TrainingSet, datasets, open_index, open_volume
+from outcrop import Job, TrainingSet, datasets, open_volume
 from outcrop.workspace import Workspace
 
 DATA = os.environ.get("OUTCROP_DATA")
@@ -83,34 +84,44 @@ def test_mutated_jobs(folder, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("table", "key", "value"),
+    ("key", "value"),
+    [("source", 7), ("options", []), ("shape", [1, 2]), ("shape", [10**12, 9, 9]), ("digest", 1), ("dims", ["x"])],
+)
+def test_nonsense_in_job_toml_is_one_line(folder, key, value):
+    """Values of another kind or too large; giving the volume again mends it, and no decision is lost."""
+    shutil.rmtree(folder / "job.outcrop", ignore_errors=True)
+    shutil.copytree(folder / "sound.outcrop", folder / "job.outcrop")
+    job = Workspace(folder / "sound.outcrop").read()
+    job["volume"][key] = value
+    (folder / "job.outcrop" / "job.toml").write_text(tomli_w.dumps(job))
+    for words in (COMMANDS[0], COMMANDS[5], ["retrieve", "job.outcrop"]):
+        assert command(words) == "refused", Path("said.txt").read_text()
+    assert command(COMMANDS[7]) == "answered", Path("said.txt").read_text()
+    decided, sound = (Job(folder / name).status()["decisions"] for name in ("job.outcrop", "sound.outcrop"))
+    assert decided == sound
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
     [
-        ("index", "clip", "x"), ("index", "between", [0, 1]), ("index", "step", [1, 10**12]), ("index", "size", []),
-        ("index", "sample", 10**12), ("index", "area", {"inline": [1, 2, 3]}), ("index", "gain", 5),
-        ("volume", "source", 7), ("volume", "options", []), ("retrieve", "count", [1]), ("retrieve", "accepted", "x"),
-        ("retrieve", "exemplars", [3]), ("label", "step", "x"), ("index", "every", float("nan")),
+        ("index", {"clip": "x"}), ("index", {"between": [0, 1]}), ("index", {"step": [1, 10**12]}),
+        ("index", {"size": []}), ("index", {"sample": 10**12}), ("index", {"area": {"inline": [1, 2, 3]}}),
+        ("index", {"gain": 5}), ("index", {"every": float("nan")}), ("index", {"colour": 1}), ("index", 7),
+        ("count", [1]), ("count", {"fault": -1}), ("label", {"step": "x"}), ("limits", {"max_error": 7}), ("magic", 1),
     ],
 )  # fmt: skip
-def test_nonsense_in_job_toml_is_one_line(folder, table, key, value):
-    """Values of another kind, too large, or standing for an open file."""
-    (folder / "job.outcrop").mkdir(exist_ok=True)
-    for path in (folder / "sound.outcrop").iterdir():
-        if not (folder / "job.outcrop" / path.name).exists():
-            (folder / "job.outcrop" / path.name).symlink_to(path)
-    job = Workspace(folder / "sound.outcrop").read()
-    job[table][key] = value
-    (folder / "job.outcrop" / "job.toml").unlink()
-    (folder / "job.outcrop" / "job.toml").write_text(tomli_w.dumps(job))
-    expected = {
-        "volume": ["status", "export"],
-        "index": ["status", "retrieve"],
-        "retrieve": ["retrieve"],
-        "label": ["evaluate"],
+def test_nonsense_among_decisions_is_passed_over_and_counted(folder, name, value):
+    """A line that no program wrote changes nothing, and `status` says that it is there."""
+    shutil.rmtree(folder / "job.outcrop", ignore_errors=True)
+    shutil.copytree(folder / "sound.outcrop", folder / "job.outcrop")
+    entry = {"id": "z", "time": "2999-01-01T00:00:00+00:00", "who": "x", "what": "set", "name": name, "value": value}
+    with open(next((folder / "job.outcrop" / "decisions").glob("*.jsonl")), "a") as handle:
+        handle.write(json.dumps(entry) + "\n")
+    before, after = (Job(folder / path).status() for path in ("sound.outcrop", "job.outcrop"))
+    assert sum(after["damaged"].values()) == 1
+    assert {key: before[key] for key in ("keys", "lines", "decisions")} == {
+        key: after[key] for key in ("keys", "lines", "decisions")
     }
-    words = {"status": COMMANDS[0], "retrieve": ["retrieve", "job.outcrop"], "export": COMMANDS[5]}
-    words["evaluate"] = ["evaluate", "job.outcrop", "--lines", "103"]
-    for name in expected[table]:
-        assert command(words[name]) == ("answered" if name == "status" else "refused"), Path("said.txt").read_text()
 
 
 def test_rows_outside_the_volume_are_named(folder, tmp_path):
@@ -142,18 +153,23 @@ def test_zarr_with_missing_chunks_and_lying_metadata(tmp_path):
 
 
 def test_damaged_stores_say_what_to_do(folder):
-    """A lost or changed chunk of the index or of the labels is noticed, and the remedy is named."""
-    chunk = next((folder / "sound.outcrop" / "features.zarr" / "features" / "c").rglob("0"))
-    chunk = chunk / "0" if chunk.is_dir() else chunk
-    raw = chunk.read_bytes()
-    chunk.write_bytes(raw[:-9] + bytes([raw[-9] ^ 1]) + raw[-8:])
-    index = open_index(folder / "sound.outcrop")
-    assert command([w.replace("job.", "sound.") for w in COMMANDS[1]]) == "refused"
-    assert "index again" in Path("said.txt").read_text()
-    chunk.unlink()
-    assert command([w.replace("job.", "sound.") for w in COMMANDS[1]]) == "refused"
-    chunk.write_bytes(raw)
-    assert len(index)
+    """A lost or changed chunk of the index is noticed, the remedy is named, and it helps."""
+    for broken in (
+        lambda chunk, raw: chunk.write_bytes(raw[:-9] + bytes([raw[-9] ^ 1]) + raw[-8:]),
+        lambda chunk, _: chunk.unlink(),
+    ):
+        shutil.rmtree(folder / "job.outcrop", ignore_errors=True)
+        shutil.copytree(folder / "sound.outcrop", folder / "job.outcrop")
+        store = next((folder / "job.outcrop").rglob("features.zarr"))
+        chunk = max((p for p in (store / "features" / "c").rglob("*") if p.is_file()), key=lambda p: p.stat().st_size)
+        raw = chunk.read_bytes()
+        chunk.unlink()
+        if not lost:
+            chunk.write_bytes(raw[:-9] + bytes([raw[-9] ^ 1]) + raw[-8:])
+        words = ["retrieve", "job.outcrop", "--count", "11"]
+        assert command(words) == "refused"
+        assert "described anew" in Path("said.txt").read_text()
+        assert command(words) == "answered", Path("said.txt").read_text()
 
 
 def test_a_manifest_cannot_lead_out_of_its_folder(tmp_path):

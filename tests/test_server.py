@@ -21,7 +21,7 @@ pytest.importorskip("panel")
 def explorer(tmp_path_factory):
     """The page of a small array, served by a thread."""
     values = np.random.default_rng(0).standard_normal((4, 60, 60)).astype("f4")
-    one = oc.explore(oc.open_volume(values), job=tmp_path_factory.mktemp("job") / "a.outcrop", size=24)
+    one = oc.explore(oc.open_volume(values), job=tmp_path_factory.mktemp("job") / "a.outcrop", size=32)
     yield one
     one.close()
 
@@ -84,7 +84,7 @@ def test_a_foreign_host_is_refused(explorer):
 @pytest.mark.parametrize(
     "path",
     ["../../../../etc/passwd", "static/../../../../etc/passwd", "static/%2e%2e/%2e%2e/%2e%2e/etc/passwd",
-     "static/extensions/panel/..%2f..%2f..%2f..%2fetc/passwd", "static//etc/passwd", "export/labels.sgy", "page.json",
+     "static/extensions/panel/..%2f..%2f..%2f..%2fetc/passwd", "static//etc/passwd", "export/labels.sgy", "view.json",
      "components/outcrop.app.components/Cards/_esm/../../../etc/passwd"],
 )  # fmt: skip
 def test_no_path_leads_to_files(explorer, path):
@@ -144,7 +144,7 @@ def test_only_what_lies_in_the_folder_can_be_chosen(tmp_path):
     (tmp_path / "in").mkdir()
     np.save(tmp_path / "in" / "a.npy", np.random.default_rng(0).random((3, 60, 60)))
     np.save(tmp_path / "b.npy", np.zeros((3, 60, 60)))
-    desk = Desk(folder=tmp_path / "in", job=tmp_path / "a.outcrop", size=24)
+    desk = Desk(folder=tmp_path / "in", job=tmp_path / "a.outcrop", size=32)
     assert desk.choices() == ["a.npy"]
     for name in ("../b.npy", str(tmp_path / "b.npy"), "b.npy", ""):
         with pytest.raises(ValueError, match="not among"):

@@ -373,14 +373,14 @@ def test_painted_pixels_teach_the_mapper(session, survey):
     )
     picture = session.painted_picture(0, position)
     assert (picture.codes.T[mask] == session.job.classes[names[code - 1]]).all()
-    assert session.labelling.is_stale(position)
-    painted = session.labelling.codes(line)
+    shown = session.labelling.codes(line)  # painted samples are what they were painted as, at once
+    assert session.labelling.is_stale(position) and (shown[mask] == code).all()
     session.labelling.label([line])
     session.work.wait()
     after = session.labelling.codes(line)
     assert (after[mask] == code).all() and (before[mask] == code).mean() < 1
     assert (after[~mask] != before[~mask]).any()
-    assert session.labelling.changed == (after != painted).mean() > 0
+    assert session.labelling.changed == (after != shown).mean() > 0
 
 
 def test_scores_and_the_least_sure_places(session, survey):

@@ -23,7 +23,6 @@ import datetime
 import getpass
 import hashlib
 import json
-import math
 import socket
 import threading
 import uuid
@@ -32,15 +31,12 @@ from typing import Any, NamedTuple
 
 from filelock import FileLock, Timeout
 
+from outcrop.job.entries import parse
 from outcrop.scores import find_background
 from outcrop.stages import append_line, read_lines
 from outcrop.workspace import whole_file
 
 FOLDER = "decisions"
-KINDS = (
-    "class", "rename", "remove class", "exemplar", "move", "remove", "accept", "reject", "forget", "stroke", "set",
-    "undo", "redo",
-)  # fmt: skip
 
 
 class Exemplar(NamedTuple):
@@ -269,39 +265,6 @@ class Decisions:
             append_line(self.folder / name, text)
         self.refresh()
         return len(lines)
-
-
-def parse(line):
-    """An entry of a line of text, None where it is none."""
-    try:
-        entry = json.loads(line)
-        sound = isinstance(entry, dict) and entry["what"] in KINDS and isinstance(entry["id"], str)
-        sound = sound and isinstance(entry["time"], str) and isinstance(entry["who"], str)
-        if entry["what"] in ("class", "rename", "remove class", "exemplar", "accept", "reject", "stroke"):
-            sound = sound and isinstance(entry["class"], str)
-        if entry["what"] in ("accept", "reject", "move") or (entry["what"] == "exemplar" and "picture" not in entry):
-            sound = sound and _is_place(entry["place"])
-        if entry["what"] == "stroke":
-            sound = sound and entry["along"] in ("inline", "crossline")
-            if "runs" in entry:
-                sound = sound and all(_is_place(run) for run in entry["runs"]) and _number(entry["line"])
-            else:
-                sound = sound and all(map(_is_place, entry["points"])) and entry["radius"] > 0 and bool(entry["points"])
-        if entry["what"] in ("undo", "redo"):
-            sound = sound and isinstance(entry["of"], list)
-        if entry["what"] == "set":
-            sound = sound and isinstance(entry["name"], str) and "value" in entry
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None
-    return entry if sound else None
-
-
-def _is_place(value):
-    return len(value) == 3 and all(_number(part) for part in value)
-
-
-def _number(value):
-    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def _user():
