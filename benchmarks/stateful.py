@@ -43,9 +43,7 @@ def main():
     while counts["steps"] < options.steps:
         run_state_machine_as_test(seed(options.seed + counts["jobs"])(Counted), settings=chosen)
     took = time.perf_counter() - begin
-    print(
-        f"{counts['steps']} steps on {counts['jobs']} jobs in {took:.0f} s: nothing lost, nothing stale passed for fresh"
-    )
+    print(f"{counts['steps']} steps on {counts['jobs']} jobs in {took:.0f} s: nothing lost, nothing stale as fresh")
 
 
 if __name__ == "__main__":
