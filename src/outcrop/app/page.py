@@ -90,8 +90,9 @@ class Page:
     def _catch_up(self):
         with self._lock:
             pending, self._pending = self._pending, set()
-        for what in sorted(pending):
-            self._update(what)
+        with self.session.job.log.held():
+            for what in sorted(pending):
+                self._update(what)
 
     @guarded
     def _update(self, what):

@@ -204,7 +204,6 @@ class Search:
             mark = {"area": chosen["area"], "survey": whole}
             log.add({"what": "set", "name": stage_options.NEIGHBOURHOOD, "value": mark})
         self._chooser.choose_index(**chosen)
-        self.job.log.look()
         self.work.tell("state")
 
     def _full(self, chosen):

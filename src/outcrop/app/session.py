@@ -100,7 +100,6 @@ class Session:
 
     def catch_up(self):
         """Show what other writers decided, retrieved and labelled since."""
-        self.job.log.look()
         state, journals = self.job.state, self._journals()
         (old, before), self._seen = self._seen, (state, journals)
         if state is not old:

@@ -1,5 +1,7 @@
 """A volume as an interpreter sees it: its sections, the size of its patches, and where things lie in it."""
 
+import contextlib
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -15,31 +17,30 @@ from outcrop.workspace import Workspace
 SURVEY_PATCHES = 100_000  # of the whole survey; lines are skipped where it has more
 
 
-class LookedAt(Decisions):
-    """Decisions as they were at the last look: a page reads them a hundred times a click and looks once a second.
+class PageLog(Decisions):
+    """Decisions that stay as they are while a page is drawn, which reads them a hundred times.
 
     Every look at the disk lets other threads run, which a click would wait for while a survey is being labelled.
     """
 
     def __init__(self, job, *, origin):
         super().__init__(job, origin=origin)
-        self.look()
+        self._drawing = threading.local()
+
+    @contextlib.contextmanager
+    def held(self):
+        """Look once, and not again in this thread until the end."""
+        before = getattr(self._drawing, "held", False)
+        self.refresh()
+        self._drawing.held = True
+        try:
+            yield
+        finally:
+            self._drawing.held = before
 
     def refresh(self):
-        """Keep what was seen; whether anything is new."""
-        return False
-
-    def look(self):
         """Read what was written since; whether anything was."""
-        return super().refresh()
-
-    def add(self, *entries):
-        """Write entries as one act; they are on disk when this returns."""
-        with self._lock:
-            self.look()
-            written = super().add(*entries)
-            self.look()
-            return written
+        return False if getattr(self._drawing, "held", False) else super().refresh()
 
 
 class Survey:
@@ -136,7 +137,7 @@ def open_job(source, job, size):
         path = Path(job or f"{Path(source).stem}.outcrop")
     fresh = not (Workspace(path).exists() or (path / "page.json").is_file())
     opened = Job(path, source, origin="page")
-    opened.log = LookedAt(path, origin="page")
+    opened.log = PageLog(path, origin="page")
     if not known_volume(path)["source"] and source is None:
         raise ValueError(f"Job {path} was made from an array; open it with outcrop.explore(volume, job=...).")
     if fresh and size is not None:

@@ -144,7 +144,8 @@ class Viewer:
         self.slider.update(end=max(1, last), value=self.position)
         self.direction_buttons.active = direction
         self._quiet = False
-        self.draw(new_frame=new_frame, ahead=ahead)
+        with self.session.job.log.held():
+            self.draw(new_frame=new_frame, ahead=ahead)
         self.session.view.keep(direction=self.direction, position=self.position)
 
     def step(self, by):
