@@ -39,8 +39,16 @@ def valid_option(name, value):
     if value is None:
         return name in OPTIONS
     if name == "index":
-        return isinstance(value, dict) and all(INDEX.get(key, _never)(part) for key, part in value.items())
+        return _index(value)
     return OPTIONS.get(name, _never)(value)
+
+
+def _index(value):
+    return isinstance(value, dict) and all(INDEX.get(key, _never)(part) for key, part in value.items())
+
+
+def _neighbourhood(value):
+    return isinstance(value, dict) and _area(value.get("area")) and _index(value.get("survey"))
 
 
 def _never(value):
@@ -105,5 +113,5 @@ INDEX: dict = {
 }  # fmt: skip
 OPTIONS: dict = {
     "index": None, "count": _count, "per_exemplar": _flag, "diverse": _flag, "background": _text, "label": _label,
-    "limits": _limits,
+    "limits": _limits, "neighbourhood": _neighbourhood,
 }  # fmt: skip
