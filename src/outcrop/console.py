@@ -224,12 +224,32 @@ def show_gain(gain):
 
 
 def show_status(job, report):
-    """Print what is done in a job as a table."""
+    """Print what is decided and done in a job as a table."""
+    index, label, lines = report["index"], report["label"], report["lines"]
+    marks = {report["background"]: " (background)"}
+    classes = [f"{code} {name}{marks.get(name, '')}" for name, code in report["classes"].items()]
+    decided = [f"{n} {what}" for what, n in report["decisions"].items() if n]
+    patches = [f"{name} {n}" for name, n in report["retrieved"].items()]
+    chosen = [f"{name.replace('_', ' ')} {value}" for name, value in label.items() if value and name != "mapping"]
+    rows = {
+        "volume": report["volume"],
+        "classes": ", ".join(classes),
+        "decided": ", ".join(decided) + (f"; by {', '.join(report['writers'])}" if decided else ""),
+        "index": "patches {} x {}, step {} x {}, every {} along {}".format(
+            *index["size"], *index["step"], index["every"], index["along"]
+        )
+        + ("" if index["finished"] else ": not finished"),
+        "retrieved": ", ".join(patches) + (" (of older decisions)" if report["retrieved_stale"] else ""),
+        "labels": f"{lines['labelled']} of {lines['total']} lines"
+        + (f", {lines['stale']} of them stale" if lines["stale"] else "")
+        + f"; mapping {', '.join([label['mapping'], *chosen])}",
+        "unreadable": ", ".join(f"{n} lines of {name}" for name, n in report["damaged"].items()),
+        "next": report["next"],
+    }
     table = Table(title=str(job), show_header=False, title_justify="left")
-    for stage, facts in report.items():
-        if isinstance(facts, dict):
-            facts = "\n".join(f"{key.replace('_', ' ')}: {value}" for key, value in facts.items())
-        table.add_row(stage, str(facts or "not yet"))
+    for title, text in rows.items():
+        if text:
+            table.add_row(title, text)
     show(table)
 
 
