@@ -75,6 +75,14 @@ def digest(about, arrays):
     return total.hexdigest()
 
 
+def saved_digest(path):
+    """Sha256 that a saved mapper carries, empty where there is none."""
+    try:
+        return str(json.loads((Path(path) / ABOUT).read_text(encoding="utf-8"))["digest"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
 def _plain(about):
     """A dict as JSON gives it back."""
     return json.loads(

@@ -14,6 +14,7 @@ from outcrop.mapping import LabelMapper
 from outcrop.nets import NetMapper
 from outcrop.parallel import memory_budget, one_blas_thread
 from outcrop.patches import DIRECTIONS, PatchGrid
+from outcrop.saved import saved_digest
 from outcrop.stages import digest
 from outcrop.workspace import Damaged, DoneLog
 
@@ -100,7 +101,8 @@ class Labelling:
             raise ValueError(f"The mapper {key} of {self.job.path} is gone; label with --mapper JOB again.")
         self.job.stages.begin("mapper", self._mapper_inputs(self.job.retrieved_key(self.state)))
         mapper = self.fit(device=device, client=client, memory=memory, progress=progress)
-        mapper.save(folder)
+        if not folder.is_dir():  # another process may have fitted the same meanwhile
+            mapper.save(folder)
         self.job.stages.note("mapper", key)
         return load_mapper(folder)
 
@@ -175,6 +177,7 @@ class Labelling:
                 check_lines(self.job.path, lines_log, {(self.along, line): line_digest(section)})
             store.write(line, votes)
             self.job.stages.note("votes", key, line)
+            store.done.add(line)  # last: a line counts under this key once all of it is there
             done += 1
             told("labelling", done, len(wanted))
         return wanted
@@ -215,17 +218,13 @@ class Labelling:
     def sources(self):
         """Position of every labelled line -> key of its votes: of the present decisions, else the last ones made."""
         stages, current = self.job.stages, self.votes_key()
-        found: dict = {}
+        written = [words for words in stages.journal("votes") if len(words) == 2 and words[1].isdigit()]
+        keys = {key for key, _ in written if self._fits(key)}
+        done = {key: DoneLog(stages.path("votes", key) / "votes.done").read() for key in keys}
+        found = {int(line): key for key, line in written if int(line) in done.get(key, ())}
+        found |= dict.fromkeys(done.get(current, ()), current)
         size = self.known["shape"][self.along]
-        for words in stages.journal("votes"):
-            if len(words) == 2 and words[1].isdigit() and int(words[1]) < size:
-                found[int(words[1])] = words[0]
-        usable = {key: self._fits(key) for key in set(found.values())}
-        found = {line: key for line, key in found.items() if usable[key]}
-        if current is not None:
-            done = DoneLog(stages.path("votes", current) / "votes.done").read()
-            found |= {line: current for line in done if line < size}
-        return dict(sorted(found.items()))
+        return {line: found[line] for line in sorted(found) if line < size}
 
     def _fits(self, key):
         """Whether votes of an older key lie on the same lines."""
@@ -262,7 +261,7 @@ class Labelling:
         labels, stale = self.labels()
         coords = {name: self.job.volume[name].values for name in self.job.volume.dims}
         attrs = {
-            "classes": self.class_names(),
+            "classes": self.class_names(labels),
             "mapping": self.options["mapping"],
             "source": self.known["source"],
             "version": outcrop.__version__,
@@ -272,15 +271,13 @@ class Labelling:
         }
         return read_labels(labels, coords, stale, attrs)
 
-    def class_names(self):
-        """Names by code, the first one that of code 1; classes that were removed keep their place."""
+    def class_names(self, labels):
+        """Names by code, the first one that of code 1, up to the last that is in use or shown."""
         codes = self.job._codes()
+        shown = {name for store in set(labels.stores.values()) for name in store.classes}
+        last = max((code for name, code in codes.items() if name in self.state.classes or name in shown), default=0)
         names = {code: self.state.classes.get(name, {"name": name})["name"] for name, code in codes.items()}
-        last = max((codes[name] for name in self.state.classes), default=0)
-        for name, code in codes.items():  # a removed class may still stand in stale lines
-            if code > last and name not in self.state.classes:
-                names.pop(code)
-        return [names[code] for code in sorted(names)]
+        return [names.get(code, f"class {code}") for code in range(1, last + 1)]
 
     def provenance(self, labels, stale):
         """What labels were made from, as exports carry it."""
@@ -289,6 +286,7 @@ class Labelling:
             "version": outcrop.__version__,
             "volume": self.known["digest"],
             "mapper": mapper or "",
+            "weights": "" if mapper is None else saved_digest(self.job.stages.path("mapper", mapper) / "mapper"),
             "votes": sorted({store.folder.name for store in labels.stores.values()}),
             "lines": {"labelled": len(labels.stores), "stale": len(stale), "total": self.known["shape"][self.along]},
         }

@@ -58,7 +58,6 @@ class VoteStore:
         self.votes[line] = votes
         sure = decide(votes)[1]
         self.counts[line] = np.bincount(sure.ravel(), minlength=256)
-        self.done.add(line)
 
     def read(self, line, traces=slice(None), samples=slice(None)):
         """Votes of a line, or of a part of it."""
