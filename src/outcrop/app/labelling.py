@@ -128,9 +128,8 @@ class Labelling:
     # ---- showing ----------------------------------------------------------------------------------------------------
 
     def written(self):
-        """Bytes of the journal of votes: it grows with every line that anybody labels."""
-        path = self.job.stages.root / "votes" / "journal.txt"
-        return path.stat().st_size if path.is_file() else 0
+        """Bytes of the lists of finished lines: they grow with every line that anybody labels."""
+        return sum(path.stat().st_size for path in (self.job.stages.root / "votes").glob("*/votes.done"))
 
     def shown(self):
         """Labels of the survey as they can be read now."""
@@ -138,7 +137,7 @@ class Labelling:
         if found is None or found.state is not state or found.written != written:
             work = stages.Labelling(self.job)
             labels, stale = work.labels()
-            found = self._shown = Shown(work.state, written, labels, stale, work.class_names())
+            found = self._shown = Shown(work.state, written, labels, stale, work.class_names(labels))
         return found
 
     def counts(self):

@@ -49,10 +49,10 @@ class Job:
     Examples
     --------
     >>> import tempfile
-    >>> amplitudes = np.random.default_rng(0).standard_normal((3, 64, 64))
+    >>> amplitudes = np.random.default_rng(0).standard_normal((3, 128, 128))
     >>> job = Job(Path(tempfile.mkdtemp()) / "noise.outcrop", volume=open_volume(amplitudes))
-    >>> job.add_exemplar("fault", (1, 30, 40))
-    >>> job.add_exemplar("other", (2, 30, 30))
+    >>> job.add_exemplar("fault", (1, 60, 60))
+    >>> job.add_exemplar("other", (2, 64, 70))
     >>> job.status()["decisions"]["exemplars"], job.undo(), job.status()["decisions"]["exemplars"]
     (2, True, 1)
     """
