@@ -8,9 +8,11 @@ import pytest
 import torch
 import xarray as xr
 
-from outcrop import PatchGrid, build_index, export_training_set, job, label_volume, open_volume, retrieve
+import outcrop as oc
+from outcrop import PatchGrid, export_training_set, label_volume
 from outcrop.cli import main
 from outcrop.export import TrainingSet
+from outcrop.job.training import net_labels
 from outcrop.labels import open_labels
 from outcrop.train import Net, open_net, train, train_on_arrays
 
@@ -119,16 +121,17 @@ def test_a_net_scores_on_the_device_it_lies_on():
 
 
 def test_train_command_labels_the_volume_and_says_the_gain(earth, tmp_path, monkeypatch, capsys):
-    """The net's labels lie beside those of the mapping, can be scored and exported, and go when those change."""
-    volume, labels, _ = earth
-    np.save(tmp_path / "v.npy", volume.values)
-    held = open_volume(tmp_path / "v.npy")
-    index = build_index(held, PatchGrid(held, size=32, step=16, every=4), tmp_path / "v.outcrop")
-    places = {"fine": [(4, 20, 16)], "coarse": [(4, 20, 46)]}
-    retrieve(index, places, 20).save(index.workspace / "retrieved.csv")
-    made = {"mapping": "texture", "step": (16, 16), "seed": 0, "min_confidence": None}
-    job.record_labelling(index, **made)
-    job.label_lines(index, job.labelling_grid(index, 16), Painted(labels))
+    """The net's labels lie beside those of the mapping, can be scored and exported, refused when those change."""
+    np.save(tmp_path / "v.npy", earth[0].values)
+    small = {"members": 1, "patches_per_class": 20, "n_features": 60, "rounds": 3}
+    monkeypatch.setitem(oc.MAPPERS, "texture", lambda: oc.TextureMapper(**small, background="fine"))
+    job = oc.Job(tmp_path / "v.outcrop", volume=tmp_path / "v.npy")
+    job.index(32, step=16, every=4)
+    job.add_exemplar("fine", (4, 20, 16))
+    job.add_exemplar("coarse", (4, 20, 46))
+    job.set_background("fine")
+    job.retrieve(count=20)
+    job.label()
 
     def outcrop(*words):
         monkeypatch.setattr(sys, "argv", ["outcrop", *map(str, words)])
@@ -138,31 +141,18 @@ def test_train_command_labels_the_volume_and_says_the_gain(earth, tmp_path, monk
 
     code, said, error = outcrop("train", tmp_path / "v.outcrop", "--epochs", "8", "--json")
     assert code == 0, error
-    assert json.loads(said)["agreement"]["all"] > 0.8
-    assert job.status(tmp_path / "v.outcrop")["train"]["labelled"] == 40
-    before = open_labels(index.workspace / "net.zarr")["label"].values
+    found = json.loads(said)
+    assert found["agreement"]["all"] > 0.8 and len(found["inlines"]) == 40
+    before = net_labels(job)["label"].values
     assert outcrop("export", tmp_path / "v.outcrop", tmp_path / "net.zarr", "--net")[0] == 0
     np.testing.assert_array_equal(open_labels(tmp_path / "net.zarr")["label"].values, before)
     assert outcrop("evaluate", tmp_path / "v.outcrop", "--net")[0] == 2
-    job.record_labelling(index, **made | {"seed": 1})
-    job.label_lines(index, job.labelling_grid(index, 16), Painted(labels), lines=[4])
+    job.label([4], seed=1)
     code, _, error = outcrop("export", tmp_path / "v.outcrop", tmp_path / "old.zarr", "--net")
     assert code == 2
     assert "run 'outcrop train'" in error
-
-
-class Painted:
-    """Stands for a fitted mapper that knows the depth at which the layers change."""
-
-    any_size = True
-
-    def __init__(self, labels):
-        self.classes_ = labels.attrs["classes"]
-
-    def scores(self, patches):
-        """1 for the class of the depth, 0 for the other."""
-        below = np.arange(patches.shape[1]) > 32
-        return np.broadcast_to(np.stack([~below, below], -1)[None, :, None], (*patches.shape, 2)).astype("f4")
+    job.label([4])
+    assert outcrop("export", tmp_path / "v.outcrop", tmp_path / "again.zarr", "--net")[0] == 0
 
 
 def test_patches_in_memory_and_in_a_folder_give_the_same_net(patches, tmp_path):
