@@ -105,7 +105,8 @@ def mean_iou(index, weak, truth):
     """Mean IoU of the labels on ten lines."""
     lines = index.volume["inline"].values[2::12]
     mapper = oc.MAPPERS["texture"]().fit(index.grid.extract(index.volume, weak.rows), weak.classes)
-    labels = oc.label_volume(index.volume, oc.PatchGrid(index.volume, size=index.grid.size, step=index.grid.size[0] // 3), mapper, lines=lines)["label"].sel(inline=lines)
+    grid = oc.PatchGrid(index.volume, size=index.grid.size, step=index.grid.size[0] // 3)
+    labels = oc.label_volume(index.volume, grid, mapper, lines=lines)["label"].sel(inline=lines)
     return oc.pixel_scores(labels.assign_attrs(classes=list(mapper.classes_)), truth.sel(inline=lines))["MIU"]
 
 
