@@ -227,6 +227,7 @@ def test_exports_say_what_they_hold(job, tmp_path):
     assert "2 of them stale" in job.export(tmp_path / "l.zarr", stale=True)
     made = xr.open_zarr(tmp_path / "l.zarr").attrs["provenance"]
     assert made["volume"] == job.known["digest"] and made["lines"] == {"labelled": 2, "stale": 2, "total": 8}
+    assert made["stale_lines"] == [103, 104]
     with pytest.raises(ValueError, match=r"\.npy"):
         job.export(tmp_path / "l.npy")
     assert not (tmp_path / "l.npy").exists()
@@ -315,6 +316,17 @@ def test_what_is_painted_is_what_is_read(job):
     np.testing.assert_array_equal(codes(job, 104)[disc], before[disc])
     job.label([104])
     assert counts(job)[1:] == (2, 1)
+
+
+def test_a_class_that_is_only_painted_is_learnt(job):
+    """A class without an exemplar gets labels from its strokes alone."""
+    job.paint("gas", [(104, 350, 200), (104, 370, 220)], radius=8)
+    assert "gas" in job.mapper().classes_
+    job.label([104])
+    code = job.classes["gas"]
+    painted = np.zeros((110, 96), bool)
+    painted[job.painted()[0, 4] == code] = True
+    assert (codes(job, 104)[painted] == code).all() and (codes(job, 104) == code).sum() >= painted.sum()
 
 
 def test_right_and_wrong_without_a_class(job):

@@ -668,8 +668,9 @@ def decisions(
     with oc.Job(job, origin="shell") as opened:
         if import_from is not None:
             say(f"{opened.log.take(import_from)} decisions taken over from {import_from}")
-        if (undo and not opened.undo()) or (redo and not opened.redo()):
-            say("There is nothing to " + ("undo." if undo else "redo."))
+        if undo or redo:
+            step(opened, "undo" if undo else "redo")
+            return
         if export_to is not None:
             say(f"{opened.log.give(export_to)} decisions written to {export_to}")
             return
@@ -678,6 +679,18 @@ def decisions(
         print(json.dumps(table.to_dict("records"), default=str))
     else:
         show_frame(table.drop(columns="id").assign(when=table["when"].astype(str).str[:19]), f"{len(table)} decisions")
+
+
+def step(job, what):
+    """Undo or redo, and say what was."""
+    if not (job.undo() if what == "undo" else job.redo()):
+        say(f"There is nothing to {what}.")
+        return
+    table = job.decisions
+    changed = table[table["id"].isin(job.log.entries[-1]["of"])]
+    show_frame(
+        changed.drop(columns=["id", "undone"]).assign(when=changed["when"].astype(str).str[:19]), f"{what}: done"
+    )
 
 
 @app.command()

@@ -3,7 +3,15 @@ export function render({ model }) {
   const box = document.createElement("div");
   box.className = "class-list";
   const element = (tag, properties) => Object.assign(document.createElement(tag), properties);
+  const list = element("div", {});
+  // What is being typed survives a change from elsewhere: only the rows are drawn anew, and focus and text come back.
+  const typed = () => {
+    const input = box.getRootNode().activeElement;
+    const row = input?.closest?.(".class[data-name]");
+    return row && input.maxLength === 40 ? { row: row.dataset.name, value: input.value, at: input.selectionStart } : null;
+  };
   const draw = () => {
+    const before = typed();
     const rows = model.items.map((item) => {
       const row = element("div", { className: "class" + (item.name === model.selected ? " selected" : "") });
       row.dataset.name = item.name;
@@ -19,15 +27,25 @@ export function render({ model }) {
       row.append(colour, name, count, remove);
       return row;
     });
-    const form = element("div", { className: "class add" });
-    const name = element("input", { placeholder: "new class, e.g. fault", maxLength: 40 });
-    const add = () => { if (name.value.trim()) model.send_msg({ verb: "add", value: name.value }); };
-    name.onkeydown = (event) => { if (event.key === "Enter") add(); };
-    const button = element("button", { textContent: "Add class", className: "primary" });
-    button.onclick = add;
-    form.append(name, button);
-    box.replaceChildren(...rows, form);
+    list.replaceChildren(...rows);
+    const again = before && rows.find((row) => row.dataset.name === before.row)?.querySelectorAll("input")[1];
+    if (again) {
+      again.value = before.value;
+      again.focus();
+      again.setSelectionRange(before.at, before.at);
+    }
   };
+  const form = element("div", { className: "class add" });
+  const name = element("input", { placeholder: "new class, e.g. fault", maxLength: 40 });
+  const add = () => {
+    if (name.value.trim()) model.send_msg({ verb: "add", value: name.value });
+    name.value = "";
+  };
+  name.onkeydown = (event) => { if (event.key === "Enter") add(); };
+  const button = element("button", { textContent: "Add class", className: "primary" });
+  button.onclick = add;
+  form.append(name, button);
+  box.append(list, form);
   model.on("items", draw);
   model.on("selected", draw);
   draw();

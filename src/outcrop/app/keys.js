@@ -7,7 +7,7 @@ function watch(model) {
   cover.id = "connection-lost";
   cover.style.cssText = "position:fixed; inset:0; z-index:100000; background:rgba(255,255,255,.6); display:none";
   const banner = document.createElement("div");
-  banner.textContent = "Connection lost: the server is gone. What you decided is saved.";
+  banner.textContent = "Connection lost: the server is gone. What you decided is saved. Run outcrop app on the job again and open the address it prints.";
   banner.style.cssText = "background:#b01818; color:#fff; font:600 15px sans-serif; padding:14px 20px; text-align:center";
   banner.setAttribute("role", "alert");
   cover.append(banner);

@@ -46,7 +46,7 @@ class LabelPanel:
         for one in (plot.labels, plot.over, plot.beside):
             self.opacity.js_link("value", one.glyph, "global_alpha")
         self.limit = Slider(
-            start=0, end=100, step=1, value=0, title="least confidence (%)", name="confidence", width=190
+            start=0, end=100, step=1, value=0, title="least confidence shown (%)", name="confidence", width=190
         )
         self.share = Div(text="", name="share")
         hide = script(
@@ -130,6 +130,8 @@ class LabelPanel:
     def show_classes(self):
         """Offer the classes to the brush, and show the mapping that is chosen."""
         self.says.options = ["right", "wrong", *self.session.job.palette, "erase"]
+        if self.says.value not in self.says.options:  # the class is gone
+            self.says.value = self.viewer.says = "right"
         self.mapping.value = self.session.mapping
 
     def show(self):

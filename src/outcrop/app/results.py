@@ -73,12 +73,25 @@ class Results:
         """
         if not self.labelling.done():
             raise ValueError("There are no labels to export yet; label a line or the survey first.")
+        old = sum(self.labelling.is_stale(i) for i in self._positions(kind, line))
+        if old and not stale:
+            raise ValueError(
+                f"{old} labelled line{'s are' if old > 1 else ' is'} of older decisions (hatched); label again, or "
+                "tick 'include stale lines'."
+            )
         out = free_name(self.folder, name or EXPORTS[kind])
         if kind == "figure":
             self._draw(out, line)
             return Written(out, f"{out} written")
         what = "confidence" if kind == "confidence" else "label"
         return Written(out, self.job.export(out, what=what, stale=stale))
+
+    def _positions(self, kind, line):
+        """Positions of the labelled lines that an export shows."""
+        if kind != "figure":
+            return self.labelling.done()
+        lines = self.labelling.survey.lines
+        return [i for i in self.labelling.done() if lines[i] == line]
 
     def _draw(self, out, line):
         if line is None or self.labelling.codes(line) is None:
@@ -93,7 +106,7 @@ class Results:
         total, labelled, stale = self.labelling.counts()
         words = [f"{labelled} of {total} lines labelled"]
         words += [f"{stale} of them stale"] if stale else []
-        words += [f"{total - labelled} not labelled (0 in the file)"] if labelled < total else []
+        words += [f"{total - labelled} not labelled, written as 0"] if labelled < total else []
         return ", ".join(words)
 
     def commands(self):

@@ -267,7 +267,11 @@ class Viewer:
             if event.event_name == "doubletap" and self._tapped == place:
                 return  # two fast clicks at two places are two exemplars, a double click is one
             self._tapped = place
-            self.session.add_exemplar(self.chosen, place)
+            placed = self.session.add_exemplar(self.chosen, place)
+            if list(placed) != list(place):
+                size = " x ".join(map(str, self.survey.size))
+                moved = ", ".join(f"{part:g}" for part in placed)
+                self.session.work.say(f"A patch of {size} does not fit there: its centre was moved to {moved}.")
 
     def _on_grab(self, event):
         """Take hold of the exemplar under the cursor."""

@@ -43,7 +43,7 @@ def export(job, path, *, what="label", format=5, stale=False, seed=0, memory=Non
     total = job.known["shape"][job.along]
     words = [f"{len(lines)} of {total} lines labelled"]
     words += [f"{count} of them stale"] if count else []
-    words += [f"{total - len(lines)} missing (0 in the file)"] if len(lines) < total else []
+    words += [f"{total - len(lines)} missing, written as 0"] if len(lines) < total else []
     return f"{path} written: {', '.join(words)}"
 
 

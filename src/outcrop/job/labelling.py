@@ -289,6 +289,7 @@ class Labelling:
             "weights": "" if mapper is None else saved_digest(self.job.stages.path("mapper", mapper) / "mapper"),
             "votes": sorted({store.folder.name for store in labels.stores.values()}),
             "lines": {"labelled": len(labels.stores), "stale": len(stale), "total": self.known["shape"][self.along]},
+            "stale_lines": self.job.axes[self.along][sorted(stale)].tolist(),
         }
 
 
@@ -325,9 +326,13 @@ def weak_patches(job, state, first, *, draft, memory, background):
             f"{len(rows)} retrieved patches need about {need / 1e9:.1f} GB and {memory / 1e9:.1f} GB may be used; "
             "retrieve fewer of them (--count) or raise --memory."
         )
-    names = list(dict.fromkeys(classes[rows]))
-    sections = painted_sections(_renamed(state, first), names, job.axes)
-    starts, classes, masks = painted_patches(index.grid, sections, starts[rows], classes[rows], background=background)
+    strokes = _renamed(state, first)
+    names = list(dict.fromkeys([*classes[rows], *(stroke["class"] for stroke in strokes)]))
+    names = [str(name) for name in names if name != "erase"]
+    sections = painted_sections(strokes, names, job.axes)
+    starts, classes, masks = painted_patches(
+        index.grid, sections, starts[rows], classes[rows], names, background=background
+    )
     weights = np.append(weak.weights[rows], np.full(len(starts) - len(rows), SURE))
     return index.grid.cut(index.volume, starts), classes, masks, weights
 

@@ -107,7 +107,7 @@ def painted_sections(strokes, names, axes):
     return {place: section for place, section in found.items() if section.any()}
 
 
-def painted_patches(grid, sections, starts, classes, *, background=None):
+def painted_patches(grid, sections, starts, classes, names, *, background=None):
     """Retrieved patches with the pixels painted in them, and a patch around what was painted elsewhere.
 
     Parameters
@@ -115,9 +115,11 @@ def painted_patches(grid, sections, starts, classes, *, background=None):
     grid : PatchGrid
         Gives axes and patch size.
     sections : dict
-        As `painted_sections` gives it, in the order in which `classes` names the classes.
+        As `painted_sections` gives it for `names`.
     starts : array, shape (n, 4)
     classes : array of str, shape (n,)
+    names : list of str
+        The classes of the patches and those that are only painted.
     background : str, optional
 
     Returns
@@ -126,6 +128,7 @@ def painted_patches(grid, sections, starts, classes, *, background=None):
     classes : array of str, shape (m,)
         A painted patch has the structure that was painted most in it, else that of the retrieved patch it overlaps.
     masks : uint8 array, shape (m, height, width), or None where nothing is painted
+        ``i + 1`` for the i-th class in the order in which the classes returned name them.
     """
     height, width = grid.size
     sections = {
@@ -136,7 +139,7 @@ def painted_patches(grid, sections, starts, classes, *, background=None):
     extra = [
         (start, name)
         for place, codes in sections.items()
-        for start, name in _patches_around(place, codes, grid, starts, classes, background)
+        for start, name in _patches_around(place, codes, grid, starts, classes, names, background)
     ]
     if extra:
         starts = np.concatenate([starts, [start for start, _ in extra]])
@@ -146,12 +149,13 @@ def painted_patches(grid, sections, starts, classes, *, background=None):
         if (direction, line) in sections:
             codes = sections[direction, line]
             masks[i] = codes[trace : trace + grid.size[1], sample : sample + grid.size[0]].T
-    return starts, classes, masks
+    order = list(dict.fromkeys(map(str, classes)))
+    table = np.array([0, *(order.index(name) + 1 if name in order else 0 for name in names)], np.uint8)
+    return starts, classes, table[masks]
 
 
-def _patches_around(place, codes, grid, starts, classes, background):
+def _patches_around(place, codes, grid, starts, classes, names, background):
     """Start and class of patches that cover what is painted on one section."""
-    names = list(dict.fromkeys(map(str, classes)))
     height, width = grid.size
     on_line = [i for i, start in enumerate(starts) if tuple(start[:2]) == place]
     left = codes > 0
