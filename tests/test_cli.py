@@ -147,7 +147,7 @@ def wrong_inputs(job, folder):
         (["retrieve", folder / "none.outcrop", "--exemplar", "a=1,2,3"], "not a job folder"),
         ([*retrieve, "fault=1,2,3"], "outside the volume"),
         ([*retrieve, "fault"], "CLASS=INLINE"),
-        ([*retrieve, "fault=104,360"], "2 numbers"),
+        ([*retrieve, "fault=104,360"], "three numbers"),
         ([*retrieve, "fault=nosuch.png"], "nosuch.png"),
         ([*retrieve, "fault=104,360,250", "--count", "1000000000"], "choose 1 to"),
         ([*retrieve, "fault=104,360,250", "--count", "salt=3"], "has no exemplar"),
@@ -156,6 +156,9 @@ def wrong_inputs(job, folder):
         ([*retrieve, "fault=104,360,250", "--accept", "123456"], "not among the retrieved"),
         (["synth", folder / "s.sgy", "--shape", "3,4"], "--shape"),
         (["reproduce", "nosuch"], "Unknown experiment"),
+        (["index", v, *o, "--size", "48", "--every", "0"], "every is 0"),
+        (["app", v, "--port", "99999999"], "--port"),
+        (["label", job / "v.outcrop", "--with", folder / "none.outcrop"], "not a job folder"),
         (["nosuch"], "nosuch"),
         (["index"], "Missing"),
     ]
@@ -234,7 +237,7 @@ def test_a_job_in_the_shell(outcrop, job, tmp_path):
     assert outcrop("index", job / "v.sgy", "-o", other, "--size", 48, "--step", 24, "--every", 2)[0] == 0
     assert outcrop("decisions", other, "--import", tmp_path / "d.jsonl")[0] == 0
     assert status(outcrop, other)["decisions"] == status(outcrop, path)["decisions"]
-    assert outcrop("label", other, "--lines", "104")[0] == 0
+    assert outcrop("label", other, "--lines", "104", "--min-confidence", "0")[0] == 0
     code, said, error = outcrop("evaluate", path, "--against", other, "--json")
     assert code == 0, error
     assert json.loads(said)["lines"] == [104]

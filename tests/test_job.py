@@ -82,6 +82,8 @@ def test_another_limit_is_applied_on_reading(job):
     job.label([103], max_error=0.2)
     assert counts(job)[1:] == (8, 0)
     job.label([103])
+    assert job.state.options["limits"] == {"max_error": 0.2}  # a limit stays until it is lifted
+    job.label([103], min_confidence=0)
     np.testing.assert_array_equal(codes(job, 106), before[106])
 
 
@@ -195,6 +197,55 @@ def test_a_filtered_volume_takes_the_place_of_the_raw_one(job):
     assert counts(oc.Job(job.path, volume=job.path.parent / "v.sgy"))[1:] == (1, 0)
 
 
+def test_a_job_keeps_to_the_volume_it_has_open(job):
+    """Another writer goes on with a filtered volume: labels of the first one are still made and kept under its key."""
+    job.label([103])
+    filtered = job.volume.copy(data=np.gradient(job.volume.values, axis=-1).astype("f4"))
+    other = oc.Job(job.path, volume=filtered)
+    other.label([104])
+    keys = job.status()["keys"]["votes"], other.status()["keys"]["votes"]
+    assert keys[0] != keys[1]
+    raw = job.label([106])["label"].values
+    assert other.labelled()[6]  # stale there: it is of the other volume
+    clean = oc.Job(job.path.with_name("clean.outcrop"), volume=job.path.parent / "v.sgy")
+    job.log.give(job.path.with_name("all.jsonl"))
+    clean.log.take(job.path.with_name("all.jsonl"))
+    np.testing.assert_array_equal(clean.label([106])["label"].values, raw)
+
+
+def test_axes_are_put_in_order(source, tmp_path):
+    """A transposed volume is taken by the names of its axes, a single section as one inline."""
+    volume = oc.open_volume(source).load()
+    turned = oc.Job(tmp_path / "t.outcrop", volume=volume.transpose("time", "crossline", "inline"))
+    assert turned.volume.dims == ("inline", "crossline", "time") and turned.volume.shape == volume.shape
+    assert oc.Job(tmp_path / "s.outcrop", volume=volume.sel(inline=103)).status()["lines"]["total"] == 1
+
+
+def test_rows_mean_the_table_that_was_seen(job):
+    """After another index a row number still means the patch that retrieved.csv shows under it."""
+    job.retrieve(count=8)
+    table = pd.read_csv(job.path / "retrieved.csv")
+    job.index(SIZE, step=10)
+    job.reject(int(table["row"][5]))
+    place = tuple(float(table[name][5]) for name in ("inline", "crossline", "time"))
+    assert [(one.name, one.place) for one in job.state.verdicts] == [(table["class"][5], place)]
+
+
+def test_a_joined_job_that_is_gone_blocks_nothing(job, tmp_path):
+    """A job named with --with is checked before it is kept; when it vanishes later, everything else goes on."""
+    with pytest.raises(ValueError, match="not a job folder"):
+        job.label([103], with_jobs=[tmp_path / "nope"])
+    assert "label" not in job.state.options
+    shutil.copytree(job.path, tmp_path / "other.outcrop")
+    job.label([103], with_jobs=[tmp_path / "other.outcrop"])
+    shutil.rmtree(tmp_path / "other.outcrop")
+    assert counts(job)[1:] == (1, 1)
+    with pytest.raises(ValueError, match="no longer there"):
+        job.mapper()
+    job.label([103])
+    assert counts(job)[1:] == (1, 0)
+
+
 def test_arrays_are_known_by_all_of_their_samples(tmp_path):
     """One sample anywhere makes another volume; the order of loading does not."""
     values = np.random.default_rng(0).standard_normal((5, 60, 60)).astype("f4")
@@ -281,8 +332,14 @@ def test_a_table_edited_by_hand_is_read_back_as_decisions(job):
     assert gone["row"] not in weak.rows
     assert weak.classes[weak.rows == moved["row"]].tolist() == ["fault"]
     assert oc.Job(job.path).retrieve().table.equals(weak.table)
+    now = pd.read_csv(job.path / "retrieved.csv")
+    now.drop(index=0).to_csv(job.path / "retrieved.csv", index=False, sep=";", decimal=",")  # a German spreadsheet
+    assert now["row"][0] not in oc.Job(job.path).retrieve().rows
     (job.path / "retrieved.csv").write_text("class,inline\nfault,1\n")
     with pytest.raises(ValueError, match="not a table"):
+        oc.Job(job.path).retrieve()
+    now.iloc[:0].to_csv(job.path / "retrieved.csv", index=False)
+    with pytest.raises(ValueError, match="holds no patch"):
         oc.Job(job.path).retrieve()
 
 
@@ -362,6 +419,14 @@ def test_right_and_wrong_without_a_class(job):
         (lambda job: job.index(500), "exceeds"),
         (lambda job: job.label([55]), "not among the lines"),
         (lambda job: job.remove_exemplar("nope"), "no exemplar"),
+        (lambda job: job.add_exemplar("fault", np.zeros((5, 5))), "samples, the patches"),
+        (lambda job: job.add_exemplar("fault", "abc"), "three numbers"),
+        (lambda job: job.add_exemplar(None, (104, 350, 200)), "not a class name"),
+        (lambda job: job.label([103], seed=-1), "seed is -1"),
+        (lambda job: job.label([103], step=0), "step is 0"),
+        (lambda job: job.reject(None), "whole numbers"),
+        (lambda job: job.reject(1.5), "whole numbers"),
+        (lambda job: job.index(SIZE, every=0), "every is 0"),
     ],
 )
 def test_what_cannot_be_is_refused_and_changes_nothing(job, call, says):

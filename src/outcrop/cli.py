@@ -144,22 +144,26 @@ def index(
             "survey allows."
         ),
     ] = None,
-    along: Annotated[str, typer.Option(help="Sections to use: inline, crossline or both.")] = "inline",
-    every: Annotated[int, typer.Option(help="Use every Nth line; neighbouring lines are near-copies.")] = 1,
+    along: Annotated[str | None, typer.Option(help="Sections to use: inline (default), crossline or both.")] = None,
+    every: Annotated[
+        int | None, typer.Option(help="Use every Nth line (default 1); neighbours are near-copies.")
+    ] = None,
     inlines: Annotated[str | None, typer.Option(help="Only inlines FIRST,LAST.")] = None,
     crosslines: Annotated[str | None, typer.Option(help="Only crosslines FIRST,LAST.")] = None,
     times: Annotated[str | None, typer.Option(help="Only times (or depths) FIRST,LAST.")] = None,
     between: Annotated[str | None, typer.Option(help="Centres between two horizon files: TOP.txt,BASE.txt.")] = None,
     sample: Annotated[str | None, typer.Option(help="random:N takes N patches at random places.")] = None,
-    gain: Annotated[str, typer.Option(help="Amplitudes to [0, 1] by: volume (one clip), agc:MS, or patch.")] = "volume",
+    gain: Annotated[
+        str | None, typer.Option(help="Amplitudes to [0, 1] by: volume (one clip, default), agc:MS, or patch.")
+    ] = None,
     clip: Annotated[
         float | None, typer.Option(help="Amplitude that becomes 0 and 1; a robust percentile by default.")
     ] = None,
-    finest: Annotated[bool, typer.Option(help="Use the finest curvelet scale, as the paper does.")] = True,
+    finest: Annotated[bool | None, typer.Option(help="Use the finest curvelet scale, as the paper does.")] = None,
     truncate: Annotated[
-        bool, typer.Option(help="Cut singular values at the effective rank, as the paper does.")
-    ] = True,
-    seed: Annotated[int, typer.Option(help="For --sample.")] = 0,
+        bool | None, typer.Option(help="Cut singular values at the effective rank, as the paper does.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="For --sample.")] = None,
     workers: WORKERS = None,
     scheduler: SCHEDULER = None,
     memory: MEMORY = None,
@@ -168,7 +172,8 @@ def index(
 ):
     """Describe every patch of a VOLUME into a job folder; goes on where an interrupted run stopped.
 
-    Exemplars, verdicts and strokes of the job stay, whatever step, size or path is given.
+    Exemplars, verdicts and strokes of the job stay, whatever step, size or path is given. Options that are not given
+    stay as they were chosen for the job before; --step auto leaves the step to the size of the survey again.
     """
     from outcrop.job.options import GRID_OPTIONS, index_options
     from outcrop.volume import parse_size
@@ -179,7 +184,7 @@ def index(
     area = {name: numbers(text, 2, f"--{name}s", float) for name, text in named if text}
     given: dict = {
         "size": size and parse_size(size, data),
-        "step": step and numbers(step, step.count(",") + 1, "--step"),
+        "step": None if step in (None, "auto") else numbers(step, step.count(",") + 1, "--step"),
         "along": along,
         "every": every,
         "area": area or None,
@@ -191,11 +196,14 @@ def index(
         "finest": finest,
         "truncate": truncate,
     }
-    if step and len(given["step"]) > 2:
+    if given["step"] and len(given["step"]) > 2:
         raise ValueError(f"--step is {step!r}; give one number, or down,across.")
+    given = chosen_before(output) | {name: value for name, value in given.items() if value is not None}
+    if step == "auto":
+        given.pop("step", None)
     chosen = index_options(given, data.shape)
     grid = oc.PatchGrid(data, **{name: chosen[name] for name in GRID_OPTIONS})
-    announce(data, grid, finest, chosen=step is None)
+    announce(data, grid, chosen["finest"], chosen="step" not in given)
     if dry_run:
         return
     with (
@@ -215,6 +223,16 @@ def index(
     say(f"{output}: {(built.status == 0).sum()} patches described" + (f"; skipped {counted}" if counted else ""))
     if kept:
         say(kept)
+
+
+def chosen_before(path):
+    """Options of the index of a job that is there, empty otherwise."""
+    if not (path / "job.toml").is_file():
+        return {}
+    try:
+        return dict(oc.Job(path).state.options.get("index", {}))
+    except ValueError:  # unreadable, and about to be given its volume again
+        return {}
 
 
 def kept_words(before, after):
@@ -332,13 +350,12 @@ def retrieve(
             if forget:
                 opened.forget()
         where = {"client": client, "memory": budget, "progress": progress, "device": device}
-        if (yes or no) and opened.retrievable():
-            opened.retrieve(**where)
+        if yes or no:
             if set(yes) & set(no):
                 raise ValueError(f"Row {min(set(yes) & set(no))} is both accepted and rejected; say one of them.")
-            check_rows(opened, [*yes, *no])
-            opened.accept(yes) if yes else None
-            opened.reject(no) if no else None
+            with opened.log.act():
+                opened.accept(yes) if yes else None
+                opened.reject(no) if no else None
         weak = opened.retrieve(**where)
         draw_retrieval(opened, weak)
         notes = [*opened.notes, *retrieval_warnings(opened, weak)]
@@ -403,25 +420,33 @@ def check_counts(job, text):
             raise ValueError(f"--count for {name} is {number}; choose 1 to {most}, the patches in the index.")
 
 
-def check_rows(job, rows):
-    """Refuse rows that are not in the table before any of them is decided on."""
-    known = set(job.retrieve().rows.tolist())
-    for row in rows:
-        if row not in known:
-            raise ValueError(f"Row {row} is not among the retrieved patches; give numbers of their column 'row'.")
-
-
 def retrieval_warnings(job, weak):
     """What an interpreter should know of what was retrieved."""
     from outcrop.job.tables import warnings
 
     found = warnings(weak, int((job.open_index().status == 0).sum()))
+    outside = exemplars_outside(job)
+    if outside:
+        found.append(
+            f"{outside} of {len(job.state.exemplars)} exemplars do not lie inside this volume and are not used."
+        )
     if job.background is None and len(job.classes) > 1:
         found.append(
             "No class is the background that may appear in any patch; name one 'other', or say which it is with "
             "--background NAME: labels are much better with it."
         )
     return [f"Warning: {text}" for text in found]
+
+
+def exemplars_outside(job):
+    """How many exemplars have no room for their patch in the volume."""
+    grid, count = job.grid(), 0
+    for one in job.state.exemplars:
+        try:
+            grid.start_at(one.place) if one.place else None
+        except ValueError:
+            count += 1
+    return count
 
 
 @app.command()
@@ -500,6 +525,10 @@ def label(
     limit = opened.labels.attrs["min_confidence"]
     if max_error is not None:
         say(f"For {max_error:.0%} wrong labels a sample needs a confidence of {limit:.2f}, by the labelled lines")
+    elif limit > 0:
+        say(f"Samples below a confidence of {limit:.2f} are uncertain; --min-confidence 0 lifts the limit")
+    if status["label"]["mapper"]:
+        say("Labelled by a mapper of another job; --mapping texture learns from the exemplars of this one")
     counts = status["lines"]
     stale = f", {counts['stale']} of them of other decisions or options (stale)" if counts["stale"] else ""
     say(
@@ -516,6 +545,8 @@ def labelled_job(job, mapper, output, header_bytes):
         return oc.Job(job, origin="shell")
     if output is None:
         raise ValueError("--mapper needs --output: the job folder of the other volume, e.g. -o OTHER.outcrop.")
+    if output.resolve() == mapper.resolve():
+        raise ValueError(f"--mapper and --output are both {output}; give the other volume a folder of its own.")
     with oc.Job(mapper, origin="shell") as source, work_bars() as progress:
         opened = oc.Job(output, volume=open_volume(str(job), header_bytes), origin="shell")
         opened.borrow_mapper(source, progress=progress)
@@ -554,6 +585,13 @@ def evaluate(
         raise ValueError("Labels of a net can only be scored; name expert labels with --truth.")
     if not opened.labelled():
         raise ValueError(f"{job} has no labels yet; run 'outcrop label {job}' first.")
+    for one in [opened, *([] if against is None else [oc.Job(against, origin="shell")])]:
+        old = sum(one.labelled().values())
+        if old:
+            say(f"Warning: {old} labelled lines of {one.path} are of older decisions (stale).", style="yellow")
+    for line in wanted or []:
+        if line not in opened.volume["inline"].values:
+            raise ValueError(f"--lines names inline {line}, which {job} does not have; choose another.")
     result: Any
     if against is not None:
         result = compare_jobs(opened, oc.Job(against, origin="shell"))
@@ -668,6 +706,9 @@ def decisions(
     with oc.Job(job, origin="shell") as opened:
         if import_from is not None:
             say(f"{opened.log.take(import_from)} decisions taken over from {import_from}")
+            outside = exemplars_outside(opened)
+            if outside:
+                say(f"Warning: {outside} exemplars do not lie inside this volume and are not used.", style="yellow")
         if undo or redo:
             step(opened, "undo" if undo else "redo")
             return
@@ -734,6 +775,8 @@ def page(
     """Open the interpreter's page: pick exemplars, correct what is retrieved, label, export, all by looking."""
     from outcrop.app.server import LOOPBACK, serve
 
+    if not 0 <= port <= 65535:
+        raise ValueError(f"--port is {port}; choose 1 to 65535, or 0 for a free one.")
     if host not in LOOPBACK:
         say(
             f"Warning: {host} opens the page to the network; whoever has the address can change the job.",

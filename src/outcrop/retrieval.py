@@ -80,7 +80,7 @@ class Index:
 
 
 def build_index(
-    volume, grid, path, *, truncate=True, finest=True, workers=None, client=None, memory=None, progress=None
+    volume, grid, path, *, truncate=True, finest=True, workers=None, client=None, memory=None, progress=None, known=None
 ):
     """Describe every patch of a grid and keep the descriptors in a job folder.
 
@@ -105,6 +105,8 @@ def build_index(
         Bytes to use, a quarter of the machine by default; it bounds the patches held at once and the threads.
     progress : callable, optional
         Called with the number of patches done so far.
+    known : dict, optional
+        What `take_volume` gave for this volume before; by default the volume is recorded as that of the job.
 
     Returns
     -------
@@ -112,7 +114,7 @@ def build_index(
     """
     measure = CurveletSVD(truncate=truncate, finest=finest)
     length = sum(measure.lengths(Curvelet(grid.size)))
-    known, stages = take_volume(path, volume), Stages(path)
+    known, stages = known or take_volume(path, volume), Stages(path)
     options = grid_options(grid) | {"truncate": truncate, "finest": finest}
     key = stages.begin("index", index_inputs(known["digest"], options))
     workspace, memory = Workspace(path), memory or memory_budget()
@@ -212,7 +214,9 @@ def _prepare(stages, key, grid, length):
     if store.is_dir():
         try:
             with damage(store, "it is described anew"):
-                return open_features(store, n, length, mode="r+")
+                group = open_features(store, n, length, mode="r+")
+                group["status"][:]
+                return group
         except ValueError:  # damaged; what the disk refuses is an OSError and goes on to the user
             for name in ("features.done", "features.zarr"):
                 stages.set_aside("index", key, name)
@@ -623,8 +627,14 @@ def exemplar_patch(index, exemplar):
         if not np.isfinite(patch).all():
             raise ValueError(f"The exemplar at {tuple(exemplar)} touches missing traces; move it.")
         return patch
+    patch = exemplar_picture(index.volume, grid, exemplar)
+    return by_rms(2 * patch[None] - 1)[0] if grid.gain == "patch" else patch
+
+
+def exemplar_picture(volume, grid, exemplar):
+    """A picture as an exemplar: of the patch size, with values in [0, 1]; anything else is refused."""
     if isinstance(exemplar, xr.DataArray) and {"sample_interval", "trace_spacing"} <= exemplar.attrs.keys():
-        exemplar = _resample(exemplar, index.volume, grid)
+        exemplar = _resample(exemplar, volume, grid)
     patch = np.asarray(exemplar, np.float32)
     if patch.shape != grid.size:
         raise ValueError(
@@ -636,7 +646,7 @@ def exemplar_patch(index, exemplar):
         raise ValueError(
             f"An exemplar picture has values from {patch.min():g} to {patch.max():g}; scale it to 0 ... 1."
         )
-    return by_rms(2 * patch[None] - 1)[0] if grid.gain == "patch" else patch
+    return patch
 
 
 def _resample(picture, volume, grid):
@@ -829,7 +839,10 @@ def read_table(path, index):
     """
     time = index.volume.dims[2]
     try:
-        table = pd.read_csv(path, dtype={"class": str}, keep_default_na=False, na_values=[""])
+        with open(path, encoding="utf-8-sig") as handle:
+            german = handle.readline().count(";") > 2  # as some spreadsheets save it
+        spelling = {"sep": ";", "decimal": ","} if german else {}
+        table = pd.read_csv(path, dtype={"class": str}, keep_default_na=False, na_values=[""], **spelling)
         places = table[["inline", "crossline", time]].astype(float)
         optional = {"similarity": np.nan, "exemplar": 0, "along": index.grid.along, "weight": 1.0}
         table = table.assign(**{name: value for name, value in optional.items() if name not in table})

@@ -23,7 +23,7 @@ from outcrop.job.strokes import painted_sections, runs, section_of, stroke_mask
 from outcrop.labels import MAPPERS
 from outcrop.measures import CurveletSVD
 from outcrop.patches import DIRECTIONS, PatchGrid
-from outcrop.retrieval import Index, WeakLabels, build_index, finished_index, index_inputs
+from outcrop.retrieval import Index, WeakLabels, build_index, exemplar_picture, finished_index, index_inputs
 from outcrop.stages import Stages, digest
 from outcrop.volume import open_volume
 from outcrop.workspace import Damaged, whole_file
@@ -60,9 +60,10 @@ class Job:
     def __init__(self, path, volume=None, *, origin="python"):
         self.path = Path(path)
         import_legacy(self.path)
-        self._volume = open_volume(volume) if volume is not None and not hasattr(volume, "dims") else volume
+        self._volume = None if volume is None else as_volume(volume)
+        self._taken: dict | None = None  # what the folder says of the volume that this job reads
         if self._volume is not None:
-            take_volume(self.path, self._volume)
+            self._taken = take_volume(self.path, self._volume)
         elif not known_volume(self.path):
             raise ValueError(f"{self.path} is not a job folder; make one with 'outcrop index VOLUME -o {self.path}'.")
         self.stages = Stages(self.path)
@@ -92,18 +93,20 @@ class Job:
         with self._lock:
             if self._volume is None:
                 found = reopen(self.path)
-                take_volume(self.path, found)
+                self._taken = take_volume(self.path, found)
                 self._volume = found
             return self._volume
 
     @property
     def known(self) -> dict:
-        """What the folder says of the volume; read again where it was written since."""
+        """What the folder says of the volume: of the one that this job has open, else of the one recorded last."""
         written = (self.path / "job.toml").stat()
         key = (written.st_mtime_ns, written.st_size, written.st_ino)
         found = self._opened.get("known", (None, {}))
         if found[0] != key:
             found = self._opened["known"] = (key, known_volume(self.path))
+        if self._taken is not None and self._taken["samples"] != found[1].get("samples"):
+            return dict(self._taken)  # somebody else goes on with another volume
         return dict(found[1])
 
     @property
@@ -236,12 +239,13 @@ class Job:
     def add_exemplar(self, name: str, place: Place | np.ndarray) -> None:
         """Add an exemplar of a class: the patch centred at (inline, crossline, time), or a picture of that size."""
         entries, first = self._new_class(name)
-        if np.ndim(place) == 1:
+        if np.ndim(place) < 2:
             place = self._check_place(place)
             known = [one for one in self.state.exemplars if (one.name, one.place) == (first, tuple(place))]
             entries += [] if known else [{"what": "exemplar", "class": first, "place": place}]
         else:
-            entries.append({"what": "exemplar", "class": first, "picture": pack(np.asarray(place, np.float32))})
+            picture = np.asarray(exemplar_picture(self.volume, self.grid(), place), np.float32)
+            entries.append({"what": "exemplar", "class": first, "picture": pack(picture)})
         if entries:
             self._decide(*entries)
 
@@ -261,6 +265,8 @@ class Job:
 
     def _check_place(self, place):
         """Place as plain numbers; refused where no patch around it fits into the volume."""
+        if isinstance(place, str) or len(place) != 3:
+            raise ValueError(f"Place {place!r} is not inline, crossline and {self.volume.dims[2]}; give three numbers.")
         place = [float(part) for part in place]
         self.grid().start_at(place)
         return [int(part) if part == int(part) else part for part in place]
@@ -274,9 +280,10 @@ class Job:
         self._judge(rows, "reject")
 
     def _judge(self, rows, what):
-        rows = [int(row) for row in np.atleast_1d(rows)]
-        table = self.retrieve().table
-        found = table.set_index("row")
+        rows = _rows(rows)
+        found = tables.published(self)
+        if found is None or not set(rows) <= set(found.index):
+            found = self.retrieve().table.set_index("row")
         for row in rows:
             if row not in found.index:
                 raise ValueError(f"Row {row} is not among the retrieved patches; give numbers of their column 'row'.")
@@ -300,7 +307,7 @@ class Job:
             self._decide({"what": "forget"})
             return
         grid = self.grid()
-        centres = grid.centres(np.atleast_1d(rows))
+        centres = grid.centres(_rows(rows))
         dims = list(self.volume.dims)
         places = [(None, row[dims].tolist(), str(row["along"])) for _, row in centres.iterrows()]
         self.judge(places, "forget")
@@ -478,7 +485,7 @@ class Job:
         told = progress and (lambda done: progress("describing patches", done, len(grid)))
         index = build_index(
             self.volume, grid, self.path, truncate=found["truncate"], finest=found["finest"], workers=workers,
-            client=client, memory=memory, progress=told,
+            client=client, memory=memory, progress=told, known=self.known,
         )  # fmt: skip
         index.client, index.memory = client, memory
         with self._lock:
@@ -571,7 +578,10 @@ class Job:
     def choose_labels(
         self, *, mapping=None, seed=0, min_confidence=None, max_error=None, step=None, with_jobs=()
     ) -> None:
-        """Decide how labels are made and which of them are uncertain; `mapping` None keeps the one chosen before."""
+        """Decide how labels are made and which of them are uncertain.
+
+        The mapping and the limits stay as they were where they are None; a `min_confidence` of 0 lifts a limit.
+        """
         for name, value in (("min_confidence", min_confidence), ("max_error", max_error)):
             if value is not None and not 0 <= value <= 1:
                 raise ValueError(f"{name} is {value}; choose a value between 0 and 1.")
@@ -582,15 +592,22 @@ class Job:
         before = options.LABEL | self.state.options.get("label", {})
         if mapping is not None and mapping not in MAPPERS:
             raise ValueError(f"Mapping {mapping!r} is unknown; choose one of {', '.join(MAPPERS)}.")
+        if int(seed) != seed or seed < 0:
+            raise ValueError(f"seed is {seed}; choose a whole number from 0 on.")
+        if step is not None and (int(step) != step or not 1 <= step <= min(self.index_options()["size"])):
+            raise ValueError(f"step is {step}; choose 1 to {min(self.index_options()['size'])}, the size of a patch.")
+        others = [Job(path) for path in with_jobs]  # refused here where one is none
         chosen = {"mapping": mapping or before["mapping"], "seed": int(seed), "step": step}
         chosen |= {"with": [str(Path(path).resolve()) for path in with_jobs], "mapper": before["mapper"]}
         if mapping is not None:
             chosen["mapper"] = None
         chosen = {name: value for name, value in chosen.items() if value != options.LABEL[name]}
-        limits = {"min_confidence": min_confidence, "max_error": max_error}
-        self._set("label", chosen or None, "limits", {k: v for k, v in limits.items() if v is not None} or None)
-        for path in with_jobs:
-            for name in Job(path).classes:
+        limits = self.state.options.get("limits")
+        if min_confidence is not None or max_error is not None:
+            limits = {"max_error": max_error} if min_confidence is None else {"min_confidence": min_confidence}
+        self._set("label", chosen or None, "limits", None if limits == {"min_confidence": 0} else limits)
+        for other in others:
+            for name in other.classes:
                 entries, _ = self._new_class(name)
                 if entries:
                     self._decide(*entries)
@@ -609,7 +626,8 @@ class Job:
             A name of `outcrop.MAPPERS`; by default the one of the last time, `texture` at first.
         seed : int
         min_confidence, max_error : float, optional
-            Samples below a confidence, or as many as would bring more errors than that share, are uncertain.
+            Samples below a confidence, or as many as would bring more errors than that share, are uncertain. A limit
+            stays for the next time; a `min_confidence` of 0 lifts it.
         step : int, optional
             Samples and traces between patches, for mappings that take patches of one size.
         with_jobs : sequence of path
@@ -702,6 +720,17 @@ class Job:
         return clean(self, keep=keep, dry_run=dry_run)
 
 
+def as_volume(source):
+    """A volume of a path, or of a DataArray whose axes are put into the order inline, crossline, time or depth."""
+    if not hasattr(source, "dims"):
+        return open_volume(source)
+    if source.dims[:2] == DIRECTIONS and len(source.dims) == 3:
+        return source
+    if set(DIRECTIONS) < set(source.dims) and len(source.dims) == 3:
+        return source.transpose(*DIRECTIONS, ...)
+    return open_volume(source.load().assign_attrs(source="array"))
+
+
 def class_name(text):
     """Class name as the project writes it: hyphens and underscores are spaces.
 
@@ -710,7 +739,7 @@ def class_name(text):
     >>> class_name(" salt-dome ")
     'salt dome'
     """
-    name = re.sub(r"[-_\s]+", " ", str(text)).strip()
+    name = re.sub(r"[-_\s]+", " ", text).strip() if isinstance(text, str) else ""
     if not re.fullmatch(r"\w[\w .()]{0,39}", name) or name in RESERVED:
         raise ValueError(
             f"{str(text)[:50]!r} is not a class name; use a word such as fault or salt-dome "
@@ -736,6 +765,14 @@ def pack(picture):
 def unpack(text):
     """A picture from text."""
     return np.load(io.BytesIO(base64.b64decode(text)), allow_pickle=False)
+
+
+def _rows(rows):
+    """Row numbers as a list of int."""
+    found = np.atleast_1d(np.asarray(rows))
+    if found.dtype.kind not in "iu" or found.ndim != 1:
+        raise ValueError(f"Rows are {rows!r}; give whole numbers of the column 'row' of the retrieved table.")
+    return found.tolist()
 
 
 def _count(value):

@@ -254,6 +254,8 @@ class Decisions:
         """Take over the entries of an exported file or of a colleague's file; how many there were."""
         path = Path(path)
         lines = [line for line in read_lines(path) if line.strip()]
+        if lines and not path.read_bytes().endswith(b"\n"):
+            raise ValueError(f"{path} ends in the middle of a line; export it again.")
         if not lines:
             raise ValueError(f"{path} holds no decisions; give a file that 'outcrop decisions --export' wrote.")
         for number, line in enumerate(lines, 1):

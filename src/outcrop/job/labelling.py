@@ -37,10 +37,7 @@ class Labelling:
         self.options = LABEL | self.state.options.get("label", {})
         self.along = int(job.index_options(self.state)["along"] == "crossline")
         self.background = background_of(self.state)
-        self.others = [(other, other.state) for other in map(_open, self.options["with"])]
-        for other, _ in self.others:
-            if other.known["digest"] != self.known["digest"]:
-                raise ValueError(f"Job {other.path} is of another volume; index the same one with another --size.")
+        self.others, self.missing = _joined_jobs(self.options["with"])
 
     # ---- keys -------------------------------------------------------------------------------------------------------
 
@@ -60,7 +57,7 @@ class Labelling:
             "mapping": self.options["mapping"],
             "seed": self.options["seed"],
             "background": self.background,
-            "with": [(other.retrieved_key(state), state.strokes) for other, state in self.others],
+            "with": [(other.retrieved_key(state), state.strokes) for other, state in self.others] + self.missing,
             "code": MAPPER_CODE,
         }
 
@@ -109,6 +106,11 @@ class Labelling:
     def fit(self, *, draft=None, device=None, client=None, memory=None, progress=None):
         """Fit a mapper on the retrieved and painted patches; in a hurry with a few patches of a class, `draft`."""
         mapping, memory = self.options["mapping"], memory or memory_budget()
+        for path in self.missing:
+            raise ValueError(f"Job {path}, named with --with, is no longer there; label without it, or put it back.")
+        for other, _ in self.others:
+            if other.known["digest"] != self.known["digest"]:
+                raise ValueError(f"Job {other.path} is of another volume; index the same one with another --size.")
         mapper = make_mapper(mapping, seed=self.options["seed"], device=device, background=self.background)
         if self.others and mapping != "texture":
             raise ValueError(f"Mapping {mapping!r} takes patches of one size; use texture for jobs of several sizes.")
@@ -117,7 +119,8 @@ class Labelling:
         self.job.open_index(self.state, client=client, memory=memory, progress=progress)
         jobs = [(self.job, self.state), *self.others]
         first = {facts["name"]: name for name, facts in self.state.classes.items()}
-        parts = [weak_patches(*one, first, draft=draft, memory=memory, background=self.background) for one in jobs]
+        options = {"draft": draft, "memory": memory, "background": self.background}
+        parts = [weak_patches(job, state, first, **options) for job, state in jobs]
         told = progress and (lambda done, total: progress("fitting the mapping", done, total))
         with one_blas_thread():
             if self.others:
@@ -305,10 +308,18 @@ def _opened(folder, stores):
         return None
 
 
-def _open(path):
+def _joined_jobs(paths):
+    """Jobs with their states, and the paths at which there is none any more."""
     from outcrop.job.core import Job
 
-    return Job(path)
+    found, missing = [], []
+    for path in paths:
+        try:
+            other = Job(path)
+            found.append((other, other.state))
+        except (ValueError, OSError):
+            missing.append(path)
+    return found, missing
 
 
 def weak_patches(job, state, first, *, draft, memory, background):

@@ -31,6 +31,8 @@ def index_options(options, shape):
     ([11, 11], [33, 33])
     """
     found = INDEX | {name: value for name, value in options.items() if value is not None}
+    if found["every"] < 1:
+        raise ValueError(f"every is {found['every']}; choose 1 (each line) or more.")
     across = shape[0 if found["along"] == "crossline" else 1]
     if found["size"] is None:
         found["size"] = [min(SIZE, shape[2]), min(SIZE, across)]

@@ -207,6 +207,15 @@ def publish(job, key, weak):
             old.unlink(missing_ok=True)
 
 
+def published(job):
+    """The table that people see, by row; None where there is none or it cannot be read."""
+    try:
+        table = pd.read_csv(job.path / TABLE, dtype={"class": str})
+        return table.set_index("row")[["class", *job.volume.dims, "along"]]
+    except (OSError, ValueError, KeyError):
+        return None
+
+
 def take_edits(job, index):
     """Take what was changed in ``retrieved.csv`` by hand as decisions; a sentence that says so, or nothing.
 
@@ -223,6 +232,10 @@ def take_edits(job, index):
     if not base.is_file():
         return []
     before, after = (_patches(read_table(table, index)[0], index) for table in (base, path))
+    if not after:
+        raise ValueError(
+            f"{path} holds no patch any more; to reject all of them say so with --reject, or remove the file."
+        )
     gone, new = before - after, after - before
     known = {facts["name"]: first for first, facts in job.state.classes.items()}
     rejects = [(name, place) for name, place in gone if name in known]
@@ -242,7 +255,9 @@ def take_edits(job, index):
     append_line(folder / "published.txt", f"{hashlib.sha256(content).hexdigest()} edited")
     if not entries:
         return []
-    return [f"{path} was edited by hand: {len(gone)} rows taken out and {len(new)} added count as no and yes."]
+    named = [entry["class"] for entry in made if entry["what"] == "class"]
+    classes = f" New classes: {', '.join(named)}." if named else ""
+    return [f"{path} was edited by hand: {len(gone)} rows taken out and {len(new)} added count as no and yes.{classes}"]
 
 
 def _patches(weak, index):
