@@ -2,6 +2,7 @@
 
 python benchmarks/labelling.py                  # texture, the default
 python benchmarks/labelling.py --mapping net    # on a GPU where torch finds one
+python benchmarks/labelling.py --fits           # the fit with one BLAS thread, as a job does it, and with all of them
 
 Reads the real data from OUTCROP_DATA.
 """
@@ -12,20 +13,40 @@ import time
 
 import numpy as np
 import xarray as xr
+from threadpoolctl import threadpool_limits
 
 import outcrop as oc
 from outcrop import datasets
-from outcrop.parallel import n_cores
+from outcrop.parallel import n_cores, one_blas_thread
 
 F3 = 286e6  # samples of the whole survey
+
+
+def time_fits(mapping, dataset, rounds=3):
+    """Least seconds of a fit on 400 patches, with one BLAS thread and with one for each core, in turn."""
+    few = np.arange(0, len(dataset["image"]), 5)
+    patches, classes = dataset["image"].values[few], dataset["weak"].values[few]
+    seconds: dict = {"one BLAS thread": [], f"{n_cores()} BLAS threads": []}
+    for _ in range(rounds):
+        for name, taken in seconds.items():
+            begin = time.perf_counter()
+            with one_blas_thread() if name.startswith("one") else threadpool_limits(n_cores()):
+                oc.MAPPERS[mapping]().fit(patches, classes)
+            taken.append(time.perf_counter() - begin)
+    for name, taken in seconds.items():
+        print(f"{mapping}, {len(few)} patches, {name}: {min(taken):.1f} s (of {', '.join(f'{s:.1f}' for s in taken)})")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mapping", default="texture", choices=["texture", "net"])
     parser.add_argument("--lines", type=int, default=16, help="sections to label")
+    parser.add_argument("--fits", action="store_true", help="only time the fit, with and without BLAS threads")
     options = parser.parse_args()
     dataset = datasets.seg2017_patches(None)
+    if options.fits:
+        time_fits(options.mapping, dataset)
+        return
     sections, _ = datasets.f3_sections(None)
     begin = time.perf_counter()
     mapper = oc.MAPPERS[options.mapping]().fit(dataset["image"].values, dataset["weak"].values)
