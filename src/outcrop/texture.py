@@ -22,11 +22,10 @@ from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
 from outcrop.arrays import to_numpy
 from outcrop.mapping import check_patches, class_codes
-from outcrop.parallel import map_blocks, spans
+from outcrop.parallel import map_blocks, one_blas_thread, spans
 from outcrop.saved import Saved, part, prefixed
 from outcrop.scores import confidence, fitted_background, label, majority_filter
 
@@ -180,7 +179,7 @@ class TextureMapper(SectionMapper):
             first = np.cumsum([0, *map(len, stacks)])
             own = [drawn[(drawn >= a) & (drawn < b)] - a for a, b in pairwise(first)]
             chosen = [(x[rows], mask[rows]) for x, mask, rows in zip(stacks, painted, own, strict=True) if len(rows)]
-            with threadpool_limits(1):  # measured: with two BLAS threads the fit took more than twice as long
+            with one_blas_thread():  # two of them make the fit slower: benchmarks/labelling.py --fits
                 members.append(self._fit_member(chosen, codes[drawn], rng, step))
         self.models_ = [model for model, _ in members]
         self.shares_ = {name: float(np.mean([s[name] for _, s in members])) for name in members[0][1]}
