@@ -206,25 +206,26 @@ def _boxes(ax, line, weak, size, fixed):
 
 
 def gallery(patches, table, *, figure=None):
-    """Draw patches class by class with their rank and similarity.
+    """Draw patches class by class with their similarity and their row, the number that accept and reject take.
 
     Parameters
     ----------
     patches : array, shape (n, height, width)
         For instance those of ``picks = weak.picks(10)``.
     table : DataFrame
-        Class, rank and similarity of each patch, for instance ``weak.table.iloc[picks]``.
+        Class, similarity and row (else rank) of each patch, for instance ``weak.table.iloc[picks]``.
     """
     classes = list(dict.fromkeys(table["class"]))
     columns = int(table["class"].value_counts().max())
-    figure = figure or new_figure(figsize=(1.25 * columns + 0.4, 1.6 * len(classes)), layout="constrained")
+    figure = figure or new_figure(figsize=(1.25 * columns + 0.4, 1.75 * len(classes)), layout="constrained")
     axes = figure.subplots(len(classes), columns, squeeze=False)
     palette = colours(classes)
+    number, word = ("row", "row ") if "row" in table else ("rank", "#")
     for own, name in zip(axes, classes, strict=True):
         here = np.flatnonzero(table["class"] == name)
         for ax, i in zip(own, here, strict=False):
             ax.imshow(patches[i], cmap="gray", vmin=0, vmax=1, aspect="auto")
-            ax.set_title(f"#{table['rank'].iloc[i]}  {table['similarity'].iloc[i]:.3f}", fontsize=8, pad=3)
+            ax.set_title(f"{word}{table[number].iloc[i]}\n{table['similarity'].iloc[i]:.3f}", fontsize=8, pad=3)
             ax.set(xticks=[], yticks=[])
             for spine in ax.spines.values():
                 spine.set(color=palette[name], linewidth=2.5)
