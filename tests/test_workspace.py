@@ -1,4 +1,4 @@
-"""A job folder has one writer, files that appear whole, and notices that a volume changed."""
+"""A job folder has files that appear whole, and notices that a volume changed."""
 
 import contextlib
 import errno
@@ -11,28 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from outcrop.workspace import FORMAT, DoneLog, Workspace, damage, fingerprint, whole_file
-
-
-def hold(path, ready, leave):
-    """Hold the lock in another process."""
-    with Workspace(path).lock():
-        ready.set()
-        leave.wait(10)
-
-
-def test_one_writer_and_the_dead_hold_nothing(tmp_path):
-    """A second writer is refused while the first lives; a killed one lets go."""
-    context = multiprocessing.get_context("spawn")
-    ready, leave = context.Event(), context.Event()
-    other = context.Process(target=hold, args=(tmp_path / "a.outcrop", ready, leave))
-    other.start()
-    ready.wait(30)
-    with pytest.raises(ValueError, match="another process"), Workspace(tmp_path / "a.outcrop").lock():
-        pass
-    other.kill()
-    other.join()
-    with Workspace(tmp_path / "a.outcrop").lock():
-        pass
 
 
 def test_reads_back_what_it_wrote(tmp_path):

@@ -1,4 +1,4 @@
-"""The folder a job lives in: lock, whole files, fingerprints, provenance. It knows no stage."""
+"""The folder a job lives in: whole files, fingerprints, damage. It knows no stage."""
 
 import contextlib
 import datetime
@@ -14,7 +14,6 @@ from pathlib import Path
 
 import psutil
 import tomli_w
-from filelock import FileLock, Timeout
 
 import outcrop
 
@@ -23,7 +22,7 @@ BLOCK = 4096
 
 
 class Workspace:
-    """A job folder with one writer at a time and files that appear whole.
+    """A job folder whose files appear whole.
 
     Parameters
     ----------
@@ -34,10 +33,10 @@ class Workspace:
     --------
     >>> import tempfile
     >>> job = Workspace(Path(tempfile.mkdtemp()) / "f3.outcrop")
-    >>> with job.lock():
-    ...     job.write({"index": {"size": [99, 99]}})
-    >>> job.read()["index"]["size"]
-    [99, 99]
+    >>> job.path.mkdir()
+    >>> job.write({"volume": {"source": "f3.sgy"}})
+    >>> job.read()["volume"]["source"]
+    'f3.sgy'
     """
 
     def __init__(self, path):
@@ -57,20 +56,6 @@ class Workspace:
         """Whether the folder holds a job."""
         return (self / "job.toml").is_file()
 
-    @contextlib.contextmanager
-    def lock(self):
-        """Hold the job for writing; a process that dies lets go of it by itself."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(self.own(".lock"), timeout=0, thread_local=False)
-        try:
-            lock.acquire()
-        except Timeout:
-            raise ValueError(f"Job {self.path} is being written by another process; wait until it ends.") from None
-        try:
-            yield self
-        finally:
-            lock.release()
-
     def read(self):
         """Contents of ``job.toml``: what was done with what."""
         if not self.exists():
@@ -84,17 +69,6 @@ class Workspace:
                 f"Job {self.path} has format {job.get('format')!r}, this program reads {FORMAT}; index again."
             )
         return job
-
-    @contextlib.contextmanager
-    def edited(self):
-        """Turn what goes wrong with values of ``job.toml`` that no stage wrote into one clear line."""
-        try:
-            yield
-        except (KeyError, TypeError, AttributeError, IndexError, OverflowError) as error:
-            what = " ".join(f"{type(error).__name__}: {error}".split())
-            raise ValueError(
-                f"{self / 'job.toml'} has been changed to something unreadable ({what}); mend it or index again."
-            ) from error
 
     def write(self, job):
         """Replace ``job.toml``, with the format and the program's version beside the given tables."""
