@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from hypothesis import HealthCheck, seed, settings
+from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -38,7 +38,7 @@ def main():
 
     chosen = settings(
         max_examples=-(-options.steps // LENGTH), stateful_step_count=LENGTH, deadline=None, database=None,
-        suppress_health_check=list(HealthCheck),
+        suppress_health_check=list(HealthCheck), phases=[Phase.generate],
     )  # fmt: skip
     while counts["steps"] < options.steps:
         run_state_machine_as_test(seed(options.seed + counts["jobs"])(Counted), settings=chosen)

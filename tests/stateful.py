@@ -340,6 +340,7 @@ class JobMachine(RuleBasedStateMachine):
     )
     def breaks_off(self, at, what, how):
         """The process is killed before its nth write, or the disk is full from then on."""
+        self.close_the_page()  # its threads would be killed too
         before = actual(oc.Job(self.path))
         count, job = [0], oc.Job(self.path)
         place = PLACES[at % len(PLACES)]

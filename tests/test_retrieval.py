@@ -95,6 +95,17 @@ def test_a_damaged_index_is_made_again_and_what_was_there_is_kept(volume, tmp_pa
     assert (store.parent / "features.zarr.damaged-1").is_dir()
 
 
+def test_a_lost_chunk_is_described_again(volume, tmp_path):
+    """A chunk of the status or of the descriptors that is gone comes back with the same command."""
+    grid, path = PatchGrid(volume, size=33, step=22), tmp_path / "j.outcrop"
+    whole = build_index(volume, grid, path)
+    store = next(path.rglob("features.zarr"))
+    next(p for p in (store / "status" / "c").rglob("*") if p.is_file()).unlink()
+    again = build_index(volume, grid, path)
+    np.testing.assert_array_equal(again.features[:], whole.features[:])
+    np.testing.assert_array_equal(again.status, whole.status)
+
+
 def test_a_failing_disk_removes_nothing(volume, tmp_path, monkeypatch):
     """One read error while the index is opened reaches the user, and the index is there as before."""
     grid, path = PatchGrid(volume, size=33, step=22), tmp_path / "j.outcrop"

@@ -120,7 +120,7 @@ def build_index(
     workspace, memory = Workspace(path), memory or memory_budget()
     group = _prepare(stages, key, grid, length)
     log = DoneLog(stages.path("index", key) / "features.done")
-    done = log.read()
+    done = _sound_blocks(log, group["status"][:])
     blocks = [span for span in spans(len(grid), BLOCK) if span.start // BLOCK not in done]
     finished = len(grid) - sum(span.stop - span.start for span in blocks)
     begin = time.monotonic()
@@ -141,6 +141,15 @@ def build_index(
     if blocks:
         workspace.log("index", key=key, patches=len(grid), seconds=round(time.monotonic() - begin, 3))
     return Index(path, key, volume, grid, measure)
+
+
+def _sound_blocks(log, status):
+    """Numbers of the blocks that are described; one whose rows are gone is taken out of the log."""
+    done = log.read()
+    for block in sorted(done):
+        if (status[block * BLOCK : (block + 1) * BLOCK] > QUIET).any():
+            log.drop(block)
+    return log.read()
 
 
 def finished_index(stages, key):
