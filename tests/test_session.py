@@ -159,7 +159,7 @@ def test_labels_stay_and_are_stale_after_a_change(session, survey):
     assert session.labelling.counts() == (20, 2, 1)
     assert not session.labelling.stale_parts(0, 3) and len(session.labelling.stale_parts(1, 50)) == 1
     np.testing.assert_array_equal(session.labelling.codes(lines[1]), codes[1])
-    with pytest.raises(ValueError, match="1 of 2 labelled lines are of older decisions"):
+    with pytest.raises(ValueError, match="1 labelled line is of older decisions"):
         session.results.export("segy")
     assert "1 of them stale" in session.results.export("segy", stale=True).text
     session.undo()
