@@ -77,7 +77,7 @@ class Results:
         if old and not stale:
             raise ValueError(
                 f"{old} labelled line{'s are' if old > 1 else ' is'} of older decisions (hatched); label again, or "
-                "tick 'include stale lines'."
+                "tick the box for stale lines."
             )
         out = free_name(self.folder, name or EXPORTS[kind])
         if kind == "figure":
