@@ -40,17 +40,17 @@ def explain(error):
     return (remedies.get(error.errno) or error.strerror or str(error)) + where + "."
 
 
+def _bars():
+    """Bars with rate and time left on a terminal, nothing elsewhere."""
+    rate = TextColumn("{task.fields[rate]}")
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), rate, TimeRemainingColumn())
+    return Progress(*columns, console=screen, disable=not screen.is_terminal)
+
+
 @contextlib.contextmanager
 def progress_bar(title, total):
     """Show a bar with rate and time left on a terminal, nothing elsewhere; gives a function of the work done so far."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=screen, disable=not screen.is_terminal) as bar:
+    with _bars() as bar:
         task = bar.add_task(title, total=total, rate="")
 
         def update(done, *_):
@@ -66,14 +66,7 @@ def work_bars():
 
     Gives a function ``progress(what, done, total)``.
     """
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=screen, disable=not screen.is_terminal) as bars:
+    with _bars() as bars:
         tasks: dict = {}
 
         def progress(what, done, total):
