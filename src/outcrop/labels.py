@@ -175,13 +175,15 @@ def label_volume(
     return out.dataset()
 
 
-def line_votes(volume, grid, mapper, lines=None, *, across=0, device=None, client=None, memory=None):
+def line_votes(volume, grid, mapper, lines=None, *, across=0, device=None, client=None, memory=None, workers=None):
     """Votes on the lines of a grid, one after the other in rising order; a few lines are held at a time.
 
     Parameters
     ----------
     volume, grid, mapper, lines, across, device, client, memory
         As for `label_volume`.
+    workers : int, optional
+        Number of threads, all cores by default.
 
     Yields
     ------
@@ -198,7 +200,7 @@ def line_votes(volume, grid, mapper, lines=None, *, across=0, device=None, clien
     memory = memory or memory_budget()
     at_once = int(np.clip(memory // (64 * grid.size[0] * grid.size[1] * (1 + len(mapper.classes_))), 8, BLOCK))
     work = partial(_packed_votes, volume, grid, mapper, device, at_once)
-    options = {"workers": 1 if device else None, "client": client, "memory": memory}
+    options = {"workers": 1 if device else workers, "client": client, "memory": memory}
     blocks = [(line, rows[line]) for line in needed]
     votes = map_blocks(work, blocks, cost=_cost(volume, grid, mapper.classes_), **options)
     yield from _together(wanted, zip(needed, votes, strict=True))

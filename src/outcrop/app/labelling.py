@@ -12,7 +12,7 @@ from outcrop.app.work import Latest
 from outcrop.job import labelling as stages
 from outcrop.job import tables
 from outcrop.labels import decide, line_votes
-from outcrop.parallel import one_blas_thread
+from outcrop.parallel import n_cores, one_blas_thread
 from outcrop.patches import DIRECTIONS
 from outcrop.scores import UNCERTAIN
 
@@ -97,7 +97,7 @@ class Labelling:
                 if lines is not None and not self._fitted(work):
                     task.stage("fitting a quick draft")
                     self._make_draft(work, lines[0], task)
-                work.label(lines, progress=task.stage)
+                work.label(lines, workers=max(1, n_cores() - 1), progress=task.stage)  # one core answers clicks
             if before is not None:
                 self.changed = float((before != self.codes(lines[0])).mean())
         finally:

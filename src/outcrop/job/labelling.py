@@ -151,7 +151,7 @@ class Labelling:
         whole = whole_survey(self.state.options)
         return found["area"] if whole is None else whole.get("area")
 
-    def label(self, lines=None, *, device=None, client=None, memory=None, progress=None):
+    def label(self, lines=None, *, device=None, client=None, memory=None, workers=None, progress=None):
         """Compute the votes of lines that are not there yet.
 
         Returns
@@ -171,7 +171,12 @@ class Labelling:
         told("labelling", done, len(wanted))
         lines_log = LineLog(lines_path(self.job.path, self.known["digest"]))
         check = untouched(self.job.volume)
-        options = {"device": getattr(mapper, "torch_device", None), "client": client, "memory": memory}
+        options = {
+            "device": getattr(mapper, "torch_device", None),
+            "client": client,
+            "memory": memory,
+            "workers": workers,
+        }
         across = ACROSS if getattr(mapper, "any_size", False) else 0
         labels = self.job.axes[self.along][left]
         for line, votes in line_votes(self.job.volume, grid, mapper, labels, across=across, **options):
