@@ -2,7 +2,7 @@
 
 Every pixel is carried back in time, the youngest event first: salt, faults of two generations, folds. What is left is
 the age of the layer it lies in, from which the impedance is read. All lengths are pixels, derived from a physical scale:
-sampling of 1 to 8 ms, bins of 6 to 50 m, velocities of 1.6 to 4.5 km/s, wavelets of 12 to 70 Hz.
+sampling of 1 to 8 ms, bins of 6 to 50 m, velocities of 1.6 to 4.5 km/s, wavelets of 14 to 80 Hz.
 """
 
 from typing import NamedTuple
@@ -42,8 +42,8 @@ def make_scale(draws):
     """Sampling, bin, velocity and frequency, as pixels see them."""
     ms, metres = draws.log_uniform(1, 8), draws.log_uniform(6, 50)
     sample = draws.uniform(1.6, 4.5) * ms / 2  # metres, for two-way time
-    period = 1000 / (draws.log_uniform(12, 70) * ms)
-    return Scale((sample / metres).clamp(0.06, 1.5), period.clamp(5, 24))
+    period = 1000 / (draws.log_uniform(14, 80) * ms)
+    return Scale((sample / metres).clamp(0.06, 1.5), period.clamp(4.5, 20))
 
 
 def make_earth(draws, without=()):
