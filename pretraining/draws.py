@@ -3,8 +3,10 @@
 import math
 
 import torch
+from torch.nn.functional import interpolate
 
 SIZE = 224  # pixels of a section on each side, before it is cropped
+COARSE = 4  # pixels between the points at which smooth fields are drawn
 
 
 class Draws:
@@ -14,15 +16,12 @@ class Draws:
     ----------
     n : int
         Sections.
-    seed : int
-    device : str
+    generator : torch.Generator
+        Its device is where everything is drawn.
     """
 
-    def __init__(self, n, seed, device):
-        self.n, self.device = n, device
-        self.generator = torch.Generator(device).manual_seed(seed)
-        down, across = torch.fft.fftfreq(SIZE, device=device), torch.fft.rfftfreq(SIZE, device=device)
-        self.k2 = (down**2)[None, :, None], (across**2)[None, None]
+    def __init__(self, n, generator):
+        self.n, self.generator, self.device = n, generator, generator.device
 
     def uniform(self, low=0.0, high=1.0, shape=(1, 1)):
         """Numbers between two limits."""
@@ -46,11 +45,12 @@ class Draws:
 
     def field(self, down, across):
         """Gaussian fields of unit variance and mean 0, with correlation lengths in samples and traces."""
-        spectrum = torch.fft.rfft2(self.normal(SIZE, SIZE))
-        spectrum[:, 0, 0] = 0  # a long correlation would leave nothing but the mean
-        spectrum *= torch.exp(-2 * math.pi**2 * (self.k2[0] * down**2 + self.k2[1] * across**2))
-        values = torch.fft.irfft2(spectrum, s=(SIZE, SIZE))
-        return (values / (values.std((1, 2), keepdim=True) + 1e-6)).clamp(-4, 4)
+        return _field(self.normal(SIZE, SIZE), down, across)
+
+    def smooth(self, down, across):
+        """The same for lengths of 10 pixels and more, drawn at a quarter of the resolution."""
+        coarse = _field(self.normal(SIZE // COARSE, SIZE // COARSE), down / COARSE, across / COARSE)
+        return interpolate(coarse[:, None], (SIZE, SIZE), mode="bicubic")[:, 0]
 
     def curve(self, across):
         """Smooth random curves over the traces, shape (n, 1, SIZE)."""
@@ -59,3 +59,14 @@ class Draws:
         spectrum *= torch.exp(-2 * math.pi**2 * torch.fft.rfftfreq(2 * SIZE, device=self.device) ** 2 * across**2)
         values = torch.fft.irfft(spectrum, n=2 * SIZE)
         return (values / (values.std(2, keepdim=True) + 1e-6)).clamp(-4, 4)[..., :SIZE]
+
+
+def _field(noise, down, across):
+    """White noise smoothed by Gaussians of so many pixels."""
+    size = noise.shape[-1]
+    spectrum = torch.fft.rfft2(noise)
+    spectrum[:, 0, 0] = 0  # a long correlation would leave nothing but the mean
+    k1, k2 = torch.fft.fftfreq(size, device=noise.device), torch.fft.rfftfreq(size, device=noise.device)
+    both = torch.exp(-2 * (math.pi * k1[:, None] * down) ** 2) * torch.exp(-2 * (math.pi * k2 * across) ** 2)
+    values = torch.fft.irfft2(spectrum * both, s=(size, size))
+    return (values / (values.std((1, 2), keepdim=True) + 1e-6)).clamp(-4, 4)

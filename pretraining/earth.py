@@ -1,7 +1,7 @@
 """The earth of a synthetic section: layers, and everything that bent, broke, cut or pierced them.
 
 Every pixel is carried back in time, the youngest event first: salt, faults of two generations, folds. What is left is
-the age of the layer it lies in, from which the impedance is read. All lengths are pixels, derived from a physical scale:
+the age of the layer it lies in, from which the impedance is read. Lengths are pixels, derived from a physical scale:
 sampling of 1 to 8 ms, bins of 6 to 50 m, velocities of 1.6 to 4.5 km/s, wavelets of 14 to 80 Hz.
 """
 
@@ -57,7 +57,7 @@ def make_earth(draws, without=()):
     salt, z_now = _salt(draws, x, z, "salt" not in without)
     broken = _faults(draws, scale, x, z_now, "fault" not in without)
     layers = _layers(draws, scale, broken.x, broken.z)
-    chaos, age = _chaos(draws, broken.x, broken.z, layers.age, "chaos" not in without)
+    chaos, age = _chaos(draws, scale, broken.x, broken.z, layers.age, "chaos" not in without)
     chaos &= ~salt
     rough = draws.field(draws.uniform(2, 6), draws.uniform(3, 10))
     age = age + rough * (draws.uniform(0, 0.5) + broken.zone * draws.uniform(0, 1.2))
@@ -82,7 +82,9 @@ def _salt(draws, x, z, wanted):
     lean = draws.uniform(-0.5, 0.5)
     stem, bulb, height = draws.uniform(8, 50), draws.uniform(0, 60), draws.uniform(15, 60)
     below = (z - top - height).clamp(min=0)
-    width = stem + bulb * torch.exp(-((below / height) ** 2)) + draws.uniform(0, 0.6) * (z - top - 2 * height).clamp(min=0)
+    width = (
+        stem + bulb * torch.exp(-((below / height) ** 2)) + draws.uniform(0, 0.6) * (z - top - 2 * height).clamp(min=0)
+    )
     across = (x - centre - lean * (z - top)).abs() / width
     stock = torch.sqrt(across**2 + ((top + height - z).clamp(min=0) / height) ** 2 + 1e-6)
     # an ellipse, whole or half below the section
@@ -134,7 +136,7 @@ def _faults(draws, scale, x, z, wanted):
             centre = draws.uniform(-20, SIZE + 20), draws.uniform(0, SIZE)
             reach = draws.uniform(20, 200)
             grown = torch.where(growth, draws.uniform(0.2, 1) / 60, torch.zeros_like(throw))
-            state = _slip(state, centre, slope, bend, throw, height, reach, grown)
+            state = _slip(state, scale, centre, slope, bend, throw, height, reach, grown)
     polygonal = draws.chance(0.15) & on
     top, thick = draws.uniform(0, SIZE), draws.uniform(15, 50)
     for _ in range(N_SMALL):
@@ -142,11 +144,11 @@ def _faults(draws, scale, x, z, wanted):
         slope = draws.sign() * (scale.aspect / torch.tan(torch.deg2rad(draws.uniform(40, 75)))).clamp(max=1.4)
         centre = draws.uniform(0, SIZE), top + draws.uniform(-10, 10)
         still = torch.zeros_like(throw)
-        state = _slip(state, centre, slope, still, throw, thick, draws.uniform(6, 25), still)
+        state = _slip(state, scale, centre, slope, still, throw, thick, draws.uniform(6, 25), still)
     return state
 
 
-def _slip(state, centre, slope, bend, throw, height, reach, grown):
+def _slip(state, scale, centre, slope, bend, throw, height, reach, grown):
     """Undo one fault: both walls go back along the plane by half of the throw, less and less away from it."""
     dz = state.z - centre[1]
     flattened = dz + bend * dz * dz.abs()
@@ -156,7 +158,7 @@ def _slip(state, centre, slope, bend, throw, height, reach, grown):
     amount = throw * (1 - (dz / height) ** 2).clamp(min=0)
     amount = amount * torch.where(grown > 0, (0.3 + grown * (dz + 60)).clamp(0, 1), 1.0)
     slip = 0.5 * amount * torch.exp(-distance.abs() / reach) * torch.sign(distance) * torch.sign(slope)
-    seen = amount.abs() > 1.2
+    seen = amount.abs() > (0.12 * scale.period).clamp(min=1)
     return Broken(
         state.x - slip * local,
         state.z - slip,
@@ -196,25 +198,28 @@ def _layers(draws, scale, x, z):
 
 def _fold(draws, scale, x):
     """Folds and a regional dip, in samples; drawn for the present section, read at the places given."""
-    shape = draws.field(draws.uniform(40, 120), draws.uniform(20, 110)) * draws.uniform(0, 12)
+    shape = draws.smooth(draws.uniform(40, 120), draws.uniform(20, 110)) * draws.uniform(0, 12)
     slope = torch.tan(torch.deg2rad(4 * draws.normal(1, 1))) / scale.aspect
     return shape + (x - SIZE / 2) * slope.clamp(-0.6, 0.6)
 
 
-def _chaos(draws, x, z, age, wanted):
+def _chaos(draws, scale, x, z, age, wanted):
     """Where layers are disordered, and their ages there: displaced, broken into blocks, or gone."""
     on = draws.chance(0.5) & wanted
     outline = draws.field(draws.uniform(6, 25), draws.uniform(6, 40))
     band = (age - draws.uniform(0, SIZE) + outline * draws.uniform(0, 6)).abs() < draws.uniform(10, 60)
-    across, down = (x - draws.uniform(0, SIZE)) / draws.uniform(20, 110), (z - draws.uniform(0, SIZE)) / draws.uniform(12, 70)
+    across, down = (
+        (x - draws.uniform(0, SIZE)) / draws.uniform(20, 110),
+        (z - draws.uniform(0, SIZE)) / draws.uniform(12, 70),
+    )
     body = torch.sqrt(across**2 + down**2 + 1e-6) + 0.2 * outline < 1
     chaos = on & torch.where(draws.chance(0.55), band & (draws.chance(0.5) | (across.abs() < 1)), body)
-    displaced = draws.field(draws.uniform(1.5, 6), draws.uniform(2.5, 12)) * draws.uniform(2, 8)
-    blocks = (draws.field(draws.uniform(5, 14), draws.uniform(6, 20)) * 1.5).round() * draws.uniform(2, 9)
-    tilted = draws.field(draws.uniform(8, 20), draws.uniform(8, 25)) * draws.uniform(2, 14)
+    displaced = draws.field(draws.uniform(1.5, 6), draws.uniform(2.5, 12)) * draws.uniform(0.2, 0.7)
+    blocks = (draws.field(draws.uniform(5, 14), draws.uniform(6, 20)) * 1.5).round() * draws.uniform(0.2, 0.8)
+    tilted = draws.field(draws.uniform(8, 20), draws.uniform(8, 25)) * draws.uniform(0.2, 1)
     kind = draws.uniform()
     mess = displaced + torch.where(kind < 0.4, blocks, torch.where(kind < 0.7, tilted, torch.zeros_like(z)))
-    return chaos, age + mess * chaos
+    return chaos, age + mess * scale.period * chaos
 
 
 # ---- impedance ------------------------------------------------------------------------------------------------------
@@ -235,8 +240,10 @@ def _impedance(draws, age, chaos):
     flat = below.reshape(draws.n, -1)
     values = [log.gather(1, flat + k).reshape(age.shape) for k in (0, 1)]
     impedance = values[0] + share * (values[1] - values[0])
-    along = 1 + 0.5 * draws.field(draws.uniform(15, 60), draws.uniform(25, 110)) * draws.uniform(0, 1)
-    dim = 1 - draws.uniform(0, 0.9) * (draws.field(draws.uniform(15, 50), draws.uniform(15, 50)) > 1.2) * draws.chance(0.3)
+    along = 1 + 0.5 * draws.smooth(draws.uniform(15, 60), draws.uniform(25, 110)) * draws.uniform(0, 1)
+    dim = 1 - draws.uniform(0, 0.9) * (draws.smooth(draws.uniform(15, 50), draws.uniform(15, 50)) > 1.2) * draws.chance(
+        0.3
+    )
     quiet = torch.where(chaos, draws.log_uniform(0.25, 1.3), 1.0)
     lost = draws.field(draws.uniform(1, 3), draws.uniform(1.5, 5)) * draws.uniform(0, 0.8) * chaos  # no layers at all
     return impedance * along * dim * quiet + lost + _gas(draws, age)
@@ -244,7 +251,7 @@ def _impedance(draws, age, chaos):
 
 def _gas(draws, age):
     """A layer of low impedance in the middle of a closure."""
-    where = draws.field(draws.uniform(20, 50), draws.uniform(20, 50)) > 1.5
+    where = draws.smooth(draws.uniform(20, 50), draws.uniform(20, 50)) > 1.5
     bed = (age - draws.uniform(0, SIZE)).abs() < draws.uniform(2, 7)
     return torch.where(draws.chance(0.15) & where & bed, -draws.uniform(1, 4), torch.zeros_like(age))
 

@@ -10,11 +10,17 @@ from pathlib import Path
 
 import matplotlib
 import numpy as np
-import torch
 
-from pretraining.sections import CLASSES, make_sections
+from pretraining.sections import CLASSES, Sections
 
-COLOURS = {"zone": "#e7c94a", "salt": "#c44e9c", "chaos": "#3f7fbf", "fault": "#d1361f", "edge": "#5b1a49", "unconformity": "#1a9e5c"}
+COLOURS = {
+    "zone": "#e7c94a",
+    "salt": "#c44e9c",
+    "chaos": "#3f7fbf",
+    "fault": "#d1361f",
+    "edge": "#5b1a49",
+    "unconformity": "#1a9e5c",
+}
 
 
 def real_crops(folder, side, count, rng):
@@ -47,8 +53,7 @@ def main():
 
     rows, columns = (4, 6) if options.truth else (10, 11)
     rng = np.random.default_rng(options.seed)
-    with torch.no_grad():
-        batch = make_sections(rows * columns, seed=options.seed, crop=options.side)
+    batch = Sections(rows * columns).batch(options.seed, crop=options.side)
     sections = [section / (section.std() + 1e-6) for section in batch.sections.numpy()]
     data = os.environ.get("OUTCROP_DATA")
     places = rng.permutation(len(sections))[: len(sections) // 10]

@@ -54,9 +54,9 @@ class Block(nn.Sequential):
 class Net(nn.Module):
     """Answers at half the resolution, and the decoder's features at a quarter and a half of it.
 
-    Takes balanced sections, shape (n, 1, height, width), sides a multiple of 16. Gives logits of `CLASSES` and the sine
-    and cosine of twice the dip, shape (n, 8, height / 2, width / 2); features (n, 64, height / 4, width / 4) and (n, 32,
-    height / 2, width / 2).
+    Takes balanced sections, shape (n, 1, height, width), sides a multiple of 16. Gives logits of `CLASSES` with sine
+    and cosine of twice the dip, shape (n, 8, height / 2, width / 2), and features, (n, 64, height / 4, width / 4) and
+    (n, 32, height / 2, width / 2).
     """
 
     def __init__(self):
@@ -87,5 +87,3 @@ def doubled(x):
     n, channels, height, width = x.shape
     wide = x[:, :, :, None, :, None].expand(n, channels, height, 2, width, 2)
     return wide.reshape(n, channels, 2 * height, 2 * width)
-
-

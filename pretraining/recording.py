@@ -3,7 +3,7 @@
 import math
 
 import torch
-from torch.nn.functional import conv1d, pad
+from torch.nn.functional import pad
 
 from pretraining.draws import SIZE
 
@@ -30,7 +30,7 @@ def record(draws, earth):
     section = _across(section, draws.uniform(0, 1.6))
     section = section + _smiles(draws, period)
     section = _unit(section) + _noise(draws, period)
-    section = section * torch.exp(0.5 * draws.uniform() * draws.field(draws.uniform(30, 90), draws.uniform(50, 120)))
+    section = section * torch.exp(0.5 * draws.uniform() * draws.smooth(draws.uniform(30, 90), draws.uniform(50, 120)))
     section = section * _footprint(draws)
     section = _shifted(draws, _unit(section))
     live = _live(draws)
@@ -52,9 +52,9 @@ def _wavelet(period, phase):
 
 def _filtered(sections, wavelets):
     """Every trace of a section by the wavelet of the section."""
-    n = len(sections)
-    traces = sections.permute(2, 0, 1)
-    return conv1d(traces, wavelets, padding=HALF, groups=n).permute(1, 2, 0)
+    n = SIZE + 2 * HALF
+    spectrum = torch.fft.rfft(sections, n=n, dim=1) * torch.fft.rfft(wavelets[:, 0], n=n)[..., None]
+    return torch.fft.irfft(spectrum, n=n, dim=1)[:, HALF : HALF + SIZE]
 
 
 def _across(sections, sigma):
@@ -93,8 +93,10 @@ def _noise(draws, period):
     band = _unit(_across(band, draws.uniform(0, 3))) * draws.uniform(0, 0.6) * draws.chance(0.6)
     x = torch.arange(SIZE, device=draws.device, dtype=torch.float32)[None, None]
     z = torch.arange(SIZE, device=draws.device, dtype=torch.float32)[None, :, None]
-    wave = torch.sin(2 * math.pi * ((z + x * draws.uniform(-2.5, 2.5)) / (period * draws.uniform(0.7, 2)) + draws.uniform()))
-    wave = wave * (draws.field(draws.uniform(20, 60), draws.uniform(20, 60)) > 0.3)
+    wave = torch.sin(
+        2 * math.pi * ((z + x * draws.uniform(-2.5, 2.5)) / (period * draws.uniform(0.7, 2)) + draws.uniform())
+    )
+    wave = wave * (draws.smooth(draws.uniform(20, 60), draws.uniform(20, 60)) > 0.3)
     return white + band + wave * draws.uniform(0, 0.5) * draws.chance(0.2)
 
 
@@ -117,7 +119,9 @@ def _live(draws):
     """False above a mute, below the end of the data, and on missing traces."""
     x = torch.arange(SIZE, device=draws.device, dtype=torch.float32)[None, None]
     z = torch.arange(SIZE, device=draws.device, dtype=torch.float32)[None, :, None]
-    mute = (z < draws.uniform(-40, 50) + (x - draws.uniform(0, SIZE)).abs() * draws.uniform(0, 0.6)) & draws.chance(0.06)
+    mute = (z < draws.uniform(-40, 50) + (x - draws.uniform(0, SIZE)).abs() * draws.uniform(0, 0.6)) & draws.chance(
+        0.06
+    )
     missing = (draws.uniform(shape=(1, SIZE)) < draws.uniform(0, 0.05)) & draws.chance(0.1)
     return ~(mute | missing)
 

@@ -23,31 +23,61 @@ class Batch(NamedTuple):
     live: torch.Tensor  # (n, height, width): where something is recorded
 
 
-def make_sections(n, *, seed, device="cpu", crop=None, without=()):
-    """Draw a batch; the same seed gives the same batch on the same kind of machine.
+class Sections:
+    """Source of batches: the same seed gives the same batch on the same kind of machine.
+
+    On a GPU the thousands of small steps that a batch takes are recorded once and played again as one.
 
     Parameters
     ----------
     n : int
-        Sections.
-    seed : int
+        Sections drawn at once; where crops are small, several are cut from each.
     device : str
-    crop : int, optional
-        Side of the sections; drawn from `CROPS` by default.
     without : sequence of str
         Families of structures to leave out: fault, salt, chaos.
     """
-    draws = Draws(n, seed, device)
-    earth = make_earth(draws, without)
-    sections, live = record(draws, earth)
-    edge = max_pool2d(earth.salt[:, None].float(), 3, 1, 1)[:, 0] - earth.salt.float() > 0
-    kinds = earth.fault, earth.zone, earth.salt, earth.chaos, edge, earth.unconformity
-    dip, layered = _dip(earth)
-    whole = Batch(sections, torch.stack(kinds, 1).float(), dip, layered & live, live)
-    corner = torch.randint(2**20, (3,), generator=torch.Generator().manual_seed(seed))
-    side = crop or CROPS[int(corner[0]) % len(CROPS)]
-    top, left = (int(value) % (SIZE - side + 1) for value in corner[1:])
-    return Batch(*(part[..., top : top + side, left : left + side] for part in whole))
+
+    def __init__(self, n, *, device="cpu", without=()):
+        self.n, self.without = n, tuple(without)
+        self.generator = torch.Generator(device)
+        self.graph = None
+        if torch.device(device).type == "cuda":
+            self._record()
+
+    def _record(self):
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            self._draw()  # what is set up on first use must not be recorded
+        torch.cuda.current_stream().wait_stream(stream)
+        self.graph = torch.cuda.CUDAGraph()
+        self.graph.register_generator_state(self.generator)
+        with torch.cuda.graph(self.graph):
+            self.whole = self._draw()
+
+    @torch.no_grad()
+    def _draw(self):
+        draws = Draws(self.n, self.generator)
+        earth = make_earth(draws, self.without)
+        sections, live = record(draws, earth)
+        edge = max_pool2d(earth.salt[:, None].float(), 3, 1, 1)[:, 0] - earth.salt.float() > 0
+        kinds = earth.fault, earth.zone, earth.salt, earth.chaos, edge, earth.unconformity
+        dip, layered = _dip(earth)
+        return Batch(sections, torch.stack(kinds, 1).float(), dip, layered & live, live)
+
+    def batch(self, seed, *, crop=None):
+        """Batch of a seed, with sides of `crop` pixels, drawn from `CROPS` by default."""
+        self.generator.manual_seed(seed)
+        if self.graph is None:
+            whole = self._draw()
+        else:
+            self.graph.replay()
+            whole = self.whole
+        corner = torch.randint(2**20, (3,), generator=torch.Generator().manual_seed(seed))
+        side = crop or CROPS[int(corner[0]) % len(CROPS)]
+        each = 1 if crop else SIZE // side  # small crops lie side by side, so that nothing is made in vain
+        top, left = (int(value) % (SIZE - each * side + 1) for value in corner[1:])
+        places = [(top + row * side, left + column * side) for row in range(each) for column in range(each)]
+        return Batch(*(torch.cat([part[..., i : i + side, j : j + side] for i, j in places]) for part in whole))
 
 
 def _dip(earth):

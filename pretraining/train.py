@@ -9,6 +9,7 @@ gives the same weights to the bit on one machine. Validation sections are drawn 
 """
 
 import argparse
+import copy
 import json
 import math
 import os
@@ -19,7 +20,7 @@ import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from pretraining.net import Net, balanced
-from pretraining.sections import CLASSES, make_sections
+from pretraining.sections import CLASSES, Sections
 
 BATCH = 96  # sections a step
 RATE = 2e-3  # highest learning rate
@@ -65,9 +66,7 @@ def train(folder, *, steps, seed=0, minutes=None, resume=False, without=(), batc
     repeatable()
     torch.manual_seed(seed)
     net = Net().to(device, memory_format=torch.channels_last)
-    mean = torch.optim.swa_utils.AveragedModel(
-        net, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(MEAN), use_buffers=True
-    )
+    mean = copy.deepcopy(net)
     optimizer = torch.optim.AdamW(net.parameters(), RATE, weight_decay=1e-3)
     done, seconds, state = 0, 0.0, folder / "state.pt"
     about = {"steps": steps, "seed": seed, "without": sorted(without), "batch": batch}
@@ -79,12 +78,13 @@ def train(folder, *, steps, seed=0, minutes=None, resume=False, without=(), batc
         mean.load_state_dict(saved["mean"])
         optimizer.load_state_dict(saved["optimizer"])
         done, seconds = saved["done"], saved["seconds"]
+    source = Sections(batch, device=device, without=without)
     begin = time.monotonic()
     while done < steps and (minutes is None or time.monotonic() - begin < 60 * minutes):
         for group in optimizer.param_groups:
             group["lr"] = RATE * min(1, (done + 1) / WARM) * (0.5 + 0.5 * math.cos(math.pi * done / steps)) + 1e-6
+        sections = source.batch(seed_of(seed, done))
         with torch.no_grad():
-            sections = make_sections(batch, seed=seed_of(seed, done), device=device, without=without)
             x = balanced(sections.sections)[:, None].contiguous(memory_format=torch.channels_last)
         with torch.autocast(device, dtype=torch.bfloat16, enabled=device == "cuda"):
             answers = net(x)[0]
@@ -93,7 +93,7 @@ def train(folder, *, steps, seed=0, minutes=None, resume=False, without=(), batc
         loss.backward()
         torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
         optimizer.step()
-        mean.update_parameters(net)
+        follow(mean, net, done)
         done += 1
         if done % 500 == 0:
             report(f"{done} steps, {seconds + time.monotonic() - begin:.0f} s, loss {loss.item():.3f}", flush=True)
@@ -103,18 +103,27 @@ def train(folder, *, steps, seed=0, minutes=None, resume=False, without=(), batc
     torch.save({**states, "done": done, "seconds": seconds, "about": about}, part)
     os.replace(part, state)
     if done == steps:
-        torch.save(mean.module.state_dict(), folder / "weights.pt")
-        figures = validate(mean.module, device=device)
+        torch.save(mean.state_dict(), folder / "weights.pt")
+        figures = validate(mean, device=device)
         card = about | {"seconds": round(seconds), "device": device_name(device), "validation": figures}
         (folder / "card.json").write_text(json.dumps(card, indent=1) + "\n")
         report(json.dumps(card))
     return done == steps
 
 
+@torch.no_grad()
+def follow(mean, net, step):
+    """Move a running mean of the weights on: of all steps at first, then of about the last thousand."""
+    pairs = zip(mean.state_dict().values(), net.state_dict().values(), strict=True)
+    means, now = zip(*(pair for pair in pairs if pair[0].is_floating_point()), strict=True)
+    torch._foreach_lerp_(means, now, max(1 - MEAN, 9 / (step + 10)))
+
+
 def repeatable():
     """Let torch use only what gives the same bits twice."""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # nothing here reads what it has not written
     torch.backends.cudnn.benchmark = False
 
 
@@ -128,14 +137,17 @@ def validate(net, *, device, batches=N_VALIDATION, batch=BATCH):
     """Intersection over union of every class at probability 1 / 2, and median error of the dip in samples a trace."""
     net = net.eval()
     both, either, errors = 0, 0, []
+    source = Sections(batch, device=device)
     for number in range(batches):
-        sections = make_sections(batch, seed=VALIDATION + number, device=device, crop=160)
+        sections = source.batch(VALIDATION + number, crop=160)
         answers = net(balanced(sections.sections)[:, None])[0].float()
         found, truth = answers[:, : len(CLASSES)] > 0, halved(sections.truth) > 0.5
-        live = (halved(sections.live[:, None].float()) > 0.5) & True
+        live = halved(sections.live[:, None].float()) > 0.5
         both = both + (found & truth & live).sum((0, 2, 3))
         either = either + ((found | truth) & live).sum((0, 2, 3))
-        slopes = [torch.tan(torch.atan2(v[:, 0], v[:, 1]) / 2) for v in (answers[:, len(CLASSES) :], halved(sections.dip))]
+        slopes = [
+            torch.tan(torch.atan2(v[:, 0], v[:, 1]) / 2) for v in (answers[:, len(CLASSES) :], halved(sections.dip))
+        ]
         errors.append((slopes[0] - slopes[1]).abs()[halved(sections.layered[:, None].float())[:, 0] > 0.5].median())
     iou = {name: round(float(b / e), 3) for name, b, e in zip(CLASSES, both, either, strict=True)}
     return iou | {"dip": round(float(torch.stack(errors).mean()), 3)}
