@@ -96,6 +96,8 @@ def test_one_line_by_another_seed_keeps_the_others_as_stale(job):
     assert job.labels["stale"].values.tolist() == [line != 104 for line in range(100, 108)]
     np.testing.assert_array_equal(codes(job, 103), before[103])
     job.label([104])
+    assert counts(job)[1:] == (8, 7)  # a seed stays for the next time, as the mapping does
+    job.label([104], seed=0)
     assert counts(job)[1:] == (8, 0)
     np.testing.assert_array_equal(codes(job, 104), before[104])
 

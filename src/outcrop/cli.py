@@ -479,7 +479,9 @@ def label(
         ),
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Job folder, with --mapper.")] = None,
-    seed: Annotated[int, typer.Option(help="Same seed, same labels.")] = 0,
+    seed: Annotated[
+        int | None, typer.Option(help="Same seed, same labels; by default the one of the last time, 0 at first.")
+    ] = None,
     device: Annotated[str | None, typer.Option(help="Compute on a torch device, e.g. cuda.")] = None,
     workers: WORKERS = None,
     scheduler: SCHEDULER = None,

@@ -576,11 +576,11 @@ class Job:
     # ---- labels -----------------------------------------------------------------------------------------------------
 
     def choose_labels(
-        self, *, mapping=None, seed=0, min_confidence=None, max_error=None, step=None, with_jobs=()
+        self, *, mapping=None, seed=None, min_confidence=None, max_error=None, step=None, with_jobs=()
     ) -> None:
         """Decide how labels are made and which of them are uncertain.
 
-        The mapping and the limits stay as they were where they are None; a `min_confidence` of 0 lifts a limit.
+        The mapping, the seed and the limits stay as they were where they are None; a `min_confidence` of 0 lifts a limit.
         """
         for name, value in (("min_confidence", min_confidence), ("max_error", max_error)):
             if value is not None and not 0 <= value <= 1:
@@ -592,6 +592,7 @@ class Job:
         before = options.LABEL | self.state.options.get("label", {})
         if mapping is not None and mapping not in MAPPERS:
             raise ValueError(f"Mapping {mapping!r} is unknown; choose one of {', '.join(MAPPERS)}.")
+        seed = before["seed"] if seed is None else seed
         if int(seed) != seed or seed < 0:
             raise ValueError(f"seed is {seed}; choose a whole number from 0 on.")
         if step is not None and (int(step) != step or not 1 <= step <= min(self.index_options()["size"])):
@@ -613,7 +614,7 @@ class Job:
                     self._decide(*entries)
 
     def label(
-        self, lines=None, mapping=None, seed=0, min_confidence=None, max_error=None, *, step=None, with_jobs=(),
+        self, lines=None, mapping=None, seed=None, min_confidence=None, max_error=None, *, step=None, with_jobs=(),
         device=None, client=None, memory=None, progress: Callable | None = None,
     ) -> xr.Dataset:  # fmt: skip
         """Label lines of the survey; fits where no mapper of the present decisions is there.
@@ -624,7 +625,8 @@ class Job:
             Survey labels; all lines with live traces by default. Lines whose votes are there are not computed again.
         mapping : str, optional
             A name of `outcrop.MAPPERS`; by default the one of the last time, `texture` at first.
-        seed : int
+        seed : int, optional
+            By default the one of the last time, 0 at first.
         min_confidence, max_error : float, optional
             Samples below a confidence, or as many as would bring more errors than that share, are uncertain. A limit
             stays for the next time; a `min_confidence` of 0 lifts it.
