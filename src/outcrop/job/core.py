@@ -580,7 +580,7 @@ class Job:
     ) -> None:
         """Decide how labels are made and which of them are uncertain.
 
-        The mapping, the seed and the limits stay as they were where they are None; a `min_confidence` of 0 lifts a limit.
+        Mapping, seed and limits stay as they were where they are None; a `min_confidence` of 0 lifts a limit.
         """
         for name, value in (("min_confidence", min_confidence), ("max_error", max_error)):
             if value is not None and not 0 <= value <= 1:

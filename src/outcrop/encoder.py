@@ -1,0 +1,155 @@
+"""Features and answers of a small net that was pretrained on synthetic sections alone; see docs/encoder.md.
+
+The weights are part of the package. Amplitudes are balanced before the net sees them, so gain does not matter; its first
+layer keeps sizes and products of filters only, so polarity does not; every section is also seen mirrored, so direction
+does not.
+"""
+
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from scipy.ndimage import uniform_filter
+
+WEIGHTS = Path(__file__).with_name("encoder.onnx")
+STRIDE = 4  # pixels between the nodes that are described
+WINDOW = 65  # samples and traces over which amplitudes are balanced, twice
+MULTIPLE = 16  # of which the sides of what the net sees must be a multiple
+REACH = 160  # pixels around one on which its answer depends, rounded up to a multiple
+TILE = 1024  # pixels of a side up to which a section is seen at once
+CLASSES = ("fault", "zone", "salt", "chaos", "edge", "unconformity")
+ANSWERS = (*CLASSES, "dip")
+
+
+class Encoder:
+    """What a pretrained net sees in sections.
+
+    Parameters
+    ----------
+    path : path, optional
+        Weights (ONNX) as `pretraining.export` writes them; by default those of the package.
+    """
+
+    def __init__(self, path=None):
+        self.path = Path(path or WEIGHTS)
+
+    def describe(self, sections):
+        """Features around the nodes of a lattice.
+
+        Parameters
+        ----------
+        sections : array, shape (n, height, width)
+            Amplitudes of any gain around 0.5, as patches have them.
+
+        Returns
+        -------
+        array, shape (n, ceil(height / 4), ceil(width / 4), n_features)
+            First the answers (logits; the dip as cosine of twice its angle), then the decoder's maps.
+        """
+        answers, quarter, half = self._maps(sections)
+        at_nodes = [_pooled(answers), quarter, _pooled(half)]
+        rows, columns = (-(-side // STRIDE) for side in np.shape(sections)[1:])
+        return np.concatenate([_last(part)[:, :rows, :columns] for part in at_nodes], axis=-1)
+
+    def answers(self, sections):
+        """What the net was taught to tell, at every pixel.
+
+        Returns
+        -------
+        dict of arrays, shape (n, height, width)
+            Probabilities of fault (plane), zone (around it), salt, chaos, edge (of salt), unconformity; dip in samples a
+            trace.
+        """
+        maps = self._maps(sections, both=True)[0]
+        height, width = np.shape(sections)[1:]
+        maps = _pixels(maps)[..., :height, :width]
+        n = len(CLASSES)
+        found = {name: 1 / (1 + np.exp(-maps[:, k])) for k, name in enumerate(CLASSES)}
+        return found | {"dip": np.tan(np.arctan2(maps[:, n], maps[:, n + 1]) / 2)}
+
+    def _maps(self, sections, *, both=False):
+        """Answers at every second pixel and features at every fourth and second, of sections and their mirror images.
+
+        The sine of twice the dip changes its sign in the mirror; it is left out unless asked for.
+        """
+        x = balanced(np.asarray(sections, np.float32) - np.float32(0.5))
+        sides = [-side % MULTIPLE for side in x.shape[1:]]
+        x = np.pad(x, [(0, 0), *((0, side) for side in sides)], mode="symmetric")[:, None]
+        seen, mirrored = self._tiled(x), self._tiled(x[..., ::-1])
+        mirrored[0][:, len(CLASSES)] *= -1
+        maps = [(a + b[..., ::-1]) / 2 for a, b in zip(seen, mirrored, strict=True)]
+        if not both:
+            maps[0] = np.delete(maps[0], len(CLASSES), axis=1)
+        return maps
+
+    def _tiled(self, x):
+        """Maps of sections by tiles, each with as much around it as its answers depend on."""
+        height, width = x.shape[2:]
+        if max(height, width) <= TILE:
+            return self._run(x)
+        out = None
+        for top in range(0, height, TILE):
+            for left in range(0, width, TILE):
+                first = [max(0, at - REACH) for at in (top, left)]
+                last = [min(side, at + TILE + REACH) for at, side in zip((top, left), (height, width), strict=True)]
+                parts = self._run(x[:, :, first[0] : last[0], first[1] : last[1]])
+                if out is None:
+                    strides = [(last[0] - first[0]) // part.shape[2] for part in parts]
+                    out = [np.empty((*p.shape[:2], height // s, width // s), np.float32) for p, s in zip(parts, strides, strict=True)]
+                for whole, part, stride in zip(out, parts, strides, strict=True):
+                    stop = min(top + TILE, height), min(left + TILE, width)
+                    inside = [slice((a - f) // stride, (b - f) // stride) for a, b, f in zip((top, left), stop, first, strict=True)]
+                    whole[:, :, top // stride : stop[0] // stride, left // stride : stop[1] // stride] = part[:, :, inside[0], inside[1]]
+        return out
+
+    def _run(self, x):
+        return _session(str(self.path)).run(None, {"sections": np.ascontiguousarray(x)})
+
+
+@lru_cache(maxsize=4)
+def _session(path):
+    """Net of a file, on one thread: sections are spread over threads by who asks."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    wanted = ["CUDAExecutionProvider", "CPUExecutionProvider"]
+    known = [name for name in wanted if name in onnxruntime.get_available_providers()]
+    return onnxruntime.InferenceSession(path, options, providers=known)
+
+
+def balanced(sections):
+    """Sections over the root mean square around every pixel: gain is gone, contrasts of 100 pixels stay.
+
+    Examples
+    --------
+    >>> x = np.random.default_rng(0).standard_normal((1, 80, 90)).astype("f4")
+    >>> np.allclose(balanced(x), balanced(7 * x), atol=1e-5)
+    True
+    """
+    square, weight = np.square(sections), np.ones((1, *sections.shape[1:]), np.float32)
+    for _ in range(2):
+        square, weight = (uniform_filter(part, (0, WINDOW, WINDOW), mode="constant") for part in (square, weight))
+        square, weight = square / weight, np.ones_like(weight)
+    return sections / (np.sqrt(np.maximum(square, 0)) + np.float32(1e-6))
+
+
+def _pooled(maps):
+    """Means of 2 x 2."""
+    return (maps[..., ::2, ::2] + maps[..., 1::2, ::2] + maps[..., ::2, 1::2] + maps[..., 1::2, 1::2]) / 4
+
+
+def _last(maps):
+    return np.moveaxis(maps, 1, -1)
+
+
+def _pixels(maps):
+    """Values at every second pixel as values at every pixel, linearly in between."""
+    for axis in (2, 3):
+        last = maps.shape[axis] - 1
+        place = np.clip((np.arange(2 * (last + 1)) - 0.5) / 2, 0, last)
+        below = np.minimum(place.astype(int), max(last - 1, 0))
+        share = (place - below).astype(np.float32).reshape((-1, 1) if axis == 2 else (-1,))
+        maps = maps.take(below, axis) * (1 - share) + maps.take(np.minimum(below + 1, last), axis) * share
+    return maps
