@@ -42,18 +42,21 @@ class ExemplarPanel:
     def _on_class(self, message):
         session, verb, name, value = self.session, message["verb"], message.get("name"), message.get("value")
         if verb == "select" and name in session.job.palette:
-            self.viewer.chosen = name
-            self.viewer.take(PLACE)
-            self.show()
+            self.choose(name)
         elif verb == "add":
-            self.viewer.chosen = session.add_class(value)
-            self.viewer.take(PLACE)
+            self.choose(session.add_class(value))
         elif verb == "rename":
             session.rename_class(name, value)
         elif verb == "recolour":
             session.recolour_class(name, value)
         elif verb == "remove":
             session.remove_class(name)
+
+    def choose(self, name):
+        """Take a class, to place exemplars of it."""
+        self.viewer.choose(name)
+        self.viewer.take(PLACE)
+        self.show()
 
     @guarded
     def _on_card(self, message):

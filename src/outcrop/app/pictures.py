@@ -7,10 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from outcrop.app.work import Latest
 from outcrop.volume import amplitude_clip
 
 MOST_PIXELS = (1600, 1000)  # across and down: what a screen shows
-MOST_TRACES = 16_000  # read for a time slice, which touches every one of them
+MOST_TRACES = 16_000  # read at once for a time slice; the others are read behind
+ROWS = 40_000  # traces that are read behind in one piece
 SLICES = 8  # time slices read at once: the samples beside one cost next to nothing
 KEPT, MOST_BYTES = 24, 300_000_000  # sections in memory
 AHEAD = 2  # sections read in the direction of travel
@@ -70,12 +72,18 @@ class Sections:
     """Sections of a volume as 8-bit pictures.
 
     Code 0 is a missing sample, 1 to 255 are amplitudes from -clip to clip. Sections are means over as many traces and
-    samples as fall on one pixel.
+    samples as fall on one pixel. Of a large time slice some traces stand for the others at first; what is in view is
+    read behind, as fine as the screen shows it.
 
     Parameters
     ----------
     volume : DataArray
         As `open_volume` gives it.
+
+    Attributes
+    ----------
+    refined : callable
+        Called when a time slice has become finer.
     """
 
     def __init__(self, volume):
@@ -85,6 +93,11 @@ class Sections:
         self._coming: dict = {}
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="read-ahead")
+        self._fine: dict = {}  # first of some time slices -> rows, columns and how fine they were read
+        self._wanted: tuple = (0, None)  # time slice in view, and its window
+        self._refiner = Latest(self._refine)
+        self.refined = lambda: None
+        self._closed = False
         self._clip = None
 
     @property
@@ -111,6 +124,9 @@ class Sections:
             Direction of travel: the next sections are read while this one is looked at.
         """
         codes = self.codes(direction, position)
+        if direction == 2 and self._thin() > 1:
+            self._wanted = (position, window)
+            self._refiner.ask()
         for step in range(1, AHEAD + 1) if ahead else ():
             if 0 <= position + ahead * step < self.volume.shape[direction]:
                 self._read_ahead((direction, position + ahead * step))
@@ -159,14 +175,49 @@ class Sections:
             values = self.volume[(position,) if direction == 0 else (slice(None), position)].values
             return {(direction, position): np.ascontiguousarray(encode(values, self.clip, scaled=scaled).T)}
         n_inline, n_crossline = self.volume.shape[:2]
-        thin = int(np.ceil(np.sqrt(max(1, n_inline * n_crossline / MOST_TRACES))))
-        first = position // SLICES * SLICES
+        thin, first = self._thin(), position // SLICES * SLICES
         codes = encode(self.volume[::thin, ::thin, first : first + SLICES].values, self.clip, scaled=scaled)
         full = np.repeat(np.repeat(np.moveaxis(codes, 2, 0), thin, axis=1), thin, axis=2)[:, :n_inline, :n_crossline]
+        self._fine.pop(first, None)
         return {(direction, first + i): one for i, one in enumerate(full)}
+
+    def _thin(self):
+        """Every how many lines and traces a time slice is read at first."""
+        n_inline, n_crossline = self.volume.shape[:2]
+        return int(np.ceil(np.sqrt(max(1, n_inline * n_crossline / MOST_TRACES))))
+
+    def _refine(self):
+        """Read what is in view of a time slice as fine as the screen, a piece at a time, while it is in view."""
+        position, window = wanted = self._wanted
+        first = position // SLICES * SLICES
+        across, down = spans_of(self.frame(2), window)
+        steps = [
+            max(1, (end - start) // most) for (start, end), most in zip((down, across), MOST_PIXELS[::-1], strict=True)
+        ]
+        reached = (down, across, steps)
+        if self._fine.get(first) == reached or (2, position) not in self._kept:
+            return
+        fine = {i: self._kept[2, first + i].copy() for i in range(SLICES) if (2, first + i) in self._kept}
+        columns = slice(*across, steps[1])
+        rows = max(1, ROWS * steps[1] // max(1, across[1] - across[0])) * steps[0]
+        for start in range(*down, rows):
+            if self._wanted != wanted or self._closed:
+                return
+            end = min(start + rows, down[1])
+            values = self.volume[start : end : steps[0], columns, first : first + SLICES].values
+            codes = encode(values, self.clip, scaled=self.volume.attrs.get("scaled"))
+            for i, one in fine.items():
+                block = np.repeat(np.repeat(codes[..., i], steps[0], axis=0), steps[1], axis=1)
+                one[start:end, slice(*across)] = block[: end - start, : across[1] - across[0]]
+        with self._lock:
+            self._kept |= {(2, first + i): one for i, one in fine.items() if (2, first + i) in self._kept}
+        self._fine[first] = reached
+        self.refined()
 
     def close(self):
         """Stop reading ahead."""
+        self._closed = True
+        self._refiner.wait()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
@@ -202,11 +253,7 @@ def crop(codes, frame, window=None, *, mean=True):
         Average what falls on one pixel; for labels, which have no mean, take the first.
     """
     across, down = frame
-    spans = []
-    for axis, ends in ((across, window and window[:2]), (down, window and window[2:])):
-        first, last = sorted(axis.position(end) for end in ends) if ends else (0, len(axis) - 1)
-        spans.append((first, last + 1))
-    (left, right), (top, bottom) = spans
+    spans = (left, right), (top, bottom) = spans_of(frame, window)
     part = codes[top:bottom, left:right]
     factors = [max(1, -(-n // most)) for n, most in zip((right - left, bottom - top), MOST_PIXELS, strict=True)]
     part = shrink(part, factors[1], factors[0]) if mean else part[:: factors[1], :: factors[0]]
@@ -217,6 +264,29 @@ def crop(codes, frame, window=None, *, mean=True):
             part = np.flip(part, flip)
         edges += sorted(ends)
     return Picture(np.ascontiguousarray(part), *edges)
+
+
+def finer(before, wanted):
+    """Whether rows, columns and steps that were read (two ends, two ends, two steps) hold those that are wanted.
+
+    Examples
+    --------
+    >>> finer((0, 900, 0, 900, 1, 1), (20, 40, 0, 900, 1, 2)), finer((0, 900, 0, 900, 2, 2), (20, 40, 0, 900, 1, 1))
+    (True, False)
+    """
+    if before is None:
+        return False
+    inside = before[0] <= wanted[0] and before[1] >= wanted[1] and before[2] <= wanted[2] and before[3] >= wanted[3]
+    return inside and before[4] <= wanted[4] and before[5] <= wanted[5]
+
+
+def spans_of(frame, window):
+    """First position and the one after the last, across and down, of a window of a section or of all of it."""
+    found = []
+    for axis, ends in zip(frame, (window and window[:2], window and window[2:]), strict=True):
+        first, last = sorted(axis.position(end) for end in ends) if ends else (0, len(axis) - 1)
+        found.append((first, last + 1))
+    return found
 
 
 def shrink(codes, down, across):

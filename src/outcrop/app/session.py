@@ -49,6 +49,7 @@ class Session:
         self.job = open_job(source, job, size)
         self._listeners: list = []
         self.survey = Survey(self.job)
+        self.survey.sections.refined = lambda: self.tell("section")
         self.view = View(self.job.path)
         self.work = Work(self.tell)
         self.search = Search(self.job, self.survey, self.work)
@@ -69,7 +70,7 @@ class Session:
     def listen(self, function):
         """Call a function with what changed whenever something does.
 
-        It is one of "state", "work", "weak", "labels", "places" and "exports".
+        It is one of "state", "work", "weak", "labels", "places", "section" and "exports".
         """
         self._listeners.append(function)
         return lambda: self._listeners.remove(function) if function in self._listeners else None
@@ -83,6 +84,7 @@ class Session:
         """Stop all work and let go of the job folder."""
         self._closed.set()
         self._watcher.join()
+        self.view.close()
         self.work.close()
         self.search.close()
         self.labelling.close()
@@ -207,6 +209,14 @@ class Session:
             self.job.choose_labels(mapping=name, **others, **limits)
             self._decided()
 
+    def set_limit(self, confidence):
+        """Call labels below a confidence, 0 to 1, uncertain from now on; they are made from the same votes."""
+        chosen = self.job.state.options.get("label", {})
+        others = {"seed": chosen.get("seed", 0), "step": chosen.get("step"), "with_jobs": chosen.get("with", ())}
+        if abs(confidence - self.labelling.limit) > 1e-6:
+            self.job.choose_labels(min_confidence=float(confidence), **others)
+            self._decided()
+
     def _check_class(self, name):
         palette = self.job.palette
         if name not in palette:
@@ -247,6 +257,8 @@ class Session:
         if name not in ("right", "wrong", "erase"):
             self._check_class(name)
         places = [self.survey.place(direction, position, x, y) for x, y in points[:5000]]
+        if direction == self.survey.along:
+            self.labelling.begin_correction(position)
         self.job.paint(name, places, float(np.clip(radius, 1, 100)), DIRECTIONS[direction])
         self._decided()
 
