@@ -243,9 +243,9 @@ class Labelling:
         return bool(same)
 
     def pictures(self, direction, position, window=None):
-        """Pictures of label codes and of confidence, the codes before the last correction, and the names of the codes.
+        """Pictures of label codes and of confidence, and the names of the codes; None where nothing is labelled.
 
-        None where nothing is labelled. A limit of confidence is not applied: the browser does that.
+        A limit of confidence is not applied: the browser does that.
         """
         draft, found, frame = self.draft, self.shown(), self.survey.sections.frame(direction)
         if draft is not None and self._draft_on(direction, position):
@@ -258,11 +258,14 @@ class Labelling:
             both = self._across(found, direction, position)
         else:
             return None
-        label, sure = (crop(values, frame, window, mean=False) for values in both)
-        before = np.zeros((1, 1), np.uint8)
-        if self._before is not None and (direction, position) == (self.survey.along, self._before.position):
-            before = crop(self._before.codes.T, frame, window, mean=False).codes
-        return label, sure, before, found.names
+        return (*(crop(values, frame, window, mean=False) for values in both), found.names)
+
+    def before(self, direction, position, window=None):
+        """Label codes of a section before the last correction of it, a single 0 where there was none."""
+        found = self._before
+        if found is None or (direction, position) != (self.survey.along, found.position):
+            return np.zeros((1, 1), np.uint8)
+        return crop(found.codes.T, self.survey.sections.frame(direction), window, mean=False).codes
 
     def _across(self, found, direction, position):
         """Labels and confidence of a section across the lines, rows downwards.

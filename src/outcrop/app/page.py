@@ -111,7 +111,7 @@ class Page:
             self.viewer.show_painted()
             self.viewer.show_labels()
             self.labels.show()
-            self.retrieved.show_note()
+            self.retrieved.show()
         elif what == "weak":
             self.retrieved.show()
             self.viewer.show_boxes()
@@ -152,6 +152,7 @@ class Page:
     @guarded
     def _on_find(self):
         self.steps.active = RETRIEVED
+        self.retrieved.forget_order()
         self.session.search.retrieve(self.viewer.line)
 
     def _on_step(self, _event):

@@ -16,15 +16,16 @@ from bokeh.palettes import Greys256, Viridis256
 from bokeh.plotting import figure
 
 from outcrop.app.pictures import FRAMES
+from outcrop.plots import COLOURS
 
 MISSING = "#cfd8e3"  # colour of samples that are not there
 NOTHING: dict = {"image": [], "x": [], "y": [], "dw": [], "dh": []}
-BOX = ("x", "y", "width", "height", "left", "top", "colour", "name")
+BOX = ("x", "y", "width", "height", "left", "top", "colour", "name", "ink")
 UNITS = {"time": "ms", "depth": "m"}
 ALONE, BESIDE, SWIPE = "alone", "expert beside", "swipe"  # ways to compare
 OPACITY = 0.35  # of labels
-UNSURE = "#8a8a8a"  # colour of labels that are uncertain, code 255
 BRUSH = "#ff7a00"  # of a brush that names no class
+UNSURE = COLOURS["uncertain"]  # of code 255
 STALE = "Labels of older decisions: label again"
 SOME_STALE = "Hatched: labels of older decisions"
 
@@ -95,7 +96,7 @@ class SectionPlot:
         self.figure.rect(source=self.exemplars, line_width=3, **rect)
         self.figure.rect(source=self.marked, line_width=3, line_dash="dashed", **rect)
         self.figure.text(
-            x="left", y="top", text="name", source=self.exemplars, text_color="white", text_font_size="12px",
+            x="left", y="top", text="name", source=self.exemplars, text_color="ink", text_font_size="12px",
             background_fill_color="colour", padding=3, text_baseline="top", text_font_style="bold",
         )  # fmt: skip
 
@@ -185,12 +186,12 @@ class SectionPlot:
         name, label = self.survey.volume.dims[direction], self.survey.axes[direction].labels[position]
         self.figure.title.text = " ".join([name, f"{label:g}", *([UNITS[name]] if name in UNITS else [])])
 
-    def show_labels(self, found, colours):
-        """Show labels and confidence as `Labelling.pictures` gives them."""
+    def show_labels(self, found, before, colours):
+        """Show labels and confidence as `Labelling.pictures` gives them, and keep the labels of before at hand."""
         if found is None:
             self.overlay.data = NOTHING | {"confidence": [], "before": []}
             return
-        label, sure, before, names = found
+        label, sure, names = found
         self.codes.update(**palette(names, colours))
         self.overlay.data = columns(label) | {"confidence": [sure.codes], "before": [before]}
         if self.figure.tags[0]["classes"] != names:
@@ -229,6 +230,7 @@ class SectionPlot:
                 data[edge].append(middle - size[i] * abs(axis.step) / 2)
             data["colour"].append(colour)
             data["name"].append(name)
+            data["ink"].append(ink(colour))
         return data
 
 
@@ -240,6 +242,18 @@ def frame(x_range, y_range, **options):
     )  # fmt: skip
     one.grid.visible = False
     return one
+
+
+def ink(colour):
+    """Black or white, whichever is read on a colour.
+
+    Examples
+    --------
+    >>> ink("#55ffdd"), ink("#aa1133")
+    ('black', 'white')
+    """
+    red, green, blue = bytes.fromhex(colour[1:7])
+    return "black" if 0.299 * red + 0.587 * green + 0.114 * blue > 140 else "white"
 
 
 def axis_tag(name, axis):

@@ -13,6 +13,7 @@ from outcrop.app.survey import Survey, open_job
 from outcrop.app.view import View
 from outcrop.app.work import Work
 from outcrop.patches import DIRECTIONS
+from outcrop.volume import parse_size
 
 POLL = 1.0  # seconds between two looks at what others decided
 
@@ -190,6 +191,13 @@ class Session:
         counts |= {name: "auto" if count is None else max(1, int(count))}
         self.job.choose_retrieval(count=counts)
         self._decided()
+
+    def set_size(self, size, line=None):
+        """Take patches of another size, as `parse_size` takes it; exemplars stay where they are."""
+        height, width = parse_size(size, self.job.volume) if isinstance(size, str) else size
+        if (height, width) != self.survey.size:
+            self.search.choose_size((height, width), line)
+            self._decided()
 
     def cut_at(self, name, similarity):
         """Take the patches of a class that are at least so similar, as the similarity curve has them."""

@@ -252,7 +252,7 @@ class Viewer:
         source = (section, labelling.source(self.direction, self.position), shown)
         if source != self._labels_of:  # while the survey is labelled most lines are not the one in view
             self._labels_of = source
-            self.plot.show_labels(labelling.pictures(*section), shown)
+            self.plot.show_labels(labelling.pictures(*section), labelling.before(*section), shown)
             parts = labelling.stale_parts(self.direction, self.position)
             self.plot.show_stale(parts, whole=self.direction == self.survey.along)
         if self.plot.expert.visible or self.plot.over.visible:

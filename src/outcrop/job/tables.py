@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -88,6 +89,18 @@ def kept(job, state):
     except ValueError:  # damaged: the next search makes it again
         return None
     return _renamed(weak, facts, {first: about["name"] for first, about in state.classes.items()})
+
+
+def newest(job, state):
+    """Key and patches of the table that was made last, of whatever decisions; None where none can be read."""
+    about = SimpleNamespace(volume=job.volume, grid=job.grid(state))
+    for key, *_ in reversed(job.stages.journal("retrieved")):
+        try:
+            weak, _, facts = _read(job.stages.path("retrieved", key), about)
+        except ValueError:  # damaged, or of patches of another size that do not fit
+            continue
+        return key, _renamed(weak, facts, {first: about["name"] for first, about in state.classes.items()})
+    return None
 
 
 def _make(job, index, asked, key, device):
