@@ -34,7 +34,7 @@ class Page:
         self.session, self.document = session, document
         self._pending: set = set()
         self._lock = threading.Lock()
-        self.status = Div(text="", name="status")
+        self.status = Div(text="", name="status", sizing_mode="stretch_width")
         self.viewer = Viewer(session, self.say)
         self.exemplars = ExemplarPanel(self.viewer, self._on_find)
         self.retrieved = RetrievedPanel(self.viewer, self._on_find)

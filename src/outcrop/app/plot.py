@@ -93,7 +93,7 @@ class SectionPlot:
         self.outlines = self.figure.rect(
             source=self.retrieved, line_width=1.2, line_dash="dotted", visible=False, **rect
         )
-        self.figure.rect(source=self.exemplars, line_width=3, **rect)
+        self.figure.rect(source=self.exemplars, line_width=3, name="exemplar-boxes", **rect)
         self.figure.rect(source=self.marked, line_width=3, line_dash="dashed", **rect)
         self.figure.text(
             x="left", y="top", text="name", source=self.exemplars, text_color="ink", text_font_size="12px",
@@ -137,10 +137,10 @@ class SectionPlot:
         self.cursor = ColumnDataSource(data={"x": [], "y": [], "width": [], "height": []})
         self.ink = LinearColorMapper(palette=["#00000000", BRUSH], low=0, high=1)
         self.figure.image(source=self.preview, color_mapper=self.ink, global_alpha=0.75, name="preview")
-        for colour, width in (("black", 3), ("white", 1.2)):  # seen on any ground
+        for name, colour, width in (("shadow", "black", 3), ("cursor", "white", 1.2)):  # seen on any ground
             self.figure.ellipse(
                 "x", "y", "width", "height", source=self.cursor, fill_alpha=0, line_color=colour, line_width=width,
-                name="cursor",
+                name=name,
             )  # fmt: skip
         pan, wheel = PanTool(name="pan"), WheelZoomTool()
         self.figure.add_tools(pan, wheel, ResetTool())

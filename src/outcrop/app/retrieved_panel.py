@@ -38,7 +38,7 @@ class RetrievedPanel:
         )  # fmt: skip
         self.note = Div(text="", name="gallery-note", sizing_mode="stretch_width")
         self.rejected = Toggle(label="rejected", name="rejected")
-        self.rejected.on_change("active", lambda *_: self._sort())
+        self.rejected.on_change("active", lambda attr, old, new: self._sort())
         self.sort = button("Sort anew", self._sort, name="sort")
         self.actions = [button("Search again", find, name="again")]
         self.turns = [

@@ -14,7 +14,7 @@ from outcrop.app.plot import BRUSH as BRUSH_COLOUR
 from outcrop.app.plot import MISSING, SectionPlot
 from outcrop.patches import DIRECTIONS
 
-TOOLS = ("Look", "Place exemplar", "Brush")
+TOOLS = ("Look", "Place", "Brush")
 LOOK, PLACE, BRUSH = range(3)
 
 
@@ -98,8 +98,8 @@ class Viewer:
     def _make_looks(self):
         """What changes in the browser alone."""
         scheme = RadioButtonGroup(labels=["grey", "seismic"], active=0, name="scheme")
-        gain = Slider(start=0.25, end=4, value=1, step=0.05, title="gain", width=130, name="gain")
-        polarity = Toggle(label="reverse polarity", name="polarity")
+        gain = Slider(start=0.25, end=4, value=1, step=0.05, title="gain", width=90, name="gain")
+        polarity = Toggle(label="reversed", name="polarity")
         bases = {"grey": list(Greys256), "seismic": seismic_palette()}
         repaint = script(
             "palette", bases=bases, scheme=scheme, polarity=polarity, gain=gain, mapper=self.plot.amplitudes,

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 
-from outcrop.retrieval import drop_damaged, read_table, retrieve
+from outcrop.patches import PatchGrid
+from outcrop.retrieval import GRID_OPTIONS, drop_damaged, read_table, retrieve
 from outcrop.stages import append_line, digest, read_lines
 from outcrop.workspace import Damaged, whole_file
 
@@ -93,11 +94,16 @@ def kept(job, state):
 
 def newest(job, state):
     """Key and patches of the table that was made last, of whatever decisions; None where none can be read."""
-    about = SimpleNamespace(volume=job.volume, grid=job.grid(state))
     for key, *_ in reversed(job.stages.journal("retrieved")):
+        index = job.stages.facts("retrieved", key).get("inputs", {}).get("index", "")
+        given = job.stages.facts("index", index).get("inputs")
+        if not given:
+            continue
+        options = {name: given[name] for name in GRID_OPTIONS if name != "between"}  # its files may be others by now
+        about = SimpleNamespace(volume=job.volume, grid=PatchGrid(job.volume, **options))
         try:
             weak, _, facts = _read(job.stages.path("retrieved", key), about)
-        except ValueError:  # damaged, or of patches of another size that do not fit
+        except ValueError:  # damaged
             continue
         return key, _renamed(weak, facts, {first: about["name"] for first, about in state.classes.items()})
     return None
