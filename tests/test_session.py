@@ -385,6 +385,47 @@ def test_painted_pixels_teach_the_mapper(session, survey):
     np.testing.assert_array_equal(session.labelling.before(0, position).T, before)
 
 
+def test_a_class_that_vanishes_is_named(session, survey, monkeypatch):
+    """A correction that leaves a line less than a tenth of a class it had is said, with both shares."""
+    line = searched(session, survey[1]) and survey[1]["fault"][0]
+    labelled(session, [line])
+    position = session.survey.positions(survey[1]["fault"])[0]
+    before = session.labelling.shares(line)
+    name = max(before, key=before.get)
+    session.labelling.begin_correction(position)
+    other = next(one for one in before if one != name)
+    frame = session.survey.sections.frame(0)
+    middle = [(axis.low + axis.high) / 2 for axis in frame]
+    session.paint(other, 0, position, [(frame[0].low, middle[1]), (frame[0].high, middle[1])], 100)
+    session.labelling._end_correction(position)
+    assert [one[0] for one in session.labelling.vanished] == [
+        one for one in before if one != other and before[one] >= 0.005
+    ]
+    assert session.labelling.vanished[0][1] == before[session.labelling.vanished[0][0]]
+    assert session.labelling.vanished[0][2] == 0
+
+
+def test_another_patch_size_is_one_decision(session, survey):
+    """Size and neighbourhood go and come back together; what was found before stays, marked as old."""
+    searched(session, survey[1])
+    before = (session.survey.options, len(session.search.weak))
+    session.set_size("40,36")
+    session.search.wait()
+    assert session.survey.size == (40, 36) and session.search.stale and len(session.search.weak) == before[1]
+    with pytest.raises(ValueError, match="4000"):
+        session.set_size("4000")
+    session.undo()
+    session.search.wait()
+    assert session.survey.options == before[0] and not session.search.stale
+    session.set_size("40,36")
+    second = reopened(session)
+    assert second.search.stale and len(second.search.weak) == before[1]  # shown after a restart, and said to be old
+    second.search.retrieve(survey[1]["fault"][0])
+    second.work.wait()
+    assert not second.search.stale and second.job.grid().size == (40, 36)
+    second.close()
+
+
 def test_scores_and_the_least_sure_places(session, survey):
     """Scores are those of `pixel_scores`; the least sure place is no surer than any other window of its line."""
     searched(session, survey[1])
@@ -597,6 +638,28 @@ def test_odd_volumes_are_shown(name, tmp_path):
     assert len(session.search.weak)
     page.close()
     session.close()
+
+
+def test_a_time_slice_becomes_as_fine_as_the_screen(tmp_path, monkeypatch):
+    """Some traces at once, all of those in view soon after; a window of a slice that is too large is read alone."""
+    monkeypatch.setattr("outcrop.app.pictures.MOST_TRACES", 100)
+    values = np.random.default_rng(0).normal(size=(60, 80, 20)).astype("f4")
+    sections = Sections(oc.open_volume(values))
+    refined = threading.Event()
+    sections.refined = refined.set
+    true = encode(values[:, :, 7], sections.clip)
+    assert (sections.picture(2, 7).codes == true).mean() < 0.1
+    assert refined.wait(10)
+    np.testing.assert_array_equal(sections.picture(2, 7).codes, true)
+    monkeypatch.setattr("outcrop.app.pictures.MOST_PIXELS", (20, 20))
+    refined.clear()
+    window = (10, 25, 5, 20)
+    sections.picture(2, 15, window)
+    assert refined.wait(10)
+    np.testing.assert_array_equal(
+        sections.picture(2, 15, window).codes, encode(values[5:21, 10:26, 15], sections.clip)
+    )  # fmt: skip
+    sections.close()
 
 
 def test_a_window_is_cut_at_whole_samples():

@@ -52,7 +52,11 @@ export function render({ model }) {
   const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowDown: -1, ArrowUp: 1, PageDown: -10, PageUp: 10 };
   const tools = { l: "look", p: "place", b: "brush", e: "erase" };
   const named = (name) => window.Bokeh.documents[0].get_model_by_name(name);
-  const list = help();
+  let list = null;
+  const toggle = (open) => {
+    list ??= open ? help() : null;
+    if (list) list.style.display = open && list.style.display === "none" ? "block" : "none";
+  };
   const pan = (on) => {  // with any tool, while the key is held
     const section = named("section");
     if (!section || Boolean(section.panning) === on) return;
@@ -87,7 +91,7 @@ export function render({ model }) {
     else if (key === "[" || key === "]") model.send_msg({ verb: "radius", by: key === "]" ? 1 : -1 });
     else if (key === "s") model.send_msg({ verb: "strokes" });
     else if (key === "o") model.send_msg({ verb: "overlay" });
-    else if (key === "?" || key === "Escape") list.style.display = key === "?" && list.style.display === "none" ? "block" : "none";
+    else if (key === "?" || key === "Escape") toggle(key === "?");
     else return;
     event.preventDefault();
   };
@@ -104,6 +108,6 @@ export function render({ model }) {
     while (focused?.shadowRoot?.activeElement) focused = focused.shadowRoot.activeElement;
     if (focused?.classList.contains("bk-events")) focused.blur();
   }));
-  model.on("help", () => { list.style.display = list.style.display === "none" ? "block" : "none"; });
+  model.on("help", () => toggle(true));
   return document.createElement("span");
 }

@@ -286,7 +286,8 @@ class Labelling:
         if key is None or key[2:] != (found.written, id(found.state)):
             return
         with contextlib.suppress(ValueError, OSError):  # the coarse picture stays
-            self._all_lines = (key, self._read_across(found.labels, *key[:2], len(found.labels.stores)))
+            both = self._read_across(found.labels, key[0], key[1], len(found.labels.stores))
+            self._all_lines = (key, both)
             self.work.tell("labels")
 
     def _read_across(self, labels, direction, position, most):

@@ -190,25 +190,22 @@ class Sections:
         """Read what is in view of a time slice as fine as the screen, a piece at a time, while it is in view."""
         position, window = wanted = self._wanted
         first = position // SLICES * SLICES
-        across, down = spans_of(self.frame(2), window)
-        steps = [
-            max(1, (end - start) // most) for (start, end), most in zip((down, across), MOST_PIXELS[::-1], strict=True)
-        ]
-        reached = (down, across, steps)
-        if self._fine.get(first) == reached or (2, position) not in self._kept:
+        (left, right), (top, bottom) = spans_of(self.frame(2), window)
+        step, trace_step = max(1, (bottom - top) // MOST_PIXELS[1]), max(1, (right - left) // MOST_PIXELS[0])
+        reached = (top, bottom, left, right, step, trace_step)
+        if finer(self._fine.get(first), reached) or (2, position) not in self._kept:
             return
         fine = {i: self._kept[2, first + i].copy() for i in range(SLICES) if (2, first + i) in self._kept}
-        columns = slice(*across, steps[1])
-        rows = max(1, ROWS * steps[1] // max(1, across[1] - across[0])) * steps[0]
-        for start in range(*down, rows):
+        rows = max(1, ROWS * trace_step // (right - left)) * step
+        for start in range(top, bottom, rows):
             if self._wanted != wanted or self._closed:
                 return
-            end = min(start + rows, down[1])
-            values = self.volume[start : end : steps[0], columns, first : first + SLICES].values
+            end = min(start + rows, bottom)
+            values = self.volume[start:end:step, left:right:trace_step, first : first + SLICES].values
             codes = encode(values, self.clip, scaled=self.volume.attrs.get("scaled"))
             for i, one in fine.items():
-                block = np.repeat(np.repeat(codes[..., i], steps[0], axis=0), steps[1], axis=1)
-                one[start:end, slice(*across)] = block[: end - start, : across[1] - across[0]]
+                block = np.repeat(np.repeat(codes[..., i], step, axis=0), trace_step, axis=1)
+                one[start:end, left:right] = block[: end - start, : right - left]
         with self._lock:
             self._kept |= {(2, first + i): one for i, one in fine.items() if (2, first + i) in self._kept}
         self._fine[first] = reached
@@ -253,7 +250,8 @@ def crop(codes, frame, window=None, *, mean=True):
         Average what falls on one pixel; for labels, which have no mean, take the first.
     """
     across, down = frame
-    spans = (left, right), (top, bottom) = spans_of(frame, window)
+    spans = spans_of(frame, window)
+    (left, right), (top, bottom) = spans
     part = codes[top:bottom, left:right]
     factors = [max(1, -(-n // most)) for n, most in zip((right - left, bottom - top), MOST_PIXELS, strict=True)]
     part = shrink(part, factors[1], factors[0]) if mean else part[:: factors[1], :: factors[0]]

@@ -237,9 +237,9 @@ class RetrievedPanel:
     def _show_curve(self):
         """The curve of all patches, and a line above which they are taken, where it is that simple."""
         search, name = self.session.search, self.viewer.outlined
-        curve = search.weak.curves.get(name) if search.weak is not None else None
-        self.curve.visible = curve is not None and len(curve) > 0
-        if not self.curve.visible:
+        curve = np.array([] if search.weak is None else search.weak.curves.get(name, []))
+        self.curve.visible = len(curve) > 0
+        if not len(curve):
             return
         ranks = np.unique(np.linspace(0, len(curve) - 1, 400).astype(int))
         self.ranks.data = {"rank": ranks + 1, "similarity": curve[ranks]}
