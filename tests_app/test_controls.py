@@ -135,6 +135,7 @@ def chosen(tab):
     found = {name: tab.model(name, "m.value") for name in ("gain", "opacity", "radius", "brush-class")}
     found |= {name: tab.model(name, "m.active") for name in ("scheme", "polarity", "overlay", "tool", "strokes")}
     found["palette"] = tab.model("amplitudes", "m.glyph.color_mapper.palette[200]")
+    found["alpha"] = tab.model("labels", "m.glyph.global_alpha")
     found["section"] = tab.model("section", "m.title.text")
     found["zoom"] = [round(end) for end in tab.model("section", "[m.x_range.start, m.x_range.end, m.y_range.start]")]
     found["hidden"] = tab.page.locator(".chip.hidden").all_inner_texts()
@@ -160,7 +161,7 @@ def test_the_view_survives_a_reload_and_a_restart(job, browser):
         tab.wait_model("section", "m.x_range.end - m.x_range.start < 150")
         tab.page.wait_for_timeout(800)
         before = chosen(tab)
-        assert before["bar"] and before["hidden"]
+        assert before["bar"] and before["hidden"] and before["alpha"] == 0.6
         tab.page.reload()
         tab.ready()
         tab.wait_model("colour-bar", "m.visible")

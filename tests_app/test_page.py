@@ -122,6 +122,8 @@ def test_the_whole_walk(survey, browser, tmp_path):
     with server(job, "--truth", truth) as (address, _):
         tab = Tab(browser, address)
         assert tab.model("section", "m.title.text") == "inline 116"
+        tab.step("1 Exemplars")
+        tab.page.get_by_text("116, 397, 416").wait_for()
         assert tab.notes()[0] == "116, 397, 416" and len(tab.notes()) == 3
         assert overlay_pixels(tab) == 160 * 160
         tab.step("4 Results")

@@ -65,7 +65,10 @@ export function render({ model }) {
   };
   const before = (on) => {
     const cut = named("cut");
-    if (cut && Boolean(cut.before) !== on) { cut.before = on; cut.properties.location.change.emit(); }
+    if (!cut || Boolean(cut.before) === on) return;
+    cut.before = on;
+    cut.properties.location.change.emit();
+    named("painted").visible = !on && named("strokes").active.length > 0;
   };
   const other = (event) => {
     const target = event.composedPath()[0];

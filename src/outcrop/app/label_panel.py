@@ -46,8 +46,6 @@ class LabelPanel:
         plot = self.viewer.plot
         self.what = RadioButtonGroup(labels=["labels", "confidence", "changes", "nothing"], active=0, name="overlay")
         self.opacity = Slider(start=0, end=1, step=0.05, value=OPACITY, title="opacity", name="opacity", width=150)
-        for one in (plot.labels, plot.over, plot.beside):
-            self.opacity.js_link("value", one.glyph, "global_alpha")
         self.limit = Slider(
             start=0, end=100, step=1, value=0, title="least confidence (%)", name="confidence", width=190
         )
@@ -64,11 +62,15 @@ class LabelPanel:
             one.js_on_change(name, hide)
         parts = {"labels": plot.labels, "sure": plot.confidence, "bar": plot.bar, "hatch": plot.hatch}
         labels = CustomJS(
-            args={"what": self.what} | parts,
+            args={"what": self.what, "opacity": self.opacity, "expert": [plot.over, plot.beside]} | parts,
             code="""const [codes, confidence, changes, nothing] = [0, 1, 2, 3].map((i) => what.active === i);
-                labels.visible = codes || changes; sure.visible = bar.visible = confidence; hatch.visible = !nothing""",
+                labels.visible = codes || changes; sure.visible = bar.visible = confidence;
+                hatch.visible = codes || confidence;
+                labels.glyph.global_alpha = changes ? Math.max(0.7, opacity.value) : opacity.value;
+                for (const one of expert) one.glyph.global_alpha = opacity.value""",
         )
         self.what.js_on_change("active", labels)
+        self.opacity.js_on_change("value", labels)
         self.on_ready = [labels, hide]
         ways = [ALONE, SWIPE] if self.labelling.truth is None else [ALONE, BESIDE, SWIPE]
         self.compare = RadioButtonGroup(labels=ways, active=0, name="compare")

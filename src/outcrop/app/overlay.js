@@ -27,7 +27,8 @@ if (raw === undefined) { share.text = ""; } else {
     if (raw[i]) { all++; if (enough && raw[i] !== 255) left++; }  // 255 is uncertain
   }
   source.change.emit();
-  share.text = all ? `${Math.round(100 * left / all)} % of the labelled samples are sure enough` : "";
+  const rest = limit ? "; the others count as uncertain, in exports too" : "";
+  share.text = all ? `${Math.round(100 * left / all)} % of the labelled samples are sure enough${rest}` : "";
 }
 if (expert !== undefined) {
   const codes = truth.data.image[0], columns = codes.shape[1], start = cut.visible ? split(truth) : 0;

@@ -168,20 +168,25 @@ class Address:
     port : int
         0 where there was none, or where another server has it now.
     token : str or None
+    taken : bool
+        Whether another server has it: it stays remembered, and this one has an address of its own.
     """
 
     def __init__(self, path, host):
         name = digest("address", str(Path(path).resolve()), host)
         state = os.environ.get("XDG_STATE_HOME") or os.environ.get("LOCALAPPDATA") or Path.home() / ".local" / "state"
         self._path = Path(state) / "outcrop" / f"{name}.txt"
-        self.port, self.token = 0, None
+        self.port, self.token, self.taken = 0, None, False
         with contextlib.suppress(OSError, ValueError):
             port, token = self._path.read_text(encoding="utf-8").split()
-            if re.fullmatch(r"[\w-]{20,}", token) and is_free(host, int(port)):
+            self.taken = not is_free(host, int(port))
+            if re.fullmatch(r"[\w-]{20,}", token) and not self.taken:
                 self.port, self.token = int(port), token
 
     def keep(self, address):
         """Remember an address; where that cannot be, the next start has another one."""
+        if self.taken:
+            return
         port, token = urlsplit(address).port, urlsplit(address).path.strip("/")
         with contextlib.suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
