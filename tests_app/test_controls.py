@@ -135,7 +135,7 @@ def chosen(tab):
     found = {name: tab.model(name, "m.value") for name in ("gain", "opacity", "radius", "brush-class")}
     found |= {name: tab.model(name, "m.active") for name in ("scheme", "polarity", "overlay", "tool", "strokes")}
     found["palette"] = tab.model("amplitudes", "m.glyph.color_mapper.palette[200]")
-    found["alpha"] = tab.model("labels", "m.glyph.global_alpha")
+    found["alpha"] = tab.model("labels", "m.glyph.global_alpha.value")
     found["section"] = tab.model("section", "m.title.text")
     found["zoom"] = [round(end) for end in tab.model("section", "[m.x_range.start, m.x_range.end, m.y_range.start]")]
     found["hidden"] = tab.page.locator(".chip.hidden").all_inner_texts()
