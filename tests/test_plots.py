@@ -1,6 +1,7 @@
 """Colours of classes: told apart by everybody, and used where a class is drawn."""
 
 import numpy as np
+import xarray as xr
 from matplotlib.colors import to_rgb
 
 from outcrop import plots
@@ -47,3 +48,17 @@ def test_classes_are_told_apart_by_the_colour_blind():
     assert smallest_difference(standard) > 34
     assert smallest_difference([*standard, *plots.EXTRA]) > 26
     assert smallest_difference([*standard, plots.COLOURS["uncertain"]]) > 26
+
+
+def test_labels_are_drawn_in_the_colours_that_were_chosen():
+    """The colours of a job are in the figure and its legend, and the limit of confidence in its title."""
+    axes = {"crossline": np.arange(6), "time": np.arange(5) * 4.0}
+    line = xr.DataArray(np.zeros((6, 5)), axes, ("crossline", "time"))
+    codes = np.ones((6, 5), np.uint8)
+    labels = xr.Dataset({"label": line.copy(data=codes), "confidence": line.copy(data=codes)})
+    labels.attrs = {"classes": ["fault"], "colours": {"fault": "#123456"}, "min_confidence": 0.4}
+    axis = plots.labelled_section(line, labels).axes[0]
+    assert "below 40 %" in axis.get_title()
+    np.testing.assert_allclose(axis.get_images()[1].get_array()[0, 0, :3], to_rgb("#123456"))
+    (patch,) = axis.get_legend().get_patches()
+    np.testing.assert_allclose(patch.get_facecolor()[:3], to_rgb("#123456"))
