@@ -36,6 +36,7 @@ class Before(NamedTuple):
 
     position: int
     codes: np.ndarray
+    number: int  # of the correction
     fitted: bool  # whether the correction is finished: the next stroke begins another one
 
 
@@ -81,6 +82,7 @@ class Labelling:
         self._shown: Shown | None = None
         self._scores: tuple = (None, None)
         self._shares: tuple = (None, {})
+        self._sections: tuple = (None, {})  # labels read last, by position and limit
         self._looked = -1  # bytes of the journal when the least sure places were looked for
         self._latest = Latest(self._look)
         self._all_lines: tuple = (None, None)  # labels of a section across the lines, of all of them
@@ -131,7 +133,7 @@ class Labelling:
         """Remember the labels of a line, unless a correction of it is under way."""
         before, codes = self._before, self.codes(self.survey.lines[position])
         if codes is not None and (before is None or before.fitted or before.position != position):
-            self._before = Before(position, codes, fitted=False)
+            self._before = Before(position, codes, 1 + (before.number if before else 0), fitted=False)
 
     def corrected(self, position):
         """Whether the last correction was one of that line."""
@@ -202,8 +204,23 @@ class Labelling:
 
     def codes(self, line):
         """Label codes of a line, None where it is not labelled."""
-        found, position = self.shown(), self._position(line)
-        return found.labels.section(position)[0] if position in found.labels.stores else None
+        position = self._position(line)
+        return self._section(position)[0] if position in self.shown().labels.stores else None
+
+    def _section(self, position, limit=None):
+        """Labels and confidence of a line with the limit that is decided, or another; the last ones are kept."""
+        found = self.shown()
+        limit = found.labels.limit if limit is None else limit
+        if self._sections[0] is not found:
+            self._sections = (found, {})
+        kept = self._sections[1]
+        both = kept.get((position, limit))
+        if both is None:
+            both = found.labels._replace(limit=limit).section(position)
+            if len(kept) > 1:
+                kept.clear()
+            kept[position, limit] = both
+        return both
 
     def shares(self, line):
         """Share of every class in the labels of a line, empty where it has none."""
@@ -231,12 +248,14 @@ class Labelling:
         found = self.shown()
         if direction == self.survey.along:
             store = found.labels.stores.get(position)
-            return (store and store.folder.name, position in found.stale, id(found.state), id(self._before))
-        return (
-            found.written,
-            id(found.state),
-            self._all_lines[0] == (direction, position, found.written, id(found.state)),
-        )
+            return (
+                store and store.folder.name,
+                position in found.stale,
+                id(found.state),
+                self._before and self._before[2:],
+            )
+        key = (direction, position, found.written, id(found.state))
+        return (key, self._all_lines[0] == key)
 
     def _draft_on(self, direction, position):
         same = self.draft and direction == self.survey.along and self.survey.lines[position] == self.draft.line
@@ -253,7 +272,7 @@ class Labelling:
         elif direction == self.survey.along:
             if position not in found.labels.stores:
                 return None
-            both = [values.T for values in found.labels._replace(limit=0.0).section(position)]
+            both = [values.T for values in self._section(position, limit=0.0)]
         elif found.labels.stores:
             both = self._across(found, direction, position)
         else:

@@ -111,7 +111,7 @@ class Page:
             self.viewer.show_painted()
             self.viewer.show_labels()
             self.labels.show()
-            self.retrieved.show()
+            self.retrieved.show_marks()
         elif what == "weak":
             self.retrieved.show()
             self.viewer.show_boxes()

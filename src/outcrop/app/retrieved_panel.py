@@ -140,8 +140,12 @@ class RetrievedPanel:
 
     def show(self):
         """Bring it up to the search and the verdicts."""
-        self._show_gallery()
+        self.show_marks()
         self._show_curve()
+
+    def show_marks(self):
+        """Bring it up to the verdicts and counts alone."""
+        self._show_gallery()
         self._show_count()
 
     def _verdicts(self):
