@@ -310,6 +310,34 @@ def test_the_curve_decides_how_many(session, survey):
     assert (session.search.weak.classes == name).sum() == 7
 
 
+def test_the_curve_has_a_line_only_where_it_divides(session, survey):
+    """Where neighbours are passed over no similarity divides taken patches from others; no exemplar, no curve."""
+    pytest.importorskip("panel")
+    from outcrop.app.retrieved_panel import RetrievedPanel
+    from outcrop.app.viewer import Viewer
+
+    searched(session, survey[1])
+    panel = RetrievedPanel(Viewer(session, print), print)
+    panel.show_classes()
+    panel.show()
+    name = panel.viewer.outlined
+    count, _ = session.search.asked(name)
+    assert panel.cut.visible and panel.cut.location == session.search.weak.curves[name][count - 1]
+    assert panel.count.value == count and panel.curve.yaxis.axis_label == "similarity"
+    session.judge(name, session.search.places()[1], accept=False)
+    session.search.wait()
+    panel.show()
+    assert panel.curve.yaxis.axis_label == "relevance"  # as the rejected patch counts
+    session.job.choose_retrieval(diverse=True)
+    session.search.refresh()
+    session.search.wait()
+    panel.show()
+    assert panel.curve.visible and not panel.cut.visible
+    panel.viewer.outlined = session.add_class("nothing yet")
+    panel.show()
+    assert not panel.curve.visible and "place one in step 1" in panel.note.text
+
+
 def test_search_begins_near_the_line_and_then_covers_the_survey(session, survey, monkeypatch):
     """The neighbourhood holds the line; the next search covers all lines of the survey."""
     from outcrop.app import search as module
