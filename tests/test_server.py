@@ -3,7 +3,9 @@
 import asyncio
 import contextlib
 import http.client
+import os
 import re
+import socket
 import subprocess
 import sys
 
@@ -15,6 +17,7 @@ from tornado.websocket import WebSocketClosedError, websocket_connect
 import outcrop as oc
 
 pytest.importorskip("panel")
+from outcrop.app.server import Address, free_port
 
 
 @pytest.fixture(scope="module")
@@ -160,3 +163,30 @@ def test_only_what_lies_in_the_folder_can_be_chosen(tmp_path):
     desk.open("a.npy")
     assert desk.session.survey.volume.shape == (3, 60, 60)
     desk.session.close()
+
+
+def test_a_restart_keeps_the_address_for_this_user_alone(tmp_path, monkeypatch):
+    """The address of a job is remembered outside the job folder, readable by its user only, and not given twice."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.delenv("LOCALAPPDATA", raising=False)
+    job, host = tmp_path / "a.outcrop", "127.0.0.1"
+    job.mkdir()
+    first = Address(job, host)
+    assert (first.port, first.token) == (0, None)
+    port, token = free_port(host), "x" * 32
+    first.keep(f"http://{host}:{port}/{token}/")
+    again = Address(job, host)
+    assert (again.port, again.token) == (port, token)
+    assert Address(tmp_path / "b.outcrop", host).token is None and not list(job.iterdir())
+    (file,) = (tmp_path / "state" / "outcrop").iterdir()
+    if os.name == "posix":
+        assert file.stat().st_mode & 0o077 == 0
+    with socket.socket() as other:
+        other.bind((host, port))
+        other.listen()
+        second = Address(job, host)
+        assert second.token is None and second.taken
+        second.keep(f"http://{host}:1/{'y' * 32}/")  # the first server keeps its place
+    assert Address(job, host).token == token
+    file.write_text("nonsense")
+    assert Address(job, host).token is None

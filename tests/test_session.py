@@ -310,6 +310,34 @@ def test_the_curve_decides_how_many(session, survey):
     assert (session.search.weak.classes == name).sum() == 7
 
 
+def test_the_curve_has_a_line_only_where_it_divides(session, survey):
+    """Where neighbours are passed over no similarity divides taken patches from others; no exemplar, no curve."""
+    pytest.importorskip("panel")
+    from outcrop.app.retrieved_panel import RetrievedPanel
+    from outcrop.app.viewer import Viewer
+
+    searched(session, survey[1])
+    panel = RetrievedPanel(Viewer(session, print), print)
+    panel.show_classes()
+    panel.show()
+    name = panel.viewer.outlined
+    count, _ = session.search.asked(name)
+    assert panel.cut.visible and panel.cut.location == session.search.weak.curves[name][count - 1]
+    assert panel.count.value == count and panel.curve.yaxis.axis_label == "similarity"
+    session.judge(name, session.search.places()[1], accept=False)
+    session.search.wait()
+    panel.show()
+    assert panel.curve.yaxis.axis_label == "relevance"  # as the rejected patch counts
+    session.job.choose_retrieval(diverse=True)
+    session.search.refresh()
+    session.search.wait()
+    panel.show()
+    assert panel.curve.visible and not panel.cut.visible
+    panel.viewer.outlined = session.add_class("nothing yet")
+    panel.show()
+    assert not panel.curve.visible and "place one in step 1" in panel.note.text
+
+
 def test_search_begins_near_the_line_and_then_covers_the_survey(session, survey, monkeypatch):
     """The neighbourhood holds the line; the next search covers all lines of the survey."""
     from outcrop.app import search as module
@@ -339,22 +367,23 @@ def test_labels_survive_and_the_command_line_agrees(session, survey, tmp_path, m
     labelled(session, [line])
     labels = session.labelling.codes(line)
     assert labels is not None and (labels > 0).all() and session.labelling.counts()[2] == 0
-    commands, fresh = [shlex.split(text)[1:] for text in session.results.commands()], str(tmp_path / "again.outcrop")
+    session.recolour_class("fault", "#123456")
+    session.set_limit(0.4)
+    labels = session.labelling.codes(line)
+    commands, fresh = [shlex.split(text)[1:] for text in session.results.commands()], tmp_path / "again.outcrop"
     second = reopened(session)
     np.testing.assert_array_equal(second.labelling.codes(line), labels)
     assert len(second.search.weak) == len(session.search.weak)
     second.close()
     monkeypatch.chdir(tmp_path)
     for words in commands:
-        if words[0] in ("index", "retrieve", "label"):
-            words = [fresh if word == str(session.path) else word for word in words]
-        elif words[0] == "decisions":
-            words = [fresh if word == "OTHER.outcrop" else word for word in words]
-        else:
-            continue
         app(words, standalone_mode=False)
-    again = oc.Job(fresh).labels["label"].sel(inline=line).values
-    np.testing.assert_array_equal(again, labels)
+    again = oc.Job(fresh)
+    np.testing.assert_array_equal(again.labels["label"].sel(inline=line).values, labels)
+    assert (labels == 255).any() and again.palette["fault"] == "#123456" and len(again.state.strokes) == 1
+    assert "18,52,86,255" in (tmp_path / "labels.sgy.alut").read_text()
+    text = (tmp_path / "labels.sgy").read_bytes()[:3200].decode("cp037")
+    assert "below 40 % confidence" in text and "1 of 20 lines labelled" in text
 
 
 def test_painted_pixels_teach_the_mapper(session, survey):
@@ -380,7 +409,47 @@ def test_painted_pixels_teach_the_mapper(session, survey):
     after = session.labelling.codes(line)
     assert (after[mask] == code).all() and (before[mask] == code).mean() < 1
     assert (after[~mask] != before[~mask]).any()
-    assert session.labelling.changed == (after != shown).mean() > 0
+    assert session.labelling.changed == (after != before).mean() > 0  # the stroke and what was learnt from it
+    np.testing.assert_array_equal(session.labelling.before(0, position).T, before)
+
+
+def test_a_class_that_vanishes_is_named(session, survey, monkeypatch):
+    """A correction that leaves a line less than a tenth of a class it had is said, with both shares."""
+    line = searched(session, survey[1]) and survey[1]["fault"][0]
+    labelled(session, [line])
+    position = session.survey.positions(survey[1]["fault"])[0]
+    before = session.labelling.shares(line)
+    other = min(before, key=before.get)
+    frame = session.survey.sections.frame(0)
+    middle = [(axis.low + axis.high) / 2 for axis in frame]
+    session.paint(other, 0, position, [(frame[0].low, middle[1]), (frame[0].high, middle[1])], 100)
+    session.labelling._end_correction(position)
+    assert [one[0] for one in session.labelling.vanished] == [
+        one for one in before if one != other and before[one] >= 0.005
+    ]
+    assert session.labelling.vanished[0][1] == before[session.labelling.vanished[0][0]]
+    assert session.labelling.vanished[0][2] == 0
+
+
+def test_another_patch_size_is_one_decision(session, survey):
+    """Size and neighbourhood go and come back together; what was found before stays, marked as old."""
+    searched(session, survey[1])
+    before = (session.survey.options, len(session.search.weak))
+    session.set_size("40,36")
+    session.search.wait()
+    assert session.survey.size == (40, 36) and session.search.stale and len(session.search.weak) == before[1]
+    with pytest.raises(ValueError, match="4000"):
+        session.set_size("4000")
+    session.undo()
+    session.search.wait()
+    assert session.survey.options == before[0] and not session.search.stale
+    session.set_size("40,36")
+    second = reopened(session)
+    assert second.search.stale and len(second.search.weak) == before[1]  # shown after a restart, and said to be old
+    second.search.retrieve(survey[1]["fault"][0])
+    second.work.wait()
+    assert not second.search.stale and second.job.grid().size == (40, 36)
+    second.close()
 
 
 def test_scores_and_the_least_sure_places(session, survey):
@@ -595,6 +664,28 @@ def test_odd_volumes_are_shown(name, tmp_path):
     assert len(session.search.weak)
     page.close()
     session.close()
+
+
+def test_a_time_slice_becomes_as_fine_as_the_screen(tmp_path, monkeypatch):
+    """Some traces at once, all of those in view soon after; a window of a slice that is too large is read alone."""
+    monkeypatch.setattr("outcrop.app.pictures.MOST_TRACES", 100)
+    values = np.random.default_rng(0).normal(size=(60, 80, 20)).astype("f4")
+    sections = Sections(oc.open_volume(values))
+    refined = threading.Event()
+    sections.refined = refined.set
+    true = encode(values[:, :, 7], sections.clip)
+    assert (sections.picture(2, 7).codes == true).mean() < 0.1
+    assert refined.wait(10)
+    np.testing.assert_array_equal(sections.picture(2, 7).codes, true)
+    monkeypatch.setattr("outcrop.app.pictures.MOST_PIXELS", (20, 20))
+    refined.clear()
+    window = (10, 25, 5, 20)
+    sections.picture(2, 15, window)
+    assert refined.wait(10)
+    np.testing.assert_array_equal(
+        sections.picture(2, 15, window).codes, encode(values[5:21, 10:26, 15], sections.clip)
+    )  # fmt: skip
+    sections.close()
 
 
 def test_a_window_is_cut_at_whole_samples():

@@ -59,7 +59,7 @@ def walk(tab, folder):
     tab.paint("other", (306, 420), (324, 340))
     keep("brush")
     tab.page.get_by_text("Label this line").click()
-    tab.wait_model("changed", "m.text.includes('the last fit')", timeout=180_000)
+    tab.wait_model("changed", "m.text.includes('the last correction')", timeout=180_000)
     keep("corrected")
     tab.export()
     keep("results")

@@ -5,12 +5,14 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 FLAGS = [
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 ]
+STATE = tempfile.mkdtemp()  # where the servers remember their addresses
 NOTES = """(function all(root) {
   let found = [...root.querySelectorAll(".card .note")];
   for (const one of root.querySelectorAll("*")) if (one.shadowRoot) found = found.concat(all(one.shadowRoot));
@@ -33,7 +35,7 @@ def chromium():
 def server(*words, folder=None):
     """The command `outcrop app` in a process of its own; gives its address and the process."""
     command = [sys.executable, "-m", "outcrop", "app", *map(str, words), "--no-browser"]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "XDG_STATE_HOME": STATE}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=folder) as process:
         try:
             yield process.stdout.readline().strip(), process
@@ -49,17 +51,27 @@ def expression(name, code):
 class Tab:
     """A tab of the browser and what an interpreter does in it."""
 
-    def __init__(self, browser, address):
+    def __init__(self, browser, address, screen=(1440, 900)):
         self.errors, self.foreign = [], []
-        self.page = browser.new_page(viewport={"width": 1440, "height": 900})
+        self.page = browser.new_page(viewport={"width": screen[0], "height": screen[1]})
         self.page.set_default_timeout(60_000)
         self.page.on("console", lambda message: message.type == "error" and self.errors.append(message.text))
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         home = address.split("/")[2]
         self.page.on("request", lambda request: self._watch(request.url, home))
         self.page.goto(address)
-        self.page.wait_for_selector(".class.add")
+        self.ready()
+
+    def ready(self):
+        """Wait until the page is drawn."""
+        self.page.wait_for_selector(".class.add", state="attached")
         self.wait_model("section", "m?.tags.length")
+        self.page.wait_for_function("Bokeh.index.find_one(Bokeh.documents[0].get_model_by_name('section'))?.frame")
+
+    def press(self, *keys):
+        """Press keys, one after the other."""
+        for key in keys:
+            self.page.keyboard.press(key)
 
     def _watch(self, url, home):
         if not url.startswith(("data:", "blob:")) and url.split("/")[2] != home:
@@ -131,6 +143,7 @@ class Tab:
         """Paint a stroke of a class."""
         self.page.locator("select:visible").nth(1).select_option(name)
         self.wait_model("tool", "m.active === 2")
+        self.wait_model("pan", "!m.active")
         self.drag(*points)
         self.wait_model("painted", "m.data_source.data.image.length === 1")
 

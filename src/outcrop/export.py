@@ -41,7 +41,8 @@ def export_segy(labels, path, *, like=None, what="label", format=5, memory=None,
     Parameters
     ----------
     labels : Dataset or DataArray, dims (inline, crossline, time or depth)
-        As `label_volume` gives it, or codes alone; ``attrs["classes"]`` names the codes 1, 2, ...
+        As `label_volume` gives it, or codes alone; ``attrs["classes"]`` names the codes 1, 2, ..., and
+        ``attrs["colours"]``, class -> colour, may give them colours.
     path : path
         File to make, whole or not at all.
     like : path or volume, optional
@@ -79,7 +80,7 @@ def export_segy(labels, path, *, like=None, what="label", format=5, memory=None,
     lowest = -1 if format == 8 else 0  # code at the lower end of the colour bar
     text = _text(labels, what, path, source, lowest=lowest, provenance=provenance)
     file, axes, live = _target(path, values, like, text=text, format=format)
-    tables = _colour_tables(path, labels.attrs["classes"], lowest=lowest)
+    tables = _colour_tables(path, labels, lowest=lowest)
     origin = Path(f"{path}.provenance.json")
     with file as write:
         for row, section in _sections(values, axes, source, memory):
@@ -214,11 +215,13 @@ def _text(labels, what, path, source, *, lowest, provenance):
         "confidence": ["CONFIDENCE OF LABELS IN PERCENT, NOT AMPLITUDES", "0 = unsure or not labelled, 100 = sure"],
         "score": [f"SCORE OF CLASS {name.upper()} IN PERCENT, NOT AMPLITUDES"],
     }[kind]
-    mapping = labels.attrs.get("mapping")
+    mapping, limit = labels.attrs.get("mapping"), float(labels.attrs.get("min_confidence") or 0)
     version = labels.attrs.get("version", outcrop.__version__)
     rest = [
         f"Source: {Path(source).name}" if source else "",
         f"Mapping: {mapping}" if mapping else "",
+        f"Limit: labels below {100 * limit:.0f} % confidence are uncertain" if limit else "",
+        f"Lines: {labels.attrs['lines']}" if labels.attrs.get("lines") else "",
         f"Made by Outcrop {version}, exported {datetime.date.today().isoformat()}",
         "Depth domain, samples in m" if labels["label"].dims[2] == "depth" else "",
     ]
@@ -231,17 +234,18 @@ def _text(labels, what, path, source, *, lowest, provenance):
     return "\n".join(lines)
 
 
-def _palette(classes):
+def _palette(labels):
     """Colour of every code that has a meaning, as #rrggbb."""
     from matplotlib.colors import to_hex
 
-    named = {code: to_hex(colour) for code, colour in enumerate(colours(list(classes)).values(), 1)}
+    found = colours(list(labels.attrs["classes"]), labels.attrs.get("colours"))
+    named = {code: to_hex(colour) for code, colour in enumerate(found.values(), 1)}
     return {0: NOTHING, **named, UNCERTAIN: to_hex(COLOURS["uncertain"])}
 
 
-def _colour_tables(path, classes, *, lowest):
+def _colour_tables(path, labels, *, lowest):
     """Colour tables of Petrel and OpendTect as text by path: 256 colours, one for each code from the lowest on."""
-    palette = _palette(classes)
+    palette = _palette(labels)
     codes = [UNCERTAIN if code == -1 else code for code in range(lowest, lowest + 256)]
     shown = [palette.get(code, NOTHING) for code in codes]
     rgb = [bytes.fromhex(colour[1:]) for colour in shown]
@@ -278,7 +282,7 @@ def export_zarr(labels, path, *, memory=None, provenance=None):
     labels = _named(labels)
     classes = labels.attrs["classes"]
     meanings = " ".join("_".join(name.split()) for name in ["not labelled", *classes, "uncertain"])
-    palette, provenance = _palette(classes), _provenance(labels, provenance)
+    palette, provenance = _palette(labels), _provenance(labels, provenance)
     names = {"classes": classes, "colours": list(palette.values())}
     flags = {"flag_values": list(palette), "flag_meanings": meanings}
     about = {"version": outcrop.__version__, **labels.attrs, **names}
@@ -397,7 +401,7 @@ def export_training_set(
         manifest.to_csv(aside / "manifest.csv", index=False)
         made = {"source": volume.attrs.get("source", ""), "gain": grid.gain, "clip": grid.clip, "size": list(grid.size)}
         made |= {"gap": int(gap), "seed": int(seed), "format": format, "version": outcrop.__version__}
-        _write_classes(aside / "classes.toml", labels.attrs["classes"], made)
+        _write_classes(aside / "classes.toml", labels.attrs["classes"], _palette(labels), made)
         if origin := _provenance(labels, provenance):
             _write_json(aside / "provenance.json", origin)
     return manifest
@@ -559,11 +563,11 @@ def _load(path):
         return np.asarray(picture)
 
 
-def _write_classes(path, classes, made):
+def _write_classes(path, classes, palette, made):
     """Write names and colours of the codes, and how the patches were made."""
     tables: dict[str, Any] = {
         "classes": {str(code): name for code, name in enumerate(classes, 1)},
-        "colours": {str(code): colour for code, colour in _palette(classes).items()},
+        "colours": {str(code): colour for code, colour in palette.items()},
         "made": {name: value for name, value in made.items() if value is not None},
     }
     path.write_text(

@@ -7,23 +7,34 @@ import numpy as np
 
 from outcrop.scores import UNCERTAIN, as_codes
 
-COLOURS = {"chaotic": "blue", "other": "cyan", "fault": "limegreen", "salt dome": "red", "uncertain": "grey"}
-EXTRA = ("orange", "magenta", "gold", "brown", "purple", "pink", "olive", "teal")
+# Told apart with any of the three kinds of colour blindness: two of them differ by 26 or more in CIELAB, the first four
+# by 34.
+COLOURS = {
+    "fault": "#99dd22", "salt dome": "#aa1133", "chaotic": "#5577ff", "other": "#55ffdd", "uncertain": "#8a8a8a",
+}  # fmt: skip
+EXTRA = ("#661199", "#ffee99", "#880066", "#4400dd", "#dd1100", "#dd8866", "#aa66bb", "#ffaaff")
 
 
-def colours(classes):
-    """Colour of every class: the standard ones by name, others in order of appearance.
+def colours(classes, chosen=None):
+    """Colour of every class: the chosen one, the standard one by name, others in order of appearance.
+
+    Parameters
+    ----------
+    classes : sequence of str
+    chosen : dict, optional
+        Class -> colour, as ``Job.palette`` has it.
 
     Examples
     --------
-    >>> colours(["fault", "channel"])
-    {'fault': 'limegreen', 'channel': 'orange'}
+    >>> colours(["fault", "channel"], {"channel": "#123456"})
+    {'fault': '#99dd22', 'channel': '#123456'}
     """
+    known = COLOURS | (chosen if isinstance(chosen, dict) else {})
     spare = iter(EXTRA * (1 + len(classes) // len(EXTRA)))
-    return {name: COLOURS[name] if name in COLOURS else next(spare) for name in classes}
+    return {name: known[name] if name in known else next(spare) for name in classes}
 
 
-def section(line, *, weak=None, size=None, gain=1.0, ax=None):
+def section(line, *, weak=None, size=None, gain=1.0, palette=None, ax=None):
     """Draw one inline or crossline in grey, time downwards, with the boxes of retrieved patches that lie on it.
 
     Parameters
@@ -36,6 +47,8 @@ def section(line, *, weak=None, size=None, gain=1.0, ax=None):
         Height and width of the patches, in samples.
     gain : float
         Contrast; 2 shows amplitudes half as large in full black and white.
+    palette : dict, optional
+        Class -> colour.
     """
     ax = ax or new_axes(figsize=(12, 5))
     traces = line.dims[0]
@@ -49,7 +62,7 @@ def section(line, *, weak=None, size=None, gain=1.0, ax=None):
     if fixed:
         ax.set_title(f"{fixed} {line[fixed].item():g}", loc="left")
     if weak is not None:
-        _boxes(ax, line, weak, size, fixed)
+        _boxes(ax, line, weak, size, fixed, palette)
     return ax
 
 
@@ -61,38 +74,44 @@ def labelled_section(line, labels, *, truth=None, opacity=0.5):
     line : DataArray, two dimensions
         For instance ``volume.sel(inline=310)``.
     labels : Dataset
-        ``label`` and ``confidence`` of the same line, as `label_volume` gives them.
+        ``label`` and ``confidence`` of the same line, as `label_volume` gives them; ``attrs["colours"]`` may give
+        classes their colours, and ``attrs["min_confidence"]`` is said in the title.
     truth : DataArray, optional
         Expert labels of the line, drawn above; same codes and names as ``attrs["classes"]`` says.
     opacity : float
         Of the colours over the amplitudes.
     """
-    rows = 2 + (truth is not None)
+    rows, palette = 2 + (truth is not None), labels.attrs.get("colours")
     figure = new_figure(figsize=(12, 4 * rows), layout="constrained")
     *above, middle, below = figure.subplots(rows, 1, sharex=True)
     if truth is not None:
-        overlay(line, truth, truth.attrs["classes"], opacity=opacity, ax=above[0]).set_title("expert")
-    overlay(line, labels["label"], labels.attrs["classes"], opacity=opacity, ax=middle).set_title("labels")
+        overlay(line, truth, truth.attrs["classes"], palette=palette, opacity=opacity, ax=above[0]).set_title("expert")
+    limit = float(labels.attrs.get("min_confidence") or 0)
+    title = f"labels, uncertain below {100 * limit:.0f} % confidence" if limit else "labels"
+    overlay(line, labels["label"], labels.attrs["classes"], palette=palette, opacity=opacity, ax=middle).set_title(
+        title
+    )
     image = below.imshow(labels["confidence"].values.T / 255, cmap="viridis", vmin=0, vmax=1, **frame(line))
     figure.colorbar(image, ax=below, label="confidence", pad=0.01)
     below.set(xlabel=line.dims[0], ylabel=_time_label(line))
     return figure
 
 
-def overlay(line, codes, classes, *, opacity=0.5, ax=None):
+def overlay(line, codes, classes, *, palette=None, opacity=0.5, ax=None):
     """Draw the codes of a label volume over a section: uncertain ones grey, samples without a label transparent."""
     from matplotlib.colors import to_rgba
     from matplotlib.patches import Patch
 
     ax = section(line, ax=ax)
     values = as_codes(codes.values)
-    palette = dict(enumerate(colours(list(classes)).items(), 1)) | {UNCERTAIN: ("uncertain", COLOURS["uncertain"])}
+    shades = dict(enumerate(colours(list(classes), palette).items(), 1))
+    shades[UNCERTAIN] = ("uncertain", COLOURS["uncertain"])
     table = np.zeros((256, 4))
-    for code, (_, colour) in palette.items():
+    for code, (_, colour) in shades.items():
         table[code] = to_rgba(colour, opacity)
     ax.imshow(table[values.T], interpolation="nearest", **frame(line))
     present = np.unique(values)
-    handles = [Patch(color=colour, label=name) for code, (name, colour) in palette.items() if code in present]
+    handles = [Patch(color=colour, label=name) for code, (name, colour) in shades.items() if code in present]
     _legend(ax, handles)
     return ax
 
@@ -189,14 +208,14 @@ def _time_label(line):
     return f"{line.dims[1]} ({'ms' if line.dims[1] == 'time' else 'm'})"
 
 
-def _boxes(ax, line, weak, size, fixed):
+def _boxes(ax, line, weak, size, fixed, palette):
     """Outline the retrieved patches of this line and name their classes."""
     from matplotlib.patches import Rectangle
 
     traces, time = line.dims
     here = weak.table
     here = here[(here["along"] == fixed) & (here[fixed] == line[fixed].item())]
-    palette = colours(list(dict.fromkeys(weak.classes)))
+    palette = colours(list(dict.fromkeys(weak.classes)), palette)
     height, width = size[0] * _spacing(line[time].values), size[1] * _spacing(line[traces].values)
     for _, row in here[::-1].iterrows():
         corner = (row[traces] - width / 2, row[time] - height / 2)
@@ -205,7 +224,7 @@ def _boxes(ax, line, weak, size, fixed):
     _legend(ax, handles)
 
 
-def gallery(patches, table, *, figure=None):
+def gallery(patches, table, *, palette=None, figure=None):
     """Draw patches class by class with their similarity and their row, the number that accept and reject take.
 
     Parameters
@@ -214,12 +233,14 @@ def gallery(patches, table, *, figure=None):
         For instance those of ``picks = weak.picks(10)``.
     table : DataFrame
         Class, similarity and row (else rank) of each patch, for instance ``weak.table.iloc[picks]``.
+    palette : dict, optional
+        Class -> colour.
     """
     classes = list(dict.fromkeys(table["class"]))
     columns = int(table["class"].value_counts().max())
     figure = figure or new_figure(figsize=(1.25 * columns + 0.4, 1.75 * len(classes)), layout="constrained")
     axes = figure.subplots(len(classes), columns, squeeze=False)
-    palette = colours(classes)
+    palette = colours(classes, palette)
     number, word = ("row", "row ") if "row" in table else ("rank", "#")
     for own, name in zip(axes, classes, strict=True):
         here = np.flatnonzero(table["class"] == name)
@@ -235,10 +256,10 @@ def gallery(patches, table, *, figure=None):
     return figure
 
 
-def similarity_curves(weak, *, ax=None):
+def similarity_curves(weak, *, palette=None, ax=None):
     """Draw similarity by rank for every class; a dot marks how many are suggested, a line how many were taken."""
     ax = ax or new_axes(figsize=(7, 4))
-    palette = colours(list(weak.curves))
+    palette = colours(list(weak.curves), palette)
     for name, curve in weak.curves.items():
         good, taken = weak.suggested[name], int((weak.classes == name).sum())
         text = f"{name}: {good} suggested, {taken} taken"

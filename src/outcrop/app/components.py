@@ -51,10 +51,19 @@ class Classes(Talking, JSComponent):
     _stylesheets: ClassVar = [CSS]
 
 
+class Legend(Talking, JSComponent):
+    """The classes of a section, and which of them are hidden."""
+
+    items = param.List(doc="name, colour, share, key and hidden of every class")
+    _esm = HERE / "legend.js"
+    _stylesheets: ClassVar = [CSS]
+
+
 class Keys(Talking, JSComponent):
     """Keys that work anywhere on the page, and the banner where the server is gone."""
 
     beat = param.Integer(default=0, doc="counts on while the server lives")
+    help = param.Integer(default=0, doc="counts how often the list of keys was asked for")
     _esm = HERE / "keys.js"
 
 

@@ -2,8 +2,10 @@
 
 import numpy as np
 import panel as pn
+from bokeh.models import Div, TextInput
 
 from outcrop.app.components import Cards, Classes, button, guarded, hint, thumbnail
+from outcrop.app.plot import UNITS
 from outcrop.app.viewer import PLACE
 from outcrop.job.core import unpack
 
@@ -26,6 +28,9 @@ class ExemplarPanel:
             sizing_mode="stretch_width",
         )  # fmt: skip
         self._pictures: dict = {}  # thumbnails by place and size
+        self.size = TextInput(title="patch size: height, width", width=170, name="size")
+        self.size.on_change("value", self._on_size)
+        self.size_note = Div(text="", name="size-note", sizing_mode="stretch_width", styles={"font-size": "12px"})
         find_button = button("Find similar patches", find, name="find", button_type="primary")
         self.actions = [find_button]
 
@@ -35,25 +40,52 @@ class ExemplarPanel:
             "Choose or add a class, then click on the section to place a box; drag a box to move it. "
             "Arrow keys and PgUp, PgDn go through the lines, the wheel zooms."
         )
-        column = [what, self.classes, *self.actions, self.cards]
+        size = pn.Row(self.size, pn.Column(*self.actions, margin=(14, 0)))
+        column = [what, self.classes, size, self.size_note, self.cards]
         return pn.Column(*column, scroll="y-auto", sizing_mode="stretch_both")
 
     @guarded
     def _on_class(self, message):
         session, verb, name, value = self.session, message["verb"], message.get("name"), message.get("value")
         if verb == "select" and name in session.job.palette:
-            self.viewer.chosen = name
-            self.viewer.take(PLACE)
-            self.show()
+            self.choose(name)
         elif verb == "add":
-            self.viewer.chosen = session.add_class(value)
-            self.viewer.take(PLACE)
+            self.choose(session.add_class(value))
         elif verb == "rename":
             session.rename_class(name, value)
         elif verb == "recolour":
             session.recolour_class(name, value)
         elif verb == "remove":
             session.remove_class(name)
+
+    def choose(self, name):
+        """Take a class, to place exemplars of it."""
+        self.viewer.choose(name)
+        self.viewer.take(PLACE)
+        self.show()
+
+    @guarded
+    def _on_size(self, _attr, _old, new):
+        if new != self._size_text():
+            try:
+                self.session.set_size(new, self.viewer.line)
+            finally:
+                self.size.value = self._size_text()
+
+    def _size_text(self):
+        return ",".join(map(str, self.session.survey.size))
+
+    def _show_size(self):
+        """Say how large a patch is, and which exemplars it does not fit around."""
+        survey = self.session.survey
+        height, width = survey.size
+        down = height * abs(survey.axes[2].step)
+        words = [f"A patch is {height} samples ({down:g} {UNITS.get(survey.volume.dims[2], '')}) by {width} traces"]
+        outside = sum(
+            place is not None and survey.snap(place) != list(place) for _, _, place in self.session.exemplars()
+        )
+        words += [f"<b>{outside} exemplars lie too near the rim for it and are left out</b>"] if outside else []
+        self.size.value, self.size_note.text = self._size_text(), "; ".join(words)
 
     @guarded
     def _on_card(self, message):
@@ -66,6 +98,7 @@ class ExemplarPanel:
 
     def show(self):
         """Bring it up to the decisions."""
+        self._show_size()
         palette, exemplars = self.session.job.palette, self.session.exemplars()
         counts = {name: sum(one[1] == name for one in exemplars) for name in palette}
         classes = [

@@ -1,43 +1,116 @@
-// Arrow keys move through the lines, Ctrl+Z and Ctrl+Y undo and redo, wherever the focus is but in a field.
-// A banner says so where the server is gone: at once where the connection breaks, after six seconds without a beat.
-const SILENCE = 6000;
+// Keys that work wherever the focus is but in a field, and a banner where the server is gone: at once where the
+// connection breaks, after six seconds without a beat. A server that is back is found again by itself.
+const SILENCE = 6000, AGAIN = 1500;
+const HELP = [
+  ["L  P  B", "look, place exemplars, brush"], ["E", "brush that erases"], ["1 ... 9", "class to place or to paint"],
+  ["[   ]", "smaller, larger brush"], ["Space, held", "pan with any tool; the wheel zooms"],
+  ["← →  ↑ ↓", "next, previous section; PgUp, PgDn ten"], ["C, held", "labels before the last correction"],
+  ["S", "hide or show brush strokes"], ["O", "hide or show labels"], ["Ctrl+Z  Ctrl+Y", "undo, redo"], ["?", "this list"],
+];
+
+const element = (css, ...children) => {
+  const one = document.createElement("div");
+  one.style.cssText = css;
+  one.append(...children);
+  return one;
+};
 
 function watch(model) {
-  const cover = document.createElement("div");
-  cover.id = "connection-lost";
-  cover.style.cssText = "position:fixed; inset:0; z-index:100000; background:rgba(255,255,255,.6); display:none";
-  const banner = document.createElement("div");
-  banner.textContent = "Connection lost: the server is gone. What you decided is saved. Run outcrop app on the job again and open the address it prints.";
-  banner.style.cssText = "background:#b01818; color:#fff; font:600 15px sans-serif; padding:14px 20px; text-align:center";
+  const banner = element(
+    "background:#b01818; color:#fff; font:600 15px sans-serif; padding:14px 20px; text-align:center",
+    "Connection lost: the server is gone. What you decided is saved. Run outcrop app on the job again and this page goes on by itself.",
+  );
   banner.setAttribute("role", "alert");
-  cover.append(banner);
+  const cover = element("position:fixed; inset:0; z-index:100000; background:rgba(255,255,255,.6); display:none", banner);
+  cover.id = "connection-lost";
   document.body.append(cover);
-  let last = Date.now();
-  const show = (lost) => { cover.style.display = lost ? "block" : "none"; };
+  let last = Date.now(), lost = false;
+  const show = (gone) => { lost = gone; cover.style.display = gone ? "block" : "none"; };
   model.on("beat", () => { last = Date.now(); show(false); });
   setInterval(() => { if (Date.now() - last > SILENCE) show(true); }, 500);
+  setInterval(async () => {
+    if (!lost) return;
+    const answer = await fetch(window.location.href, { cache: "no-store" }).catch(() => null);
+    if (answer?.ok && lost) window.location.reload();
+  }, AGAIN);
   for (const one of window.Bokeh?.documents ?? []) one.on_event("connection_lost", () => show(true));
+}
+
+function help() {
+  const rows = HELP.map(([key, text]) => element("display:flex; gap:16px; padding:3px 0",
+    element("width:130px; font-weight:600; white-space:pre", key), element("", text)));
+  const list = element(
+    "position:fixed; left:60px; top:130px; z-index:90000; background:#fff; border:1px solid #99a; border-radius:8px; " +
+    "padding:16px 22px; font:13px sans-serif; box-shadow:0 6px 30px rgba(0,0,0,.25); display:none", ...rows);
+  list.id = "key-list";
+  list.onclick = () => { list.style.display = "none"; };
+  document.body.append(list);
+  return list;
 }
 
 export function render({ model }) {
   const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowDown: -1, ArrowUp: 1, PageDown: -10, PageUp: 10 };
-  const listen = (event) => {
+  const tools = { l: "look", p: "place", b: "brush", e: "erase" };
+  const named = (name) => window.Bokeh.documents[0].get_model_by_name(name);
+  let list = null;
+  const toggle = (open) => {
+    list ??= open ? help() : null;
+    if (list) list.style.display = open && list.style.display === "none" ? "block" : "none";
+  };
+  const pan = (on) => {  // with any tool, while the key is held
+    const section = named("section");
+    if (!section || Boolean(section.panning) === on) return;
+    section.panning = on;
+    named("pan").active = on || named("tool").active === 0;
+  };
+  const before = (on) => {
+    const cut = named("cut");
+    if (!cut || Boolean(cut.before) === on) return;
+    cut.before = on;
+    cut.properties.location.change.emit();
+    named("painted").visible = !on && named("strokes").active.length > 0;
+  };
+  const other = (event) => {
     const target = event.composedPath()[0];
-    if (["INPUT", "TEXTAREA", "SELECT"].includes(target.tagName)) return;
-    if (target.closest?.("[role=tablist], .noUi-handle, .thumbnails")) return;
-    const ctrl = event.ctrlKey || event.metaKey;
-    if (ctrl && event.key === "z" && !event.shiftKey) model.send_msg({ verb: "undo" });
-    else if (ctrl && (event.key === "y" || event.key === "Z")) model.send_msg({ verb: "redo" });
-    else if (!ctrl && steps[event.key]) model.send_msg({ verb: "step", by: steps[event.key] });
+    if (["TEXTAREA", "SELECT"].includes(target.tagName)) return true;
+    return target.tagName === "INPUT" && !["checkbox", "radio", "color"].includes(target.type);
+  };
+  const press = (event) => {
+    if (other(event)) {
+      if (event.key === "Enter" && event.composedPath()[0].closest(".bk-input")) event.composedPath()[0].blur();
+      return;
+    }
+    const ctrl = event.ctrlKey || event.metaKey, key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+    if (ctrl && key === "z" && !event.shiftKey) model.send_msg({ verb: "undo" });
+    else if (ctrl && (key === "y" || key === "z")) model.send_msg({ verb: "redo" });
+    else if (ctrl || event.altKey) return;
+    else if (event.composedPath()[0].closest?.("[role=tablist], .noUi-handle, .thumbnails") && (steps[key] || /^[ar]$/.test(key))) return;
+    else if (steps[key]) model.send_msg({ verb: "step", by: steps[key] });
+    else if (key === " ") pan(true);
+    else if (key === "c") before(true);
+    else if (event.repeat && key !== "[" && key !== "]") return;
+    else if (tools[key]) model.send_msg({ verb: tools[key] });
+    else if (/^[1-9]$/.test(key)) model.send_msg({ verb: "class", number: Number(key) });
+    else if (key === "[" || key === "]") model.send_msg({ verb: "radius", by: key === "]" ? 1 : -1 });
+    else if (key === "s") model.send_msg({ verb: "strokes" });
+    else if (key === "o") model.send_msg({ verb: "overlay" });
+    else if (key === "?" || key === "Escape") toggle(key === "?");
     else return;
     event.preventDefault();
   };
+  const lift = (event) => {
+    if (event.key === " ") { pan(false); if (!other(event)) event.preventDefault(); }
+    if (event.key.toLowerCase() === "c") before(false);
+  };
   watch(model);
-  document.addEventListener("keydown", listen);
+  document.addEventListener("keydown", press);
+  document.addEventListener("keyup", lift);
+  window.addEventListener("blur", () => { pan(false); before(false); });
   document.addEventListener("pointerup", () => setTimeout(() => {  // no frame around a plot: keys work without it
     let focused = document.activeElement;
     while (focused?.shadowRoot?.activeElement) focused = focused.shadowRoot.activeElement;
     if (focused?.classList.contains("bk-events")) focused.blur();
   }));
+  model.on("help", () => toggle(true));
   return document.createElement("span");
 }

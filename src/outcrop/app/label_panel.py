@@ -1,7 +1,7 @@
 """Step 3 of the page: labels, their confidence, the brush, and where to look next."""
 
 import panel as pn
-from bokeh.models import CustomJS, Div, RadioButtonGroup, Select, Slider
+from bokeh.models import CheckboxGroup, CustomJS, Div, RadioButtonGroup, Select, Slider
 
 import outcrop as oc
 from outcrop.app.components import Cards, button, escape, guarded, heading, hint, script, thumbnail
@@ -22,6 +22,8 @@ class LabelPanel:
         self.viewer, self.session, self.say = viewer, viewer.session, viewer.say
         self.labelling = self.session.labelling
         self._places: list = []  # to look at next
+        self._quiet = False  # the widget follows the brush, not the other way round
+        self._shown = 0  # what lay over the section before it was hidden
         wide = {"sizing_mode": "stretch_width"}
         self.scores = Div(text="", name="scores", **wide)
         self.changed = Div(text="", name="changed", **wide)
@@ -42,30 +44,34 @@ class LabelPanel:
     def _make_overlay(self):
         """What changes in the browser alone, but for the expert's labels."""
         plot = self.viewer.plot
+        self.what = RadioButtonGroup(labels=["labels", "confidence", "changes", "nothing"], active=0, name="overlay")
         self.opacity = Slider(start=0, end=1, step=0.05, value=OPACITY, title="opacity", name="opacity", width=150)
-        for one in (plot.labels, plot.over, plot.beside):
-            self.opacity.js_link("value", one.glyph, "global_alpha")
         self.limit = Slider(
-            start=0, end=100, step=1, value=0, title="least confidence shown (%)", name="confidence", width=190
+            start=0, end=100, step=1, value=0, title="least confidence (%)", name="confidence", width=190
         )
+        self.limit.on_change("value_throttled", self._on_limit)
         self.share = Div(text="", name="share")
         hide = script(
-            "overlay", source=plot.overlay, truth=plot.truth, cut=plot.cut, slider=self.limit, share=self.share
-        )
+            "overlay", source=plot.overlay, truth=plot.truth, cut=plot.cut, slider=self.limit, share=self.share,
+            what=self.what,
+        )  # fmt: skip
         for one, name in (
             (self.limit, "value"), (plot.overlay, "data"), (plot.truth, "data"), (plot.cut, "location"),
-            (plot.cut, "visible"),
+            (plot.cut, "visible"), (self.what, "active"),
         ):  # fmt: skip
             one.js_on_change(name, hide)
-        self.what = RadioButtonGroup(labels=["labels", "confidence", "nothing"], active=0, name="overlay")
-        self.what.js_on_change(
-            "active",
-            CustomJS(
-                args={"labels": plot.labels, "sure": plot.confidence, "hatch": plot.hatch},
-                code="labels.visible = cb_obj.active === 0; sure.visible = cb_obj.active === 1; "
-                "hatch.visible = cb_obj.active !== 2",
-            ),
+        parts = {"labels": plot.labels, "sure": plot.confidence, "bar": plot.bar, "hatch": plot.hatch}
+        labels = CustomJS(
+            args={"what": self.what, "opacity": self.opacity, "expert": [plot.over, plot.beside]} | parts,
+            code="""const [codes, confidence, changes, nothing] = [0, 1, 2, 3].map((i) => what.active === i);
+                labels.visible = codes || changes; sure.visible = bar.visible = confidence;
+                hatch.visible = codes || confidence;
+                labels.glyph.global_alpha = changes ? Math.max(0.7, opacity.value) : opacity.value;
+                for (const one of expert) one.glyph.global_alpha = opacity.value""",
         )
+        self.what.js_on_change("active", labels)
+        self.opacity.js_on_change("value", labels)
+        self.on_ready = [labels, hide]
         ways = [ALONE, SWIPE] if self.labelling.truth is None else [ALONE, BESIDE, SWIPE]
         self.compare = RadioButtonGroup(labels=ways, active=0, name="compare")
         self.compare.on_change("active", self._on_compare)
@@ -75,8 +81,13 @@ class LabelPanel:
             title="brush says", options=["right", "wrong", "erase"], value="right", width=120, name="brush-class"
         )
         self.says.on_change("value", self._on_says)
-        self.radius = Slider(start=1, end=20, step=1, value=4, title="brush radius", width=130, name="radius")
-        self.radius.on_change("value", self._on_radius)
+        self.strokes = CheckboxGroup(labels=["show strokes ( S )"], active=[0], name="strokes")
+        self.strokes.js_on_change("active", CustomJS(
+            args={"painted": self.viewer.plot.strokes_shown}, code="painted.visible = cb_obj.active.length > 0"
+        ))  # fmt: skip
+        for one in (self.opacity, self.what, self.strokes):
+            self.session.view.follow(one)
+        self.viewer.plot.strokes_shown.visible = bool(self.strokes.active)
 
     def layout(self):
         """Everything, arranged."""
@@ -89,7 +100,8 @@ class LabelPanel:
             self.scores,
             heading("Correct with the brush"),
             hint("Paint over labels that are right or wrong, or with the class that it is; then label again."),
-            pn.Row(self.says, self.radius),
+            pn.Row(self.says, self.viewer.radius),
+            self.strokes,
             self.changed,
             heading("Look here next: least sure"),
             self.next_cards,
@@ -111,17 +123,30 @@ class LabelPanel:
     def _on_label_all(self):
         self.labelling.label()
 
+    @guarded
+    def _on_limit(self, _attr, _old, new):
+        """A limit that is let go of is a decision: exports and the command line have it too."""
+        self.session.set_limit(new / 100)
+
     def _on_compare(self, _attr, _old, new):
         other = "section" if self.labelling.truth is None else "expert"
         self.viewer.plot.compare(self.compare.labels[new], other=other)
         self.viewer.show_labels()
 
     def _on_says(self, _attr, _old, new):
-        self.viewer.says = new
+        if not self._quiet:
+            self.viewer.say_with_brush(new)
+            self.viewer.take(BRUSH)
+
+    def brush_with(self, what):
+        """Take the brush, to paint a class or to erase."""
+        self.says.value = what
         self.viewer.take(BRUSH)
 
-    def _on_radius(self, _attr, _old, new):
-        self.viewer.radius = new
+    def toggle(self):
+        """Hide what lies over the section, or show it again."""
+        nothing = len(self.what.labels) - 1
+        self._shown, self.what.active = self.what.active, self._shown if self.what.active == nothing else nothing
 
     @guarded
     def _on_next(self, message):
@@ -130,9 +155,15 @@ class LabelPanel:
     def show_classes(self):
         """Offer the classes to the brush, and show the mapping that is chosen."""
         self.says.options = ["right", "wrong", *self.session.job.palette, "erase"]
-        if self.says.value not in self.says.options:  # the class is gone
-            self.says.value = self.viewer.says = "right"
+        if self.viewer.says not in self.says.options:  # the class is gone
+            self.viewer.says = "right"
+        if self.says.value != self.viewer.says:
+            self._quiet = True
+            self.says.value = self.viewer.says
+            self._quiet = False
         self.mapping.value = self.session.mapping
+        if round(100 * self.labelling.limit) != round(self.limit.value):
+            self.limit.value = round(100 * self.labelling.limit)
 
     def show(self):
         """Bring it up to the labels and the section in view."""
@@ -144,6 +175,7 @@ class LabelPanel:
     def _news(self):
         """What there is to say about the labels."""
         labelling, line = self.labelling, self.viewer.line
+        corrected = line is not None and labelling.corrected(self.viewer.position)
         total, labelled, stale = labelling.counts()
         if labelled:
             yield f"{labelled} of {total} lines labelled" + (f", {stale} of them stale" if stale else "")
@@ -151,8 +183,11 @@ class LabelPanel:
             yield "<b>labels of this line are stale: label again</b>"
         if labelling.draft:
             yield "a quick draft is shown while the full fit runs"
-        elif labelling.changed is not None:
-            yield f"the last fit changed {100 * labelling.changed:.1f} % of the line"
+        elif labelling.changed is not None and corrected:
+            yield f"the last correction changed {100 * labelling.changed:.1f} % of the line"
+        for name, before, after in labelling.vanished if corrected else ():
+            words = f"{escape(name)} nearly vanished: {100 * before:.1f} % before, {100 * after:.1f} % now"
+            yield f"<b style='color:#b01818'>{words}</b>"
         strokes = len(self.session.job.state.strokes)
         if strokes:
             yield f"strokes painted: {strokes}"

@@ -1,5 +1,6 @@
 """The labels of a session: a quick draft, the labels that the job keeps line by line, and what is shown of them."""
 
+import contextlib
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,10 +15,12 @@ from outcrop.job import tables
 from outcrop.labels import decide, line_votes
 from outcrop.parallel import n_cores, one_blas_thread
 from outcrop.patches import DIRECTIONS
+from outcrop.retrieval import NEAR_LINES
 from outcrop.scores import UNCERTAIN
 
 DRAFT_PATCHES = 20  # per class, for labels to look at while the full fit runs
-MOST_LINES = 100  # of labels that are read for a section across them
+MOST_LINES = 100  # of labels that are read at once for a section across them
+SEEN, VANISHED = 0.005, 0.1  # a class of at least this share is said to vanish where less than that part of it is left
 
 
 class Draft(NamedTuple):
@@ -26,6 +29,15 @@ class Draft(NamedTuple):
     line: float
     label: np.ndarray
     confidence: np.ndarray
+
+
+class Before(NamedTuple):
+    """Labels of a line as they were before the last correction of it."""
+
+    position: int
+    codes: np.ndarray
+    number: int  # of the correction
+    fitted: bool  # whether the correction is finished: the next stroke begins another one
 
 
 class Shown(NamedTuple):
@@ -50,7 +62,9 @@ class Labelling:
     Attributes
     ----------
     changed : float or None
-        Share of the line that the last fit gave another label.
+        Share of the line that the last correction gave another label.
+    vanished : list of (str, float, float)
+        Classes that the last correction nearly took from the line, with their shares before and after.
     draft : Draft or None
         Shown until the labels are there.
     least_sure : list of dict
@@ -61,16 +75,24 @@ class Labelling:
         self.search, self.truth = search, truth
         self.job, self.survey, self.work = search.job, search.survey, search.work
         self.changed: float | None = None
+        self.vanished: list = []
+        self._before: Before | None = None
         self.draft: Draft | None = None
         self.least_sure: list = []
         self._shown: Shown | None = None
         self._scores: tuple = (None, None)
+        self._shares: tuple = (None, {})
+        self._sections: tuple = (None, {})  # labels read last, by position and limit
         self._looked = -1  # bytes of the journal when the least sure places were looked for
         self._latest = Latest(self._look)
+        self._all_lines: tuple = (None, None)  # labels of a section across the lines, of all of them
+        self._wanted: Any = None
+        self._reader = Latest(self._read_all)
 
     def close(self):
         """Wait for what looks at the labels."""
         self._latest.wait()
+        self._reader.wait()
 
     # ---- making -----------------------------------------------------------------------------------------------------
 
@@ -91,19 +113,46 @@ class Labelling:
 
     def _label(self, task, work, lines):
         """Label as the decisions were when it began: what is decided meanwhile makes these labels stale, not wrong."""
-        before = None if lines is None else self.codes(lines[0])
+        position = None if lines is None else self._position(lines[0])
+        if position is not None:
+            self.begin_correction(position)
         try:
             with one_blas_thread():  # two BLAS threads are slower than one where something else runs
                 if lines is not None and not self._fitted(work):
                     task.stage("fitting a quick draft")
                     self._make_draft(work, lines[0], task)
                 work.label(lines, workers=max(1, n_cores() - 1), progress=task.stage)  # one core answers clicks
-            if before is not None:
-                self.changed = float((before != self.codes(lines[0])).mean())
+            if position is not None:
+                self._end_correction(position)
         finally:
             self.draft = None
             self.work.tell("labels")
             self.look()
+
+    def begin_correction(self, position):
+        """Remember the labels of a line, unless a correction of it is under way."""
+        before, codes = self._before, self.codes(self.survey.lines[position])
+        if codes is not None and (before is None or before.fitted or before.position != position):
+            self._before = Before(position, codes, 1 + (before.number if before else 0), fitted=False)
+
+    def corrected(self, position):
+        """Whether the last correction was one of that line."""
+        return self._before is not None and self._before.position == position
+
+    def _end_correction(self, position):
+        """Compare with what was remembered."""
+        self.changed, self.vanished, before = None, [], self._before
+        if before is not None and before.position == position:
+            after = self.codes(self.survey.lines[position])
+            self.changed = float((before.codes != after).mean())
+            names = self.shown().names
+            now = class_shares(after, names)
+            self.vanished = [
+                (name, share, now[name])
+                for name, share in class_shares(before.codes, names).items()
+                if share >= SEEN and now[name] < VANISHED * share
+            ]
+            self._before = before._replace(fitted=True)
 
     def _fitted(self, work):
         return (self.job.stages.path("mapper", work.mapper_key()) / "mapper").is_dir()
@@ -113,7 +162,7 @@ class Labelling:
         mapper = work.fit(draft=DRAFT_PATCHES, progress=lambda _, done, total: task.progress(done, total))
         options = {"device": getattr(mapper, "torch_device", None)}
         for _, votes in line_votes(self.job.volume, work.grid(), mapper, [line], **options):
-            label, sure = decide(votes, self.job.state.options.get("limits", {}).get("min_confidence") or 0.0)
+            label, sure = decide(votes)
             self.draft = Draft(line, self._coded(label, mapper.classes_, work.state), sure)
         self.work.tell("labels")
 
@@ -155,8 +204,39 @@ class Labelling:
 
     def codes(self, line):
         """Label codes of a line, None where it is not labelled."""
-        found, position = self.shown(), self._position(line)
-        return found.labels.section(position)[0] if position in found.labels.stores else None
+        position = self._position(line)
+        return self._section(position)[0] if position in self.shown().labels.stores else None
+
+    def _section(self, position, limit=None):
+        """Labels and confidence of a line with the limit that is decided, or another; the last ones are kept."""
+        found = self.shown()
+        limit = found.labels.limit if limit is None else limit
+        if self._sections[0] is not found:
+            self._sections = (found, {})
+        kept = self._sections[1]
+        both = kept.get((position, limit))
+        if both is None:
+            both = found.labels._replace(limit=limit).section(position)
+            if len(kept) > 1:
+                kept.clear()
+            kept[position, limit] = both
+        return both
+
+    def shares(self, line):
+        """Share of every class in the labels of a line, empty where it has none."""
+        found = self.shown()
+        position = None if line is None else self._position(line)
+        if position not in found.labels.stores:
+            return {}
+        key = (position, self.source(self.survey.along, position), found.names, found.labels.limit)
+        if self._shares[0] != key:
+            self._shares = (key, class_shares(self.codes(line), found.names))
+        return self._shares[1]
+
+    @property
+    def limit(self):
+        """Confidence below which labels count as uncertain, 0 to 1."""
+        return float(self.shown().labels.limit)
 
     def _position(self, line):
         return int(np.flatnonzero(self.survey.lines == line)[0])
@@ -168,37 +248,73 @@ class Labelling:
         found = self.shown()
         if direction == self.survey.along:
             store = found.labels.stores.get(position)
-            return (store and store.folder.name, position in found.stale, id(found.state))
-        return (found.written, id(found.state))
+            return (
+                store and store.folder.name,
+                position in found.stale,
+                id(found.state),
+                self._before and self._before[2:],
+            )
+        key = (direction, position, found.written, id(found.state))
+        return (key, self._all_lines[0] == key)
 
     def _draft_on(self, direction, position):
         same = self.draft and direction == self.survey.along and self.survey.lines[position] == self.draft.line
         return bool(same)
 
     def pictures(self, direction, position, window=None):
-        """Pictures of label codes and of confidence, and the names of the codes; None where nothing is labelled."""
+        """Pictures of label codes and of confidence, and the names of the codes; None where nothing is labelled.
+
+        A limit of confidence is not applied: the browser does that.
+        """
         draft, found, frame = self.draft, self.shown(), self.survey.sections.frame(direction)
         if draft is not None and self._draft_on(direction, position):
             both = [draft.label.T, draft.confidence.T]
         elif direction == self.survey.along:
             if position not in found.labels.stores:
                 return None
-            both = [values.T for values in found.labels.section(position)]
+            both = [values.T for values in self._section(position, limit=0.0)]
         elif found.labels.stores:
-            both = self._across(found.labels, direction, position)
+            both = self._across(found, direction, position)
         else:
             return None
         return (*(crop(values, frame, window, mean=False) for values in both), found.names)
 
-    def _across(self, labels, direction, position):
+    def before(self, direction, position, window=None):
+        """Label codes of a section before the last correction of it, a single 0 where there was none."""
+        found = self._before
+        if found is None or (direction, position) != (self.survey.along, found.position):
+            return np.zeros((1, 1), np.uint8)
+        return crop(found.codes.T, self.survey.sections.frame(direction), window, mean=False).codes
+
+    def _across(self, found, direction, position):
         """Labels and confidence of a section across the lines, rows downwards.
 
-        No more than `MOST_LINES` of the labelled lines are read, and stand for the others.
+        Some of the labelled lines stand for the others at first; all of them are read behind.
         """
+        key = (direction, position, found.written, id(found.state))
+        if self._all_lines[0] == key:
+            return self._all_lines[1]
+        if len(found.labels.stores) > MOST_LINES:
+            self._wanted = key
+            self._reader.ask()
+        return self._read_across(found.labels, direction, position, MOST_LINES)
+
+    def _read_all(self):
+        """Read all lines of the section across them that was asked for last."""
+        key, found = self._wanted, self.shown()
+        if key is None or key[2:] != (found.written, id(found.state)):
+            return
+        with contextlib.suppress(ValueError, OSError):  # the coarse picture stays
+            both = self._read_across(found.labels, key[0], key[1], len(found.labels.stores))
+            self._all_lines = (key, both)
+            self.work.tell("labels")
+
+    def _read_across(self, labels, direction, position, most):
         done = np.array(sorted(labels.stores))
-        some = done[:: -(-len(done) // MOST_LINES)]
+        some = done[:: -(-len(done) // most)]
         other = 1 - self.survey.along
         part = {"traces": [position]} if direction == other else {"samples": [position]}
+        labels = labels._replace(limit=0.0)
         read = [[one.ravel() for one in labels.section(line, **part)] for line in some.tolist()]
         nearest = np.clip(np.searchsorted(some, done, side="right") - 1, 0, None)
         shape = self.survey.volume.shape
@@ -284,12 +400,41 @@ class Labelling:
         for line in done[:: max(1, len(done) // most_lines)]:
             sure = labels.section(line)[1]
             found += [(value, line, *at) for value, *at in least(sure, self.survey.size[::-1], count)]
-        places = []
-        for sure, line, trace, sample in sorted(found)[:count]:
-            at = (line, trace, sample) if along == 0 else (trace, line, sample)
+        places: list = []
+        for sure, *at in spread(sorted(found), (2 * NEAR_LINES + 1, *self.survey.size[::-1]), count):
+            line, trace, sample = at
+            at = [line, trace, sample] if along == 0 else [trace, line, sample]
             place = [axis.labels[i].item() for axis, i in zip(self.survey.axes, at, strict=True)]
             places.append({"place": place, "confidence": sure / 255})
         return places
+
+
+def spread(found, size, count):
+    """The first of some values with places of which no two lie within a box of that size around one another.
+
+    Examples
+    --------
+    >>> spread([(0.1, 5, 50, 50), (0.2, 6, 52, 50), (0.3, 5, 90, 50)], (7, 20, 20), count=2)
+    [(0.1, 5, 50, 50), (0.3, 5, 90, 50)]
+    """
+    kept: list = []
+    for one in found:
+        if all(any(abs(a - b) >= n for a, b, n in zip(one[1:], other[1:], size, strict=True)) for other in kept):
+            kept.append(one)
+    return kept[:count]
+
+
+def class_shares(codes, names):
+    """Share of every class in label codes, of those samples that have one.
+
+    Examples
+    --------
+    >>> class_shares(np.array([1, 1, 2, 255, 0]), ["fault", "other"])
+    {'fault': 0.5, 'other': 0.25}
+    """
+    counts = np.bincount(codes.ravel(), minlength=256)
+    total = max(1, int(counts[1:].sum()))
+    return {name: float(counts[code] / total) for code, name in enumerate(names, 1)}
 
 
 def runs_of(numbers):

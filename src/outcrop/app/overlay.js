@@ -13,18 +13,22 @@ const split = (one) => {  // first pixel right of the line
   return cut.visible ? Math.round((cut.location - one.data.x[0]) / one.data.dw[0] * columns) : columns;
 };
 const raw = kept(source, "image", "raw"), sure = kept(source, "confidence", "sure"), expert = kept(truth, "image", "raw");
+const earlier = source.data.before?.[0], changes = what.active === 2;
+const before = earlier && earlier.length === raw?.length ? earlier : undefined;  // labels before the last correction
 if (raw === undefined) { share.text = ""; } else {
   const codes = source.data.image[0], shown = source.data.confidence[0];
   const columns = codes.shape[1], end = split(source), limit = Math.round(2.55 * slider.value);
   let left = 0, all = 0;
   for (let i = 0; i < raw.length; i++) {
     const here = i % columns < end, enough = sure[i] >= limit;
-    codes[i] = here && enough ? raw[i] : 0;
+    if (before && cut.before) codes[i] = here ? before[i] : 0;
+    else codes[i] = here && enough && !(changes && (!before || before[i] === raw[i])) ? raw[i] : 0;
     shown[i] = here ? sure[i] : 0;
     if (raw[i]) { all++; if (enough && raw[i] !== 255) left++; }  // 255 is uncertain
   }
   source.change.emit();
-  share.text = all ? `${Math.round(100 * left / all)} % of the labelled samples are sure enough` : "";
+  const rest = limit ? "; the others count as uncertain, in exports too" : "";
+  share.text = all ? `${Math.round(100 * left / all)} % of the labelled samples are sure enough${rest}` : "";
 }
 if (expert !== undefined) {
   const codes = truth.data.image[0], columns = codes.shape[1], start = cut.visible ? split(truth) : 0;

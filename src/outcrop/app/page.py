@@ -12,9 +12,10 @@ from outcrop.app.exemplar_panel import ExemplarPanel
 from outcrop.app.label_panel import LabelPanel
 from outcrop.app.results import shown_path
 from outcrop.app.retrieved_panel import RetrievedPanel
-from outcrop.app.viewer import Viewer
+from outcrop.app.viewer import BRUSH, LOOK, PLACE, Viewer
 
-RETRIEVED, RESULTS = 1, 3  # numbers of the steps
+EXEMPLARS, RETRIEVED, LABELS, RESULTS = range(4)  # numbers of the steps
+STEP_OF = {PLACE: EXEMPLARS, BRUSH: LABELS}  # where a tool belongs
 BEAT = 2000  # milliseconds between two signs of life; see keys.js
 
 
@@ -33,17 +34,21 @@ class Page:
         self.session, self.document = session, document
         self._pending: set = set()
         self._lock = threading.Lock()
-        self.status = Div(text="", name="status")
+        self.status = Div(text="", name="status", sizing_mode="stretch_width")
         self.viewer = Viewer(session, self.say)
         self.exemplars = ExemplarPanel(self.viewer, self._on_find)
         self.retrieved = RetrievedPanel(self.viewer, self._on_find)
         self.labels = LabelPanel(self.viewer)
         self.results = ResultPanel(self.viewer)
-        self.viewer.after_draw = self.labels.show
+        self.viewer.after_draw = self._after_draw
+        self.viewer.after_take = self._on_tool
         self.undo_button = button("↶ Undo", self._on_undo, name="undo")
         self.redo_button = button("↷ Redo", self._on_redo, name="redo")
         self.cancel_button = button("Cancel", session.work.cancel, name="cancel", visible=False)
         self.keys = Keys(self._on_key, width=0, height=0, margin=0)
+        self.help_button = button("Keys ( ? )", self._on_help, name="keys")
+        for one in (*self.viewer.on_ready, *self.labels.on_ready):
+            document.js_on_event("document_ready", one)
         document.add_periodic_callback(self._beat, BEAT)
         document.config.notify_connection_status = False  # keys.js says it in words
         self.stop_listening = session.listen(self._told)
@@ -62,17 +67,19 @@ class Page:
         """Everything, arranged."""
         both, wide = {"sizing_mode": "stretch_both"}, {"sizing_mode": "stretch_width"}
         bar = {"background": "#eef2f6", "border-bottom": "1px solid #cfd8e3"}
-        actions = (self.undo_button, self.redo_button, self.status, self.cancel_button)
+        actions = (self.undo_button, self.redo_button, self.help_button, self.status, self.cancel_button)
         top = pn.Row(title(self.session.path.name), pn.Spacer(width=20), *actions, self.keys, styles=bar, **wide)
         self.steps = pn.Tabs(
             ("1 Exemplars", self.exemplars.layout()),
             ("2 Retrieved", self.retrieved.layout()),
             ("3 Labels", self.labels.layout()),
             ("4 Results", self.results.layout()),
+            active=min(max(int(self.session.view.get("step", EXEMPLARS)), EXEMPLARS), RESULTS),
             dynamic=False,
             width=430,
             sizing_mode="stretch_height",
         )
+        self._show_step()
         self.steps.param.watch(self._on_step, "active")
         self.results.visible = lambda: self.steps.active == RESULTS
         return pn.Column(top, pn.Row(self.viewer.layout(), self.steps, **both), **both)
@@ -104,16 +111,19 @@ class Page:
             self.viewer.show_painted()
             self.viewer.show_labels()
             self.labels.show()
-            self.retrieved.show_note()
+            self.retrieved.show_marks()
         elif what == "weak":
             self.retrieved.show()
             self.viewer.show_boxes()
+        elif what == "section":
+            self.viewer.draw()
         elif what == "labels":
             self.viewer.show_labels()
+            self.viewer.show_classes()
             self.labels.show()
         elif what == "places":
             self.labels.show_next()
-        if what not in ("work", "places"):
+        if what not in ("work", "places", "section"):
             self.results.show()
         self._show_work()
 
@@ -142,23 +152,64 @@ class Page:
     @guarded
     def _on_find(self):
         self.steps.active = RETRIEVED
+        self.retrieved.forget_order()
         self.session.search.retrieve(self.viewer.line)
 
     def _on_step(self, _event):
-        """Outline the retrieved patches only while they are looked at."""
-        self.document.add_next_tick_callback(self._show_outlines)  # Panel calls this without the document's lock
+        self.document.add_next_tick_callback(self._show_step)  # Panel calls this without the document's lock
 
-    def _show_outlines(self):
-        self.viewer.plot.outlines.visible = self.steps.active == RETRIEVED
+    def _show_step(self):
+        """Outline the retrieved patches only while they are looked at, and put a tool away that belongs elsewhere."""
+        step = self.steps.active
+        self.viewer.plot.outlines.visible = step == RETRIEVED
+        if STEP_OF.get(self.viewer.tool_buttons.active, step) != step:
+            self.viewer.take(LOOK)
+        self.session.view.keep(step=step)
         self.results.show()
 
+    def _on_tool(self, tool):
+        """Show the step of a tool."""
+        self.steps.active = STEP_OF.get(tool, self.steps.active)
+
+    def _after_draw(self):
+        self.labels.show()
+        self.viewer.show_classes()
+
+    def _on_help(self):
+        self.keys.help += 1
+
+    @guarded
     def _on_key(self, message):
-        if message.get("verb") == "step":
-            self.viewer.step(int(message.get("by", 0)))
-        elif message.get("verb") == "undo":
-            self._on_undo()
-        elif message.get("verb") == "redo":
-            self._on_redo()
+        verb, viewer = message.get("verb"), self.viewer
+        if verb == "step":
+            viewer.step(int(message.get("by", 0)))
+        elif verb in ("undo", "redo"):
+            (self._on_undo if verb == "undo" else self._on_redo)()
+        elif verb in ("look", "place", "brush"):
+            viewer.take({"look": LOOK, "place": PLACE, "brush": BRUSH}[verb])
+        elif verb == "erase":
+            self.labels.brush_with("erase")
+        elif verb == "radius":
+            radius = viewer.radius
+            radius.value = min(max(radius.value + int(message["by"]), radius.start), radius.end)
+        elif verb == "strokes":
+            self.labels.strokes.active = [] if self.labels.strokes.active else [0]
+        elif verb == "overlay":
+            self.labels.toggle()
+        elif verb == "class":
+            self._choose_class(int(message["number"]))
+
+    def _choose_class(self, number):
+        """Take a class by its number: for the brush where labels are looked at, for exemplars otherwise."""
+        names = list(self.session.job.palette)
+        if not 1 <= number <= len(names):
+            raise ValueError(f"There is no class {number}; there are {len(names)}.")
+        if self.steps.active == LABELS:
+            self.labels.brush_with(names[number - 1])
+        elif self.steps.active == RETRIEVED:
+            self.retrieved.class_buttons.active = number - 1
+        else:
+            self.exemplars.choose(names[number - 1])
 
     @guarded
     def _on_undo(self):

@@ -7,10 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from outcrop.app.work import Latest
 from outcrop.volume import amplitude_clip
 
 MOST_PIXELS = (1600, 1000)  # across and down: what a screen shows
-MOST_TRACES = 16_000  # read for a time slice, which touches every one of them
+MOST_TRACES = 16_000  # read at once for a time slice; the others are read behind
+ROWS = 40_000  # traces that are read behind in one piece
 SLICES = 8  # time slices read at once: the samples beside one cost next to nothing
 KEPT, MOST_BYTES = 24, 300_000_000  # sections in memory
 AHEAD = 2  # sections read in the direction of travel
@@ -70,12 +72,18 @@ class Sections:
     """Sections of a volume as 8-bit pictures.
 
     Code 0 is a missing sample, 1 to 255 are amplitudes from -clip to clip. Sections are means over as many traces and
-    samples as fall on one pixel.
+    samples as fall on one pixel. Of a large time slice some traces stand for the others at first; what is in view is
+    read behind, as fine as the screen shows it.
 
     Parameters
     ----------
     volume : DataArray
         As `open_volume` gives it.
+
+    Attributes
+    ----------
+    refined : callable
+        Called when a time slice has become finer.
     """
 
     def __init__(self, volume):
@@ -85,6 +93,11 @@ class Sections:
         self._coming: dict = {}
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="read-ahead")
+        self._fine: dict = {}  # first of some time slices -> rows, columns and how fine they were read
+        self._wanted: tuple = (0, None)  # time slice in view, and its window
+        self._refiner = Latest(self._refine)
+        self.refined = lambda: None
+        self._closed = False
         self._clip = None
 
     @property
@@ -111,6 +124,9 @@ class Sections:
             Direction of travel: the next sections are read while this one is looked at.
         """
         codes = self.codes(direction, position)
+        if direction == 2 and self._thin() > 1:
+            self._wanted = (position, window)
+            self._refiner.ask()
         for step in range(1, AHEAD + 1) if ahead else ():
             if 0 <= position + ahead * step < self.volume.shape[direction]:
                 self._read_ahead((direction, position + ahead * step))
@@ -159,14 +175,46 @@ class Sections:
             values = self.volume[(position,) if direction == 0 else (slice(None), position)].values
             return {(direction, position): np.ascontiguousarray(encode(values, self.clip, scaled=scaled).T)}
         n_inline, n_crossline = self.volume.shape[:2]
-        thin = int(np.ceil(np.sqrt(max(1, n_inline * n_crossline / MOST_TRACES))))
-        first = position // SLICES * SLICES
+        thin, first = self._thin(), position // SLICES * SLICES
         codes = encode(self.volume[::thin, ::thin, first : first + SLICES].values, self.clip, scaled=scaled)
         full = np.repeat(np.repeat(np.moveaxis(codes, 2, 0), thin, axis=1), thin, axis=2)[:, :n_inline, :n_crossline]
+        self._fine.pop(first, None)
         return {(direction, first + i): one for i, one in enumerate(full)}
+
+    def _thin(self):
+        """Every how many lines and traces a time slice is read at first."""
+        n_inline, n_crossline = self.volume.shape[:2]
+        return int(np.ceil(np.sqrt(max(1, n_inline * n_crossline / MOST_TRACES))))
+
+    def _refine(self):
+        """Read what is in view of a time slice as fine as the screen, a piece at a time, while it is in view."""
+        position, window = wanted = self._wanted
+        first = position // SLICES * SLICES
+        (left, right), (top, bottom) = spans_of(self.frame(2), window)
+        step, trace_step = max(1, (bottom - top) // MOST_PIXELS[1]), max(1, (right - left) // MOST_PIXELS[0])
+        reached = (top, bottom, left, right, step, trace_step)
+        if finer(self._fine.get(first), reached) or (2, position) not in self._kept:
+            return
+        fine = {i: self._kept[2, first + i].copy() for i in range(SLICES) if (2, first + i) in self._kept}
+        rows = max(1, ROWS * trace_step // (right - left)) * step
+        for start in range(top, bottom, rows):
+            if self._wanted != wanted or self._closed:
+                return
+            end = min(start + rows, bottom)
+            values = self.volume[start:end:step, left:right:trace_step, first : first + SLICES].values
+            codes = encode(values, self.clip, scaled=self.volume.attrs.get("scaled"))
+            for i, one in fine.items():
+                block = np.repeat(np.repeat(codes[..., i], step, axis=0), trace_step, axis=1)
+                one[start:end, left:right] = block[: end - start, : right - left]
+        with self._lock:
+            self._kept |= {(2, first + i): one for i, one in fine.items() if (2, first + i) in self._kept}
+        self._fine[first] = reached
+        self.refined()
 
     def close(self):
         """Stop reading ahead."""
+        self._closed = True
+        self._refiner.wait()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
@@ -202,10 +250,7 @@ def crop(codes, frame, window=None, *, mean=True):
         Average what falls on one pixel; for labels, which have no mean, take the first.
     """
     across, down = frame
-    spans = []
-    for axis, ends in ((across, window and window[:2]), (down, window and window[2:])):
-        first, last = sorted(axis.position(end) for end in ends) if ends else (0, len(axis) - 1)
-        spans.append((first, last + 1))
+    spans = spans_of(frame, window)
     (left, right), (top, bottom) = spans
     part = codes[top:bottom, left:right]
     factors = [max(1, -(-n // most)) for n, most in zip((right - left, bottom - top), MOST_PIXELS, strict=True)]
@@ -217,6 +262,29 @@ def crop(codes, frame, window=None, *, mean=True):
             part = np.flip(part, flip)
         edges += sorted(ends)
     return Picture(np.ascontiguousarray(part), *edges)
+
+
+def finer(before, wanted):
+    """Whether rows, columns and steps that were read (two ends, two ends, two steps) hold those that are wanted.
+
+    Examples
+    --------
+    >>> finer((0, 900, 0, 900, 1, 1), (20, 40, 0, 900, 1, 2)), finer((0, 900, 0, 900, 2, 2), (20, 40, 0, 900, 1, 1))
+    (True, False)
+    """
+    if before is None:
+        return False
+    inside = before[0] <= wanted[0] and before[1] >= wanted[1] and before[2] <= wanted[2] and before[3] >= wanted[3]
+    return inside and before[4] <= wanted[4] and before[5] <= wanted[5]
+
+
+def spans_of(frame, window):
+    """First position and the one after the last, across and down, of a window of a section or of all of it."""
+    found = []
+    for axis, ends in zip(frame, (window and window[:2], window and window[2:]), strict=True):
+        first, last = sorted(axis.position(end) for end in ends) if ends else (0, len(axis) - 1)
+        found.append((first, last + 1))
+    return found
 
 
 def shrink(codes, down, across):

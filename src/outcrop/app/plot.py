@@ -2,8 +2,8 @@
 
 from bokeh.core.property.descriptors import UnsetValueError
 from bokeh.models import (
+    ColorBar,
     ColumnDataSource,
-    FreehandDrawTool,
     Label,
     LinearColorMapper,
     PanTool,
@@ -16,14 +16,16 @@ from bokeh.palettes import Greys256, Viridis256
 from bokeh.plotting import figure
 
 from outcrop.app.pictures import FRAMES
+from outcrop.plots import COLOURS
 
 MISSING = "#cfd8e3"  # colour of samples that are not there
 NOTHING: dict = {"image": [], "x": [], "y": [], "dw": [], "dh": []}
-BOX = ("x", "y", "width", "height", "left", "top", "colour", "name")
+BOX = ("x", "y", "width", "height", "left", "top", "colour", "name", "ink")
 UNITS = {"time": "ms", "depth": "m"}
 ALONE, BESIDE, SWIPE = "alone", "expert beside", "swipe"  # ways to compare
 OPACITY = 0.35  # of labels
-UNSURE = "#8a8a8a"  # colour of labels that are uncertain, code 255
+BRUSH = "#ff7a00"  # of a brush that names no class
+UNSURE = COLOURS["uncertain"]  # of code 255
 STALE = "Labels of older decisions: label again"
 SOME_STALE = "Hatched: labels of older decisions"
 
@@ -50,23 +52,27 @@ class SectionPlot:
     def _make_pictures(self):
         plot, nobody = self.figure, {"palette": ["#00000000"], "low": -0.5, "high": 0.5}
         self.image = ColumnDataSource(data=dict(NOTHING))
-        self.overlay = ColumnDataSource(data=NOTHING | {"confidence": []})
+        self.overlay = ColumnDataSource(data=NOTHING | {"confidence": [], "before": []})
         self.painted, self.truth = (ColumnDataSource(data=dict(NOTHING)) for _ in range(2))
         self.amplitudes = LinearColorMapper(palette=[MISSING, *Greys256[1:]], low=0, high=255)
         self.codes, self.marks, self.truth_codes = (LinearColorMapper(**nobody) for _ in range(3))
         plot.image(source=self.image, color_mapper=self.amplitudes, name="amplitudes")
         self.labels = plot.image(source=self.overlay, color_mapper=self.codes, global_alpha=OPACITY, name="labels")
+        shades = LinearColorMapper(palette=["#00000000", *Viridis256[1:]], low=0, high=255)
         self.confidence = plot.image(
             "confidence", "x", "y", "dw", "dh", source=self.overlay, visible=False, global_alpha=0.8,
-            color_mapper=LinearColorMapper(palette=["#00000000", *Viridis256[1:]], low=0, high=255),
+            color_mapper=shades,
         )  # fmt: skip
+        percent = LinearColorMapper(palette=Viridis256, low=0, high=100)
+        self.bar = ColorBar(color_mapper=percent, title="confidence (%)", visible=False, width=12, name="colour-bar")
+        plot.add_layout(self.bar, "right")
         self.stale = ColumnDataSource(data={"left": [], "right": [], "top": [], "bottom": []})
         self.hatch = plot.quad(
             "left", "right", "top", "bottom", source=self.stale, fill_alpha=0, line_color=None, name="stale",
             hatch_pattern="right_diagonal_line", hatch_color="#1c2733", hatch_alpha=0.45, hatch_scale=28,
             hatch_weight=1,
         )  # fmt: skip
-        plot.image(source=self.painted, color_mapper=self.marks, global_alpha=0.75, name="painted")
+        self.strokes_shown = plot.image(source=self.painted, color_mapper=self.marks, global_alpha=0.75, name="painted")
         self.expert.image(source=self.image, color_mapper=self.amplitudes)
         truth = {"source": self.truth, "color_mapper": self.truth_codes, "global_alpha": OPACITY}
         self.beside, self.over = self.expert.image(**truth), plot.image(visible=False, name="truth", **truth)
@@ -87,10 +93,10 @@ class SectionPlot:
         self.outlines = self.figure.rect(
             source=self.retrieved, line_width=1.2, line_dash="dotted", visible=False, **rect
         )
-        self.figure.rect(source=self.exemplars, line_width=3, **rect)
+        self.figure.rect(source=self.exemplars, line_width=3, name="exemplar-boxes", **rect)
         self.figure.rect(source=self.marked, line_width=3, line_dash="dashed", **rect)
         self.figure.text(
-            x="left", y="top", text="name", source=self.exemplars, text_color="white", text_font_size="12px",
+            x="left", y="top", text="name", source=self.exemplars, text_color="ink", text_font_size="12px",
             background_fill_color="colour", padding=3, text_baseline="top", text_font_style="bold",
         )  # fmt: skip
 
@@ -127,22 +133,28 @@ class SectionPlot:
 
     def _make_tools(self):
         self.strokes = ColumnDataSource(data={"xs": [], "ys": []})
-        lines = self.figure.multi_line(
-            "xs", "ys", source=self.strokes, line_width=8, line_alpha=0.5, line_color="#ff7a00"
-        )
-        pan, wheel, brush = PanTool(), WheelZoomTool(), FreehandDrawTool(renderers=[lines])
-        self.figure.add_tools(pan, wheel, ResetTool(), brush)
+        self.preview = ColumnDataSource(data=dict(NOTHING))
+        self.cursor = ColumnDataSource(data={"x": [], "y": [], "width": [], "height": []})
+        self.ink = LinearColorMapper(palette=["#00000000", BRUSH], low=0, high=1)
+        self.figure.image(source=self.preview, color_mapper=self.ink, global_alpha=0.75, name="preview")
+        for name, colour, width in (("shadow", "black", 3), ("cursor", "white", 1.2)):  # seen on any ground
+            self.figure.ellipse(
+                "x", "y", "width", "height", source=self.cursor, fill_alpha=0, line_color=colour, line_width=width,
+                name=name,
+            )  # fmt: skip
+        pan, wheel = PanTool(name="pan"), WheelZoomTool()
+        self.figure.add_tools(pan, wheel, ResetTool())
         self.expert.add_tools(pan, wheel)
         for plot in (self.figure, self.expert):
             plot.toolbar.active_scroll, plot.toolbar.active_drag = wheel, pan
-        self.drags = (pan, None, brush)  # to look, to place, to paint
+        self.pan = pan
 
     def set_frame(self, direction):
         """Take the ranges and the names of the axes of a direction."""
         across, down = self.survey.sections.frame(direction)
         names = [self.survey.volume.dims[i] for i in FRAMES[direction]]
         left, right, top, bottom = across.low, across.high, down.low, down.high
-        if direction == 2:
+        if direction == 2 and min(len(across), len(down)) > 1:  # a metre of one line would be no pixel high
             left, right, top, bottom = self._true_aspect(left, right, top, bottom)
         plot = self.figure
         plot.xaxis.axis_label, plot.yaxis.axis_label = (
@@ -174,14 +186,14 @@ class SectionPlot:
         name, label = self.survey.volume.dims[direction], self.survey.axes[direction].labels[position]
         self.figure.title.text = " ".join([name, f"{label:g}", *([UNITS[name]] if name in UNITS else [])])
 
-    def show_labels(self, found, colours):
-        """Show labels and confidence as `Labelling.pictures` gives them."""
+    def show_labels(self, found, before, colours):
+        """Show labels and confidence as `Labelling.pictures` gives them, and keep the labels of before at hand."""
         if found is None:
-            self.overlay.data = NOTHING | {"confidence": []}
+            self.overlay.data = NOTHING | {"confidence": [], "before": []}
             return
         label, sure, names = found
         self.codes.update(**palette(names, colours))
-        self.overlay.data = columns(label) | {"confidence": [sure.codes]}
+        self.overlay.data = columns(label) | {"confidence": [sure.codes], "before": [before]}
         if self.figure.tags[0]["classes"] != names:
             self.figure.tags = [self.figure.tags[0] | {"classes": names}]
 
@@ -205,22 +217,20 @@ class SectionPlot:
         self.painted.data = dict(NOTHING) if picture is None else columns(picture)
 
     def boxes(self, direction, places):
-        """Boxes of the patch size around places with a colour and a name, in coordinates of the section."""
-        across, down = self.survey.sections.frame(direction)
-        height, width = self.survey.size
+        """What patches around places, with a colour and a name, cover of a section of a direction."""
+        frame, (before, size) = self.survey.sections.frame(direction), self.survey.reach()
         data: dict = {name: [] for name in BOX}
         for place, colour, name in places:
-            for key, axis, at, size in (
-                ("x", across, place[FRAMES[direction][0]], width),
-                ("y", down, place[2], height),
+            for key, length, edge, axis, i in zip(
+                ("x", "y"), ("width", "height"), ("left", "top"), frame, FRAMES[direction], strict=True
             ):
-                data[key].append(axis.coordinate(at) + (size / 2 - 0.5 - size // 2) * axis.step)
-            data["width"].append(width * abs(across.step))
-            data["height"].append(height * abs(down.step))
-            data["left"].append(data["x"][-1] - data["width"][-1] / 2)
-            data["top"].append(data["y"][-1] - data["height"][-1] / 2)
+                middle = axis.coordinate(place[i]) + (size[i] / 2 - 0.5 - before[i]) * axis.step
+                data[key].append(middle)
+                data[length].append(size[i] * abs(axis.step))
+                data[edge].append(middle - size[i] * abs(axis.step) / 2)
             data["colour"].append(colour)
             data["name"].append(name)
+            data["ink"].append(ink(colour))
         return data
 
 
@@ -234,12 +244,25 @@ def frame(x_range, y_range, **options):
     return one
 
 
+def ink(colour):
+    """Black or white, whichever is read on a colour.
+
+    Examples
+    --------
+    >>> ink("#55ffdd"), ink("#aa1133")
+    ('black', 'white')
+    """
+    red, green, blue = bytes.fromhex(colour[1:7])
+    return "black" if 0.299 * red + 0.587 * green + 0.114 * blue > 140 else "white"
+
+
 def axis_tag(name, axis):
     """What the browser must know of an axis; labels only where they cannot be computed."""
     return {
         "name": name,
         "start": axis.start,
         "step": axis.step,
+        "count": len(axis),
         "labels": [] if axis.even else axis.labels.tolist(),
     }
 

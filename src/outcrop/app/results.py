@@ -16,6 +16,7 @@ EXPORTS = {
     "training": "training",
     "figure": "figure.png",
 }
+AGAIN = "again.outcrop"  # job folder of the command lines
 
 
 class Written(NamedTuple):
@@ -82,7 +83,7 @@ class Results:
         out = free_name(self.folder, name or EXPORTS[kind])
         if kind == "figure":
             self._draw(out, line)
-            return Written(out, f"{out} written")
+            return Written(out, f"{out} written: {DIRECTIONS[self.labelling.survey.along]} {line:g}")
         what = "confidence" if kind == "confidence" else "label"
         return Written(out, self.job.export(out, what=what, stale=stale))
 
@@ -107,19 +108,23 @@ class Results:
         words = [f"{labelled} of {total} lines labelled"]
         words += [f"{stale} of them stale"] if stale else []
         words += [f"{total - labelled} not labelled, written as 0"] if labelled < total else []
+        limit = self.labelling.limit
+        words += [f"below {100 * limit:.0f} % confidence written as uncertain"] if limit else []
         return ", ".join(words)
 
     def commands(self):
-        """Command lines that repeat the work."""
+        """Command lines that repeat the work in another job folder.
+
+        What is no option of a command travels in a file of decisions: yes and no, strokes, colours, pictures.
+        """
         if not self.job.indexed():
             return []
-        job, state = shown_path(self.job.path), self.job.state
+        job, state = AGAIN, self.job.state
         lines = [index_command(self.job, job)]
-        if state.exemplars:
+        if state.exemplars or state.strokes:
+            lines.insert(0, ["outcrop", "decisions", shown_path(self.job.path), "--export", "decisions.jsonl"])
+            lines.append(["outcrop", "decisions", job, "--import", "decisions.jsonl"])
             lines.append(retrieve_command(self.job, job))
-        if state.verdicts or state.strokes or any(one.picture for one in state.exemplars):
-            lines.append(["outcrop", "decisions", job, "--export", "decisions.jsonl"])
-            lines.append(["outcrop", "decisions", "OTHER.outcrop", "--import", "decisions.jsonl"])
         if self.labelling.done():
             lines.append(label_command(self.labelling, job))
             if self.truth:

@@ -3,7 +3,7 @@
 import numpy as np
 import panel as pn
 from bokeh import events
-from bokeh.models import ColumnDataSource, CustomJS, Div, RadioButtonGroup, Range1d, Span
+from bokeh.models import ColumnDataSource, CustomJS, Div, RadioButtonGroup, Range1d, Span, Spinner, Toggle
 from bokeh.plotting import figure
 
 from outcrop.app.components import Cards, button, escape, guarded, hint, thumbnail
@@ -13,6 +13,9 @@ SHOWN = 24  # thumbnails at once
 
 class RetrievedPanel:
     """Gallery and similarity curve.
+
+    The gallery keeps its order while patches are accepted and rejected: they are marked where they stand, and sorted
+    anew when the interpreter asks for it.
 
     Parameters
     ----------
@@ -24,7 +27,9 @@ class RetrievedPanel:
     def __init__(self, viewer, find):
         self.viewer, self.session, self.say = viewer, viewer.session, viewer.say
         self.first = 0  # thumbnail
-        self._shown = (0, 0)  # patches of the class, and thumbnails in view
+        self._patches: list = []  # that are listed, in the order of their ranks
+        self._of: tuple = ()  # class, list and search that they are of
+        self._key: str | None = None  # of the search whose order they have
         self.class_buttons = RadioButtonGroup(labels=[], name="gallery-class")
         self.class_buttons.on_change("active", self._on_class)
         self.gallery = Cards(
@@ -32,18 +37,27 @@ class RetrievedPanel:
             keys={"a": "accept", "r": "reject", "Enter": "go"}, sizing_mode="stretch_width",
         )  # fmt: skip
         self.note = Div(text="", name="gallery-note", sizing_mode="stretch_width")
-        again = button("Search again", find, name="again")
-        self.actions = [again]
+        self.rejected = Toggle(label="rejected", name="rejected")
+        self.rejected.on_change("active", lambda attr, old, new: self._sort())
+        self.sort = button("Sort anew", self._sort, name="sort")
+        self.actions = [button("Search again", find, name="again")]
         self.turns = [
             button("◂ Nearer", lambda: self._turn(-SHOWN), name="nearer"),
             button("Farther ▸", lambda: self._turn(SHOWN), name="farther"),
             button("Least similar", lambda: self._turn(10**6), name="least"),
         ]
+        self._make_count()
         self._make_curve()
+
+    def _make_count(self):
+        self.count = Spinner(low=1, step=1, value=1, width=80, title="patches taken", name="count")
+        self.count.on_change("value", self._on_count)
+        self.suggested = button("", self._on_suggested, name="suggested")
+        self._quiet = False  # the number follows the search, not the other way round
 
     def _make_curve(self):
         curve = self.curve = figure(
-            height=150, sizing_mode="stretch_width", tools="", toolbar_location=None, x_axis_label="rank",
+            height=140, sizing_mode="stretch_width", tools="", toolbar_location=None, x_axis_label="rank",
             y_axis_label="similarity", name="curve", x_range=Range1d(0, 1), y_range=Range1d(0, 1),
         )  # fmt: skip
         self.ranks = ColumnDataSource(data={"rank": [], "similarity": []})
@@ -60,15 +74,20 @@ class RetrievedPanel:
     def layout(self):
         """Everything, arranged."""
         what = hint(
-            "Drag the line in the curve: patches above it are used. Click a patch to see where it lies; "
-            "A accepts, R rejects, arrow keys choose."
+            "Drag the line in the curve, or give a number: so many patches are used. Click a patch to see where it "
+            "lies; A accepts, R rejects, the same again takes it back, arrow keys choose."
         )
-        column = [self.class_buttons, what, self.curve, self.note, self.gallery, pn.Row(*self.turns, *self.actions)]
+        taken = pn.Row(self.count, pn.Column(self.suggested, margin=(14, 0)))
+        listed = pn.FlexBox(self.rejected, self.sort, *self.actions)
+        column = [self.class_buttons, what, self.curve, taken, self.note, listed, self.gallery, pn.Row(*self.turns)]
         return pn.Column(*column, scroll="y-auto", sizing_mode="stretch_both")
+
+    # ---- doing ------------------------------------------------------------------------------------------------------
 
     def _on_class(self, _attr, _old, new):
         if new is not None and new < len(self.class_buttons.labels):
             self.viewer.outlined, self.first = self.class_buttons.labels[new], 0
+            self.session.view.keep(outlined=self.viewer.outlined)
             self.show()
             self.viewer.show_boxes()
 
@@ -76,26 +95,40 @@ class RetrievedPanel:
         self.first += by
         self._show_gallery()
 
+    def forget_order(self):
+        """List the patches anew when the next search is done."""
+        self.first, self._of = 0, ()
+
+    def _sort(self):
+        """List the patches in the order of the present search."""
+        self.forget_order()
+        self._show_gallery()
+
     @guarded
     def _on_cut(self, similarity):
-        if self.session.search.weak is not None:
+        if self.session.search.weak is not None and self.cut.visible:
             self.session.cut_at(self.viewer.outlined, float(similarity))
 
     @guarded
+    def _on_count(self, _attr, _old, new):
+        if not self._quiet and new:
+            self.session.set_count(self.viewer.outlined, int(new))
+
+    @guarded
+    def _on_suggested(self):
+        self.session.set_count(self.viewer.outlined, None)
+
+    @guarded
     def _on_card(self, message):
-        search, name = self.session.search, self.viewer.outlined
-        at = np.flatnonzero((search.weak.rows == int(message["key"])) & (search.weak.classes == name))
-        if not len(at):
-            return
-        row = int(at[0])
-        place = search.places()[row].tolist()
+        patch = self._patches[int(message["key"])]
         if message["verb"] == "go":
-            self.viewer.jump(place)
+            self.viewer.jump(patch["place"])
             return
         accept = message["verb"] == "accept"
-        if accept and search.accepted()[row]:
-            accept = None  # a second click takes it back
-        self.session.judge(name, place, along=str(search.weak.positions["along"].iloc[row]), accept=accept)
+        verdict = None if self._verdicts().get(key_of(patch)) is accept else accept  # a second click takes it back
+        self.session.judge(self.viewer.outlined, patch["place"], along=patch["along"], accept=verdict)
+
+    # ---- showing ----------------------------------------------------------------------------------------------------
 
     def show_classes(self):
         """Offer the classes."""
@@ -106,64 +139,125 @@ class RetrievedPanel:
         self.class_buttons.active = names.index(self.viewer.outlined) if names else None
 
     def show(self):
-        """Bring it up to the search."""
-        self._show_gallery()
+        """Bring it up to the search and the verdicts."""
+        self.show_marks()
         self._show_curve()
+
+    def show_marks(self):
+        """Bring it up to the verdicts and counts alone."""
+        self._show_gallery()
+        self._show_count()
+
+    def _verdicts(self):
+        """Yes (True) and no (False) to patches of this class."""
+        state = self.session.job.state
+        first = state.first_name(self.viewer.outlined)
+        return {(one.place, one.along): one.accept for one in state.verdicts if one.name == first}
 
     def _show_gallery(self):
         search, name = self.session.search, self.viewer.outlined
-        found = np.flatnonzero(search.weak.classes == name) if search.weak is not None and name else np.empty(0, int)
-        self.first = int(np.clip(self.first, 0, max(0, (len(found) - 1) // SHOWN * SHOWN)))
-        here = found[self.first : self.first + SHOWN]
-        self.gallery.items = self._cards(here) if len(here) else []
-        self._shown = (len(found), len(here))
+        of = (name, self.rejected.active, search.basis)
+        if of != self._of:
+            self._of, self._key = of, search.key
+            self._patches = self._listed()
+        self.first = int(np.clip(self.first, 0, max(0, (len(self._patches) - 1) // SHOWN * SHOWN)))
+        verdicts, colour = self._verdicts(), self.session.job.palette.get(name, "#888888")
+        self.gallery.items = [
+            self._card(i, verdicts, colour)
+            for i in range(self.first, min(self.first + SHOWN, len(self._patches)))
+        ]  # fmt: skip
         self.show_note()
+
+    def _listed(self):
+        """Patches to list: those that were rejected, or those that the search found."""
+        search, name = self.session.search, self.viewer.outlined
+        if self.rejected.active:
+            found = [(place, along) for (place, along), accept in self._verdicts().items() if not accept]
+            return [
+                {"place": list(place), "along": along, "title": "rejected", "note": ", ".join(f"{p:g}" for p in place)}
+                for place, along in found
+            ]
+        if search.weak is None or not name:
+            return []
+        weak, places, ranks = search.weak, search.places(), search.weak.table["rank"].to_numpy()
+        return [
+            {
+                "place": places[i].tolist(),
+                "along": str(weak.positions["along"].iloc[i]),
+                "title": f"{weak.similarity[i]:.3f}",
+                "note": f"{ranks[i]}.  row {weak.rows[i]}",
+            }
+            for i in np.flatnonzero(weak.classes == name)
+        ]
+
+    def _card(self, i, verdicts, colour):
+        patch = self._patches[i]
+        if "picture" not in patch:
+            patch["picture"] = thumbnail(self.session.search.thumbnail(patch["place"], patch["along"]))
+        states = {True: "accepted", False: "rejected", None: ""}
+        return {
+            "key": str(i),
+            "src": patch["picture"],
+            "title": patch["title"],
+            "note": patch["note"],
+            "colour": colour,
+            "state": states[verdicts.get(key_of(patch))],
+            "hint": "Show " + ", ".join(f"{value:g}" for value in patch["place"]),
+        }
 
     def show_note(self):
         """Say how many patches there are, where they were looked for, and whether they are of the decisions of now."""
-        search, name = self.session.search, self.viewer.outlined
-        total, here = self._shown
-        which = f"{self.first + 1} to {self.first + here} of {total}" if total else "none yet"
+        search, name, total = self.session.search, self.viewer.outlined, len(self._patches)
+        which = f"{self.first + 1} to {min(total, self.first + SHOWN)} of {total}" if total else "none yet"
         words = [f"<b>{escape(name)}</b>: {which}" + (f", in the {search.scope}" if search.scope else "")]
-        first = self.session.job.state.first_name(name)
-        rejected = sum(one.name == first and not one.accept for one in self.session.job.state.verdicts)
+        rejected = sum(not accept for accept in self._verdicts().values())
         words += [f"{rejected} rejected"] if rejected else []
+        self.rejected.label = f"rejected ({rejected})"
+        self.rejected.visible = bool(rejected or self.rejected.active)
+        moved = search.key != self._key and search.weak is not None and not self.rejected.active
+        self.sort.visible = moved
         if search.searching:
             words.append("searching ...")
         elif search.stale:
-            words.append("<b>decisions changed since: search again</b>")
+            words.append("<b>these are of older decisions: search again</b>")
         elif search.survey_waits():
             words.append("the survey is indexed: search again to cover it")
+        elif moved:
+            words.append("sort anew to see the order after your yes and no")
+        if name and search.weak is not None and search.asked(name) is None:
+            words.append("no exemplar of it was searched for: place one in step 1")
         self.note.text = "; ".join(words) if name else "Add a class and place an exemplar first."
 
-    def _cards(self, here):
-        search = self.session.search
-        weak, accepted, places = search.weak, search.accepted(), search.places()
-        colour = self.session.job.palette.get(self.viewer.outlined, "#888888")
-        ranks = weak.table["rank"].to_numpy()
-        return [
-            {
-                "key": str(int(weak.rows[i])),
-                "src": thumbnail(picture),
-                "title": f"{weak.similarity[i]:.3f}",
-                "note": f"{ranks[i]}.  row {weak.rows[i]}",
-                "colour": colour,
-                "state": "accepted" if accepted[i] else "",
-                "hint": "Show " + ", ".join(f"{value:g}" for value in places[i]),
-            }
-            for i, picture in zip(here, search.thumbnails(here), strict=True)
-        ]
+    def _show_count(self):
+        asked = self.session.search.asked(self.viewer.outlined)
+        self.count.visible = self.suggested.visible = asked is not None
+        if asked is not None:
+            self._quiet = True
+            self.count.value = asked[0]
+            self._quiet = False
+            self.suggested.label = f"{asked[1]} suggested"
+            self.suggested.disabled = asked[0] == asked[1]
 
     def _show_curve(self):
+        """The curve of all patches, and a line above which they are taken, where it is that simple."""
         search, name = self.session.search, self.viewer.outlined
-        curve = search.weak.curves.get(name) if search.weak is not None else None
-        if curve is None or not len(curve):
-            self.ranks.data = {"rank": [], "similarity": []}
+        curve = np.array([] if search.weak is None else search.weak.curves.get(name, []))
+        self.curve.visible = len(curve) > 0
+        if not len(curve):
             return
         ranks = np.unique(np.linspace(0, len(curve) - 1, 400).astype(int))
         self.ranks.data = {"rank": ranks + 1, "similarity": curve[ranks]}
         self.curve.x_range.update(start=0, end=len(curve) + 1)
         span = float(curve[0] - curve[-1]) or 0.1
         self.curve.y_range.update(start=float(curve[-1]) - 0.05 * span, end=float(curve[0]) + 0.05 * span)
-        taken = int(np.clip((search.weak.classes == name).sum(), 1, len(curve)))
+        told = len(search.weak.rejected.get(name, ())) > 0
+        self.curve.yaxis.axis_label = "relevance" if told else "similarity"
+        # patches beside others are passed over: no similarity divides those taken from the rest
+        self.cut.visible = not self.session.job.state.options.get("diverse")
+        taken = int(np.clip(search.asked(name)[0], 1, len(curve)))
         self.cut.location = float(curve[taken - 1])
+
+
+def key_of(patch):
+    """What a verdict on a patch goes by."""
+    return tuple(patch["place"]), patch["along"]

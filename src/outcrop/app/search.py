@@ -39,12 +39,15 @@ class Search:
         The patches of the decisions of `key`.
     key : str or None
         Of the table that is shown.
+    basis : str or None
+        The same while nothing but yes and no to patches changes.
     """
 
     def __init__(self, job, survey, work):
         self.job, self.survey, self.work = job, survey, work
         self.weak: Any = None
         self.key: str | None = None
+        self.basis: str | None = None
         # The page chooses the area by itself: as another writer, so that undo takes back what the interpreter did.
         self._chooser = copy.copy(job)
         self._chooser.log = Decisions(job.path, origin="page")
@@ -62,11 +65,25 @@ class Search:
     # ---- what is found ----------------------------------------------------------------------------------------------
 
     def show_kept(self):
-        """Show the table of the present decisions where it was made before; nothing is computed or written."""
+        """Show the table of the present decisions where it was made before, else the last one that was made.
+
+        Nothing is computed or written.
+        """
         state = self.job.state
         self.weak = tables.kept(self.job, state)
-        self.key = None if self.weak is None else self.job.retrieved_key(state)
+        if self.weak is not None:
+            self.key, self.basis = self.job.retrieved_key(state), self._basis(state)
+        elif self.job.retrievable() and (found := tables.newest(self.job, state)) is not None:
+            self.key, self.weak = found
+            self.basis = self.key
         self._asked = self.weak is not None
+
+    def _basis(self, state):
+        asked = tables.request(state)
+        exemplars = [(one.id, one.place) for one in state.exemplars]
+        return digest(
+            exemplars, self.job.index_key(state), [asked[name] for name in ("count", "per_exemplar", "diverse")]
+        )
 
     @property
     def searching(self):
@@ -111,9 +128,10 @@ class Search:
     def _show(self, found, state):
         """Take over a table; older patches stay, marked, while there are exemplars to look for."""
         if found is not None:
-            self.weak, self.key, self._asked = found, self.job.retrieved_key(state), True
+            self.weak, self.key, self.basis = found, self.job.retrieved_key(state), self._basis(state)
+            self._asked = True
         elif not self.job.retrievable():
-            self.weak = self.key = None
+            self.weak = self.key = self.basis = None
         self.work.tell("weak")
 
     def _in_memory(self, state, most=1 << 30):
@@ -132,13 +150,39 @@ class Search:
         """Inline, crossline and time of the retrieved patches, shape (n_patches, 3)."""
         return self.weak.positions[list(self.survey.volume.dims)].to_numpy()
 
-    def thumbnails(self, chosen):
-        """8-bit pictures of some of the retrieved patches, given by their positions in the table."""
-        places, along = self.places()[chosen], self.weak.positions["along"].to_numpy()[chosen]
+    def asked(self, name):
+        """How many patches of a class are asked for, and how many are suggested; None where it was not searched."""
+        if self.weak is None or name not in self.weak.suggested:
+            return None
+        state, suggested = self.job.state, self.weak.suggested[name]
+        count = tables.request(state)["count"]
+        count = count.get(state.first_name(name), "auto") if isinstance(count, dict) else count
+        return (suggested if count == "auto" else int(count)), suggested
+
+    def thumbnail(self, place, along):
+        """8-bit picture of the patch around a place, along a direction; of what there is of it at the rim."""
         grid = self.job.grid()
-        starts = np.array([grid.start_at(place, along=way) for place, way in zip(places, along, strict=True)])
-        patches = grid.cut(self.survey.volume, starts.reshape(-1, 4))
-        return np.round(255 * np.nan_to_num(patches)).astype(np.uint8)
+        try:
+            start = grid.start_at(place, along=along)
+        except ValueError:  # a patch of another size
+            return self.survey.patch(place)
+        patch = grid.cut(self.survey.volume, np.array([start]))[0]
+        return np.round(255 * np.nan_to_num(patch)).astype(np.uint8)
+
+    def choose_size(self, size, line=None):
+        """Take patches of another height and width from now on; the next search describes them.
+
+        A large survey is searched around a line first.
+        """
+        chosen = self._whole() or self.job.state.options.get("index", {})
+        whole = {name: value for name, value in chosen.items() if name != "step"} | {"size": [int(n) for n in size]}
+        self.job.check_index(**whole)
+        if self._finished(whole) or not self._larger(whole):
+            self.job.choose_index(**whole)
+        else:
+            near = self._around(whole, line)
+            mark = {"area": near["area"], "survey": whole}
+            self.job.set_options({stage_options.NEIGHBOURHOOD: mark, "index": self.job.check_index(**near)})
 
     # ---- where it is looked for -------------------------------------------------------------------------------------
 

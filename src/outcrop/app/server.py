@@ -1,14 +1,19 @@
 """The server of the page: loopback by default, a random token in the address, foreign origins refused."""
 
 import asyncio
+import contextlib
+import os
+import re
 import secrets
 import socket
 import sys
 import threading
 import webbrowser
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from outcrop.app.session import Session
+from outcrop.stages import digest
 
 try:
     import panel as pn
@@ -147,6 +152,59 @@ def free_port(host):
         return probe.getsockname()[1]
 
 
+class Address:
+    """The address that a job or folder had before, so that tabs which are open go on after a restart.
+
+    It lies among the files of this user, who alone can read it, and not in the job folder, which others may read.
+
+    Parameters
+    ----------
+    path : path
+        The job, or the folder to choose from.
+    host : str
+
+    Attributes
+    ----------
+    port : int
+        0 where there was none, or where another server has it now.
+    token : str or None
+    taken : bool
+        Whether another server has it: it stays remembered, and this one has an address of its own.
+    """
+
+    def __init__(self, path, host):
+        name = digest("address", str(Path(path).resolve()), host)
+        state = os.environ.get("XDG_STATE_HOME") or os.environ.get("LOCALAPPDATA") or Path.home() / ".local" / "state"
+        self._path = Path(state) / "outcrop" / f"{name}.txt"
+        self.port, self.token, self.taken = 0, None, False
+        with contextlib.suppress(OSError, ValueError):
+            port, token = self._path.read_text(encoding="utf-8").split()
+            self.taken = not is_free(host, int(port))
+            if re.fullmatch(r"[\w-]{20,}", token) and not self.taken:
+                self.port, self.token = int(port), token
+
+    def keep(self, address):
+        """Remember an address; where that cannot be, the next start has another one."""
+        if self.taken:
+            return
+        port, token = urlsplit(address).port, urlsplit(address).path.strip("/")
+        with contextlib.suppress(OSError):
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with open(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+                file.write(f"{port} {token}\n")
+
+
+def is_free(host, port):
+    """Whether nobody listens on a port."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1 if os.name == "posix" else 0)
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return False
+        return True
+
+
 def serve(source=None, *, port=0, host="127.0.0.1", browser=True, ready=print, **options):
     """Serve the page until interrupted.
 
@@ -164,7 +222,9 @@ def serve(source=None, *, port=0, host="127.0.0.1", browser=True, ready=print, *
         Of `Session`.
     """
     desk = Desk(**options) if source is None else Desk(Session(source, **options))
-    server, address = make_server(desk, port=port, host=host)
+    known = Address(desk.folder if desk.session is None else desk.session.path, host)
+    server, address = make_server(desk, port=port or known.port, host=host, token=known.token)
+    known.keep(address)
     server.start()
     sys.setswitchinterval(SWITCH)
 

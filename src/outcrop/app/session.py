@@ -13,6 +13,7 @@ from outcrop.app.survey import Survey, open_job
 from outcrop.app.view import View
 from outcrop.app.work import Work
 from outcrop.patches import DIRECTIONS
+from outcrop.volume import parse_size
 
 POLL = 1.0  # seconds between two looks at what others decided
 
@@ -49,6 +50,7 @@ class Session:
         self.job = open_job(source, job, size)
         self._listeners: list = []
         self.survey = Survey(self.job)
+        self.survey.sections.refined = lambda: self.tell("section")
         self.view = View(self.job.path)
         self.work = Work(self.tell)
         self.search = Search(self.job, self.survey, self.work)
@@ -69,7 +71,7 @@ class Session:
     def listen(self, function):
         """Call a function with what changed whenever something does.
 
-        It is one of "state", "work", "weak", "labels", "places" and "exports".
+        It is one of "state", "work", "weak", "labels", "places", "section" and "exports".
         """
         self._listeners.append(function)
         return lambda: self._listeners.remove(function) if function in self._listeners else None
@@ -83,6 +85,7 @@ class Session:
         """Stop all work and let go of the job folder."""
         self._closed.set()
         self._watcher.join()
+        self.view.close()
         self.work.close()
         self.search.close()
         self.labelling.close()
@@ -189,6 +192,13 @@ class Session:
         self.job.choose_retrieval(count=counts)
         self._decided()
 
+    def set_size(self, size, line=None):
+        """Take patches of another size, as `parse_size` takes it; exemplars stay where they are."""
+        height, width = parse_size(size, self.job.volume) if isinstance(size, str) else size
+        if (height, width) != self.survey.size:
+            self.search.choose_size((height, width), line)
+            self._decided()
+
     def cut_at(self, name, similarity):
         """Take the patches of a class that are at least so similar, as the similarity curve has them."""
         self.set_count(name, max(1, int(np.count_nonzero(self.search.weak.curves[name] >= similarity))))
@@ -205,6 +215,14 @@ class Session:
         others = {"seed": chosen.get("seed", 0), "step": chosen.get("step"), "with_jobs": chosen.get("with", ())}
         if name != self.mapping:
             self.job.choose_labels(mapping=name, **others, **limits)
+            self._decided()
+
+    def set_limit(self, confidence):
+        """Call labels below a confidence, 0 to 1, uncertain from now on; they are made from the same votes."""
+        chosen = self.job.state.options.get("label", {})
+        others = {"seed": chosen.get("seed", 0), "step": chosen.get("step"), "with_jobs": chosen.get("with", ())}
+        if abs(confidence - self.labelling.limit) > 1e-6:
+            self.job.choose_labels(min_confidence=float(confidence), **others)
             self._decided()
 
     def _check_class(self, name):
@@ -247,6 +265,8 @@ class Session:
         if name not in ("right", "wrong", "erase"):
             self._check_class(name)
         places = [self.survey.place(direction, position, x, y) for x, y in points[:5000]]
+        if direction == self.survey.along:
+            self.labelling.begin_correction(position)
         self.job.paint(name, places, float(np.clip(radius, 1, 100)), DIRECTIONS[direction])
         self._decided()
 

@@ -109,6 +109,19 @@ class Survey:
             place[i] = axis.labels[axis.position(axis.coordinate(place[i]) + by)].item()
         return place
 
+    def reach(self):
+        """Samples of a patch along the three axes before its centre, and all of them; a patch is one line thick."""
+        height, width = self.size
+        before, size = [0, 0, height // 2], [1, 1, height]
+        before[1 - self.along], size[1 - self.along] = width // 2, width
+        return before, size
+
+    def crosses(self, place, direction, position):
+        """Whether the patch around a place has samples on a section."""
+        before, size = self.reach()
+        first = self.positions(place)[direction] - before[direction]
+        return first <= position < first + size[direction]
+
     def patch(self, place):
         """8-bit patch of the section around a place; at the rim of the survey what there is of it."""
         at, (height, width) = self.positions(place), self.size

@@ -1,17 +1,17 @@
-"""Where an interpreter looks, kept in the job folder; it is no decision, and nothing is made from it."""
+"""How an interpreter looks at a job, kept in its folder; it is no decision, and nothing is made from it."""
 
 import contextlib
 import json
-import threading
 from pathlib import Path
 
+from outcrop.app.work import Latest
 from outcrop.workspace import whole_file
 
 NAME = "view.json"
 
 
 class View:
-    """The section in view, remembered until the page is opened again.
+    """The section in view and what is chosen around it, remembered until the page is opened again.
 
     Parameters
     ----------
@@ -22,22 +22,45 @@ class View:
     --------
     >>> import tempfile
     >>> folder = tempfile.mkdtemp()
-    >>> View(folder).keep(direction=0, position=12)
-    >>> View(folder).place
-    {'direction': 0, 'position': 12}
+    >>> view = View(folder); view.keep(direction=0, position=12); view.close()
+    >>> View(folder).get("position", 3), View(folder).get("opacity", 0.35)
+    (12, 0.35)
     """
 
     def __init__(self, path):
         self.path = Path(path) / NAME
-        self._lock = threading.Lock()
-        self.place: dict = {}
+        self._chosen: dict = {}
+        self._latest = Latest(self._write)
         with contextlib.suppress(OSError, ValueError):
-            found = json.loads(self.path.read_text(encoding="utf-8"))
-            self.place = {name: int(found[name]) for name in ("direction", "position") if name in dict(found)}
+            self._chosen = dict(json.loads(self.path.read_text(encoding="utf-8")))
 
-    def keep(self, *, direction, position):
-        """Remember a section; a disk that is full or read-only is no reason to stop looking."""
-        with self._lock, contextlib.suppress(OSError):
-            self.place = {"direction": int(direction), "position": int(position)}
-            with whole_file(self.path) as aside:
-                aside.write_text(json.dumps(self.place), encoding="utf-8")
+    def get(self, name, default):
+        """What was chosen, or a default, whose type it must have."""
+        value = self._chosen.get(name, default)
+        same = isinstance(value, (int, float)) if type(default) in (int, float) else isinstance(value, type(default))
+        return value if same else default
+
+    def keep(self, **chosen):
+        """Remember something."""
+        self._chosen = self._chosen | chosen
+        self._latest.ask()
+
+    def follow(self, widget):
+        """Give a widget what was chosen in it last, and remember what is chosen from now on."""
+        name = "active" if hasattr(widget, "active") else "value"
+        now = getattr(widget, name)
+        value = self.get(widget.name, now)
+        ends = (widget.start, widget.end) if hasattr(widget, "start") else (0, len(getattr(widget, "labels", "01")) - 1)
+        if isinstance(value, (list, str)) or ends[0] <= value <= ends[1]:
+            widget.update(**{name: value})
+        widget.on_change(name, lambda _attr, _old, new: self.keep(**{widget.name: new}))
+        return widget
+
+    def close(self):
+        """Wait until it is written."""
+        self._latest.wait()
+
+    def _write(self):
+        """A disk that is full or read-only is no reason to stop looking."""
+        with contextlib.suppress(OSError), whole_file(self.path) as aside:
+            aside.write_text(json.dumps(self._chosen), encoding="utf-8")

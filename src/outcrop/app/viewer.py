@@ -8,11 +8,13 @@ from bokeh import events
 from bokeh.models import Button, CustomJS, Div, RadioButtonGroup, Slider, TextInput, Toggle
 from bokeh.palettes import Greys256
 
-from outcrop.app.components import escape, guarded, script
+from outcrop.app.components import Legend, guarded, script
 from outcrop.app.pictures import MOST_PIXELS
+from outcrop.app.plot import BRUSH as BRUSH_COLOUR
 from outcrop.app.plot import MISSING, SectionPlot
+from outcrop.patches import DIRECTIONS
 
-TOOLS = ("Look", "Place exemplar", "Brush")
+TOOLS = ("Look", "Place", "Brush")
 LOOK, PLACE, BRUSH = range(3)
 
 
@@ -33,20 +35,24 @@ class Viewer:
         Class of which a click places an exemplar.
     outlined : str
         Class whose retrieved patches are outlined.
-    says, radius : str, int
-        What the brush says, and how wide it is.
+    says : str
+        What the brush says.
+    hidden : set of str
+        Classes whose labels are not shown.
     """
 
     def __init__(self, session, say):
         self.session, self.survey, self.say = session, session.survey, say
-        self.direction = int(session.view.place.get("direction", self.survey.along))
-        self.direction = min(max(self.direction, 0), 2)
-        self.position = int(session.view.place.get("position", len(self._axis()) // 2))
+        self.view = session.view
+        self.direction = min(max(int(self.view.get("direction", self.survey.along)), 0), 2)
+        self.position = int(self.view.get("position", len(self._axis()) // 2))
         self.position = min(max(self.position, 0), len(self._axis()) - 1)
-        self.chosen = next(iter(session.job.palette), "")
-        self.outlined, self.says, self.radius = "", "right", 4
+        self.chosen = self.view.get("class", next(iter(session.job.palette), ""))
+        self.outlined, self.says = self.view.get("outlined", ""), self.view.get("brush-class", "right")
+        self.hidden = set(self.view.get("hidden", []))  # classes that are not shown
         self.window: Any = None  # left, right, top, bottom of what is in view
         self.after_draw: Any = lambda: None
+        self.after_take: Any = lambda tool: None
         self._grabbed: Any = None
         self._tapped: Any = None
         self._boxes: list = []  # ids and places of the exemplars whose boxes are drawn
@@ -84,20 +90,25 @@ class Viewer:
         self.number.on_change("value", self._on_number)
         self.tool_buttons = RadioButtonGroup(labels=list(TOOLS), active=LOOK, name="tool")
         self.tool_buttons.on_change("active", self._on_tool)
+        self.radius = Slider(
+            start=1, end=20, step=1, value=4, title="brush radius ( [ and ] )", width=150, name="radius"
+        )
+        self.view.follow(self.radius)
 
     def _make_looks(self):
         """What changes in the browser alone."""
         scheme = RadioButtonGroup(labels=["grey", "seismic"], active=0, name="scheme")
-        gain = Slider(start=0.25, end=4, value=1, step=0.05, title="gain", width=130, name="gain")
-        polarity = Toggle(label="reverse polarity", name="polarity")
+        gain = Slider(start=0.25, end=4, value=1, step=0.05, title="gain", width=90, name="gain")
+        polarity = Toggle(label="reversed", name="polarity")
         bases = {"grey": list(Greys256), "seismic": seismic_palette()}
         repaint = script(
             "palette", bases=bases, scheme=scheme, polarity=polarity, gain=gain, mapper=self.plot.amplitudes,
             missing=MISSING,
         )  # fmt: skip
-        scheme.js_on_change("active", repaint)
-        gain.js_on_change("value", repaint)
-        polarity.js_on_change("active", repaint)
+        for one in (scheme, gain, polarity):
+            one.js_on_change("value" if one is gain else "active", repaint)
+            self.view.follow(one)
+        self.on_ready = [repaint]  # scripts for what was chosen before the page was opened
         fit = Button(label="Fit", name="fit")
         fit.js_on_click(CustomJS(args={"plot": self.plot.figure}, code="plot.reset.emit()"))
         self.looks = [fit, scheme, gain, polarity]
@@ -105,7 +116,7 @@ class Viewer:
     def _make_readout(self):
         plot = self.plot
         self.readout = Div(text="", name="readout", styles={"font-size": "12px", "white-space": "pre", "color": "#334"})
-        self.legend = Div(text="", name="legend", styles={"font-size": "12px", "white-space": "nowrap"})
+        self.legend = Legend(self._on_legend)
         plot.figure.js_on_event(
             events.MouseMove,
             script("readout", source=plot.image, overlay=plot.overlay, readout=self.readout, frame=plot.figure),
@@ -113,7 +124,19 @@ class Viewer:
         plot.figure.js_on_event(events.MouseLeave, CustomJS(args={"readout": self.readout}, code="readout.text = ''"))
 
     def _listen(self):
-        figure = self.plot.figure
+        figure, plot = self.plot.figure, self.plot
+        drag = CustomJS(args={"pan": plot.pan, "tool": self.tool_buttons}, code="pan.active = tool.active === 0")
+        self.tool_buttons.js_on_change("active", drag)
+        brush = script(
+            "brush", plot=figure, tool=self.tool_buttons, slider=self.radius, cursor=plot.cursor, preview=plot.preview,
+            strokes=plot.strokes,
+        )  # fmt: skip
+        for event in (events.MouseMove, events.MouseLeave, events.PanStart, events.Pan, events.PanEnd, events.Tap):
+            figure.js_on_event(event, brush)
+        clear = CustomJS(
+            args={"preview": plot.preview}, code="preview.data.image.length = 0; preview.change.emit()"
+        )  # what was painted takes its place
+        plot.painted.js_on_change("data", clear)
         figure.on_event(events.Tap, self._on_tap)
         figure.on_event(events.DoubleTap, self._on_tap)
         figure.on_event(events.PanStart, self._on_grab)
@@ -126,10 +149,10 @@ class Viewer:
         """Everything, arranged."""
         wide = {"sizing_mode": "stretch_width"}
         lines = pn.Row(self.direction_buttons, self.number, self.slider, **wide)
-        looks = pn.Row(self.tool_buttons, *self.looks, **wide)
+        looks = pn.FlexBox(self.tool_buttons, *self.looks, **wide)
         sections = pn.Row(self.plot.figure, self.plot.expert, sizing_mode="stretch_both")
-        below = pn.Row(self.readout, pn.layout.HSpacer(), self.legend, min_height=28, **wide)
-        return pn.Column(lines, looks, sections, below, sizing_mode="stretch_both")
+        below = pn.Row(self.readout, min_height=22, **wide)
+        return pn.Column(lines, looks, sections, self.legend, below, sizing_mode="stretch_both")
 
     # ---- moving -----------------------------------------------------------------------------------------------------
 
@@ -146,7 +169,7 @@ class Viewer:
         self._quiet = False
         with self.session.job.log.held():
             self.draw(new_frame=new_frame, ahead=ahead)
-        self.session.view.keep(direction=self.direction, position=self.position)
+        self.view.keep(direction=self.direction, position=self.position)
 
     def step(self, by):
         """Go some sections on."""
@@ -177,17 +200,24 @@ class Viewer:
     def _on_resize(self, _attr, _old, _new):
         if self.direction == 2:
             self.plot.set_frame(2)
+            if self._seen:
+                return
+            self._zoom_back()  # the page was just opened
 
     @guarded
     def _on_zoom(self, event):
         """Fetch a finer picture of what is in view, where the screen has fewer pixels than the section."""
-        across, down = self.survey.sections.frame(self.direction)
-        if len(across) <= MOST_PIXELS[0] and len(down) <= MOST_PIXELS[1]:
-            return
-        window = (event.x0, event.x1, *sorted((event.y0, event.y1)))
+        self.view.keep(ranges=[self.direction, event.x0, event.x1, event.y0, event.y1])
+        window = self._window(event.x0, event.x1, event.y0, event.y1)
         if window != self.window:
             self.window = window
             self.draw()
+
+    def _window(self, x0, x1, y0, y1):
+        """Part of the section in view, None where all of it fits on a screen."""
+        across, down = self.survey.sections.frame(self.direction)
+        fits = len(across) <= MOST_PIXELS[0] and len(down) <= MOST_PIXELS[1]
+        return None if fits else (x0, x1, *sorted((y0, y1)))
 
     # ---- drawing ----------------------------------------------------------------------------------------------------
 
@@ -197,6 +227,7 @@ class Viewer:
         if new_frame:
             self.window = None
             self.plot.set_frame(self.direction)
+            self._zoom_back()
         picture = self.survey.sections.picture(self.direction, self.position, self.window, ahead=ahead)
         self.plot.show_section(picture, self.direction, self.position)
         self.number.value = f"{self._axis().labels[self.position]:g}"
@@ -205,18 +236,27 @@ class Viewer:
         self.show_painted()
         self.after_draw()
 
+    def _zoom_back(self):
+        """Show the part that was in view when the page was left."""
+        direction, *ends = self.view.get("ranges", [None])
+        if direction == self.direction and len(ends) == 4 and all(isinstance(end, (int, float)) for end in ends):
+            self.plot.figure.x_range.update(start=ends[0], end=ends[1])
+            self.plot.figure.y_range.update(start=ends[2], end=ends[3])
+            self.window = self._window(*ends)
+
     def show_labels(self):
         """Lay labels over the section, and show the expert's."""
         section = (self.direction, self.position, self.window)
         labelling, colours = self.session.labelling, self.session.job.palette
-        source = (section, labelling.source(self.direction, self.position), colours)
+        shown = colours | dict.fromkeys(self.hidden, "#00000000")
+        source = (section, labelling.source(self.direction, self.position), shown)
         if source != self._labels_of:  # while the survey is labelled most lines are not the one in view
             self._labels_of = source
-            self.plot.show_labels(labelling.pictures(*section), colours)
+            self.plot.show_labels(labelling.pictures(*section), labelling.before(*section), shown)
             parts = labelling.stale_parts(self.direction, self.position)
             self.plot.show_stale(parts, whole=self.direction == self.survey.along)
         if self.plot.expert.visible or self.plot.over.visible:
-            self.plot.show_truth(labelling.truth_picture(*section), colours)
+            self.plot.show_truth(labelling.truth_picture(*section), shown)
 
     def show_painted(self):
         """Lay over the section what was painted by hand."""
@@ -224,11 +264,11 @@ class Viewer:
         self.plot.show_painted(picture, self.session.job.classes, self.session.job.palette)
 
     def show_boxes(self):
-        """Outline the exemplars and the retrieved patches that lie on this section."""
+        """Outline the exemplars that lie on this section or cross it, and the retrieved patches that lie on it."""
         palette, search, line = self.session.job.palette, self.session.search, self.line
         here, self._boxes, found = [], [], []
         for id, name, place in self.session.exemplars():
-            if line is not None and place is not None and place[self.direction] == line:
+            if place is not None and self.survey.crosses(place, self.direction, self.position):
                 here.append((place, palette[name], name))
                 self._boxes.append((id, place))
         if search.weak is not None and line is not None:
@@ -240,14 +280,29 @@ class Viewer:
         self.plot.marked.data = self.plot.boxes(self.direction, [])
 
     def show_classes(self):
-        """Show the legend."""
+        """Show the legend, and give the brush its colour."""
         palette = self.session.job.palette
         if self.chosen not in palette:
             self.chosen = next(iter(palette), "")
-        self.legend.text = " ".join(
-            f'<span style="background:{colour};color:white;padding:1px 6px;border-radius:3px">{escape(name)}</span>'
-            for name, colour in palette.items()
-        )
+        shares = self.session.labelling.shares(self.line)
+        self.legend.items = [
+            {
+                "name": name,
+                "colour": colour,
+                "share": f"{100 * shares[name]:.1f} %" if name in shares else "",
+                "hidden": name in self.hidden,
+                "key": str(i) if i < 10 else "",
+            }
+            for i, (name, colour) in enumerate(palette.items(), 1)
+        ]
+        self.plot.ink.palette = ["#00000000", palette.get(self.says, BRUSH_COLOUR)]
+
+    def _on_legend(self, message):
+        """Hide the labels of a class, or show them again."""
+        self.hidden ^= {message["name"]}
+        self.view.keep(hidden=sorted(self.hidden))
+        self.show_classes()
+        self.show_labels()
 
     # ---- the mouse --------------------------------------------------------------------------------------------------
 
@@ -255,8 +310,19 @@ class Viewer:
         """Take a tool: `LOOK`, `PLACE` or `BRUSH`."""
         self.tool_buttons.active = tool
 
+    def choose(self, name):
+        """Place exemplars of a class from now on."""
+        self.chosen = name
+        self.view.keep(**{"class": name})
+
+    def say_with_brush(self, what):
+        """Paint a class, or that labels are right, wrong or to be forgotten, from now on."""
+        self.says = what
+        self.view.keep(**{"brush-class": what})
+        self.show_classes()
+
     def _on_tool(self, _attr, _old, new):
-        self.plot.figure.toolbar.active_drag = self.plot.drags[new]
+        self.after_take(new)
 
     @guarded
     def _on_tap(self, event):
@@ -264,6 +330,9 @@ class Viewer:
             if not self.chosen:
                 raise ValueError("Add a class first, for instance fault; then click where it shows.")
             place = self.survey.place(self.direction, self.position, event.x, event.y)
+            if self.direction != self.survey.along:
+                self._refuse_across(place)
+                return
             if event.event_name == "doubletap" and self._tapped == place:
                 return  # two fast clicks at two places are two exemplars, a double click is one
             self._tapped = place
@@ -272,6 +341,16 @@ class Viewer:
                 size = " x ".join(map(str, self.survey.size))
                 moved = ", ".join(f"{part:g}" for part in placed)
                 self.session.work.say(f"A patch of {size} does not fit there: its centre was moved to {moved}.")
+
+    def _refuse_across(self, place):
+        """A patch is cut on a line, so that a click on another section shows the line through it, not an exemplar."""
+        here, line = self.plot.figure.title.text, DIRECTIONS[self.survey.along]
+        place = self.survey.snap(place)
+        self.jump(place)
+        self.session.work.say(
+            f"Exemplars are cut on {line}s, not on {here}: this is {line} {place[self.survey.along]:g} through the "
+            "place you clicked. Click to place the exemplar here."
+        )
 
     def _on_grab(self, event):
         """Take hold of the exemplar under the cursor."""
@@ -296,7 +375,10 @@ class Viewer:
         if new["xs"]:
             points = list(zip(new["xs"][-1], new["ys"][-1], strict=True))
             self.plot.strokes.data = {"xs": [], "ys": []}
-            self.session.paint(self.says, self.direction, self.position, points, self.radius)
+            try:
+                self.session.paint(self.says, self.direction, self.position, points, self.radius.value)
+            finally:
+                self.show_painted()
 
 
 def seismic_palette():

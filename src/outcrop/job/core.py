@@ -23,13 +23,12 @@ from outcrop.job.strokes import painted_sections, runs, section_of, stroke_mask
 from outcrop.labels import MAPPERS
 from outcrop.measures import CurveletSVD
 from outcrop.patches import DIRECTIONS, PatchGrid
+from outcrop.plots import COLOURS, EXTRA
 from outcrop.retrieval import Index, WeakLabels, build_index, exemplar_picture, finished_index, index_inputs
 from outcrop.stages import Stages, digest
 from outcrop.volume import open_volume
 from outcrop.workspace import Damaged, whole_file
 
-COLOURS = {"fault": "#32cd32", "salt dome": "#ff3030", "chaotic": "#4169e1", "other": "#00c8c8"}
-SPARE = ("#ffa500", "#ff5cff", "#ffd700", "#c08050", "#a070ff", "#ff9eb0", "#a0a000", "#20b090")
 RESERVED = ("uncertain", "right", "wrong", "erase")  # words that name no class
 Place = Sequence[float]
 
@@ -142,7 +141,7 @@ class Job:
         """Class -> colour."""
         state, codes = self.state, self._codes()
         taken = [facts["colour"] for facts in state.classes.values()]
-        spare = [colour for colour in SPARE if colour not in taken] or list(SPARE)
+        spare = [colour for colour in EXTRA if colour not in taken] or list(EXTRA)
         found = {}
         for name, facts in state.classes.items():
             colour = facts["colour"] or COLOURS.get(name)
@@ -427,6 +426,10 @@ class Job:
 
     def choose_index(self, **given) -> None:
         """Decide on the options of the index: those given, in place of all earlier ones."""
+        self._set("index", self.check_index(**given) or None)
+
+    def check_index(self, **given) -> dict:
+        """Options of an index that are not the usual ones, as they are kept; refused where they cannot be."""
         for name in given.keys() - options.INDEX.keys():
             raise ValueError(f"An index has no option {name!r}; choose from {', '.join(options.INDEX)}.")
         chosen = {name: value for name, value in given.items() if value not in (None, options.INDEX[name])}
@@ -436,7 +439,11 @@ class Job:
         found = options.index_options(chosen, self.known["shape"])
         grid = PatchGrid(self.volume, **{name: found[name] for name in options.GRID_OPTIONS})
         Curvelet(grid.size)  # like the grid it refuses what cannot be
-        self._set("index", chosen or None)
+        return chosen
+
+    def set_options(self, values: dict) -> None:
+        """Keep several options as one decision, which one undo takes back."""
+        self._set(*(part for pair in values.items() for part in pair))
 
     def index(
         self, size=None, step=None, every=1, along="inline", gain="volume", *, workers=None, client=None, memory=None,
@@ -677,7 +684,7 @@ class Job:
     @property
     def labels(self) -> xr.Dataset:
         """Labels of the whole survey, lazy; lines of older decisions are marked in ``stale``."""
-        return labelling.Labelling(self).dataset()
+        return labelling.Labelling(self).dataset().assign_attrs(colours=self.palette)
 
     def labelled(self) -> dict:
         """Positions of the lines that are labelled -> whether their labels are stale."""

@@ -31,7 +31,13 @@ def export(job, path, *, what="label", format=5, stale=False, seed=0, memory=Non
             f"{count} of {len(lines)} labelled lines are of older decisions; run 'outcrop label {job.path}' to bring "
             "them up to date, or export them as they are with --stale."
         )
-    found = work.dataset() if labels is None else labels
+    total = job.known["shape"][job.along]
+    words = [f"{len(lines)} of {total} lines labelled"]
+    words += [f"{count} of them stale"] if count else []
+    words += [f"{total - len(lines)} missing, written as 0"] if len(lines) < total else []
+    about = ", ".join(words)
+    found = work.dataset().assign_attrs(lines=about) if labels is None else labels
+    found = found.assign_attrs(colours=job.palette)
     if what.startswith("score:"):
         found = with_scores(work, found)
     if kind in (".sgy", ".segy"):
@@ -40,11 +46,9 @@ def export(job, path, *, what="label", format=5, stale=False, seed=0, memory=Non
         export_zarr(found, path, memory=memory)
     else:
         _training_set(job, found, path, list(lines), seed)
-    total = job.known["shape"][job.along]
-    words = [f"{len(lines)} of {total} lines labelled"]
-    words += [f"{count} of them stale"] if count else []
-    words += [f"{total - len(lines)} missing, written as 0"] if len(lines) < total else []
-    return f"{path} written: {', '.join(words)}"
+    limit = float(found.attrs.get("min_confidence") or 0)
+    about += f"; below {100 * limit:.0f} % confidence uncertain" if limit else ""
+    return f"{path} written: {about}"
 
 
 def _training_set(job, labels, path, lines, seed):

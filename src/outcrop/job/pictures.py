@@ -17,16 +17,16 @@ def draw_retrieval(job, weak, folder=None):
     grid = job.grid()
     picks = weak.picks(10)
     patches = grid.extract(job.volume, weak.rows[picks])
-    save(plots.gallery(patches, weak.table.iloc[picks]), folder / "gallery.png")
-    save(plots.similarity_curves(weak).figure, folder / "similarity.png")
+    save(plots.gallery(patches, weak.table.iloc[picks], palette=job.palette), folder / "gallery.png")
+    save(plots.similarity_curves(weak, palette=job.palette).figure, folder / "similarity.png")
     along = weak.table["along"].mode()[0]
     section = job.volume.sel({along: weak.table.loc[weak.table["along"] == along, along].mode()[0]})
-    save(plots.section(section, weak=weak, size=grid.size).figure, folder / "section.png")
+    save(plots.section(section, weak=weak, size=grid.size, palette=job.palette).figure, folder / "section.png")
 
 
 def draw_labels(job, line, *, truth=None, name="labels.png", labels=None):
     """Save a picture of one labelled line into the job; of other labels than the job's where given."""
     place = {DIRECTIONS[job.along]: line}
-    labels = job.labels if labels is None else labels
+    labels = (job.labels if labels is None else labels).assign_attrs(colours=job.palette)
     figure = plots.labelled_section(job.volume.sel(place), labels.sel(place), truth=truth)
     save(figure, job.path / name)

@@ -2,11 +2,13 @@
 
 import hashlib
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 
-from outcrop.retrieval import drop_damaged, read_table, retrieve
+from outcrop.patches import PatchGrid
+from outcrop.retrieval import GRID_OPTIONS, drop_damaged, read_table, retrieve
 from outcrop.stages import append_line, digest, read_lines
 from outcrop.workspace import Damaged, whole_file
 
@@ -88,6 +90,23 @@ def kept(job, state):
     except ValueError:  # damaged: the next search makes it again
         return None
     return _renamed(weak, facts, {first: about["name"] for first, about in state.classes.items()})
+
+
+def newest(job, state):
+    """Key and patches of the table that was made last, of whatever decisions; None where none can be read."""
+    for key, *_ in reversed(job.stages.journal("retrieved")):
+        index = job.stages.facts("retrieved", key).get("inputs", {}).get("index", "")
+        given = job.stages.facts("index", index).get("inputs")
+        if not given:
+            continue
+        options = {name: given[name] for name in GRID_OPTIONS if name != "between"}  # its files may be others by now
+        about = SimpleNamespace(volume=job.volume, grid=PatchGrid(job.volume, **options))
+        try:
+            weak, _, facts = _read(job.stages.path("retrieved", key), about)
+        except ValueError:  # damaged
+            continue
+        return key, _renamed(weak, facts, {first: about["name"] for first, about in state.classes.items()})
+    return None
 
 
 def _make(job, index, asked, key, device):

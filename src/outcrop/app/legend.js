@@ -1,0 +1,22 @@
+// The classes with their colours and their shares of the section; a click hides the labels of a class or shows them.
+export function render({ model }) {
+  const box = document.createElement("div");
+  box.className = "legend";
+  const draw = () => box.replaceChildren(...model.items.map((item) => {
+    const chip = document.createElement("button");
+    chip.className = "chip" + (item.hidden ? " hidden" : "");
+    chip.title = `${item.hidden ? "Show" : "Hide"} the labels of ${item.name}`;
+    chip.setAttribute("aria-pressed", String(!item.hidden));
+    chip.onclick = () => { chip.blur(); model.send_msg({ name: item.name }); };
+    const colour = document.createElement("span");
+    colour.className = "swatch";
+    colour.style.background = item.colour;
+    const text = document.createElement("span");
+    text.textContent = [item.key, item.name, item.share].filter(Boolean).join(" ");
+    chip.append(colour, text);
+    return chip;
+  }));
+  model.on("items", draw);
+  draw();
+  return box;
+}

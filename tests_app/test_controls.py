@@ -1,0 +1,344 @@
+"""The controls of the page in a real browser: brush, keys, legend, gallery, what survives a restart, small screens."""
+
+import shutil
+import signal
+
+import numpy as np
+import pytest
+from tab import CHROMIUM, Tab, chromium, server
+
+import outcrop as oc
+from outcrop import datasets
+
+pytest.importorskip("playwright.sync_api")
+pytestmark = pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed")
+SIZE = 40
+SCREENS = [(1440, 900), (1000, 700)]
+PLACES = {"fault": (116, 397, 416), "other": (116, 435, 100), "chaotic": (116, 330, 240)}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A headless Chromium."""
+    with chromium() as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory):
+    """A job with three classes, retrieved patches and two labelled lines."""
+    folder = tmp_path_factory.mktemp("labelled")
+    datasets.write_synthetic(folder / "survey.sgy", (30, 160, 160), seed=0)
+    with oc.Job(folder / "job.outcrop", volume=folder / "survey.sgy") as job:
+        job.choose_index(size=SIZE)
+        for name, place in PLACES.items():
+            job.add_exemplar(name, place)
+        job.retrieve(count=30)
+        job.label([116, 117])
+    return folder / "job.outcrop"
+
+
+@pytest.fixture
+def job(labelled, tmp_path):
+    """A copy of it to decide in."""
+    return shutil.copytree(labelled, tmp_path / "job.outcrop")
+
+
+def codes(tab, name):
+    """Samples of a picture that are not 0, as (trace, time) in survey labels."""
+    found = tab.model(
+        name,
+        """(() => { const d = m.data_source.data, out = [];
+        if (!d.image.length) return out;
+        const [rows, columns] = d.image[0].shape;
+        d.image[0].forEach((code, i) => { if (code) out.push([
+          d.x[0] + (i % columns + .5) * d.dw[0] / columns,
+          d.y[0] + (Math.floor(i / columns) + .5) * d.dh[0] / rows]); });
+        return out; })()""",
+    )
+    return {(round(x), round(y)) for x, y in found}
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_the_brush_paints_what_it_shows(job, browser, screen):
+    """By keys: the outline has the size of the brush, and the samples of the preview are those painted."""
+    with server(job) as (address, _):
+        tab = Tab(browser, address, screen)
+        tab.line(116)
+        tab.press("b", "2", "]", "]")
+        tab.wait_model("tool", "m.active === 2")
+        tab.wait_model("radius", "m.value === 6")
+        tab.wait_model("brush-class", "m.value === 'other'")
+        tab.page.mouse.move(*tab.pixel(350, 200))
+        tab.wait_model("cursor", "m.data_source.data.x[0] === 350 && m.data_source.data.y[0] === 200")
+        assert tab.model("cursor", "[m.data_source.data.width[0], m.data_source.data.height[0]]") == [13, 52]
+        tab.page.mouse.down()
+        tab.page.mouse.move(*tab.pixel(380, 320), steps=5)
+        tab.page.mouse.move(*tab.pixel(372, 320), steps=3)
+        preview = codes(tab, "preview")
+        tab.page.mouse.up()
+        tab.wait_model("painted", "m.data_source.data.image.length === 1")
+        assert codes(tab, "painted") == preview and len(preview) > 400
+        tab.wait_model("preview", "m.data_source.data.image.length === 0")
+        tab.press("s")
+        tab.wait_model("painted", "!m.visible")
+        # with the brush in hand a held Space pans, the wheel zooms, and nothing is painted
+        before = tab.model("section", "m.x_range.start")
+        tab.page.keyboard.down("Space")
+        tab.drag((380, 300), (360, 300))
+        tab.page.keyboard.up("Space")
+        tab.wait_model("section", f"Math.abs(m.x_range.start - {before} - 20) < 2")
+        tab.page.mouse.wheel(0, -600)
+        tab.wait_model("section", "m.x_range.end - m.x_range.start < 150")
+        # another step puts the brush away
+        tab.step("4 Results")
+        tab.wait_model("tool", "m.active === 0")
+        tab.drag((380, 300), (390, 300))
+        assert len(oc.Job(job).state.strokes) == 1
+        tab.close()
+
+
+def test_keys_for_everything_and_none_in_a_field(job, browser):
+    """Tools, classes, lines and undo by keys; what is typed into a field is text."""
+    with server(job) as (address, _):
+        tab = Tab(browser, address)
+        tab.line(116)
+        tab.press("p", "3")
+        tab.wait_model("tool", "m.active === 1")
+        tab.page.wait_for_selector(".class.selected[data-name='chaotic']")
+        tab.click(360, 300)
+        tab.page.wait_for_function("() => Bokeh.documents[0].get_model_by_name('status').text === 'Ready.'")
+        tab.page.locator(".class[data-name='chaotic'] .count", has_text="2 exemplars").wait_for()
+        tab.press("Control+z")
+        tab.page.locator(".class[data-name='chaotic'] .count", has_text="1 exemplar").wait_for()
+        tab.page.locator(".class.add input").click()
+        tab.page.keyboard.type("bright lobes [?]")
+        assert tab.page.locator(".class.add input").input_value() == "bright lobes [?]"
+        assert tab.model("tool", "m.active") == 1 and not tab.page.locator("#key-list").is_visible()
+        tab.page.locator(".class.add input").fill("")
+        tab.page.get_by_role("button", name="Keys").click()
+        tab.page.locator("#key-list").wait_for()
+        tab.press("e")
+        tab.wait_model("brush-class", "m.value === 'erase'")
+        tab.press("l", "ArrowRight")
+        tab.wait_model("section", "m.title.text === 'inline 117'")
+        tab.wait_model("tool", "m.active === 0")
+        tab.press("o")
+        tab.wait_model("labels", "!m.visible")
+        tab.press("o")
+        tab.wait_model("labels", "m.visible")
+        tab.close()
+
+
+def chosen(tab):
+    """What an interpreter has chosen in the view."""
+    found = {name: tab.model(name, "m.value") for name in ("gain", "opacity", "radius", "brush-class")}
+    found |= {name: tab.model(name, "m.active") for name in ("scheme", "polarity", "overlay", "tool", "strokes")}
+    found["palette"] = tab.model("amplitudes", "m.glyph.color_mapper.palette[200]")
+    found["alpha"] = tab.model("labels", "m.glyph.global_alpha.value")
+    found["section"] = tab.model("section", "m.title.text")
+    found["zoom"] = [round(end) for end in tab.model("section", "[m.x_range.start, m.x_range.end, m.y_range.start]")]
+    found["hidden"] = tab.page.locator(".chip.hidden").all_inner_texts()
+    found["bar"] = tab.model("colour-bar", "m.visible")
+    return found
+
+
+def test_the_view_survives_a_reload_and_a_restart(job, browser):
+    """What is chosen comes back; the address stays; an open tab goes on by itself when the server is back."""
+    with server(job) as (address, process):
+        tab = Tab(browser, address)
+        tab.line(117)
+        tab.step("3 Labels")
+        tab.model("scheme", "m.active = 1")
+        tab.model("gain", "m.value = 2.5")
+        tab.model("opacity", "m.value = 0.6")
+        tab.model("radius", "m.value = 9")
+        tab.page.get_by_text("confidence", exact=True).click()
+        tab.page.locator(".chip", has_text="other").click()
+        tab.page.locator(".chip.hidden").wait_for()
+        tab.page.mouse.move(*tab.pixel(380, 300))
+        tab.page.mouse.wheel(0, -500)
+        tab.wait_model("section", "m.x_range.end - m.x_range.start < 150")
+        tab.page.wait_for_timeout(800)
+        before = chosen(tab)
+        assert before["bar"] and before["hidden"] and before["alpha"] == 0.6
+        tab.page.reload()
+        tab.ready()
+        tab.wait_model("colour-bar", "m.visible")
+        tab.page.locator(".chip.hidden").wait_for()
+        assert chosen(tab) == before
+        process.send_signal(signal.SIGKILL)
+        tab.page.wait_for_selector("#connection-lost", state="visible", timeout=8000)
+        assert "this page goes on by itself" in tab.page.locator("#connection-lost").inner_text()
+    with server(job) as (again, _):
+        assert again == address
+        tab.page.wait_for_selector("#connection-lost", state="hidden", timeout=20_000)
+        tab.ready()
+        tab.wait_model("colour-bar", "m.visible")
+        tab.page.locator(".chip.hidden").wait_for()
+        assert chosen(tab) == before
+        with server(job) as (other, _):  # while it runs a second one has an address of its own
+            assert other != address
+        tab.page.close()
+    assert not tab.foreign and not [text for text in tab.errors if "WebSocket" not in text and "ERR_" not in text]
+
+
+def test_labels_shares_limit_and_changes(job, browser):
+    """Shares of the classes, classes hidden, a limit that is a decision, and what a correction changed."""
+    with server(job) as (address, _):
+        tab = Tab(browser, address)
+        tab.line(116)
+        tab.step("3 Labels")
+        shares = [text.split()[-2] for text in tab.page.locator(".chip").all_inner_texts()]
+        assert abs(sum(map(float, shares)) - 100) < 0.2
+        tab.page.locator(".chip", has_text="chaotic").click()
+        tab.wait_model("labels", "m.glyph.color_mapper.palette[3] === '#00000000'")
+        tab.page.locator(".chip", has_text="chaotic").click()
+        tab.wait_model("labels", "m.glyph.color_mapper.palette[3] !== '#00000000'")
+        # a limit that is let go of reaches the job
+        box = tab.page.locator(".noUi-target:visible").nth(3).bounding_box()
+        tab.page.mouse.move(box["x"] + 1, box["y"] + box["height"] / 2)
+        tab.page.mouse.down()
+        tab.page.mouse.move(box["x"] + 0.5 * box["width"], box["y"] + box["height"] / 2, steps=5)
+        tab.page.mouse.up()
+        tab.step("4 Results")
+        tab.wait_model("commands", "m.text.includes('--min-confidence')")
+        limit = oc.Job(job).state.options["limits"]["min_confidence"]
+        assert 0.4 < limit < 0.6
+        tab.wait_model("lines", f"m.text.includes('below {round(100 * limit)} % confidence')")
+        labels = oc.Job(job).labels.sel(inline=116)
+        shown = np.reshape(tab.model("labels", "Array.from(m.data_source.data.image[0])"), (160, 160)).T > 0
+        certain, near = (labels["label"] < 255).values, np.abs(labels["confidence"].values - 255 * limit) <= 1
+        assert 0 < certain.mean() < 1 and (shown == certain)[~near].all()  # the screen has 8 bits of confidence
+        tab.press("Control+z")
+        tab.wait_model("confidence", "m.value === 0")
+        # a stroke, then the labels anew: what changed is shown, and what was before while a key is held
+        before = tab.model("labels", "Array.from(m.data_source.data.image[0])")
+        tab.step("3 Labels")
+        tab.paint("other", (320, 240), (345, 240))
+        tab.page.get_by_text("Label this line").click()
+        tab.wait_model("changed", "m.text.includes('the last correction changed')", timeout=180_000)
+        now = tab.model("labels", "Array.from(m.data_source.data.image[0])")
+        tab.page.keyboard.down("c")
+        assert tab.model("labels", "Array.from(m.data_source.data.image[0])") == before
+        tab.page.keyboard.up("c")
+        assert tab.model("labels", "Array.from(m.data_source.data.image[0])") == now
+        tab.page.get_by_text("changes", exact=True).click()
+        seen = np.array(tab.model("labels", "Array.from(m.data_source.data.image[0])"))
+        np.testing.assert_array_equal(seen > 0, np.array(now) != np.array(before))
+        assert (seen > 0).any()
+        tab.close()
+
+
+def gallery(tab):
+    """Patches of the gallery, in their order."""
+    return tab.page.locator(".card:has(button.accept) .note").all_inner_texts()
+
+
+def test_the_gallery_stays_and_lists_what_was_rejected(job, browser):
+    """Yes and no mark patches where they stand; rejected ones can be taken back; numbers and sizes are chosen."""
+    with server(job) as (address, _):
+        tab = Tab(browser, address)
+        tab.line(116)
+        tab.step("2 Retrieved")
+        tab.page.locator(".card button.accept").first.wait_for()
+        before = gallery(tab)
+        assert [int(text.split(".")[0]) for text in before] == list(range(1, 25))
+        tab.page.locator(".card button.accept").nth(7).click()
+        tab.page.wait_for_selector(".card.accepted")
+        tab.page.locator(".card button.reject").nth(2).click()
+        tab.page.wait_for_selector(".card.rejected")
+        tab.wait_model("gallery-note", "m.text.includes('sort anew')")
+        assert gallery(tab) == before
+        tab.page.get_by_role("button", name="Sort anew").click()
+        tab.wait_model("gallery-note", "!m.text.includes('sort anew')")
+        after = gallery(tab)
+        assert after[0].split()[-1] == before[7].split()[-1] and before[2].split()[-1] not in "".join(after)
+        tab.page.get_by_role("button", name="rejected (1)").click()
+        tab.page.locator(".card.rejected button.reject").click()
+        tab.wait_model("gallery-note", "!m.text.includes('rejected')")
+        assert [one.accept for one in oc.Job(job).state.verdicts] == [True]
+        tab.page.get_by_role("button", name="rejected (0)").click()
+        # how many
+        tab.page.get_by_role("button", name="suggested").click()
+        tab.wait_model("suggested", "m.disabled")
+        tab.model("count", "m.value = 12")
+        tab.wait_model("suggested", "!m.disabled")
+        tab.wait_model("gallery-note", "m.text.includes('of 12')")
+        # how large
+        tab.step("1 Exemplars")
+        tab.page.locator("input[type=text]:visible").last.fill("32,48")
+        tab.page.keyboard.press("Enter")
+        tab.wait_model("size-note", "m.text.includes('32 samples (128 ms) by 48 traces')")
+        assert oc.Job(job).index_options()["size"] == [32, 48]
+        tab.step("2 Retrieved")
+        tab.wait_model("gallery-note", "m.text.includes('of older decisions')")
+        tab.close()
+    with server(job) as (address, _):  # what was found before is there after a restart, and said to be old
+        tab = Tab(browser, address)
+        tab.wait_model("gallery-note", "m.text.includes('of older decisions')")
+        assert len(gallery(tab)) == 12
+        tab.close()
+
+
+def test_exemplars_across_lines_are_drawn_and_refused_in_words(job, browser):
+    """On a crossline and a time slice exemplars are outlined where they cross; a click leads to the line."""
+    with server(job) as (address, _):
+        tab = Tab(browser, address)
+        for direction, at, boxes in ((1, "397", 1), (2, "240", 1), (2, "600", 0)):
+            tab.model("direction", f"m.active = {direction}")
+            tab.wait_model("section", f"m.title.text.startsWith('{('inline', 'crossline', 'time')[direction]}')")
+            tab.page.locator("input[type=text]").first.fill(at)
+            tab.press("Enter")
+            tab.wait_model("section", f"m.title.text.includes('{at}')")
+            tab.wait_model("exemplar-boxes", f"m.data_source.data.x.length === {boxes}")
+        tab.press("p")
+        tab.wait_model("tool", "m.active === 1")
+        tab.click(380, 110)
+        tab.wait_model("section", "m.title.text === 'inline 110'")
+        tab.wait_model("status", "m.text.includes('Exemplars are cut on inlines, not on time 600 ms')")
+        assert len(oc.Job(job).state.exemplars) == 3
+        tab.close()
+
+
+def test_a_time_slice_of_one_line_is_seen(browser, tmp_path):
+    """A volume of one line fills the screen in every direction."""
+    np.save(tmp_path / "line.npy", np.random.default_rng(0).normal(size=(1, 120, 100)).astype("f4"))
+    with server(tmp_path / "line.npy", "-o", tmp_path / "line.outcrop", "--size", 32) as (address, _):
+        tab = Tab(browser, address)
+        tab.model("direction", "m.active = 2")
+        tab.wait_model("section", "m.left[0].axis_label === 'inline'")
+        tab.wait_model("amplitudes", "m.data_source.data.image[0].shape[0] === 1")
+        top, bottom = tab.pixel(60, -0.5)[1], tab.pixel(60, 0.5)[1]
+        assert abs(bottom - top) > 300
+        tab.close()
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_nothing_overlaps(job, browser, screen):
+    """On every step no control lies on another or outside the window."""
+    with server(job) as (address, _):
+        tab = Tab(browser, address, screen)
+        tab.line(116)
+        for step in ("1 Exemplars", "2 Retrieved", "3 Labels", "4 Results"):
+            tab.step(step)
+            tab.page.wait_for_timeout(400)
+            boxes = tab.page.evaluate(
+                """() => { const out = []; (function all(root) { for (const one of root.querySelectorAll("*")) {
+                  if (one.matches("button.bk-btn, .noUi-base, input.bk-input, select.bk-input, .chip")) {
+                    const b = one.getBoundingClientRect();
+                    if (b.width && one.checkVisibility({ visibilityProperty: true, opacityProperty: true }))
+                      out.push([one.textContent || one.className, b.left, b.top, b.right, b.bottom]);
+                  }
+                  if (one.shadowRoot) all(one.shadowRoot); } })(document); return out; }"""
+            )  # fmt: skip
+            boxes = [box for box in boxes if box[4] < screen[1]]  # further down a step scrolls
+            assert len(boxes) > 10
+            for i, (name, left, top, right, bottom) in enumerate(boxes):
+                assert left >= 0 and right <= screen[0] + 1, (step, name)
+                for other, left2, top2, right2, bottom2 in boxes[:i]:
+                    apart = right <= left2 + 1 or right2 <= left + 1 or bottom <= top2 + 1 or bottom2 <= top + 1
+                    assert apart, (step, name, other)
+        height = tab.pixel(380, 636)[1] - tab.pixel(380, 0)[1]
+        assert height > 0.5 * screen[1]  # most of the screen is the section
+        tab.close()
