@@ -1,14 +1,18 @@
 """From decisions to labels: the mapper they lead to, the votes of every line, and what is read from them."""
 
+from functools import cached_property
+
 import numpy as np
 
 import outcrop
 from outcrop.identity import LineLog, check_lines, line_digest, lines_path, untouched
 from outcrop.job import tables
+from outcrop.job.corrections import Corrections, painted_nodes, targets_of
 from outcrop.job.decisions import background_of
 from outcrop.job.options import LABEL, whole_survey
-from outcrop.job.strokes import painted_patches, painted_sections
+from outcrop.job.strokes import excluded_sections, painted_patches, painted_sections
 from outcrop.job.votes import Labels, VoteStore, confidence_limit, read_labels
+from outcrop.kept import Kept
 from outcrop.labels import line_votes, lines_of, load_mapper, make_mapper
 from outcrop.mapping import LabelMapper
 from outcrop.nets import NetMapper
@@ -16,12 +20,14 @@ from outcrop.parallel import memory_budget, one_blas_thread
 from outcrop.patches import DIRECTIONS, PatchGrid
 from outcrop.saved import saved_digest
 from outcrop.stages import digest
+from outcrop.texture import kept_nodes
 from outcrop.workspace import Damaged, DoneLog
 
 ACROSS = 1  # lines on either side that vote too
 UNLABELLED = 600  # patches from anywhere that nets see in addition to the retrieved ones
 SURE = 1e3  # weight of a patch that was painted, so that a mapper which draws some patches draws it
-MAPPER_CODE = VOTES_CODE = 1  # raised when the same inputs would give another mapper, or other votes
+MAPPER_CODE, UPDATE_CODE, VOTES_CODE = 2, 1, 1  # raised when the same inputs would give another mapper, or other votes
+STROKE = ("what", "class", "along", "line", "runs", "points", "radius", "filled")  # what a mapper learns of a stroke
 
 
 class Labelling:
@@ -43,23 +49,48 @@ class Labelling:
 
     def mapper_key(self):
         """Key of the mapper, None where nothing can be learnt yet."""
+        base, strokes = self.base_key(), self._strokes()
+        if base is None or self.options["mapper"] or not self.updates or not strokes:
+            return base
+        return digest("mapper", self._update_inputs())
+
+    def base_key(self):
+        """Key of the mapper that has not seen the strokes yet where strokes update it, of the mapper otherwise."""
         if self.options["mapper"]:
             return self.options["mapper"]
         retrieved = self.job.retrieved_key(self.state)
         return None if retrieved is None else digest("mapper", self._mapper_inputs(retrieved))
 
+    @cached_property
+    def updates(self):
+        """Whether a fitted mapper takes strokes without being fitted again."""
+        return hasattr(make_mapper(self.options["mapping"]), "updated")
+
+    def _strokes(self):
+        """Strokes of all jobs that are learnt from, under the first names of classes in this one."""
+        first = {facts["name"]: name for name, facts in self.state.classes.items()}
+        jobs = [self.state, *(state for _, state in self.others)]
+        return [stroke for state in jobs for stroke in _renamed(state, first)]
+
     def _mapper_inputs(self, retrieved):
-        names = ("class", "along", "line", "runs", "points", "radius")
-        strokes = [{name: stroke[name] for name in names if name in stroke} for stroke in self.state.strokes]
+        strokes = [] if self.updates else [_plain_stroke(stroke) for stroke in self.state.strokes]
+        others = [(other.retrieved_key(state), [] if self.updates else state.strokes) for other, state in self.others]
         return {
             "retrieved": retrieved,
             "strokes": strokes,
             "mapping": self.options["mapping"],
             "seed": self.options["seed"],
             "background": self.background,
-            "with": [(other.retrieved_key(state), state.strokes) for other, state in self.others] + self.missing,
+            "with": others + self.missing,
             "code": MAPPER_CODE,
         }
+
+    def _base_inputs(self):
+        return self._mapper_inputs(self.job.retrieved_key(self.state))
+
+    def _update_inputs(self):
+        strokes = [_plain_stroke(stroke) for stroke in self._strokes()]
+        return {"base": self.base_key(), "strokes": strokes, "code": UPDATE_CODE}
 
     def votes_key(self):
         """Key of the votes, None where nothing can be learnt yet."""
@@ -83,9 +114,29 @@ class Labelling:
 
     def first_mapper(self, *, device=None, client=None, memory=None, progress=None):
         """The mapper, with classes by first names."""
-        key = self.mapper_key()
-        if key is None:
+        base = self.base_key()
+        if base is None:
             raise ValueError(f"{self.job.path} has no exemplars yet; add some before labelling.")
+        where = {"device": device, "client": client, "memory": memory, "progress": progress}
+        key = self.mapper_key()
+        if key == base:
+            return self._kept_mapper(base, self._base_inputs, lambda: self.fit(**where))
+        return self._kept_mapper(key, self._update_inputs, lambda: self.updated(**where))
+
+    def fitted(self):
+        """Whether the mapper is there, or only strokes are left to learn, so that nothing takes long."""
+        return (self.job.stages.path("mapper", self.base_key()) / "mapper").is_dir()
+
+    def _base_mapper(self, **where):
+        """The mapper that has not seen the strokes; the one used last is held."""
+        key, held = self.base_key(), self.job._opened.get("base mapper", (None, None))
+        if held[0] != key:
+            held = key, self._kept_mapper(key, self._base_inputs, lambda: self.fit(**where))
+            self.job._opened["base mapper"] = held
+        return held[1]
+
+    def _kept_mapper(self, key, inputs, make):
+        """The mapper of a key, made and kept where it is not there."""
         folder = self.job.stages.path("mapper", key) / "mapper"
         if folder.is_dir():
             try:
@@ -96,15 +147,45 @@ class Labelling:
                 self.job.stages.set_aside("mapper", key, "mapper")
         elif self.options["mapper"]:
             raise ValueError(f"The mapper {key} of {self.job.path} is gone; label with --mapper JOB again.")
-        self.job.stages.begin("mapper", self._mapper_inputs(self.job.retrieved_key(self.state)))
-        mapper = self.fit(device=device, client=client, memory=memory, progress=progress)
+        self.job.stages.begin("mapper", inputs())
+        mapper = make()
         if not folder.is_dir():  # another process may have fitted the same meanwhile
             mapper.save(folder)
         self.job.stages.note("mapper", key)
         return load_mapper(folder)
 
+    def updated(self, **where):
+        """The mapper that has seen no stroke, updated by the nodes that all strokes cover."""
+        base = self._base_mapper(**where)
+        strokes = self._strokes()
+        names = list(dict.fromkeys([*map(str, base.classes_), *(stroke["class"] for stroke in strokes)]))
+        names = [name for name in names if name != "erase"]
+        painted, excluded = (which(strokes, names, self.job.axes) for which in (painted_sections, excluded_sections))
+        parts = []
+        for place in sorted(painted.keys() | excluded.keys()):
+            shape = len(self.job.axes[1 - place[0]]), len(self.job.axes[2])
+            codes = painted.get(place, np.zeros(shape, np.uint8))
+            not_there = excluded.get(place, np.zeros((len(names), *shape), bool))
+            rows, known, not_there, weights = painted_nodes(codes, not_there)
+            parts.append((base.nodes(self.section(*place))[0][rows[:, 1], rows[:, 0]], known, not_there, weights))
+        if not parts:
+            return base
+        nodes, known, not_there, weights = (np.concatenate(some) for some in zip(*parts, strict=True))
+        with one_blas_thread():
+            votes = base.node_votes(nodes)
+            votes = np.pad(votes, [(0, 0), (0, len(names) - votes.shape[1])])
+            return base.updated(nodes, targets_of(known, not_there, votes), weights, names[len(base.classes_) :])
+
+    def section(self, direction, line):
+        """A section as mappers take it, shape (1, n_samples, n_traces); missing traces are silent."""
+        section, _ = self.kept_grid().section(self.job.volume, direction, line)
+        return np.where(np.isfinite(section), section, np.float32(0.5)).T[None]
+
     def fit(self, *, draft=None, device=None, client=None, memory=None, progress=None):
-        """Fit a mapper on the retrieved and painted patches; in a hurry with a few patches of a class, `draft`."""
+        """Fit a mapper on the retrieved patches; in a hurry with a few patches of a class, `draft`.
+
+        Mappings that cannot be updated learn what is painted here.
+        """
         mapping, memory = self.options["mapping"], memory or memory_budget()
         for path in self.missing:
             raise ValueError(f"Job {path}, named with --with, is no longer there; label without it, or put it back.")
@@ -119,7 +200,7 @@ class Labelling:
         self.job.open_index(self.state, client=client, memory=memory, progress=progress)
         jobs = [(self.job, self.state), *self.others]
         first = {facts["name"]: name for name, facts in self.state.classes.items()}
-        options = {"draft": draft, "memory": memory, "background": self.background}
+        options = {"draft": draft, "memory": memory, "background": self.background, "painted": not self.updates}
         parts = [weak_patches(job, state, first, **options) for job, state in jobs]
         told = progress and (lambda done, total: progress("fitting the mapping", done, total))
         with one_blas_thread():
@@ -146,6 +227,14 @@ class Labelling:
         given = {name: found[name] for name in ("size", "gain", "clip")} | {"area": self._area(found)}
         return PatchGrid(self.job.volume, step=step, along=DIRECTIONS[self.along], **given)
 
+    def kept_grid(self):
+        """The same plan, held between calls: to make it reads some lines."""
+        key = digest(self._votes_inputs(""))
+        held = self.job._opened.get("plan", (None, None))
+        if held[0] != key:
+            held = self.job._opened["plan"] = key, self.grid()
+        return held[1]
+
     def _area(self, found):
         """Area of interest; where patches are looked for around one line only, that of the whole survey."""
         whole = whole_survey(self.state.options)
@@ -160,7 +249,7 @@ class Labelling:
             Positions of the lines asked for.
         """
         mapper = self.first_mapper(device=device, client=client, memory=memory, progress=progress)
-        grid = self.grid()
+        grid = self.kept_grid()
         every = lines_of(grid, mapper)
         wanted = self._positions(lines, every)
         key = self.job.stages.begin("votes", self._votes_inputs(self.mapper_key()))
@@ -256,13 +345,21 @@ class Labelling:
                 stores[line] = opened[key][0]
         limits = self.state.options.get("limits", {})
         codes = self.job._codes()
-        painted = painted_sections(
-            [stroke for stroke in self.state.strokes if stroke["class"] in (*self.state.classes, "erase")],
-            sorted(codes, key=codes.__getitem__), self.job.axes,
-        )  # fmt: skip
         limit = confidence_limit(stores, **limits)
-        found = Labels(stores, codes, painted, limit, self.along, tuple(self.job.volume.shape))
+        found = Labels(stores, codes, self._corrections(codes), limit, self.along, tuple(self.job.volume.shape))
         return found, {line for line in stores if sources[line] != current}
+
+    def _corrections(self, codes):
+        """What is painted, ready to be spread over the votes of lines."""
+        strokes = [stroke for stroke in self.state.strokes if stroke["class"] in (*self.state.classes, "erase")]
+        names = sorted(codes, key=codes.__getitem__)
+        said = [which(strokes, names, self.job.axes) for which in (painted_sections, excluded_sections)]
+        return Corrections(
+            *said, nodes=lambda line: kept_nodes(self.section(self.along, line)), names=names,
+            background=self.background, along=self.along,
+            shape=tuple(self.job.volume.shape), even=len(np.unique(np.diff(self.job.axes[self.along]))) < 2,
+            kept=self.job._opened.setdefault("corrected", Kept()),
+        )  # fmt: skip
 
     def dataset(self):
         """Labels of the survey as a lazy Dataset."""
@@ -327,10 +424,11 @@ def _joined_jobs(paths):
     return found, missing
 
 
-def weak_patches(job, state, first, *, draft, memory, background):
-    """Retrieved and painted patches of a job, their classes, what is painted in them, and how sure they are.
+def weak_patches(job, state, first, *, draft, memory, background, painted):
+    """Retrieved patches of a job, their classes, what is painted in them, and how sure they are.
 
-    ``first`` gives the first name of a class by its present one, in the job that is labelled.
+    ``first`` gives the first name of a class by its present one, in the job that is labelled. Without `painted` the
+    strokes are left out.
     """
     index = job.open_index(state)
     _, weak, starts = tables.retrieved(job, index, state)
@@ -342,7 +440,7 @@ def weak_patches(job, state, first, *, draft, memory, background):
             f"{len(rows)} retrieved patches need about {need / 1e9:.1f} GB and {memory / 1e9:.1f} GB may be used; "
             "retrieve fewer of them (--count) or raise --memory."
         )
-    strokes = _renamed(state, first)
+    strokes = _renamed(state, first) if painted else []
     names = list(dict.fromkeys([*classes[rows], *(stroke["class"] for stroke in strokes)]))
     names = [str(name) for name in names if name != "erase"]
     sections = painted_sections(strokes, names, job.axes)
@@ -351,6 +449,11 @@ def weak_patches(job, state, first, *, draft, memory, background):
     )
     weights = np.append(weak.weights[rows], np.full(len(starts) - len(rows), SURE))
     return index.grid.cut(index.volume, starts), classes, masks, weights
+
+
+def _plain_stroke(stroke):
+    """What a mapper learns of a stroke."""
+    return {name: stroke[name] for name in STROKE if name in stroke}
 
 
 def _renamed(state, first):

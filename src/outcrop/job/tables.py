@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pandas as pd
 
+from outcrop.job.entries import STROKES
 from outcrop.retrieval import drop_damaged, read_table, retrieve
 from outcrop.stages import append_line, digest, read_lines
 from outcrop.workspace import Damaged, whole_file
@@ -304,7 +305,7 @@ def decisions_table(entries):
 
 def _where(entry):
     """Place, section or value of a decision in words."""
-    if entry["what"] == "stroke":
+    if entry["what"] in STROKES:
         line = entry["line"] if "runs" in entry else entry["points"][0][0 if entry["along"] == "inline" else 1]
         return f"{entry['along']} {line:g}"
     if "place" in entry:
