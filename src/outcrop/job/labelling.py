@@ -127,7 +127,7 @@ class Labelling:
         """Whether the mapper is there, or only strokes are left to learn, so that nothing takes long."""
         return (self.job.stages.path("mapper", self.base_key()) / "mapper").is_dir()
 
-    def _base_mapper(self, **where):
+    def base_mapper(self, **where):
         """The mapper that has not seen the strokes; the one used last is held."""
         key, held = self.base_key(), self.job._opened.get("base mapper", (None, None))
         if held[0] != key:
@@ -156,7 +156,7 @@ class Labelling:
 
     def updated(self, **where):
         """The mapper that has seen no stroke, updated by the nodes that all strokes cover."""
-        base = self._base_mapper(**where)
+        base = self.base_mapper(**where)
         strokes = self._strokes()
         names = list(dict.fromkeys([*map(str, base.classes_), *(stroke["class"] for stroke in strokes)]))
         names = [name for name in names if name != "erase"]
