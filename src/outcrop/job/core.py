@@ -685,6 +685,17 @@ class Job:
         """Labels of the whole survey, lazy; lines of older decisions are marked in ``stale``."""
         return labelling.Labelling(self).dataset()
 
+    def changes(self, line: int) -> dict:
+        """What the last stroke changed on a line, as far as its votes from before are kept.
+
+        Returns
+        -------
+        dict
+            ``where`` (bool, traces and samples of the line), ``share`` of the labelled samples that are not painted
+            whose label is another one, and ``table``: a DataFrame of from, to and samples.
+        """
+        return labelling.changes(self, line)
+
     def labelled(self) -> dict:
         """Positions of the lines that are labelled -> whether their labels are stale."""
         return labelling.Labelling(self).lines()

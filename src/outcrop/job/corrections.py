@@ -64,7 +64,9 @@ class Corrections:
         return codes
 
     def excluded_on(self, line):
-        """Whether each code is excluded on a line, shape (n_codes, n_traces, n_samples)."""
+        """Whether each code is excluded on a line, shape (n_codes, n_traces, n_samples); no codes where none is."""
+        if not self.excluded:
+            return np.zeros((0, *self.section_shape), bool)
         found = np.zeros((len(self.names), *self.section_shape), bool)
         for (direction, position), section in self.excluded.items():
             if (direction, position) == (self.along, line):
@@ -91,20 +93,26 @@ class Corrections:
         near = self.near(line)
         if not near:
             return None
+        painted = [(self.codes(other), self.excluded_on(other), strength) for other, strength in near]
+        counts = np.sum([np.bincount(codes.ravel(), minlength=1 + len(self.names)) for codes, *_ in painted], axis=0)
+        present = [name for name, count in zip(self.names, counts[1:], strict=True) if count]
+        classes = [*store.classes, *(name for name in present if name not in store.classes)]
+        exact = self.codes(line), self.excluded_on(line)
+        made_from = content(*exact, *(array for codes, gone, _ in painted for array in (codes, gone)))
+        key = (store.folder.name, line, tuple(near), self.background, *self.names, made_from)
+        return classes, self.kept.get(key, lambda: self._spread(line, store, classes, self._seeds(painted), exact))
+
+    def _seeds(self, painted):
+        """What is known and what is excluded at the nodes, each of shape (n_codes, n_traces / 4, n_samples / 4)."""
         known = np.zeros((len(self.names), *(-(-n // STRIDE) for n in self.section_shape)), np.float32)
         excluded = known.copy()
-        for other, strength in near:  # the nearest line decides
-            codes = self.codes(other)
+        for codes, gone, strength in painted:  # the nearest line first: it decides
             shares = np.stack([cell_shares(codes == code) for code in range(1, len(self.names) + 1)])
             most = (shares.argmax(axis=0) == np.arange(len(shares))[:, None, None]) & (shares > 0)
             known += strength * (most & ~known.any(axis=0))
-            masks = np.stack([cell_shares(mask) > 0 for mask in self.excluded_on(other)])
-            excluded = np.maximum(excluded, strength * masks.astype(np.float32))
-        codes, gone = self.codes(line), self.excluded_on(line)
-        present = [name for i, name in enumerate(self.names) if known[i].any() and name not in store.classes]
-        classes = [*store.classes, *present]
-        key = ("votes", store.folder.name, line, self.background, *self.names, content(known, excluded, codes, gone))
-        return classes, self.kept.get(key, lambda: self._spread(line, store, classes, (known, excluded), (codes, gone)))
+            for i, mask in enumerate(gone):
+                excluded[i] = np.maximum(excluded[i], strength * (cell_shares(mask) > 0))
+        return known, excluded
 
     def _spread(self, line, store, classes, seeds, exact):
         """Votes of the classes, bytes as in the store; what is painted or excluded on the line itself holds exactly."""
@@ -114,6 +122,7 @@ class Corrections:
         for i, code in enumerate(codes):
             if code is not None:
                 known[exact[0] == code + 1] = np.arange(len(classes)) == i
+            if code is not None and len(exact[1]):
                 excluded[exact[1][code], i] = 1
         votes = np.zeros((len(classes), *self.section_shape), np.uint8)
         votes[: len(store.classes)] = store.read(line)

@@ -3,22 +3,25 @@
 from functools import cached_property
 
 import numpy as np
+import pandas as pd
 
 import outcrop
 from outcrop.identity import LineLog, check_lines, line_digest, lines_path, untouched
 from outcrop.job import tables
 from outcrop.job.corrections import Corrections, painted_nodes, targets_of
-from outcrop.job.decisions import background_of
+from outcrop.job.decisions import background_of, fold
+from outcrop.job.entries import STROKES
 from outcrop.job.options import LABEL, whole_survey
 from outcrop.job.strokes import excluded_sections, painted_patches, painted_sections
 from outcrop.job.votes import Labels, VoteStore, confidence_limit, read_labels
-from outcrop.kept import Kept
+from outcrop.kept import Kept, content
 from outcrop.labels import line_votes, lines_of, load_mapper, make_mapper
 from outcrop.mapping import LabelMapper
 from outcrop.nets import NetMapper
 from outcrop.parallel import memory_budget, one_blas_thread
 from outcrop.patches import DIRECTIONS, PatchGrid
 from outcrop.saved import saved_digest
+from outcrop.scores import UNCERTAIN
 from outcrop.stages import digest
 from outcrop.texture import kept_nodes
 from outcrop.workspace import Damaged, DoneLog
@@ -36,10 +39,12 @@ class Labelling:
     Parameters
     ----------
     job : Job
+    state : State, optional
+        Decisions to go by, instead of the present ones.
     """
 
-    def __init__(self, job):
-        self.job, self.state, self.known = job, job.state, job.known
+    def __init__(self, job, state=None):
+        self.job, self.state, self.known = job, state or job.state, job.known
         self.options = LABEL | self.state.options.get("label", {})
         self.along = int(job.index_options(self.state)["along"] == "crossline")
         self.background = background_of(self.state)
@@ -161,20 +166,27 @@ class Labelling:
         names = list(dict.fromkeys([*map(str, base.classes_), *(stroke["class"] for stroke in strokes)]))
         names = [name for name in names if name != "erase"]
         painted, excluded = (which(strokes, names, self.job.axes) for which in (painted_sections, excluded_sections))
-        parts = []
+        held = self.job._opened.get("painted nodes", {})  # so that only sections with new strokes are described
+        parts = {}
         for place in sorted(painted.keys() | excluded.keys()):
             shape = len(self.job.axes[1 - place[0]]), len(self.job.axes[2])
             codes = painted.get(place, np.zeros(shape, np.uint8))
             not_there = excluded.get(place, np.zeros((len(names), *shape), bool))
-            rows, known, not_there, weights = painted_nodes(codes, not_there)
-            parts.append((base.nodes(self.section(*place))[0][rows[:, 1], rows[:, 0]], known, not_there, weights))
+            key = self.base_key(), place, content(codes, not_there)
+            parts[key] = held[key] if key in held else self._painted_nodes(base, place, codes, not_there)
+        self.job._opened["painted nodes"] = parts
         if not parts:
             return base
-        nodes, known, not_there, weights = (np.concatenate(some) for some in zip(*parts, strict=True))
+        nodes, known, not_there, weights = (np.concatenate(some) for some in zip(*parts.values(), strict=True))
         with one_blas_thread():
             votes = base.node_votes(nodes)
             votes = np.pad(votes, [(0, 0), (0, len(names) - votes.shape[1])])
             return base.updated(nodes, targets_of(known, not_there, votes), weights, names[len(base.classes_) :])
+
+    def _painted_nodes(self, mapper, place, codes, excluded):
+        """Features of the nodes painted on a section, and what is known of them; see `painted_nodes`."""
+        rows, *known = painted_nodes(codes, excluded)
+        return mapper.nodes(self.section(*place))[0][rows[:, 1], rows[:, 0]], *known
 
     def section(self, direction, line):
         """A section as mappers take it, shape (1, n_samples, n_traces); missing traces are silent."""
@@ -396,6 +408,35 @@ class Labelling:
             "lines": {"labelled": len(labels.stores), "stale": len(stale), "total": self.known["shape"][self.along]},
             "stale_lines": self.job.axes[self.along][sorted(stale)].tolist(),
         }
+
+
+def changes(job, line):
+    """What the last stroke changed on a line; see `Job.changes`."""
+    last = next((entry for entry in reversed(job.log.entries) if _is_last_stroke(entry, job.state)), None)
+    if last is None:
+        raise ValueError(f"{job.path} has no strokes whose effect could be shown; paint one first.")
+    act = last.get("group", last["id"])
+    before = fold([entry for entry in job.log.entries if entry.get("group", entry["id"]) != act])
+    position = int(np.flatnonzero(job.axes[job.along] == line)[0]) if line in job.axes[job.along] else None
+    found = [Labelling(job, state).labels()[0] for state in (before, None)]
+    if any(position not in labels.stores for labels in found):
+        raise ValueError(f"{DIRECTIONS[job.along]} {line} has no labels; label it first.")
+    codes = [labels.section(position)[0] for labels in found]
+    where = codes[0] != codes[1]
+    names = {code: name for name, code in job.classes.items()} | {0: "not labelled", UNCERTAIN: "uncertain"}
+    pairs, counts = np.unique(np.stack([codes[0][where], codes[1][where]]), axis=1, return_counts=True)
+    rows = [
+        {"from": names.get(int(a), f"class {a}"), "to": names.get(int(b), f"class {b}"), "samples": int(n)}
+        for (a, b), n in zip(pairs.T, counts, strict=True)
+    ]
+    table = pd.DataFrame(rows, columns=["from", "to", "samples"]).sort_values("samples", ascending=False)
+    known = found[1].corrections.codes(position) > 0
+    outside = float((where & ~known).sum() / max(((codes[1] > 0) & ~known).sum(), 1))
+    return {"where": where, "share": outside, "table": table.reset_index(drop=True)}
+
+
+def _is_last_stroke(entry, state):
+    return entry["what"] in STROKES and any(stroke["id"] == entry["id"] for stroke in state.strokes)
 
 
 def _opened(folder, stores):
