@@ -22,7 +22,7 @@ from outcrop.experiments import Result
 from outcrop.experiments.expert import BELOW_CAPTION, small_mappers
 from outcrop.experiments.retrieval import eye_exemplars
 from outcrop.job.core import Job
-from outcrop.job.corrections import cell_shares
+from outcrop.job.corrections import cell_means
 from outcrop.job.labelling import Labelling
 from outcrop.job.strokes import covered
 from outcrop.labels import decide
@@ -66,8 +66,8 @@ def run(data, *, quick=False, seeds=None, strokes=None, only=None):
     """
     seeds, strokes = seeds or (1 if quick else 3), strokes or (QUICK_STROKES if quick else STROKES)
     rows, curves = [], []
-    for setting in settings(data, quick=quick):
-        for seed in range(seeds) if only is None or setting.name in only else ():
+    for setting in settings(data, quick=quick, only=only):
+        for seed in range(seeds):
             with opened(setting, seed, quick) as start:
                 for method in METHODS:
                     curve, row = paint(start, method, strokes, seed)
@@ -83,21 +83,27 @@ def run(data, *, quick=False, seeds=None, strokes=None, only=None):
     return Result(table, draw(curves), remark)
 
 
-def settings(data, *, quick):
+def settings(data, *, quick, only=None):
     """Both lines of F3 that have an expert's labels, the volume of the demo, and three more synthetic ones."""
-    if not quick:
-        sections, truth = datasets.f3_sections(data)
-        sections = sections.sel(time=slice(BELOW_CAPTION, None)).load()
-        for line, other in ((330, 310), (310, 330)):
+    for line, other in () if quick else ((330, 310), (310, 330)):
+        if only is None or f"F3 {line}" in only:
+            sections, truth = datasets.f3_sections(data)
+            sections = sections.sel(time=slice(BELOW_CAPTION, None)).load()
             yield Setting(f"F3 {line}", sections, truth, eye_exemplars(other), line, other, {})
     for number in (0,) if quick else (0, *SYNTHETIC):
-        volume, truth = datasets.synthetic(QUICK_SHAPE if quick else SHAPE, seed=number)
-        inlines, size = volume["inline"].values, 48 if quick else 64
-        middle = len(inlines) // 2
-        other = inlines[max(0, middle - AWAY)].item()
-        places = datasets.exemplars(truth, size, min_share=0.2 if quick else 0.6, seed=number)
         name = "demo" if number == 0 else f"synthetic {number}"
-        yield Setting(name, volume, truth, places, inlines[middle].item(), other, {"size": size, "every": 4})
+        if only is None or name in only:
+            yield synthetic(name, number, QUICK_SHAPE if quick else SHAPE, 48 if quick else 64)
+
+
+def synthetic(name, number, shape, size):
+    """A synthetic volume, its middle line to be painted."""
+    volume, truth = datasets.synthetic(shape, seed=number)
+    inlines = volume["inline"].values
+    middle = len(inlines) // 2
+    other = inlines[max(0, middle - AWAY)].item()
+    places = datasets.exemplars(truth, size, min_share=0.2 if shape == QUICK_SHAPE else 0.6, seed=number)
+    return Setting(name, volume, truth, places, inlines[middle].item(), other, {"size": size, "every": 4})
 
 
 class Start(NamedTuple):
@@ -306,7 +312,7 @@ def forest(start, painted):
     work, position = Labelling(start.job), _position(start, start.setting.line)
     mapper, line = work.base_mapper(), _line(start, painted)
     strokes = start.job.painted().get((0, position), np.zeros(start.truth.shape, np.uint8))
-    shares = np.stack([cell_shares(strokes == code) for code in range(1, 1 + max(start.job.classes.values()))])
+    shares = np.stack([cell_means(strokes == code) for code in range(1, 1 + max(start.job.classes.values()))])
     rows = np.argwhere(shares.any(axis=0))
     codes = shares[:, rows[:, 0], rows[:, 1]].argmax(axis=0) + 1
     if len(np.unique(codes)) < 2:

@@ -5,7 +5,7 @@ from scipy.ndimage import label as connected
 
 from outcrop.kept import content
 from outcrop.texture import STRIDE, upsample
-from outcrop.walker import conductances, correct, reach
+from outcrop.walker import conductances, correct, giving_up, reach
 
 LINES = 3.0  # neighbouring lines over which a stroke falls to 1 / e
 LEAST = 0.1  # of a stroke, below which it says nothing about a neighbouring line
@@ -107,25 +107,26 @@ class Corrections:
         known = np.zeros((len(self.names), *(-(-n // STRIDE) for n in self.section_shape)), np.float32)
         excluded = known.copy()
         for codes, gone, strength in painted:  # the nearest line first: it decides
-            shares = np.stack([cell_shares(codes == code) for code in range(1, len(self.names) + 1)])
+            shares = np.stack([cell_means(codes == code) for code in range(1, len(self.names) + 1)])
             most = (shares.argmax(axis=0) == np.arange(len(shares))[:, None, None]) & (shares > 0)
             known += strength * (most & ~known.any(axis=0))
             for i, mask in enumerate(gone):
-                excluded[i] = np.maximum(excluded[i], strength * (cell_shares(mask) > 0))
+                excluded[i] = np.maximum(excluded[i], strength * (cell_means(mask) > 0))
         return known, excluded
 
     def _spread(self, line, store, classes, seeds, exact):
         """Votes of the classes, bytes as in the store; what is painted or excluded on the line itself holds exactly."""
+        votes = np.zeros((len(classes), *self.section_shape), np.uint8)
+        votes[: len(store.classes)] = store.read(line)
         along, down = conductances(self.nodes(line)[0].swapaxes(0, 1))
+        gamma = giving_up(cell_means(votes.max(axis=0) / 255))
         codes = [self.names.index(name) if name in self.names else None for name in classes]
-        known, excluded = (self._reached(along, down, some, codes) for some in seeds)
+        known, excluded = (self._reached(along, down, gamma, some, codes) for some in seeds)
         for i, code in enumerate(codes):
             if code is not None:
                 known[exact[0] == code + 1] = np.arange(len(classes)) == i
             if code is not None and len(exact[1]):
                 excluded[exact[1][code], i] = 1
-        votes = np.zeros((len(classes), *self.section_shape), np.uint8)
-        votes[: len(store.classes)] = store.read(line)
         touched = votes.any(axis=0) & (known.any(axis=-1) | excluded.any(axis=-1))
         background = np.array([name == self.background for name in classes])
         shares = np.moveaxis(votes, 0, -1)[touched] / np.float32(255)
@@ -133,25 +134,25 @@ class Corrections:
         votes[:, touched] = np.round(255 * correct(shares, known[touched], excluded[touched], background)).T
         return votes
 
-    def _reached(self, along, down, seeds, codes):
+    def _reached(self, along, down, gamma, seeds, codes):
         """How far seeds of each class reach, at the pixels, shape (n_traces, n_samples, n_classes)."""
         none = np.zeros(seeds.shape[1:], np.float32)
         chosen = np.stack([none if code is None else seeds[code] for code in codes], axis=-1)
-        spread = reach(along, down, chosen) if chosen.any() else chosen
+        spread = reach(along, down, chosen, gamma) if chosen.any() else chosen
         return upsample(spread[None], self.section_shape)[0]
 
 
-def cell_shares(mask):
-    """Share of the pixels of every node that a mask covers.
+def cell_means(values):
+    """Means over the pixels of every node, of a mask the share that it covers; pixels beyond the edge count as 0.
 
     Examples
     --------
-    >>> cell_shares(np.eye(6, dtype=bool))
+    >>> cell_means(np.eye(6, dtype=bool))
     array([[0.25 , 0.   ],
            [0.   , 0.125]])
     """
-    shape = [-(-n // STRIDE) * STRIDE for n in mask.shape]
-    cells = np.pad(mask, [(0, full - n) for full, n in zip(shape, mask.shape, strict=True)])
+    shape = [-(-n // STRIDE) * STRIDE for n in values.shape]
+    cells = np.pad(values, [(0, full - n) for full, n in zip(shape, values.shape, strict=True)])
     return cells.reshape(shape[0] // STRIDE, STRIDE, shape[1] // STRIDE, STRIDE).mean(axis=(1, 3))
 
 
@@ -176,7 +177,7 @@ def painted_nodes(codes, excluded):
     """
     parts = []
     for masks, kind in (([codes == c + 1 for c in range(len(excluded))], 0), (excluded, 1)):
-        shares = np.stack([cell_shares(mask) for mask in masks])
+        shares = np.stack([cell_means(mask) for mask in masks])
         winner = shares.argmax(axis=0)
         for c, share in enumerate(shares):
             nodes = (share > 0) & (winner == c) if kind == 0 else share > 0
