@@ -222,32 +222,34 @@ def largest_error(labels, truth, painted):
     return best[1:]
 
 
-def innermost(region):
-    """Point of a region farthest from its edge, and how far that is."""
-    depth = distance_transform_edt(np.pad(region, 1))[1:-1, 1:-1]
-    spot = np.unravel_index(depth.argmax(), depth.shape)
-    return tuple(int(part) for part in spot), float(depth.max())
+def depths(region):
+    """Distance of every pixel of a region to its edge; the edge of the section counts too."""
+    return distance_transform_edt(np.pad(region, 1))[1:-1, 1:-1]
 
 
 def disc(region, code):
     """A disc at the innermost point: radius .8 of the distance to the edge, 3 to 10 pixels."""
-    spot, depth = innermost(region)
-    return Stroke(code, [spot], float(np.clip(0.8 * depth, 3, 10)))
+    depth = depths(region)
+    spot = np.unravel_index(depth.argmax(), depth.shape)
+    return Stroke(code, [tuple(map(int, spot))], float(np.clip(0.8 * depth.max(), 3, 10)))
 
 
 def line_along(region, code, longest=30):
-    """A straight line through the innermost point along the region, no farther than it goes."""
-    spot, depth = innermost(region)
+    """A straight line through the innermost point along the region, as far as its width fits."""
+    depth = depths(region)
+    spot = np.array(np.unravel_index(depth.argmax(), depth.shape))
+    radius = float(np.clip(0.4 * depth.max(), 1.5, 4))
     pixels = np.argwhere(region) - spot
     pixels = pixels[np.abs(pixels).max(axis=1) <= longest]
     axis = np.linalg.eigh(pixels.T @ pixels)[1][:, -1]
     ends = []
     for way in (axis, -axis):
         steps = np.round(spot + np.arange(longest + 1)[:, None] * way).astype(int)
-        inside = ((steps >= 0) & (steps < region.shape)).all(axis=1)
-        inside[inside] = region[tuple(steps[inside].T)]
-        ends.append(tuple(steps[max(np.argmin(inside) - 1, 0) if not inside.all() else -1].tolist()))
-    return Stroke(code, ends, float(np.clip(0.4 * depth, 1.5, 4)))
+        fits = ((steps >= 0) & (steps < region.shape)).all(axis=1)
+        fits[fits] = depth[tuple(steps[fits].T)] > radius
+        last = int(np.argmin(fits)) - 1 if not fits.all() else longest
+        ends.append(tuple(steps[max(last, 0)].tolist()))
+    return Stroke(code, ends, radius)
 
 
 def noisy(stroke, rng, codes):
