@@ -412,6 +412,19 @@ def test_right_and_wrong_without_a_class(job):
             job.paint(word, [(101, 350, 200)], radius=6)
 
 
+def test_what_is_excluded_stops_a_stroke(job):
+    """A class painted next to where it is excluded does not spread into it, from another line neither."""
+    job.label([104])
+    job.paint("salt dome", [(104, 350, 200)], radius=8)
+    spread = stroke_mask({"along": "inline", "points": [(104, 361, 200)], "radius": 2}, job.axes)
+    assert (codes(job, 104)[spread] == 3).all()
+    job.paint("wrong", [(104, 361, 200)], radius=2)
+    job.paint("salt dome", [(105, 361, 200)], radius=4)
+    assert (codes(job, 104)[spread] != 3).all() and codes(job, 104)[50, 50] == 3
+    job.label([104])
+    assert (codes(job, 104)[spread] != 3).all()
+
+
 def test_a_stroke_updates_the_mapper_and_fits_nothing(job, monkeypatch):
     """After a stroke nothing is fitted; other lines are stale by the update, and an undo finds everything again."""
     job.label()

@@ -123,10 +123,12 @@ class Corrections:
         codes = [self.names.index(name) if name in self.names else None for name in classes]
         known, excluded = (self._reached(along, down, gamma, some, codes) for some in seeds)
         for i, code in enumerate(codes):
-            if code is not None:
-                known[exact[0] == code + 1] = np.arange(len(classes)) == i
             if code is not None and len(exact[1]):
                 excluded[exact[1][code], i] = 1
+        known *= 1 - excluded
+        for i, code in enumerate(codes):
+            if code is not None:
+                known[exact[0] == code + 1] = np.arange(len(classes)) == i
         touched = votes.any(axis=0) & (known.any(axis=-1) | excluded.any(axis=-1))
         background = np.array([name == self.background for name in classes])
         shares = np.moveaxis(votes, 0, -1)[touched] / np.float32(255)

@@ -130,7 +130,8 @@ class Labelling:
 
     def fitted(self):
         """Whether the mapper is there, or only strokes are left to learn, so that nothing takes long."""
-        return (self.job.stages.path("mapper", self.base_key()) / "mapper").is_dir()
+        base = self.base_key()
+        return base is not None and (self.job.stages.path("mapper", base) / "mapper").is_dir()
 
     def base_mapper(self, **where):
         """The mapper that has not seen the strokes; the one used last is held."""
