@@ -62,23 +62,25 @@ class Stroke(NamedTuple):
 def run(data, *, quick=False, seeds=None, strokes=None, only=None):
     """Paint every line of every setting, or of those in `only`, by every method.
 
-    Ten seconds if quick; in full about an hour and a half on two cores.
+    Ten seconds if quick; in full about two hours on two cores.
     """
     seeds, strokes = seeds or (1 if quick else 3), strokes or (QUICK_STROKES if quick else STROKES)
     rows, curves = [], []
     for setting in settings(data, quick=quick, only=only):
         for seed in range(seeds):
             with opened(setting, seed, quick) as start:
+                drawn: list = []
                 for method in METHODS:
-                    curve, row = paint(start, method, strokes, seed)
+                    curve, row, made = paint(start, method, strokes, seed, drawn)
+                    drawn = drawn or made
                     about = {"setting": setting.name, "method": method, "seed": seed}
                     rows.append(about | row)
                     curves.append(about | {"curve": curve})
     table = pd.DataFrame(rows).drop(columns="seed").groupby(["setting", "method"], sort=False).mean().reset_index()
     remark = (
         "The paper has no interpreter in the loop. Both: a stroke spreads over its line by a random walker and updates "
-        "the regression; local and global are its halves. Paint only changes what is painted; the random forest learns "
-        "from the strokes alone, on the same features."
+        "the regression; local and global are its halves. On the strokes of both, paint only changes what is painted; "
+        "the random forest learns from the strokes alone, on the same features."
     )
     return Result(table, draw(curves), remark)
 
@@ -135,8 +137,11 @@ def opened(setting, seed, quick):
         yield Start(setting, job, truth[0], truth[1], Labelling(job).labels()[0].stores)
 
 
-def paint(start, method, n_strokes, seed):
-    """Paint stroke after stroke; mean IU of the line after each, and a row of the table."""
+def paint(start, method, n_strokes, seed, drawn=()):
+    """Paint stroke after stroke; mean IU of the line after each, a row of the table, and the strokes.
+
+    Baselines get the strokes that were `drawn` before.
+    """
     make, labels_of, careless = METHODS[method]
     rng = np.random.default_rng(seed)
     job, truth, line = start.job, start.truth, start.setting.line
@@ -144,13 +149,17 @@ def paint(start, method, n_strokes, seed):
     painted = np.zeros(truth.shape, np.uint8)
     labels = labels_of(start, painted)
     first, other = known & (labels != truth), mean_iu(labels_of(start, None), start.other_truth)
-    curve, waits, broken, near, mended = [mean_iu(labels, truth)], [], [], 0, 0
-    for _ in range(n_strokes):
-        region, code = largest_error(labels, truth, painted > 0)
-        if region is None:
-            break
-        stroke = make(region, code)
-        stroke = noisy(stroke, rng, sorted(job.classes.values())) if careless else stroke
+    curve, waits, broken, near, mended, made = [mean_iu(labels, truth)], [], [], 0, 0, []
+    for number in range(n_strokes if make else min(n_strokes, len(drawn))):
+        if make:
+            region, code = largest_error(labels, truth, painted > 0)
+            if region is None:
+                break
+            stroke = make(region, code)
+            stroke = noisy(stroke, rng, sorted(job.classes.values())) if careless else stroke
+        else:
+            stroke, code = drawn[number], drawn[number].code
+        made.append(stroke)
         mask = covered(truth.shape, stroke.spots, stroke.radius)
         painted[mask] = stroke.code
         begin, before = time.perf_counter(), labels
@@ -174,7 +183,7 @@ def paint(start, method, n_strokes, seed):
     row |= {"error left outside": left, "other line before": other, "other line after": after}
     row |= {"broken in a round, mean": np.mean(broken or [0]), "broken in a round, most": np.max(broken or [0])}
     row |= {"fault mended nearby": mended / near if near else np.nan, "median wait": np.median(waits or [0])}
-    return curve, row
+    return curve, row, made
 
 
 def mean_iu(labels, truth):
@@ -328,14 +337,14 @@ def forest(start, painted):
     return labels if painted is None else np.where(painted > 0, painted, labels)
 
 
-METHODS: dict = {  # name -> shape of a stroke, labels, whether the interpreter is careless
+METHODS: dict = {  # name -> shape of a stroke (None: those of the first), labels, whether the interpreter is careless
     "both": (disc, both, False),
     "local": (disc, spread_only, False),
     "global": (disc, update_only, False),
     "both, lines": (line_along, both, False),
     "both, careless": (disc, both, True),
-    "paint only": (disc, paint_only, False),
-    "random forest": (disc, forest, False),
+    "paint only": (None, paint_only, False),
+    "random forest": (None, forest, False),
 }
 
 
