@@ -16,6 +16,7 @@ from outcrop import datasets
 from outcrop.identity import identify
 from outcrop.job.labelling import Labelling
 from outcrop.job.scoring import compare_jobs
+from outcrop.job.strokes import excluded_sections, stroke_mask
 
 SIZE = 32
 PLACES = {"fault": (104, 350, 200), "other": (105, 330, 100), "salt dome": (103, 380, 260)}
@@ -367,7 +368,7 @@ def test_what_is_painted_is_what_is_read(job):
     a, b = np.ogrid[:110, :96]
     disc = (a - 50) ** 2 + (b - 50) ** 2 <= 25
     after = codes(job, 104)
-    assert (after[disc] == 1).all() and (after[~disc] == before[~disc]).all()
+    assert (after[disc] == 1).all() and set(after[after != before]) == {1}
     assert (job.labels["confidence"].sel(inline=104).values[disc] == 255).all() and counts(job)[1:] == (2, 2)
     job.paint("salt dome", [(101, 340, 100), (106, 340, 100)], radius=1, along="crossline")
     assert codes(job, 103)[40, 25] == codes(job, 104)[40, 25] == 3
@@ -389,17 +390,123 @@ def test_a_class_that_is_only_painted_is_learnt(job):
 
 
 def test_right_and_wrong_without_a_class(job):
-    """Right keeps what the labels say, wrong makes it background."""
+    """Right keeps what the labels say; wrong excludes it there, again and again, until the samples are painted."""
     job.label([104])
     before = codes(job, 104)
+    disc = stroke_mask({"along": "inline", "points": [(104, 380, 300)], "radius": 3}, job.axes)
     job.paint("right", [(104, 350, 200)], radius=6)
-    job.paint("wrong", [(104, 380, 300)], radius=3)
-    state = job.state
-    assert {stroke["class"] for stroke in state.strokes} >= {"other"}
+    assert job.state.strokes[-1]["what"] == "stroke"
     np.testing.assert_array_equal(codes(job, 104)[45:56, 45:56], before[45:56, 45:56])
-    assert codes(job, 104)[80, 75] == 2
-    with pytest.raises(ValueError, match="no labels that could be right"):
-        job.paint("right", [(101, 350, 200)], radius=6)
+    job.paint("wrong", [(104, 380, 300)], radius=3)
+    assert {stroke["what"] for stroke in job.state.strokes} == {"stroke", "exclude"}
+    once = codes(job, 104)
+    assert (once[disc] != before[disc]).all() and (once[disc] > 0).all()
+    job.label([104])
+    now = codes(job, 104)
+    assert (now[disc] != before[disc]).all()
+    job.paint("wrong", [(104, 380, 300)], radius=3)
+    twice = codes(job, 104)
+    assert (twice[disc] != before[disc]).all() and (twice[disc] != now[disc]).all()
+    job.erase([(104, 380, 300)], radius=3)
+    assert not excluded_sections(job.state.strokes, list(job.state.classes), job.axes)
+    for word in ("right", "wrong"):
+        with pytest.raises(ValueError, match=f"no labels that could be {word}"):
+            job.paint(word, [(101, 350, 200)], radius=6)
+
+
+def test_what_is_excluded_stops_a_stroke(job):
+    """A class painted next to where it is excluded does not spread into it, from another line neither."""
+    job.label([104])
+    job.paint("salt dome", [(104, 350, 200)], radius=8)
+    spread = stroke_mask({"along": "inline", "points": [(104, 361, 200)], "radius": 2}, job.axes)
+    assert (codes(job, 104)[spread] == 3).all()
+    job.paint("wrong", [(104, 361, 200)], radius=2)
+    job.paint("salt dome", [(105, 361, 200)], radius=4)
+    assert (codes(job, 104)[spread] != 3).all() and codes(job, 104)[50, 50] == 3
+    job.label([104])
+    assert (codes(job, 104)[spread] != 3).all()
+
+
+def test_a_stroke_updates_the_mapper_and_fits_nothing(job, monkeypatch):
+    """After a stroke nothing is fitted; other lines are stale by the update, and an undo finds everything again."""
+    job.label()
+    before, plain = codes(job, 104), job.mapper()
+    monkeypatch.setattr(Labelling, "fit", None)
+    job.paint("fault", [(104, 350, 200)], radius=6)
+    assert counts(job)[1:] == (8, 8)
+    labels = job.label([104])
+    assert counts(job)[1:] == (8, 7) and not labels["stale"].any()
+    updated = job.mapper()
+    assert not np.array_equal(updated.models_[0][1], plain.models_[0][1])
+    again = oc.Job(job.path)
+    np.testing.assert_array_equal(again.label([104])["label"].values, labels["label"].values)
+    job.undo()
+    assert counts(job)[1:] == (8, 0)
+    np.testing.assert_array_equal(codes(job, 104), before)
+    assert set(job.stages.keys("mapper")) >= {Labelling(job).mapper_key()}
+
+
+def test_an_update_does_not_depend_on_the_way_there(job, tmp_path):
+    """Stroke after stroke with labels in between, or all strokes at once: the same labels."""
+    strokes = [("fault", (104, 350, 200)), ("salt dome", (104, 370, 300)), ("other", (105, 340, 120))]
+    other = oc.Job(tmp_path / "o.outcrop", volume=tmp_path / "v.sgy")
+    job.log.give(tmp_path / "all.jsonl")
+    other.log.take(tmp_path / "all.jsonl")
+    for name, place in strokes:
+        job.paint(name, [place], radius=4)
+        job.label([104])
+    for name, place in strokes:
+        other.paint(name, [place], radius=4)
+    one, two = (each.label([104]) for each in (job, other))
+    for what in ("label", "confidence"):
+        np.testing.assert_array_equal(one[what].values, two[what].values)
+
+
+def test_a_stroke_fades_on_neighbouring_lines(job):
+    """A stroke changes votes of its line most, of the next line less, and none beyond its reach."""
+    job.label()
+    work = Labelling(job)
+    before = {line: work.labels()[0].votes(line)[1].astype(int) for line in range(8)}
+    job.paint("salt dome", [(100, 350, 200)], radius=4)
+    after = Labelling(job).labels()[0]
+    change = [np.abs(after.votes(line)[1].astype(int) - before[line]).max() for line in range(8)]
+    assert change[0] > change[1] > change[2] > change[4] and change[7] == 0
+    assert after.votes(0)[1][2, 50, 50] == 255
+
+
+def test_changes_of_the_last_stroke_are_told(job):
+    """Where labels changed, from what to what, and how much of what is not painted."""
+    job.label([104])
+    with pytest.raises(ValueError, match="no strokes"):
+        job.changes(104)
+    before = codes(job, 104)
+    job.paint("salt dome", [(104, 350, 200)], radius=4)
+    job.label([104])
+    found = job.changes(104)
+    np.testing.assert_array_equal(found["where"], codes(job, 104) != before)
+    assert found["table"]["samples"].sum() == found["where"].sum() and 0 <= found["share"] <= 1
+    with pytest.raises(ValueError, match="has no labels"):
+        job.changes(101)
+
+
+def test_outlines_are_filled_and_travel(job, tmp_path):
+    """A closed line paints what it encloses; decisions that are exported and taken elsewhere paint the same."""
+    corners = [(104, 340, 100), (104, 360, 100), (104, 360, 180), (104, 340, 180)]
+    job.label([104])
+    job.paint("salt dome", corners, filled=True)
+    job.paint("wrong", [(104, 380, 300)], radius=3)
+    assert (job.painted()[0, 4][40:61, 25:46] == 3).all() and (job.painted()[0, 4] == 3).sum() == 21 * 21
+    job.erase([(104, 345, 120), (104, 355, 120), (104, 355, 160), (104, 345, 160)], filled=True)
+    assert (job.painted()[0, 4] == 3).sum() == 21 * 21 - 11 * 11
+    job.log.give(tmp_path / "all.jsonl")
+    other = oc.Job(tmp_path / "o.outcrop", volume=tmp_path / "v.sgy")
+    other.log.take(tmp_path / "all.jsonl")
+    np.testing.assert_array_equal(other.painted()[0, 4], job.painted()[0, 4])
+    names = list(job.state.classes)
+    theirs, ours = (excluded_sections(one.state.strokes, names, one.axes) for one in (other, job))
+    np.testing.assert_array_equal(theirs[0, 4], ours[0, 4])
+    labels = [one.label([104])["label"].values for one in (other, job)]
+    np.testing.assert_array_equal(*labels)
 
 
 @pytest.mark.parametrize(

@@ -822,7 +822,7 @@ def reproduce(
     device: Annotated[str | None, typer.Option(help="A torch device for what can use one, e.g. cuda.")] = None,
     mapping: Annotated[list[str] | None, typer.Option(help="expert: only these mappers. Repeat it.")] = None,
     supervision: Annotated[str | None, typer.Option(help="expert: patches or exemplars; both by default.")] = None,
-    seeds: Annotated[int | None, typer.Option(help="expert, training: mean over so many seeds.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="expert, training, interpreter: mean over so many seeds.")] = None,
     json_: Annotated[bool, typer.Option("--json", help="expert: print nothing but a list of rows.")] = False,
 ):
     """Make a table and figure of the paper again: figure, CSV, page, and a check against the expected values."""
@@ -838,7 +838,7 @@ def reproduce(
     failed = []
     for one in experiments.EXPERIMENTS if name == "all" else [name]:
         begin = time.perf_counter()
-        own = options if one == "expert" else {"seeds": options["seeds"]} if one == "training" else {}
+        own = options if one == "expert" else {"seeds": seeds} if one in ("training", "interpreter") else {}
         result, deviations = experiments.run(one, data, output, quick=quick, device=device, **own)
         show_frame(result.table, f"{one} ({duration(time.perf_counter() - begin)})")
         say(result.remark)

@@ -17,15 +17,17 @@ import scipy.fft
 from scipy.linalg import cho_factor, cho_solve
 from scipy.ndimage import gaussian_filter
 from scipy.special import logsumexp
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 from sklearn.utils.validation import check_is_fitted
 
 from outcrop.arrays import to_numpy
+from outcrop.kept import Kept, content
 from outcrop.mapping import check_patches, class_codes
 from outcrop.parallel import map_blocks, one_blas_thread, spans
+from outcrop.regression import PENALTY, NormalEquations
 from outcrop.saved import Saved, part, prefixed
 from outcrop.scores import confidence, fitted_background, label, majority_filter
 
@@ -35,7 +37,7 @@ SMOOTHING = (5, 14)  # pixels: how far around a node its energies are averaged
 STRIDE = 4  # pixels between nodes, the first at 2
 MARGIN = 24  # pixels mirrored around a section so that its rim is not a reflector
 BLOCK = 25  # patches described at once
-NODES = 8192  # nodes whose features are held at once
+NODES = 512  # nodes whose features are held at once: they stay in the cache
 MIN_MARGIN = 0.05  # by which a node must be more like its patch's class than like the background to keep it
 WELL_EXPLAINED = 0.65  # share of a split's variance that the texture should tell
 GAIN = 2.0  # of the log energies: patches are learnt up to 17 dB louder and quieter, for amplitudes drift
@@ -48,6 +50,7 @@ STRANGE = 0.1  # what is as rare as the rarest 10 % of the textures learnt is st
 DOUBT = 0.5  # share of the votes on a texture rarer than all learnt that goes to the background, then to all alike
 STEEPEST = 2  # samples a trace: the dip up to which votes follow a reflector
 RANKS = np.linspace(0, 1, 21)  # at which the likelihoods of what was learnt are kept
+KEPT = Kept()  # features of the sections looked at last
 STEP = 0.03  # share of a class moved over to the background where the rounds come to rest too early
 
 
@@ -181,9 +184,42 @@ class TextureMapper(SectionMapper):
             chosen = [(x[rows], mask[rows]) for x, mask, rows in zip(stacks, painted, own, strict=True) if len(rows)]
             with one_blas_thread():  # two of them make the fit slower: benchmarks/labelling.py --fits
                 members.append(self._fit_member(chosen, codes[drawn], rng, step))
-        self.models_ = [model for model, _ in members]
-        self.shares_ = {name: float(np.mean([s[name] for _, s in members])) for name in members[0][1]}
+        self.models_ = [model for model, *_ in members]
+        self.shares_ = {name: float(np.mean([s[name] for _, s, _ in members])) for name in members[0][1]}
+        self.equations_ = [equations for *_, equations in members]
         return self
+
+    def updated(self, nodes, targets, weights, classes=()):
+        """The mapper that has learnt nodes of a known class too; what it knew before stays in its regressions.
+
+        Parameters
+        ----------
+        nodes : array, shape (n, n_descriptors)
+            As `describe` gives them.
+        targets : array, shape (n, n_classes)
+            Share of every class, in the order of ``classes_`` and then `classes`.
+        weights : array, shape (n,)
+            1 counts as much as a node of a patch; together they count no more than all patches.
+        classes : sequence of str
+            Classes that are new.
+
+        Returns
+        -------
+        TextureMapper
+            With its weights alone: it is not updated again, but the mapper that this one was made from.
+        """
+        check_is_fitted(self, "equations_")
+        mapper = clone(self)
+        mapper.classes_, mapper.background_ = np.array([*map(str, self.classes_), *classes]), self.background_
+        mapper.shares_, mapper.models_ = self.shares_, []
+        both = np.concatenate([nodes, mirrored(nodes)])
+        targets, weights = np.concatenate([targets, targets]), np.concatenate([weights, weights]) / 2
+        for (features, _, familiar), equations in zip(self.models_, self.equations_, strict=True):
+            patches = float(equations.gram[-1, -1])  # the last feature is constant, so this is the sum of all weights
+            share = min(1, patches / max(weights.sum(), 1e-9))
+            solved = equations.plus(features(both), targets, share * weights).solve()
+            mapper.models_.append((features, solved, familiar))
+        return mapper
 
     def _fit_member(self, stacks, codes, rng, step):
         """One member: its features and weights, and the share of each structure in its patches."""
@@ -208,7 +244,8 @@ class TextureMapper(SectionMapper):
         labels, shares = maximise(ridge, codes, known, there, n_classes=len(self.classes_), **options)
         familiar = Familiarity.learnt(nodes[there], int(rng.integers(2**31)))
         model = features, ridge.fit(labels, len(self.classes_)), familiar
-        return model, {str(self.classes_[c]): share for c, share in shares.items()}
+        shares = {str(self.classes_[c]): share for c, share in shares.items()}
+        return model, shares, ridge.equations(labels, len(self.classes_))
 
     def saved(self):
         """What the mapper consists of: a dict for JSON, and arrays."""
@@ -217,6 +254,8 @@ class TextureMapper(SectionMapper):
         for number, (features, weights, familiar) in enumerate(self.models_):
             arrays |= prefixed(f"{number}/features", vars(features)) | prefixed(f"{number}/familiar", vars(familiar))
             arrays[f"{number}/weights"] = weights
+        for number, equations in enumerate(getattr(self, "equations_", [])):
+            arrays |= prefixed(f"{number}/equations", equations.packed())
         about = {"kind": type(self).__name__, "parameters": self.get_params(), "classes": self.classes_.tolist()}
         return about | {"shares": self.shares_, "background": self.background_}, arrays
 
@@ -231,6 +270,9 @@ class TextureMapper(SectionMapper):
             one = part(str(number), arrays)
             features, familiar = RandomFeatures(**part("features", one)), Familiarity(**part("familiar", one))
             mapper.models_.append((features, one["weights"], familiar))
+            equations = part("equations", one)
+            if equations:
+                mapper.equations_ = [*getattr(mapper, "equations_", []), NormalEquations.unpacked(**equations)]
         return mapper
 
     def _block_scores(self, patches):
@@ -242,18 +284,30 @@ class TextureMapper(SectionMapper):
 
         Means of all members, each asked about the nodes and about what a mirror shows of them.
         """
-        nodes = describe(patches)
+        nodes = self.nodes(patches)
         flat = nodes.reshape(-1, nodes.shape[-1])
-        # Features of all nodes of a large section would take a kilobyte a sample.
-        answers = [self._answer(flat[span]) for span in spans(len(flat), NODES)]
-        votes, usual = map(np.concatenate, zip(*answers, strict=True))
-        return np.clip(votes, 1e-3, None).reshape(*nodes.shape[:3], -1), usual.reshape(nodes.shape[:3])
+        parts = spans(len(flat), NODES)  # features of all nodes of a large section would take a kilobyte a sample
+        votes = np.concatenate(list(map_blocks(lambda span: self.node_votes(flat[span]), parts)))
+        learnt = [array for *_, familiar in self.models_ for array in vars(familiar).values()]
+        usual = KEPT.get(("usual", content(nodes, *learnt)), lambda: self._usual(flat, parts))
+        return votes.reshape(*nodes.shape[:3], -1), usual.reshape(nodes.shape[:3])
 
-    def _answer(self, nodes):
+    def nodes(self, sections):
+        """Features at the nodes of sections: see `describe`."""
+        return kept_nodes(sections)
+
+    def node_votes(self, nodes):
+        """Evidence for every class at nodes, shape (n, n_classes)."""
         both = nodes, mirrored(nodes)
-        votes = sum(features(own) @ weights for features, weights, _ in self.models_ for own in both)
-        usual = sum(familiar(own) for *_, familiar in self.models_ for own in both)
-        return votes / (2 * len(self.models_)), usual / (2 * len(self.models_))
+        votes = sum(features(side) @ weights for features, weights, _ in self.models_ for side in both)
+        return np.clip(votes / (2 * len(self.models_)), 1e-3, None)
+
+    def _usual(self, nodes, parts):
+        """How usual the textures of nodes are."""
+        both = nodes, mirrored(nodes)
+        voters = [(familiar, side) for *_, familiar in self.models_ for side in both]
+        means = map_blocks(lambda span: sum(familiar(side[span]) for familiar, side in voters) / len(voters), parts)
+        return np.concatenate(list(means))
 
 
 def _lattice(patches, masks, behind, offset, step):
@@ -351,18 +405,27 @@ def maximise(ridge, codes, known, there, *, n_classes, background, rounds, step=
 class Ridge:
     """Ridge regression of class indicators on features of weighted nodes, factorised once for all rounds."""
 
-    def __init__(self, rows, weights, penalty=1e-2):
-        self.rows, self.weights = rows, weights.astype(np.float32)
+    def __init__(self, rows, weights, penalty=PENALTY):
+        self.rows, self.weights, self.penalty = rows, weights.astype(np.float32), penalty
         flat = rows.reshape(-1, rows.shape[-1])
-        gram = (self._weighted(flat).T @ flat).astype(np.float64)
+        self.gram = self._weighted(flat).T @ flat
+        gram = self.gram.astype(np.float64)
         gram[np.diag_indices_from(gram)] += penalty * np.trace(gram) / len(gram)
         self.factor = cho_factor(gram)
 
     def fit(self, labels, n_classes):
         """Weights of the features, shape (n_features, n_classes)."""
-        target = self._weighted(np.eye(n_classes, dtype=np.float32)[labels.ravel()])
-        products = self.rows.reshape(len(target), -1).T @ target
+        products = self.products(labels, n_classes)
         return cho_solve(self.factor, products.astype(np.float64)).astype(np.float32)
+
+    def products(self, labels, n_classes):
+        """Sum of the weighted products of features and indicators, shape (n_features, n_classes)."""
+        target = self._weighted(np.eye(n_classes, dtype=np.float32)[labels.ravel()])
+        return self.rows.reshape(len(target), -1).T @ target
+
+    def equations(self, labels, n_classes):
+        """What is kept of the regression, so that more nodes can be added to it."""
+        return NormalEquations(self.gram, self.products(labels, n_classes), self.penalty)
 
     def _weighted(self, values):
         return values if (self.weights == 1).all() else values * self.weights.reshape(-1, 1)
@@ -488,6 +551,13 @@ def describe(sections):
             smooth = gaussian_filter(half, (0, sigma / 2, sigma / 2), mode="reflect", truncate=3)
             energies.append(np.log(_every_second(smooth) + 1e-3))
     return np.stack([energy for energies in out for energy in energies], axis=-1)
+
+
+def kept_nodes(sections):
+    """What `describe` gives, kept in memory for a while where it is of one section."""
+    if len(sections) > 1:
+        return describe(sections)
+    return KEPT.get(("nodes", content(sections)), lambda: describe(sections))
 
 
 def mirrored(descriptors):

@@ -38,6 +38,7 @@ EXPERIMENTS = {
     "trust": "confidence against accuracy, error by coverage, and the sections to look at",
     "ablation": "what each part of the texture mapper is worth",
     "sensitivity": "wrong image labels, the number of exemplars, and a class that nobody named",
+    "interpreter": "what strokes of a simulated interpreter teach, on the painted line and on others",
     "claims": "the paper's claims one by one, held or not",
 }
 

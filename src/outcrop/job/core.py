@@ -311,38 +311,46 @@ class Job:
         places = [(None, row[dims].tolist(), str(row["along"])) for _, row in centres.iterrows()]
         self.judge(places, "forget")
 
-    def paint(self, name: str, points: Sequence[Place], radius: float = 4, along: str = "inline") -> None:
+    def paint(
+        self, name: str, points: Sequence[Place], radius: float | None = None, along: str = "inline", *,
+        filled: bool = False,
+    ) -> None:  # fmt: skip
         """Say what the samples of a section under a stroke are.
 
         Parameters
         ----------
         name : str
-            A class; ``right`` (they are what the labels say), ``wrong`` (they are background) or ``erase`` (unsaid).
+            A class; ``right`` (they are what the labels say), ``wrong`` (they are not what the labels say) or ``erase``
+            (nothing is said about them any more).
         points : sequence of (inline, crossline, time)
-            All on one section; the stroke covers what lies within `radius` samples and traces of the line through them.
-        radius : float
+            All on one section; the stroke covers what lies within `radius` samples and traces of the line through them:
+            a disc around one point, a straight line along a fault or a horizon through two, any line through more.
+        radius : float, optional
+            4 by default; 0.5, one sample wide, where the line is filled.
         along : {"inline", "crossline"}
+        filled : bool
+            The line is closed, and what it encloses is painted too.
         """
         points = [[float(part) for part in point] for point in points]
-        stroke: dict = {"what": "stroke", "along": along, "points": points, "radius": float(radius)}
+        radius = (0.5 if filled else 4.0) if radius is None else float(radius)
+        stroke: dict = {"what": "stroke", "along": along, "points": points, "radius": radius}
+        stroke |= {"filled": True} if filled else {}
         self._check_stroke(stroke)
-        if name == "right":
-            entries = self._right(stroke)
+        if name in ("right", "wrong"):
+            entries = self._as_labelled(stroke, "stroke" if name == "right" else "exclude")
         elif name == "erase":
             entries = [stroke | {"class": "erase"}]
-        elif name == "wrong":
-            if self.background is None:
-                raise ValueError("No class is the background that wrong samples could be; paint with the right class.")
-            entries = [stroke | {"class": background_of(self.state)}]
         else:
             made, first = self._new_class(name)
             entries = [*made, stroke | {"class": first}]
         if entries:
             self._decide(*entries)
 
-    def erase(self, points: Sequence[Place], radius: float = 4, along: str = "inline") -> None:
+    def erase(
+        self, points: Sequence[Place], radius: float | None = None, along: str = "inline", *, filled: bool = False
+    ) -> None:
         """Take back what is painted under a stroke; see `paint`."""
-        self.paint("erase", points, radius, along)
+        self.paint("erase", points, radius, along, filled=filled)
 
     def _check_stroke(self, stroke):
         direction = DIRECTIONS.index(stroke["along"]) if stroke["along"] in DIRECTIONS else None
@@ -359,13 +367,13 @@ class Job:
             label = stroke["points"][0][direction]
             raise ValueError(f"The volume has no {stroke['along']} {label:g}; it has {axis[0]:g} to {axis[-1]:g}.")
 
-    def _right(self, stroke):
-        """Strokes that keep what the labels say under one, class by class."""
+    def _as_labelled(self, stroke, what):
+        """Entries, class by class, of the samples under a stroke that are labelled so: they are, or are not."""
         direction, position = section_of(stroke, self.axes)
-        labels = self.labels
-        section = labels["label"].isel({DIRECTIONS[direction]: position}).values
+        section = self.labels["label"].isel({DIRECTIONS[direction]: position}).values
         if not section.any():
-            raise ValueError("This section has no labels that could be right; label it first.")
+            word = "right" if what == "stroke" else "wrong"
+            raise ValueError(f"This section has no labels that could be {word}; label it first.")
         mask = stroke_mask(stroke, self.axes)
         line = self.axes[direction][position].item()
         entries = []
@@ -373,7 +381,7 @@ class Job:
             part = mask & (section == code)
             if part.any():
                 kept = runs(part, self.axes[1 - direction], self.axes[2])
-                entry = {"what": "stroke", "class": self.state.first_name(name), "along": stroke["along"]}
+                entry = {"what": what, "class": self.state.first_name(name), "along": stroke["along"]}
                 entries.append(entry | {"line": line, "runs": kept})
         return entries
 
@@ -685,6 +693,17 @@ class Job:
     def labels(self) -> xr.Dataset:
         """Labels of the whole survey, lazy; lines of older decisions are marked in ``stale``."""
         return labelling.Labelling(self).dataset().assign_attrs(colours=self.palette)
+
+    def changes(self, line: int) -> dict:
+        """What the last stroke changed on a line, as far as its votes from before are kept.
+
+        Returns
+        -------
+        dict
+            ``where`` (bool, traces and samples of the line), ``share`` of the labelled samples that are not painted
+            whose label is another one, and ``table``: a DataFrame of from, to and samples.
+        """
+        return labelling.changes(self, line)
 
     def labelled(self) -> dict:
         """Positions of the lines that are labelled -> whether their labels are stale."""

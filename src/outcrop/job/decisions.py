@@ -12,7 +12,9 @@ move              ``of`` (id of an exemplar), ``place``
 remove            ``of`` (id of an exemplar)
 accept, reject    ``class``, ``place``, ``along``: yes and no to a retrieved patch
 forget            ``place`` and ``along`` of a verdict to drop; without them all verdicts
-stroke            ``class`` or ``erase``, ``along``, and ``points`` with ``radius`` or ``runs`` on one ``line``
+stroke            ``class`` or ``erase``, ``along``, and ``points`` with ``radius`` or ``runs`` on one ``line``;
+                  ``filled``: all that the closed line through the points encloses, too
+exclude           as a stroke: samples that are not of ``class``
 set               ``name``, ``value``: an option of a stage
 undo, redo        ``of``: ids
 ================  =====================================================================================================
@@ -407,5 +409,6 @@ FOLDS = {
     "reject": _verdict,
     "forget": _forget,
     "stroke": _stroke,
+    "exclude": _stroke,
     "set": _set,
 }

@@ -4,9 +4,10 @@ import json
 import math
 
 KINDS = (
-    "class", "rename", "remove class", "exemplar", "move", "remove", "accept", "reject", "forget", "stroke", "set",
-    "undo", "redo",
+    "class", "rename", "remove class", "exemplar", "move", "remove", "accept", "reject", "forget", "stroke", "exclude",
+    "set", "undo", "redo",
 )  # fmt: skip
+STROKES = ("stroke", "exclude")
 
 
 def parse(line):
@@ -15,12 +16,13 @@ def parse(line):
         entry = json.loads(line)
         sound = isinstance(entry, dict) and entry["what"] in KINDS and isinstance(entry["id"], str)
         sound = sound and isinstance(entry["time"], str) and isinstance(entry["who"], str)
-        if entry["what"] in ("class", "rename", "remove class", "exemplar", "accept", "reject", "stroke"):
+        if entry["what"] in ("class", "rename", "remove class", "exemplar", "accept", "reject", *STROKES):
             sound = sound and isinstance(entry["class"], str)
         if entry["what"] in ("accept", "reject", "move") or (entry["what"] == "exemplar" and "picture" not in entry):
             sound = sound and _is_place(entry["place"])
-        if entry["what"] == "stroke":
+        if entry["what"] in STROKES:
             sound = sound and entry["along"] in ("inline", "crossline")
+            sound = sound and isinstance(entry.get("filled", False), bool)
             if "runs" in entry:
                 sound = sound and all(_is_place(run) for run in entry["runs"]) and _number(entry["line"])
             else:

@@ -1,27 +1,36 @@
 """From decisions to labels: the mapper they lead to, the votes of every line, and what is read from them."""
 
+from functools import cached_property
+
 import numpy as np
+import pandas as pd
 
 import outcrop
 from outcrop.identity import LineLog, check_lines, line_digest, lines_path, untouched
 from outcrop.job import tables
-from outcrop.job.decisions import background_of
+from outcrop.job.corrections import Corrections, painted_nodes, targets_of
+from outcrop.job.decisions import background_of, fold
+from outcrop.job.entries import STROKES
 from outcrop.job.options import LABEL, whole_survey
-from outcrop.job.strokes import painted_patches, painted_sections
+from outcrop.job.strokes import excluded_sections, painted_patches, painted_sections
 from outcrop.job.votes import Labels, VoteStore, confidence_limit, read_labels
+from outcrop.kept import Kept, content
 from outcrop.labels import line_votes, lines_of, load_mapper, make_mapper
 from outcrop.mapping import LabelMapper
 from outcrop.nets import NetMapper
 from outcrop.parallel import memory_budget, one_blas_thread
 from outcrop.patches import DIRECTIONS, PatchGrid
 from outcrop.saved import saved_digest
+from outcrop.scores import UNCERTAIN
 from outcrop.stages import digest
+from outcrop.texture import kept_nodes
 from outcrop.workspace import Damaged, DoneLog
 
 ACROSS = 1  # lines on either side that vote too
 UNLABELLED = 600  # patches from anywhere that nets see in addition to the retrieved ones
 SURE = 1e3  # weight of a patch that was painted, so that a mapper which draws some patches draws it
-MAPPER_CODE = VOTES_CODE = 1  # raised when the same inputs would give another mapper, or other votes
+MAPPER_CODE, UPDATE_CODE, VOTES_CODE = 2, 1, 1  # raised when the same inputs would give another mapper, or other votes
+STROKE = ("what", "class", "along", "line", "runs", "points", "radius", "filled")  # what a mapper learns of a stroke
 
 
 class Labelling:
@@ -30,10 +39,12 @@ class Labelling:
     Parameters
     ----------
     job : Job
+    state : State, optional
+        Decisions to go by, instead of the present ones.
     """
 
-    def __init__(self, job):
-        self.job, self.state, self.known = job, job.state, job.known
+    def __init__(self, job, state=None):
+        self.job, self.state, self.known = job, state or job.state, job.known
         self.options = LABEL | self.state.options.get("label", {})
         self.along = int(job.index_options(self.state)["along"] == "crossline")
         self.background = background_of(self.state)
@@ -43,23 +54,48 @@ class Labelling:
 
     def mapper_key(self):
         """Key of the mapper, None where nothing can be learnt yet."""
+        base, strokes = self.base_key(), self._strokes()
+        if base is None or self.options["mapper"] or not self.updates or not strokes:
+            return base
+        return digest("mapper", self._update_inputs())
+
+    def base_key(self):
+        """Key of the mapper that has not seen the strokes yet where strokes update it, of the mapper otherwise."""
         if self.options["mapper"]:
             return self.options["mapper"]
         retrieved = self.job.retrieved_key(self.state)
         return None if retrieved is None else digest("mapper", self._mapper_inputs(retrieved))
 
+    @cached_property
+    def updates(self):
+        """Whether a fitted mapper takes strokes without being fitted again."""
+        return hasattr(make_mapper(self.options["mapping"]), "updated")
+
+    def _strokes(self):
+        """Strokes of all jobs that are learnt from, under the first names of classes in this one."""
+        first = {facts["name"]: name for name, facts in self.state.classes.items()}
+        jobs = [self.state, *(state for _, state in self.others)]
+        return [stroke for state in jobs for stroke in _renamed(state, first)]
+
     def _mapper_inputs(self, retrieved):
-        names = ("class", "along", "line", "runs", "points", "radius")
-        strokes = [{name: stroke[name] for name in names if name in stroke} for stroke in self.state.strokes]
+        strokes = [] if self.updates else [_plain_stroke(stroke) for stroke in self.state.strokes]
+        others = [(other.retrieved_key(state), [] if self.updates else state.strokes) for other, state in self.others]
         return {
             "retrieved": retrieved,
             "strokes": strokes,
             "mapping": self.options["mapping"],
             "seed": self.options["seed"],
             "background": self.background,
-            "with": [(other.retrieved_key(state), state.strokes) for other, state in self.others] + self.missing,
+            "with": others + self.missing,
             "code": MAPPER_CODE,
         }
+
+    def _base_inputs(self):
+        return self._mapper_inputs(self.job.retrieved_key(self.state))
+
+    def _update_inputs(self):
+        strokes = [_plain_stroke(stroke) for stroke in self._strokes()]
+        return {"base": self.base_key(), "strokes": strokes, "code": UPDATE_CODE}
 
     def votes_key(self):
         """Key of the votes, None where nothing can be learnt yet."""
@@ -83,9 +119,30 @@ class Labelling:
 
     def first_mapper(self, *, device=None, client=None, memory=None, progress=None):
         """The mapper, with classes by first names."""
-        key = self.mapper_key()
-        if key is None:
+        base = self.base_key()
+        if base is None:
             raise ValueError(f"{self.job.path} has no exemplars yet; add some before labelling.")
+        where = {"device": device, "client": client, "memory": memory, "progress": progress}
+        key = self.mapper_key()
+        if key == base:
+            return self._kept_mapper(base, self._base_inputs, lambda: self.fit(**where))
+        return self._kept_mapper(key, self._update_inputs, lambda: self.updated(**where))
+
+    def fitted(self):
+        """Whether the mapper is there, or only strokes are left to learn, so that nothing takes long."""
+        base = self.base_key()
+        return base is not None and (self.job.stages.path("mapper", base) / "mapper").is_dir()
+
+    def base_mapper(self, **where):
+        """The mapper that has not seen the strokes; the one used last is held."""
+        key, held = self.base_key(), self.job._opened.get("base mapper", (None, None))
+        if held[0] != key:
+            held = key, self._kept_mapper(key, self._base_inputs, lambda: self.fit(**where))
+            self.job._opened["base mapper"] = held
+        return held[1]
+
+    def _kept_mapper(self, key, inputs, make):
+        """The mapper of a key, made and kept where it is not there."""
         folder = self.job.stages.path("mapper", key) / "mapper"
         if folder.is_dir():
             try:
@@ -96,15 +153,52 @@ class Labelling:
                 self.job.stages.set_aside("mapper", key, "mapper")
         elif self.options["mapper"]:
             raise ValueError(f"The mapper {key} of {self.job.path} is gone; label with --mapper JOB again.")
-        self.job.stages.begin("mapper", self._mapper_inputs(self.job.retrieved_key(self.state)))
-        mapper = self.fit(device=device, client=client, memory=memory, progress=progress)
+        self.job.stages.begin("mapper", inputs())
+        mapper = make()
         if not folder.is_dir():  # another process may have fitted the same meanwhile
             mapper.save(folder)
         self.job.stages.note("mapper", key)
         return load_mapper(folder)
 
+    def updated(self, **where):
+        """The mapper that has seen no stroke, updated by the nodes that all strokes cover."""
+        base = self.base_mapper(**where)
+        strokes = self._strokes()
+        names = list(dict.fromkeys([*map(str, base.classes_), *(stroke["class"] for stroke in strokes)]))
+        names = [name for name in names if name != "erase"]
+        painted, excluded = (which(strokes, names, self.job.axes) for which in (painted_sections, excluded_sections))
+        held = self.job._opened.get("painted nodes", {})  # so that only sections with new strokes are described
+        parts = {}
+        for place in sorted(painted.keys() | excluded.keys()):
+            shape = len(self.job.axes[1 - place[0]]), len(self.job.axes[2])
+            codes = painted.get(place, np.zeros(shape, np.uint8))
+            not_there = excluded.get(place, np.zeros((len(names), *shape), bool))
+            key = self.base_key(), place, content(codes, not_there)
+            parts[key] = held[key] if key in held else self._painted_nodes(base, place, codes, not_there)
+        self.job._opened["painted nodes"] = parts
+        if not parts:
+            return base
+        nodes, known, not_there, weights = (np.concatenate(some) for some in zip(*parts.values(), strict=True))
+        with one_blas_thread():
+            votes = base.node_votes(nodes)
+            votes = np.pad(votes, [(0, 0), (0, len(names) - votes.shape[1])])
+            return base.updated(nodes, targets_of(known, not_there, votes), weights, names[len(base.classes_) :])
+
+    def _painted_nodes(self, mapper, place, codes, excluded):
+        """Features of the nodes painted on a section, and what is known of them; see `painted_nodes`."""
+        rows, *known = painted_nodes(codes, excluded)
+        return mapper.nodes(self.section(*place))[0][rows[:, 1], rows[:, 0]], *known
+
+    def section(self, direction, line):
+        """A section as mappers take it, shape (1, n_samples, n_traces); missing traces are silent."""
+        section, _ = self.kept_grid().section(self.job.volume, direction, line)
+        return np.where(np.isfinite(section), section, np.float32(0.5)).T[None]
+
     def fit(self, *, draft=None, device=None, client=None, memory=None, progress=None):
-        """Fit a mapper on the retrieved and painted patches; in a hurry with a few patches of a class, `draft`."""
+        """Fit a mapper on the retrieved patches; in a hurry with a few patches of a class, `draft`.
+
+        Mappings that cannot be updated learn what is painted here.
+        """
         mapping, memory = self.options["mapping"], memory or memory_budget()
         for path in self.missing:
             raise ValueError(f"Job {path}, named with --with, is no longer there; label without it, or put it back.")
@@ -119,7 +213,7 @@ class Labelling:
         self.job.open_index(self.state, client=client, memory=memory, progress=progress)
         jobs = [(self.job, self.state), *self.others]
         first = {facts["name"]: name for name, facts in self.state.classes.items()}
-        options = {"draft": draft, "memory": memory, "background": self.background}
+        options = {"draft": draft, "memory": memory, "background": self.background, "painted": not self.updates}
         parts = [weak_patches(job, state, first, **options) for job, state in jobs]
         told = progress and (lambda done, total: progress("fitting the mapping", done, total))
         with one_blas_thread():
@@ -146,6 +240,14 @@ class Labelling:
         given = {name: found[name] for name in ("size", "gain", "clip")} | {"area": self._area(found)}
         return PatchGrid(self.job.volume, step=step, along=DIRECTIONS[self.along], **given)
 
+    def kept_grid(self):
+        """The same plan, held between calls: to make it reads some lines."""
+        key = digest(self._votes_inputs(""))
+        held = self.job._opened.get("plan", (None, None))
+        if held[0] != key:
+            held = self.job._opened["plan"] = key, self.grid()
+        return held[1]
+
     def _area(self, found):
         """Area of interest; where patches are looked for around one line only, that of the whole survey."""
         whole = whole_survey(self.state.options)
@@ -160,7 +262,7 @@ class Labelling:
             Positions of the lines asked for.
         """
         mapper = self.first_mapper(device=device, client=client, memory=memory, progress=progress)
-        grid = self.grid()
+        grid = self.kept_grid()
         every = lines_of(grid, mapper)
         wanted = self._positions(lines, every)
         key = self.job.stages.begin("votes", self._votes_inputs(self.mapper_key()))
@@ -256,13 +358,21 @@ class Labelling:
                 stores[line] = opened[key][0]
         limits = self.state.options.get("limits", {})
         codes = self.job._codes()
-        painted = painted_sections(
-            [stroke for stroke in self.state.strokes if stroke["class"] in (*self.state.classes, "erase")],
-            sorted(codes, key=codes.__getitem__), self.job.axes,
-        )  # fmt: skip
         limit = confidence_limit(stores, **limits)
-        found = Labels(stores, codes, painted, limit, self.along, tuple(self.job.volume.shape))
+        found = Labels(stores, codes, self._corrections(codes), limit, self.along, tuple(self.job.volume.shape))
         return found, {line for line in stores if sources[line] != current}
+
+    def _corrections(self, codes):
+        """What is painted, ready to be spread over the votes of lines."""
+        strokes = [stroke for stroke in self.state.strokes if stroke["class"] in (*self.state.classes, "erase")]
+        names = sorted(codes, key=codes.__getitem__)
+        said = [which(strokes, names, self.job.axes) for which in (painted_sections, excluded_sections)]
+        return Corrections(
+            *said, nodes=lambda line: kept_nodes(self.section(self.along, line)), names=names,
+            background=self.background, along=self.along,
+            shape=tuple(self.job.volume.shape), even=len(np.unique(np.diff(self.job.axes[self.along]))) < 2,
+            kept=self.job._opened.setdefault("corrected", Kept()),
+        )  # fmt: skip
 
     def dataset(self):
         """Labels of the survey as a lazy Dataset."""
@@ -301,6 +411,35 @@ class Labelling:
         }
 
 
+def changes(job, line):
+    """What the last stroke changed on a line; see `Job.changes`."""
+    last = next((entry for entry in reversed(job.log.entries) if _is_last_stroke(entry, job.state)), None)
+    if last is None:
+        raise ValueError(f"{job.path} has no strokes whose effect could be shown; paint one first.")
+    act = last.get("group", last["id"])
+    before = fold([entry for entry in job.log.entries if entry.get("group", entry["id"]) != act])
+    position = int(np.flatnonzero(job.axes[job.along] == line)[0]) if line in job.axes[job.along] else None
+    found = [Labelling(job, state).labels()[0] for state in (before, None)]
+    if any(position not in labels.stores for labels in found):
+        raise ValueError(f"{DIRECTIONS[job.along]} {line} has no labels; label it first.")
+    codes = [labels.section(position)[0] for labels in found]
+    where = codes[0] != codes[1]
+    names = {code: name for name, code in job.classes.items()} | {0: "not labelled", UNCERTAIN: "uncertain"}
+    pairs, counts = np.unique(np.stack([codes[0][where], codes[1][where]]), axis=1, return_counts=True)
+    rows = [
+        {"from": names.get(int(a), f"class {a}"), "to": names.get(int(b), f"class {b}"), "samples": int(n)}
+        for (a, b), n in zip(pairs.T, counts, strict=True)
+    ]
+    table = pd.DataFrame(rows, columns=["from", "to", "samples"]).sort_values("samples", ascending=False)
+    known = found[1].corrections.codes(position) > 0
+    outside = float((where & ~known).sum() / max(((codes[1] > 0) & ~known).sum(), 1))
+    return {"where": where, "share": outside, "table": table.reset_index(drop=True)}
+
+
+def _is_last_stroke(entry, state):
+    return entry["what"] in STROKES and any(stroke["id"] == entry["id"] for stroke in state.strokes)
+
+
 def _opened(folder, stores):
     """Store of votes and its finished lines, None where it is damaged or not there; those open already are kept."""
     try:
@@ -327,10 +466,11 @@ def _joined_jobs(paths):
     return found, missing
 
 
-def weak_patches(job, state, first, *, draft, memory, background):
-    """Retrieved and painted patches of a job, their classes, what is painted in them, and how sure they are.
+def weak_patches(job, state, first, *, draft, memory, background, painted):
+    """Retrieved patches of a job, their classes, what is painted in them, and how sure they are.
 
-    ``first`` gives the first name of a class by its present one, in the job that is labelled.
+    ``first`` gives the first name of a class by its present one, in the job that is labelled. Without `painted` the
+    strokes are left out.
     """
     index = job.open_index(state)
     _, weak, starts = tables.retrieved(job, index, state)
@@ -342,7 +482,7 @@ def weak_patches(job, state, first, *, draft, memory, background):
             f"{len(rows)} retrieved patches need about {need / 1e9:.1f} GB and {memory / 1e9:.1f} GB may be used; "
             "retrieve fewer of them (--count) or raise --memory."
         )
-    strokes = _renamed(state, first)
+    strokes = _renamed(state, first) if painted else []
     names = list(dict.fromkeys([*classes[rows], *(stroke["class"] for stroke in strokes)]))
     names = [str(name) for name in names if name != "erase"]
     sections = painted_sections(strokes, names, job.axes)
@@ -351,6 +491,11 @@ def weak_patches(job, state, first, *, draft, memory, background):
     )
     weights = np.append(weak.weights[rows], np.full(len(starts) - len(rows), SURE))
     return index.grid.cut(index.volume, starts), classes, masks, weights
+
+
+def _plain_stroke(stroke):
+    """What a mapper learns of a stroke."""
+    return {name: stroke[name] for name in STROKE if name in stroke}
 
 
 def _renamed(state, first):

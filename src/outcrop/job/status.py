@@ -116,6 +116,7 @@ def in_use(job):
     """Stages that the present decisions lead to, and those whose labels are shown: (kind, key)."""
     work = Labelling(job)
     keys = {("index", job.index_key()), ("retrieved", job.retrieved_key()), ("mapper", work.mapper_key())}
+    keys.add(("mapper", work.base_key()))
     keys.add(("votes", work.votes_key()))
     keys |= {("votes", key) for key in work.sources().values()}
     keys.add(("net", job.stages.last("net")))

@@ -30,6 +30,28 @@ def covered(shape, spots, radius):
     return mask
 
 
+def enclosed(shape, spots):
+    """Samples inside the closed line through spots; where it crosses itself, those inside an odd number of times.
+
+    Examples
+    --------
+    >>> enclosed((4, 5), [(0.5, 0.5), (0.5, 3.5), (2.5, 3.5), (2.5, 0.5)]).astype(int)
+    array([[0, 0, 0, 0, 0],
+           [0, 1, 1, 1, 0],
+           [0, 1, 1, 1, 0],
+           [0, 0, 0, 0, 0]])
+    """
+    inside = np.zeros(shape, bool)
+    spots = np.asarray(spots, float).reshape(-1, 2)
+    rows, columns = np.arange(shape[0]), np.arange(shape[1])
+    for (row, column), (next_row, next_column) in zip(spots, np.roll(spots, -1, axis=0), strict=True):
+        crossed = rows[(rows >= min(row, next_row)) & (rows < max(row, next_row))]
+        if len(crossed):
+            at = column + (crossed - row) / (next_row - row) * (next_column - column)
+            inside[crossed] ^= columns >= at[:, None]
+    return inside
+
+
 def runs(mask, traces, samples):
     """Painted samples as [trace, first, last] in survey labels, shape of mask (n_traces, n_samples).
 
@@ -61,7 +83,8 @@ def stroke_mask(stroke, axes):
     shape = len(traces), len(samples)
     if "runs" not in stroke:
         spots = [(_place(traces, point[1 - direction]), _place(samples, point[2])) for point in stroke["points"]]
-        return covered(shape, spots, float(stroke["radius"]))
+        mask = covered(shape, spots, float(stroke["radius"]))
+        return mask | enclosed(shape, spots) if stroke.get("filled") else mask
     mask = np.zeros(shape, bool)
     for trace, first, last in stroke["runs"]:
         at = np.flatnonzero(np.abs(traces - trace) < 1e-6)
@@ -84,7 +107,7 @@ def painted_sections(strokes, names, axes):
     Parameters
     ----------
     strokes : list of dict
-        Entries of `decisions`.
+        Entries of `decisions`; one that excludes a class takes away what was painted as that class.
     names : list of str
         Classes; code i + 1 is ``names[i]``, 0 where nothing is painted.
     axes : list of three arrays
@@ -103,7 +126,38 @@ def painted_sections(strokes, names, axes):
             continue
         shape = len(axes[1 - place[0]]), len(axes[2])
         section = found.setdefault(place, np.zeros(shape, np.uint8))
-        section[stroke_mask(stroke, axes)] = codes[stroke["class"]]
+        mask, code = stroke_mask(stroke, axes), codes[stroke["class"]]
+        if stroke.get("what") == "exclude":
+            section[mask & (section == code)] = 0
+        else:
+            section[mask] = code
+    return {place: section for place, section in found.items() if section.any()}
+
+
+def excluded_sections(strokes, names, axes):
+    """Where each class is excluded, section by section; a stroke of a class or an eraser lifts it.
+
+    Parameters
+    ----------
+    strokes, names, axes
+        As for `painted_sections`.
+
+    Returns
+    -------
+    dict
+        (direction, position) -> bool array, shape (n_names, n_traces, n_samples).
+    """
+    found: dict = {}
+    for stroke in strokes:
+        place = section_of(stroke, axes)
+        if place is None or stroke["class"] not in (*names, "erase"):
+            continue
+        if stroke.get("what") == "exclude":
+            shape = len(names), len(axes[1 - place[0]]), len(axes[2])
+            section = found.setdefault(place, np.zeros(shape, bool))
+            section[names.index(stroke["class"])] |= stroke_mask(stroke, axes)
+        elif place in found:
+            found[place][:, stroke_mask(stroke, axes)] = False
     return {place: section for place, section in found.items() if section.any()}
 
 

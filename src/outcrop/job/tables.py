@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 
+from outcrop.job.entries import STROKES
 from outcrop.patches import PatchGrid
 from outcrop.retrieval import GRID_OPTIONS, drop_damaged, read_table, retrieve
 from outcrop.stages import append_line, digest, read_lines
@@ -323,7 +324,7 @@ def decisions_table(entries):
 
 def _where(entry):
     """Place, section or value of a decision in words."""
-    if entry["what"] == "stroke":
+    if entry["what"] in STROKES:
         line = entry["line"] if "runs" in entry else entry["points"][0][0 if entry["along"] == "inline" else 1]
         return f"{entry['along']} {line:g}"
     if "place" in entry:

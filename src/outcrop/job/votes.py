@@ -11,6 +11,7 @@ from xarray.core import indexing
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
 from outcrop import labels as label_rules
+from outcrop.job.corrections import Corrections
 from outcrop.labels import decide
 from outcrop.patches import DIRECTIONS
 from outcrop.scores import UNCERTAIN
@@ -73,12 +74,12 @@ class VoteStore:
 class Labels(NamedTuple):
     """What is needed to read labels: which store holds each line, and what is applied to its votes.
 
-    ``codes`` gives the code of a class by its first name, ``painted`` what is painted, by section.
+    ``codes`` gives the code of a class by its first name, ``corrections`` the votes where something is painted.
     """
 
     stores: dict  # position of a line -> VoteStore
     codes: dict
-    painted: dict
+    corrections: Corrections
     limit: float
     along: int
     shape: tuple
@@ -99,35 +100,29 @@ class Labels(NamedTuple):
         lines, traces, samples = wanted[self.along], wanted[1 - self.along], wanted[2]
         out = np.zeros((len(lines), len(traces), len(samples)), np.uint8)
         for i, line in enumerate(lines.tolist()):
-            store = self.stores.get(line)
-            if store is not None and name in store.classes:
-                out[i] = store.read(line, traces, samples)[store.classes.index(name)]
+            if line in self.stores:
+                classes, votes = self.votes(line, traces, samples)
+                if name in classes:
+                    out[i] = votes[classes.index(name)]
         return out if self.along == 0 else out.swapaxes(0, 1)
+
+    def votes(self, line, traces=slice(None), samples=slice(None)):
+        """Classes and votes of a line, or of a part of it, with what is painted on it and near it."""
+        store = self.stores[line]
+        corrected = self.corrections.votes(line, store)
+        if corrected is None:
+            return store.classes, store.read(line, traces, samples)
+        classes, votes = corrected
+        return classes, votes[:, traces][:, :, samples]
 
     def section(self, line, traces=slice(None), samples=slice(None)):
         """Label and confidence of a line, or of a part of it."""
-        store = self.stores[line]
-        label, sure = decide(store.read(line, traces, samples), self.limit)
+        classes, votes = self.votes(line, traces, samples)
+        label, sure = decide(votes, self.limit)
         table = np.zeros(256, np.uint8)
         table[UNCERTAIN] = UNCERTAIN
-        table[1 : 1 + len(store.classes)] = [self.codes.get(name, 0) for name in store.classes]
-        label = table[label]
-        painted = self._painted(line)
-        if painted is not None:
-            painted = painted[traces][:, samples]
-            known = (painted > 0) & (sure > 0)
-            label, sure = np.where(known, painted, label), np.where(known, np.uint8(255), sure)
-        return label, sure
-
-    def _painted(self, line):
-        """Codes painted on a line, on it or where a painted section crosses it; None where there are none."""
-        codes = self.painted.get((self.along, line))
-        for (direction, position), section in self.painted.items():
-            if direction != self.along and section[line].any():
-                shape = self.shape[1 - self.along], self.shape[2]
-                codes = np.zeros(shape, np.uint8) if codes is None else codes.copy()
-                codes[position] = np.where(section[line] > 0, section[line], codes[position])
-        return codes
+        table[1 : 1 + len(classes)] = [self.codes.get(name, 0) for name in classes]
+        return table[label], sure
 
 
 def read_labels(labels, coords, stale, attrs):

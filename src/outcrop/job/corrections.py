@@ -1,0 +1,209 @@
+"""What is painted on a line and near it, spread over its votes when they are read."""
+
+import numpy as np
+from scipy.ndimage import label as connected
+
+from outcrop.kept import content
+from outcrop.texture import STRIDE, upsample
+from outcrop.walker import conductances, correct, giving_up, reach
+
+LINES = 3.0  # neighbouring lines over which a stroke falls to 1 / e
+LEAST = 0.1  # of a stroke, below which it says nothing about a neighbouring line
+COUNT = 60.0  # nodes of patches that a stroke of one node counts as; one of n nodes counts n ** (1 / 4) times that
+FULL = 0.25  # share of the pixels of a node from which it counts as painted wholly
+
+
+class Corrections:
+    """Votes of lines after the strokes on them, and on lines near them, have spread.
+
+    Parameters
+    ----------
+    painted : dict
+        (direction, position) -> code of the class painted, uint8, shape (n_traces, n_samples); see `painted_sections`.
+    excluded : dict
+        (direction, position) -> whether each code is excluded, bool, shape (n_codes, n_traces, n_samples).
+    nodes : callable
+        ``nodes(line)`` gives the features at the nodes of a line, shape (1, n_samples / 4, n_traces / 4, n_features).
+    names : list of str
+        Class of each code, that of code 1 first.
+    background : str or None
+    along : int
+        Direction of the lines.
+    shape : (int, int, int)
+        Of the volume.
+    even : bool
+        Whether the lines are evenly spaced, so that one has neighbours.
+    kept : Kept
+    """
+
+    def __init__(self, painted, excluded, *, nodes, names, background, along, shape, even, kept):
+        self.painted, self.excluded, self.nodes, self.names = painted, excluded, nodes, names
+        self.background, self.along, self.kept = background, along, kept
+        self.n_lines, self.section_shape = shape[along], (shape[1 - along], shape[2])
+        self.reach = int(LINES * -np.log(LEAST)) if even else 0
+        self.lines = self._lines()
+
+    def _lines(self):
+        """Position of every line on which something is painted or excluded."""
+        found: set = set()
+        for sections in (self.painted, self.excluded):
+            for (direction, position), section in sections.items():
+                if direction == self.along:
+                    found.add(position)
+                else:
+                    found |= set(np.flatnonzero(section.any(axis=-1).reshape(-1, self.n_lines).any(axis=0)).tolist())
+        return found
+
+    def codes(self, line):
+        """Codes painted on a line, on it or where a painted section crosses it."""
+        codes = self.painted.get((self.along, line))
+        codes = np.zeros(self.section_shape, np.uint8) if codes is None else codes.copy()
+        for (direction, position), section in self.painted.items():
+            if direction != self.along and section[line].any():
+                codes[position] = np.where(section[line] > 0, section[line], codes[position])
+        return codes
+
+    def excluded_on(self, line):
+        """Whether each code is excluded on a line, shape (n_codes, n_traces, n_samples); no codes where none is."""
+        if not self.excluded:
+            return np.zeros((0, *self.section_shape), bool)
+        found = np.zeros((len(self.names), *self.section_shape), bool)
+        for (direction, position), section in self.excluded.items():
+            if (direction, position) == (self.along, line):
+                found |= section
+            elif direction != self.along:
+                found[:, position] |= section[:, line]
+        return found
+
+    def near(self, line):
+        """Lines with strokes that say something about a line, the nearest first, and how much each."""
+        lines = [other for other in self.lines if abs(other - line) <= self.reach]
+        lines.sort(key=lambda other: (abs(other - line), other))
+        return [(other, float(np.exp(-abs(other - line) / LINES))) for other in lines]
+
+    def votes(self, line, store):
+        """Classes and votes of a line after all strokes near it, None where there are none.
+
+        Returns
+        -------
+        classes : list of str
+            Those of the store, then those that are only painted.
+        votes : uint8 array, shape (n_classes, n_traces, n_samples)
+        """
+        near = self.near(line)
+        if not near:
+            return None
+        painted = [(self.codes(other), self.excluded_on(other), strength) for other, strength in near]
+        counts = np.sum([np.bincount(codes.ravel(), minlength=1 + len(self.names)) for codes, *_ in painted], axis=0)
+        present = [name for name, count in zip(self.names, counts[1:], strict=True) if count]
+        classes = [*store.classes, *(name for name in present if name not in store.classes)]
+        exact = self.codes(line), self.excluded_on(line)
+        made_from = content(*exact, *(array for codes, gone, _ in painted for array in (codes, gone)))
+        key = (store.folder.name, line, tuple(near), self.background, *self.names, made_from)
+        return classes, self.kept.get(key, lambda: self._spread(line, store, classes, self._seeds(painted), exact))
+
+    def _seeds(self, painted):
+        """What is known and what is excluded at the nodes, each of shape (n_codes, n_traces / 4, n_samples / 4)."""
+        known = np.zeros((len(self.names), *(-(-n // STRIDE) for n in self.section_shape)), np.float32)
+        excluded = known.copy()
+        for codes, gone, strength in painted:  # the nearest line first: it decides
+            shares = np.stack([cell_means(codes == code) for code in range(1, len(self.names) + 1)])
+            most = (shares.argmax(axis=0) == np.arange(len(shares))[:, None, None]) & (shares > 0)
+            known += strength * (most & ~known.any(axis=0))
+            for i, mask in enumerate(gone):
+                excluded[i] = np.maximum(excluded[i], strength * (cell_means(mask) > 0))
+        return known, excluded
+
+    def _spread(self, line, store, classes, seeds, exact):
+        """Votes of the classes, bytes as in the store; what is painted or excluded on the line itself holds exactly."""
+        votes = np.zeros((len(classes), *self.section_shape), np.uint8)
+        votes[: len(store.classes)] = store.read(line)
+        along, down = conductances(self.nodes(line)[0].swapaxes(0, 1))
+        gamma = giving_up(cell_means(votes.max(axis=0) / 255))
+        codes = [self.names.index(name) if name in self.names else None for name in classes]
+        known, excluded = (self._reached(along, down, gamma, some, codes) for some in seeds)
+        for i, code in enumerate(codes):
+            if code is not None and len(exact[1]):
+                excluded[exact[1][code], i] = 1
+        known *= 1 - excluded
+        for i, code in enumerate(codes):
+            if code is not None:
+                known[exact[0] == code + 1] = np.arange(len(classes)) == i
+        touched = votes.any(axis=0) & (known.any(axis=-1) | excluded.any(axis=-1))
+        background = np.array([name == self.background for name in classes])
+        shares = np.moveaxis(votes, 0, -1)[touched] / np.float32(255)
+        shares /= shares.sum(axis=-1, keepdims=True)
+        votes[:, touched] = np.round(255 * correct(shares, known[touched], excluded[touched], background)).T
+        return votes
+
+    def _reached(self, along, down, gamma, seeds, codes):
+        """How far seeds of each class reach, at the pixels, shape (n_traces, n_samples, n_classes)."""
+        none = np.zeros(seeds.shape[1:], np.float32)
+        chosen = np.stack([none if code is None else seeds[code] for code in codes], axis=-1)
+        spread = reach(along, down, chosen, gamma) if chosen.any() else chosen
+        return upsample(spread[None], self.section_shape)[0]
+
+
+def cell_means(values):
+    """Means over the pixels of every node, of a mask the share that it covers; pixels beyond the edge count as 0.
+
+    Examples
+    --------
+    >>> cell_means(np.eye(6, dtype=bool))
+    array([[0.25 , 0.   ],
+           [0.   , 0.125]])
+    """
+    shape = [-(-n // STRIDE) * STRIDE for n in values.shape]
+    cells = np.pad(values, [(0, full - n) for full, n in zip(shape, values.shape, strict=True)])
+    return cells.reshape(shape[0] // STRIDE, STRIDE, shape[1] // STRIDE, STRIDE).mean(axis=(1, 3))
+
+
+def painted_nodes(codes, excluded):
+    """Nodes that a mapper learns from what is painted on a section.
+
+    Parameters
+    ----------
+    codes : uint8 array, shape (n_traces, n_samples)
+        ``i + 1`` for class i.
+    excluded : bool array, shape (n_classes, n_traces, n_samples)
+
+    Returns
+    -------
+    rows : int array, shape (n, 2)
+        Of the nodes, on the lattice of traces and samples.
+    known : bool array, shape (n, n_classes)
+    not_there : bool array, shape (n, n_classes)
+        Classes that are excluded.
+    weights : array, shape (n,)
+        All nodes of a stroke of n together count as `COUNT` times the fourth root of n.
+    """
+    parts = []
+    for masks, kind in (([codes == c + 1 for c in range(len(excluded))], 0), (excluded, 1)):
+        shares = np.stack([cell_means(mask) for mask in masks])
+        winner = shares.argmax(axis=0)
+        for c, share in enumerate(shares):
+            nodes = (share > 0) & (winner == c) if kind == 0 else share > 0
+            pieces, _ = connected(nodes)
+            sizes = np.bincount(pieces.ravel())
+            rows = np.argwhere(nodes)
+            weights = COUNT * np.minimum(share[nodes] / FULL, 1) / sizes[pieces[nodes]] ** 0.75
+            both = np.zeros((len(rows), 2, len(shares)), bool)
+            both[:, kind, c] = True
+            parts.append((rows, both[:, 0], both[:, 1], weights))
+    rows, known, not_there, weights = (np.concatenate(some) for some in zip(*parts, strict=True))
+    return rows, known, not_there, weights
+
+
+def targets_of(known, not_there, votes):
+    """Share of every class at painted nodes: the class painted, or what a mapper votes without the excluded ones.
+
+    Examples
+    --------
+    >>> known, not_there = np.array([[1, 0], [0, 0]], bool), np.array([[0, 0], [1, 0]], bool)
+    >>> targets_of(known, not_there, np.array([[0.1, 0.9], [0.7, 0.3]]))
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    left = np.where(not_there, 0, votes)
+    total = left.sum(axis=1, keepdims=True)
+    return np.where(known.any(axis=1, keepdims=True), known, left / np.where(total > 0, total, 1))

@@ -1,0 +1,74 @@
+"""The simulated interpreter: what it paints, and what a stroke is worth on real data."""
+
+import os
+
+import numpy as np
+import pytest
+
+import outcrop as oc
+from outcrop import experiments
+from outcrop.experiments import interpreter
+from outcrop.experiments.expert import BELOW_CAPTION
+from outcrop.experiments.retrieval import eye_exemplars
+from outcrop.job.strokes import covered
+
+real_data = pytest.mark.skipif("OUTCROP_DATA" not in os.environ, reason="needs the real data, OUTCROP_DATA")
+
+
+def test_the_largest_error_is_painted_inside():
+    """The region is the largest of one true class that is wrong and not painted; strokes of both shapes lie in it."""
+    truth = np.ones((60, 60), np.uint8)
+    truth[5:50, 10:24] = 2
+    truth[0:4, 40:60] = 3
+    truth[:, 59] = 0
+    labels = np.ones_like(truth)
+    region, code = interpreter.largest_error(labels, truth, np.zeros(truth.shape, bool))
+    assert code == 2 and region.sum() == 45 * 14
+    for make in (interpreter.disc, interpreter.line_along):
+        stroke = make(region, code)
+        assert region[covered(truth.shape, stroke.spots, stroke.radius)].all()
+    first, last = interpreter.line_along(region, code).spots
+    assert abs(first[0] - last[0]) > 3 * abs(first[1] - last[1])  # along the longer side
+    assert interpreter.largest_error(truth, truth, np.zeros(truth.shape, bool))[0] is None
+    assert interpreter.largest_error(labels, truth, truth == 2)[1] == 3
+
+
+def test_a_careless_interpreter_is_off_by_pixels_and_sometimes_wrong():
+    """Over many strokes the jitter has the spread asked for, and the share of wrong classes too."""
+    rng = np.random.default_rng(0)
+    stroke = interpreter.Stroke(1, [(100, 100)], 5.0)
+    drawn = [interpreter.noisy(stroke, rng, [1, 2, 3]) for _ in range(2000)]
+    off = np.array([one.spots[0] for one in drawn]) - 100
+    assert np.std(off) == pytest.approx(interpreter.JITTER, rel=0.1)
+    assert np.mean([one.code != 1 for one in drawn]) == pytest.approx(interpreter.WRONG, abs=0.02)
+
+
+def test_a_quick_run_compares_all_methods(tmp_path):
+    """Every method is scored on the same start; what is painted alone changes no other line and breaks nothing."""
+    result, deviations = experiments.run("interpreter", None, tmp_path, quick=True)
+    table = result.table.set_index("method")
+    assert table.index.tolist() == list(interpreter.METHODS) and not deviations
+    started = table.drop("random forest")["MIU after 0"]
+    assert (started == started.iloc[0]).all()
+    paint = table.loc["paint only"]
+    assert paint["other line after"] == paint["other line before"] and paint["broken in a round, most"] == 0
+    assert table.loc["both", "MIU after 3"] > paint["MIU after 3"]
+    assert (tmp_path / "interpreter.csv").is_file()
+
+
+@real_data
+def test_strokes_on_a_real_line(tmp_path, monkeypatch):
+    """Four strokes on F3: better than painting alone, few right labels broken, the line nobody painted no worse."""
+    options = {"members": 1, "patches_per_class": 40, "n_features": 300, "rounds": 10}
+    monkeypatch.setitem(oc.MAPPERS, "texture", lambda: oc.TextureMapper(**options))
+    sections, truth = oc.datasets.f3_sections()
+    sections = sections.sel(time=slice(BELOW_CAPTION, None)).load()
+    setting = interpreter.Setting("F3", sections, truth, eye_exemplars(310), 330, 310, {"step": 33})
+    with interpreter.opened(setting, 0, quick=False) as start:
+        _, row, drawn = interpreter.paint(start, "both", 4, 0)
+        found = {"both": row, "paint only": interpreter.paint(start, "paint only", 4, 0, drawn)[1]}
+    gain = {method: row["MIU after 4"] - row["MIU after 0"] for method, row in found.items()}
+    assert gain["both"] > gain["paint only"] + 0.01
+    assert found["both"]["broken in a round, mean"] < 0.02
+    assert found["both"]["other line after"] > found["both"]["other line before"] - 0.02
+    assert found["both"]["error left outside"] < found["paint only"]["error left outside"]
