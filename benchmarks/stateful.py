@@ -36,11 +36,11 @@ def main():
             counts["jobs"] += 1
             super().teardown()
 
-    chosen = settings(
-        max_examples=-(-options.steps // LENGTH), stateful_step_count=LENGTH, deadline=None, database=None,
-        suppress_health_check=list(HealthCheck), phases=[Phase.generate],
-    )  # fmt: skip
     while counts["steps"] < options.steps:
+        chosen = settings(
+            max_examples=-(-(options.steps - counts["steps"]) // LENGTH), stateful_step_count=LENGTH, deadline=None,
+            database=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate],
+        )  # fmt: skip
         run_state_machine_as_test(seed(options.seed + counts["jobs"])(Counted), settings=chosen)
     took = time.perf_counter() - begin
     print(f"{counts['steps']} steps on {counts['jobs']} jobs in {took:.0f} s: nothing lost, nothing stale as fresh")

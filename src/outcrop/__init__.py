@@ -18,6 +18,8 @@ _HOMES = {
     "WeakLabels": "retrieval",
     "LabelMapper": "mapping",
     "TextureMapper": "texture",
+    "EncoderMapper": "encoder_mapping",
+    "Encoder": "encoder",
     "MAPPERS": "labels",
     "label_volume": "labels",
     "load_mapper": "labels",

@@ -1,8 +1,8 @@
 """Features and answers of a small net that was pretrained on synthetic sections alone; see docs/encoder.md.
 
-The weights are part of the package. Amplitudes are balanced before the net sees them, so gain does not matter; its first
-layer keeps sizes and products of filters only, so polarity does not; every section is also seen mirrored, so direction
-does not.
+The weights are part of the package. Amplitudes are balanced before the net sees them, so gain does not matter; its
+first layer keeps sizes and products of filters only, so polarity does not; every section is also seen mirrored, so
+direction does not.
 """
 
 from functools import lru_cache
@@ -57,8 +57,8 @@ class Encoder:
         Returns
         -------
         dict of arrays, shape (n, height, width)
-            Probabilities of fault (plane), zone (around it), salt, chaos, edge (of salt), unconformity; dip in samples a
-            trace.
+            Probabilities of fault (plane), zone (around it), salt, chaos, edge (of salt), unconformity; dip in samples
+            a trace.
         """
         maps = self._maps(sections, both=True)[0]
         height, width = np.shape(sections)[1:]
@@ -95,11 +95,19 @@ class Encoder:
                 parts = self._run(x[:, :, first[0] : last[0], first[1] : last[1]])
                 if out is None:
                     strides = [(last[0] - first[0]) // part.shape[2] for part in parts]
-                    out = [np.empty((*p.shape[:2], height // s, width // s), np.float32) for p, s in zip(parts, strides, strict=True)]
+                    out = [
+                        np.empty((*p.shape[:2], height // s, width // s), np.float32)
+                        for p, s in zip(parts, strides, strict=True)
+                    ]
                 for whole, part, stride in zip(out, parts, strides, strict=True):
                     stop = min(top + TILE, height), min(left + TILE, width)
-                    inside = [slice((a - f) // stride, (b - f) // stride) for a, b, f in zip((top, left), stop, first, strict=True)]
-                    whole[:, :, top // stride : stop[0] // stride, left // stride : stop[1] // stride] = part[:, :, inside[0], inside[1]]
+                    inside = [
+                        slice((a - f) // stride, (b - f) // stride)
+                        for a, b, f in zip((top, left), stop, first, strict=True)
+                    ]
+                    whole[:, :, top // stride : stop[0] // stride, left // stride : stop[1] // stride] = part[
+                        :, :, inside[0], inside[1]
+                    ]
         return out
 
     def _run(self, x):

@@ -16,6 +16,7 @@ from zarr.codecs import Crc32cCodec, ZstdCodec
 
 import outcrop
 from outcrop.arrays import to_numpy
+from outcrop.encoder_mapping import EncoderMapper
 from outcrop.mapping import VARIANTS, LabelMapper
 from outcrop.nets import NetMapper
 from outcrop.parallel import map_blocks, memory_budget, spans
@@ -27,8 +28,8 @@ from outcrop.volume import MOST_LINES, LazyVolume, take_block
 from outcrop.workspace import DoneLog, Workspace, damage, whole_file
 
 MAPPERS: dict[str, Any] = {name: partial(LabelMapper, variant=name) for name in VARIANTS}
-MAPPERS = {"texture": TextureMapper, "net": NetMapper, **MAPPERS}
-KINDS = {kind.__name__: kind for kind in (TextureMapper, NetMapper, LabelMapper)}  # of saved mappers
+MAPPERS = {"encoder": EncoderMapper, "texture": TextureMapper, "net": NetMapper, **MAPPERS}
+KINDS = {kind.__name__: kind for kind in (EncoderMapper, TextureMapper, NetMapper, LabelMapper)}  # of saved mappers
 BLOCK = 256  # patches whose scores are held at once
 COST = 250, 50  # bytes a sample of a line takes while it is labelled, and more per class
 

@@ -18,6 +18,18 @@ GAP = 5  # traces; a longer run of missing ones is not bridged
 HEADROOM = 3.0  # RMS amplitudes that gain "agc" and "patch" map to the ends of [0, 1]
 
 
+def within(places, n):
+    """Places on an axis of n, mirrored at its ends.
+
+    Examples
+    --------
+    >>> within(np.arange(-2, 6), 4)
+    array([1, 0, 0, 1, 2, 3, 3, 2])
+    """
+    folded = places % (2 * n)
+    return np.where(folded < n, folded, 2 * n - 1 - folded)
+
+
 def patch_starts(length, size, step):
     """First index of every patch along one axis; the last patch touches the end.
 
@@ -197,6 +209,29 @@ class PatchGrid:
                 trace, sample = starts[i, 2] - first, starts[i, 3]
                 out[i] = section[trace : trace + width, sample : sample + height].T
         return by_rms(out) if self.gain == "patch" else out
+
+    def around(self, volume, starts, margin):
+        """Patches at any starts with so many pixels on each side of them, mirrored at the ends of the survey.
+
+        Missing traces are silent. Amplitudes are those of the line whatever the gain.
+        """
+        starts = np.asarray(starts).reshape(-1, 4)
+        sides = [side + 2 * margin for side in self.size]
+        out = np.empty((len(starts), *sides), np.float32)
+        for direction, line in np.unique(starts[:, :2], axis=0):
+            here = np.flatnonzero((starts[:, :2] == (direction, line)).all(axis=1))
+            shape = len(self.axes[1 - direction]), len(self.axes[2])
+            first = max(0, starts[here, 2].min() - margin)
+            last = min(shape[0], starts[here, 2].max() + self.size[1] + margin)
+            section = self._traces(volume, direction, line, first, last)
+            section = np.where(np.isfinite(section), section, np.float32(0.5))
+            for i in here:
+                traces, samples = (
+                    within(np.arange(start - margin, start - margin + side), n)
+                    for start, side, n in zip(starts[i, 2:], sides[::-1], shape, strict=True)
+                )
+                out[i] = section[np.ix_(np.clip(traces - first, 0, len(section) - 1), samples)].T
+        return out
 
     def section(self, volume, direction, line):
         """Whole line with short gaps bridged, and which of its traces the survey holds.

@@ -34,6 +34,7 @@ from outcrop.scores import confidence, fitted_background, label, majority_filter
 WAVELENGTHS = (4, 7, 12, 20)  # pixels
 N_DIRECTIONS = 8
 SMOOTHING = (5, 14)  # pixels: how far around a node its energies are averaged
+N_ENERGIES = len(WAVELENGTHS) * N_DIRECTIONS * len(SMOOTHING)
 STRIDE = 4  # pixels between nodes, the first at 2
 MARGIN = 24  # pixels mirrored around a section so that its rim is not a reflector
 BLOCK = 25  # patches described at once
@@ -58,6 +59,7 @@ class SectionMapper(Saved, BaseEstimator):
     """Labels and confidence of mappers whose ``scores`` take patches and sections of any size."""
 
     any_size = True
+    n_views = 1
 
     def scores(self, patches):
         """Evidence for every class at every pixel, between 0 and 1, for patches or sections of any size.
@@ -144,6 +146,10 @@ class TextureMapper(SectionMapper):
         self.background = background
         self.random_state = random_state
 
+    def views(self, nodes):
+        """Parts of the descriptors of nodes, each with a regression for itself; those decide together."""
+        return [nodes]
+
     def fit(self, patches, classes, masks=None, weights=None, *, progress=None):
         """Learn the texture of every class from patches with one class each.
 
@@ -160,6 +166,10 @@ class TextureMapper(SectionMapper):
         progress : callable, optional
             Called as ``progress(done, total)`` between steps; what it raises ends the fit.
         """
+        return self._fit(patches, classes, masks, weights, progress=progress)
+
+    def _fit(self, patches, classes, masks, weights, *, progress, more=None):
+        """Fit; `more` gives further descriptors of rows of the patches, and of the nodes of unlabelled ones."""
         several = isinstance(patches, list) and np.ndim(patches[0]) == 3
         stacks = [to_numpy(check_patches(own)[0]) for own in (patches if several else [patches])]
         self.classes_, codes = class_codes(classes, n_patches=sum(map(len, stacks)))
@@ -183,7 +193,9 @@ class TextureMapper(SectionMapper):
             own = [drawn[(drawn >= a) & (drawn < b)] - a for a, b in pairwise(first)]
             chosen = [(x[rows], mask[rows]) for x, mask, rows in zip(stacks, painted, own, strict=True) if len(rows)]
             with one_blas_thread():  # two of them make the fit slower: benchmarks/labelling.py --fits
-                members.append(self._fit_member(chosen, codes[drawn], rng, step))
+                step(0)
+                further = more and more(drawn, member, step)
+                members.append(self._fit_member(chosen, codes[drawn], rng, step, further))
         self.models_ = [model for model, *_ in members]
         self.shares_ = {name: float(np.mean([s[name] for _, s, _ in members])) for name in members[0][1]}
         self.equations_ = [equations for *_, equations in members]
@@ -214,48 +226,65 @@ class TextureMapper(SectionMapper):
         mapper.shares_, mapper.models_ = self.shares_, []
         both = np.concatenate([nodes, mirrored(nodes)])
         targets, weights = np.concatenate([targets, targets]), np.concatenate([weights, weights]) / 2
-        for (features, _, familiar), equations in zip(self.models_, self.equations_, strict=True):
-            patches = float(equations.gram[-1, -1])  # the last feature is constant, so this is the sum of all weights
+        for (voters, familiar), each in zip(self.models_, self.equations_, strict=True):
+            patches = float(each[0].gram[-1, -1])  # the last feature is constant, so this is the sum of all weights
             share = min(1, patches / max(weights.sum(), 1e-9))
-            solved = equations.plus(features(both), targets, share * weights).solve()
-            mapper.models_.append((features, solved, familiar))
+            learnt = []
+            for (features, _), equations, view in zip(voters, each, self.views(both), strict=True):
+                learnt.append((features, equations.plus(features(view), targets, share * weights).solve()))
+            mapper.models_.append((learnt, familiar))
         return mapper
 
-    def _fit_member(self, stacks, codes, rng, step):
-        """One member: its features and weights, and the share of each structure in its patches."""
+    def _fit_member(self, stacks, codes, rng, step, further=None):
+        """One member: its features and weights, and the share of each structure in its patches.
+
+        `further` holds more descriptors of the nodes of the patches, and descriptors of nodes that nobody labelled.
+        """
         behind = rng.random(len(codes)) < 0.5  # patches seen from behind
         offset = rng.integers(2, size=2)  # every second node is enough to learn from
-        gain = rng.uniform(-GAIN, GAIN, (len(codes), 1)) + rng.uniform(-COLOUR, COLOUR, (len(codes), len(WAVELENGTHS)))
-        gain = np.tile(np.repeat(gain.astype(np.float32), N_DIRECTIONS, axis=1), len(SMOOTHING))  # one per descriptor
+        gain = _gains(len(codes), rng)
         described, done = [], 0
         for patches, masks in stacks:
             part = slice(done, done := done + len(patches))
             described.append(_lattice(patches, masks, behind[part], offset, step))
             described[-1][0][:] += gain[part, None]
+        if further:
+            each = further.of_patches(behind, offset)
+            described = [(np.concatenate([a, b], axis=-1), mask) for (a, mask), b in zip(described, each, strict=True)]
         nodes, known = (_stacked(own) for own in zip(*described, strict=True))
         there = np.isfinite(nodes[..., 0])  # a small patch has fewer nodes
-        features = RandomFeatures.drawn(nodes[there], self.n_features, rng)
-        rows = np.zeros((*there.shape, self.n_features + 1), np.float32)
-        for row, own, real in zip(rows, nodes, there, strict=True):
-            row[real] = features(own[real])
-        background = np.flatnonzero(self._is_background())
+        drawn = [RandomFeatures.drawn(view, self.n_features, rng) for view in self.views(nodes[there])]
+        weights = np.where(known > 0, PAINTED, 1) * balance(codes)[:, None]
+        ridges = [
+            Ridge(_rows(features, view, there), weights)
+            for features, view in zip(drawn, self.views(nodes), strict=True)
+        ]
+        n, background = len(self.classes_), np.flatnonzero(self._is_background())
         options = {"background": background, "rounds": self.rounds, "step": step}
-        ridge = Ridge(rows, np.where(known > 0, PAINTED, 1) * balance(codes)[:, None])
-        labels, shares = maximise(ridge, codes, known, there, n_classes=len(self.classes_), **options)
-        familiar = Familiarity.learnt(nodes[there], int(rng.integers(2**31)))
-        model = features, ridge.fit(labels, len(self.classes_)), familiar
+        labels, shares = maximise(ridges, codes, known, there, n_classes=n, **options)
+        equations = [ridge.equations(labels, n) for ridge in ridges]
+        solved = [ridge.fit(labels, n) for ridge in ridges]
+        if further and further.unlabelled is not None:
+            anywhere = further.unlabelled.copy()
+            anywhere[..., :N_ENERGIES] += _gains(len(anywhere), rng)[:, None]
+            anywhere = anywhere.reshape(-1, anywhere.shape[-1])
+            rows = [features(view) for features, view in zip(drawn, self.views(anywhere), strict=True)]
+            equations, solved = taught(equations, solved, rows, float(weights[codes == 0].sum()))
+        familiar = Familiarity.learnt(nodes[there][:, :N_ENERGIES], int(rng.integers(2**31)))
         shares = {str(self.classes_[c]): share for c, share in shares.items()}
-        return model, shares, ridge.equations(labels, len(self.classes_))
+        return (list(zip(drawn, solved, strict=True)), familiar), shares, equations
 
     def saved(self):
         """What the mapper consists of: a dict for JSON, and arrays."""
         check_is_fitted(self)
         arrays: dict = {}
-        for number, (features, weights, familiar) in enumerate(self.models_):
-            arrays |= prefixed(f"{number}/features", vars(features)) | prefixed(f"{number}/familiar", vars(familiar))
-            arrays[f"{number}/weights"] = weights
-        for number, equations in enumerate(getattr(self, "equations_", [])):
-            arrays |= prefixed(f"{number}/equations", equations.packed())
+        for number, (voters, familiar) in enumerate(self.models_):
+            arrays |= prefixed(f"{number}/familiar", vars(familiar))
+            for view, (features, weights) in enumerate(voters):
+                arrays |= prefixed(f"{number}/{view}/features", vars(features)) | {f"{number}/{view}/weights": weights}
+        for number, each in enumerate(getattr(self, "equations_", [])):
+            for view, equations in enumerate(each):
+                arrays |= prefixed(f"{number}/{view}/equations", equations.packed())
         about = {"kind": type(self).__name__, "parameters": self.get_params(), "classes": self.classes_.tolist()}
         return about | {"shares": self.shares_, "background": self.background_}, arrays
 
@@ -268,11 +297,14 @@ class TextureMapper(SectionMapper):
         mapper.models_ = []
         for number in range(mapper.members):
             one = part(str(number), arrays)
-            features, familiar = RandomFeatures(**part("features", one)), Familiarity(**part("familiar", one))
-            mapper.models_.append((features, one["weights"], familiar))
-            equations = part("equations", one)
+            views = [part(str(view), one) for view in range(cls.n_views)]
+            voters = [(RandomFeatures(**part("features", view)), view["weights"]) for view in views]
+            mapper.models_.append((voters, Familiarity(**part("familiar", one))))
+            equations = [
+                NormalEquations.unpacked(**part("equations", view)) for view in views if "equations/gram" in view
+            ]
             if equations:
-                mapper.equations_ = [*getattr(mapper, "equations_", []), NormalEquations.unpacked(**equations)]
+                mapper.equations_ = [*getattr(mapper, "equations_", []), equations]
         return mapper
 
     def _block_scores(self, patches):
@@ -298,13 +330,18 @@ class TextureMapper(SectionMapper):
 
     def node_votes(self, nodes):
         """Evidence for every class at nodes, shape (n, n_classes)."""
-        both = nodes, mirrored(nodes)
-        votes = sum(features(side) @ weights for features, weights, _ in self.models_ for side in both)
-        return np.clip(votes / (2 * len(self.models_)), 1e-3, None)
+        sides = [self.views(nodes), self.views(mirrored(nodes))]
+        total = np.zeros((len(nodes), len(self.classes_)), np.float32)
+        for number in range(self.n_views):
+            asked = sides if number == 0 else sides[:1]  # what is the same in a mirror is asked once
+            voters = [voters[number] for voters, _ in self.models_]
+            votes = sum(features(side[number]) @ weights for features, weights in voters for side in asked)
+            total += np.clip(votes / (len(voters) * len(asked)), 1e-3, None)
+        return total / self.n_views
 
     def _usual(self, nodes, parts):
         """How usual the textures of nodes are."""
-        both = nodes, mirrored(nodes)
+        both = nodes[:, :N_ENERGIES], mirrored(nodes[:, :N_ENERGIES])
         voters = [(familiar, side) for *_, familiar in self.models_ for side in both]
         means = map_blocks(lambda span: sum(familiar(side[span]) for familiar, side in voters) / len(voters), parts)
         return np.concatenate(list(means))
@@ -342,13 +379,49 @@ def balance(codes):
     return counts.max() / counts[codes]
 
 
-def maximise(ridge, codes, known, there, *, n_classes, background, rounds, step=lambda round: None):
+def _gains(n, rng):
+    """What patches are made louder or quieter by, shape (n, N_ENERGIES)."""
+    gain = rng.uniform(-GAIN, GAIN, (n, 1)) + rng.uniform(-COLOUR, COLOUR, (n, len(WAVELENGTHS)))
+    return np.tile(np.repeat(gain.astype(np.float32), N_DIRECTIONS, axis=1), len(SMOOTHING))
+
+
+def _rows(features, nodes, there):
+    """Random features of the nodes of patches, 0 for those that a small patch lacks."""
+    rows = np.zeros((*there.shape, len(features.offsets) + 1), np.float32)
+    for row, own, real in zip(rows, nodes, there, strict=True):
+        row[real] = features(own[real])
+    return rows
+
+
+def taught(equations, solved, rows, weight, rounds=2):
+    """Regressions that have also learnt nodes which nobody labelled, each as all of them together see it.
+
+    Parameters
+    ----------
+    equations : list of NormalEquations
+    solved : list of arrays, shape (n_features, n_classes)
+        Their weights before.
+    rows : list of arrays, shape (n, n_features)
+        Features of the nodes, for each regression.
+    weight : float
+        What all these nodes count together.
+    """
+    for _ in range(rounds):
+        seen = sum(row @ weights for row, weights in zip(rows, solved, strict=True)).argmax(axis=-1)
+        targets = np.eye(solved[0].shape[1])[seen]
+        each = np.full(len(seen), weight / len(seen))
+        found = [one.plus(row, targets, each) for one, row in zip(equations, rows, strict=True)]
+        solved = [one.solve() for one in found]
+    return found, solved
+
+
+def maximise(ridges, codes, known, there, *, n_classes, background, rounds, step=lambda round: None):
     """Class of every node under the weak constraint, by expectation-maximisation.
 
     Parameters
     ----------
-    ridge : Ridge
-        Of the features of the nodes, shape (n_patches, n_nodes, n_features).
+    ridges : list of Ridge
+        Of the features of the nodes, shape (n_patches, n_nodes, n_features); their mean decides.
     codes : int array, shape (n_patches,)
         Class of each patch.
     known : int array, shape (n_patches, n_nodes)
@@ -381,7 +454,7 @@ def maximise(ridge, codes, known, there, *, n_classes, background, rounds, step=
     best = {c: (-np.inf, labels[codes == c]) for c in structures}
     for number in range(rounds + 1 if structures else 0):
         step(number)
-        fitted = ridge.rows @ ridge.fit(labels, n_classes)
+        fitted = sum(ridge.rows @ ridge.fit(labels, n_classes) for ridge in ridges) / len(ridges)
         for c in structures:
             own, real = codes == c, there[codes == c]
             margin = np.where(real, fitted[own, :, c] - fitted[own, :, background[0]], np.nan)
@@ -563,8 +636,9 @@ def kept_nodes(sections):
 def mirrored(descriptors):
     """Descriptors of the same places in a section that is seen from behind: directions run the other way round."""
     directions = -np.arange(N_DIRECTIONS) % N_DIRECTIONS
-    apart = descriptors.reshape(*descriptors.shape[:-1], -1, N_DIRECTIONS)
-    return apart[..., directions].reshape(descriptors.shape)
+    apart = descriptors[..., :N_ENERGIES].reshape(*descriptors.shape[:-1], -1, N_DIRECTIONS)
+    energies = apart[..., directions].reshape(*descriptors.shape[:-1], N_ENERGIES)
+    return np.concatenate([energies, descriptors[..., N_ENERGIES:]], axis=-1)  # what follows does not see the direction
 
 
 @lru_cache(maxsize=8)

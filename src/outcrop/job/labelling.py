@@ -1,11 +1,12 @@
 """From decisions to labels: the mapper they lead to, the votes of every line, and what is read from them."""
 
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import pandas as pd
 
 import outcrop
+from outcrop.encoder_mapping import SURROUND, EncoderMapper
 from outcrop.identity import LineLog, check_lines, line_digest, lines_path, untouched
 from outcrop.job import tables
 from outcrop.job.corrections import Corrections, painted_nodes, targets_of
@@ -23,10 +24,11 @@ from outcrop.patches import DIRECTIONS, PatchGrid
 from outcrop.saved import saved_digest
 from outcrop.scores import UNCERTAIN
 from outcrop.stages import digest
-from outcrop.texture import kept_nodes
+from outcrop.texture import TextureMapper, kept_nodes
 from outcrop.workspace import Damaged, DoneLog
 
 ACROSS = 1  # lines on either side that vote too
+UNLABELLED_WINDOWS = 150  # patches from anywhere in the survey that the encoder mapping learns too
 UNLABELLED = 600  # patches from anywhere that nets see in addition to the retrieved ones
 SURE = 1e3  # weight of a patch that was painted, so that a mapper which draws some patches draws it
 MAPPER_CODE, UPDATE_CODE, VOTES_CODE = 2, 1, 1  # raised when the same inputs would give another mapper, or other votes
@@ -206,8 +208,10 @@ class Labelling:
             if other.known["digest"] != self.known["digest"]:
                 raise ValueError(f"Job {other.path} is of another volume; index the same one with another --size.")
         mapper = make_mapper(mapping, seed=self.options["seed"], device=device, background=self.background)
-        if self.others and mapping != "texture":
-            raise ValueError(f"Mapping {mapping!r} takes patches of one size; use texture for jobs of several sizes.")
+        if self.others and not isinstance(mapper, TextureMapper):
+            raise ValueError(
+                f"Mapping {mapping!r} takes patches of one size; use encoder or texture for jobs of several sizes."
+            )
         if draft and "members" in mapper.get_params():
             mapper.set_params(members=1)
         self.job.open_index(self.state, client=client, memory=memory, progress=progress)
@@ -217,9 +221,16 @@ class Labelling:
         parts = [weak_patches(job, state, first, **options) for job, state in jobs]
         told = progress and (lambda done, total: progress("fitting the mapping", done, total))
         with one_blas_thread():
+            context: dict = {}
+            if isinstance(mapper, EncoderMapper):
+                context["windows"] = [partial(_windows, *where) for *_, where in parts]
+                index = self.job.open_index(self.state)
+                context["unlabelled"] = _windows(index, _anywhere(index, UNLABELLED_WINDOWS, self.options["seed"]))
+            parts = [part[:-1] for part in parts]
             if self.others:
-                return mapper.fit(*_joined(parts), progress=told)
+                return mapper.fit(*_joined(parts), **context, progress=told)
             patches, classes, masks, weights = parts[0]
+            context = {name: each[0] if name == "windows" else each for name, each in context.items()}
             if len(set(classes)) < 2:
                 raise ValueError("Labels need patches of two classes or more; add an exemplar of another class.")
             if getattr(mapper, "torch_device", None):
@@ -228,8 +239,9 @@ class Labelling:
                 patches = torch.from_numpy(patches).to(mapper.torch_device)
             more: dict = {"client": client} if isinstance(mapper, LabelMapper) else {"weights": weights}
             if isinstance(mapper, NetMapper):
-                more["unlabelled"] = _anywhere(self.job.open_index(self.state), UNLABELLED, self.options["seed"])
-            return mapper.fit(patches, classes, masks=masks, progress=told, **more)
+                index = self.job.open_index(self.state)
+                more["unlabelled"] = index.grid.cut(index.volume, _anywhere(index, UNLABELLED, self.options["seed"]))
+            return mapper.fit(patches, classes, masks=masks, progress=told, **more, **context)
 
     # ---- votes ------------------------------------------------------------------------------------------------------
 
@@ -490,7 +502,7 @@ def weak_patches(job, state, first, *, draft, memory, background, painted):
         index.grid, sections, starts[rows], classes[rows], names, background=background
     )
     weights = np.append(weak.weights[rows], np.full(len(starts) - len(rows), SURE))
-    return index.grid.cut(index.volume, starts), classes, masks, weights
+    return index.grid.cut(index.volume, starts), classes, masks, weights, (index, starts)
 
 
 def _plain_stroke(stroke):
@@ -516,7 +528,12 @@ def _joined(parts):
 
 
 def _anywhere(index, count, seed):
-    """Patches drawn from all that are alive."""
+    """Starts of patches drawn from all that are alive."""
     rows = np.flatnonzero(index.status == 0)
     rows = np.sort(np.random.default_rng(seed).permutation(rows)[:count])
-    return index.grid.extract(index.volume, rows)
+    return index.grid.places(rows)
+
+
+def _windows(index, starts, rows=slice(None)):
+    """Patches with what lies around them."""
+    return index.grid.around(index.volume, starts[rows], SURROUND)
