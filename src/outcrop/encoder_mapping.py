@@ -15,7 +15,7 @@ from scipy.ndimage import gaussian_filter
 from outcrop.encoder import CLASSES, STRIDE, Encoder
 from outcrop.kept import content
 from outcrop.parallel import map_blocks, spans
-from outcrop.texture import KEPT, N_ENERGIES, TextureMapper, describe
+from outcrop.texture import KEPT, TextureMapper, describe, n_energies
 
 SURROUND = 48  # pixels around a patch that the encoder sees too, where they are at hand
 SMOOTH = 3  # nodes: each feature is also averaged over so many around its node
@@ -99,7 +99,7 @@ class EncoderMapper(TextureMapper):
 
     def views(self, nodes):
         """Energies, and features of the encoder."""
-        return [nodes[..., :N_ENERGIES], nodes[..., N_ENERGIES:]]
+        return [nodes[..., : n_energies()], nodes[..., n_energies() :]]
 
     def nodes(self, sections):
         """Energies and features at the nodes of sections."""

@@ -34,7 +34,6 @@ from outcrop.scores import confidence, fitted_background, label, majority_filter
 WAVELENGTHS = (4, 7, 12, 20)  # pixels
 N_DIRECTIONS = 8
 SMOOTHING = (5, 14)  # pixels: how far around a node its energies are averaged
-N_ENERGIES = len(WAVELENGTHS) * N_DIRECTIONS * len(SMOOTHING)
 STRIDE = 4  # pixels between nodes, the first at 2
 MARGIN = 24  # pixels mirrored around a section so that its rim is not a reflector
 BLOCK = 25  # patches described at once
@@ -266,11 +265,11 @@ class TextureMapper(SectionMapper):
         solved = [ridge.fit(labels, n) for ridge in ridges]
         if further and further.unlabelled is not None:
             anywhere = further.unlabelled.copy()
-            anywhere[..., :N_ENERGIES] += _gains(len(anywhere), rng)[:, None]
+            anywhere[..., : n_energies()] += _gains(len(anywhere), rng)[:, None]
             anywhere = anywhere.reshape(-1, anywhere.shape[-1])
             rows = [features(view) for features, view in zip(drawn, self.views(anywhere), strict=True)]
             equations, solved = taught(equations, solved, rows, float(weights[codes == 0].sum()))
-        familiar = Familiarity.learnt(nodes[there][:, :N_ENERGIES], int(rng.integers(2**31)))
+        familiar = Familiarity.learnt(nodes[there][:, : n_energies()], int(rng.integers(2**31)))
         shares = {str(self.classes_[c]): share for c, share in shares.items()}
         return (list(zip(drawn, solved, strict=True)), familiar), shares, equations
 
@@ -341,7 +340,7 @@ class TextureMapper(SectionMapper):
 
     def _usual(self, nodes, parts):
         """How usual the textures of nodes are."""
-        both = nodes[:, :N_ENERGIES], mirrored(nodes[:, :N_ENERGIES])
+        both = nodes[:, : n_energies()], mirrored(nodes[:, : n_energies()])
         voters = [(familiar, side) for *_, familiar in self.models_ for side in both]
         means = map_blocks(lambda span: sum(familiar(side[span]) for familiar, side in voters) / len(voters), parts)
         return np.concatenate(list(means))
@@ -380,7 +379,7 @@ def balance(codes):
 
 
 def _gains(n, rng):
-    """What patches are made louder or quieter by, shape (n, N_ENERGIES)."""
+    """What patches are made louder or quieter by, shape (n, n_energies)."""
     gain = rng.uniform(-GAIN, GAIN, (n, 1)) + rng.uniform(-COLOUR, COLOUR, (n, len(WAVELENGTHS)))
     return np.tile(np.repeat(gain.astype(np.float32), N_DIRECTIONS, axis=1), len(SMOOTHING))
 
@@ -598,6 +597,11 @@ def _proportions(descriptors):
     return descriptors - descriptors.mean(axis=-1, keepdims=True)
 
 
+def n_energies():
+    """Number of energies that describe a node; whatever follows them is the same in a mirror."""
+    return len(WAVELENGTHS) * N_DIRECTIONS * len(SMOOTHING)
+
+
 def describe(sections):
     """Log energies around the nodes of a lattice, in four wavelengths, eight directions and two scales.
 
@@ -636,9 +640,11 @@ def kept_nodes(sections):
 def mirrored(descriptors):
     """Descriptors of the same places in a section that is seen from behind: directions run the other way round."""
     directions = -np.arange(N_DIRECTIONS) % N_DIRECTIONS
-    apart = descriptors[..., :N_ENERGIES].reshape(*descriptors.shape[:-1], -1, N_DIRECTIONS)
-    energies = apart[..., directions].reshape(*descriptors.shape[:-1], N_ENERGIES)
-    return np.concatenate([energies, descriptors[..., N_ENERGIES:]], axis=-1)  # what follows does not see the direction
+    apart = descriptors[..., : n_energies()].reshape(*descriptors.shape[:-1], -1, N_DIRECTIONS)
+    energies = apart[..., directions].reshape(*descriptors.shape[:-1], n_energies())
+    return np.concatenate(
+        [energies, descriptors[..., n_energies() :]], axis=-1
+    )  # what follows does not see the direction
 
 
 @lru_cache(maxsize=8)
