@@ -21,6 +21,7 @@ from outcrop.plots import COLOURS
 MISSING = "#cfd8e3"  # colour of samples that are not there
 NOTHING: dict = {"image": [], "x": [], "y": [], "dw": [], "dh": []}
 BOX = ("x", "y", "width", "height", "left", "top", "colour", "name", "ink")
+STROKE = ("xs", "ys", "radius", "filled")  # columns of what was just drawn
 UNITS = {"time": "ms", "depth": "m"}
 ALONE, BESIDE, SWIPE = "alone", "expert beside", "swipe"  # ways to compare
 OPACITY = 0.35  # of labels
@@ -132,7 +133,7 @@ class SectionPlot:
                 setattr(one, name, (x.start + x.end) / 2)
 
     def _make_tools(self):
-        self.strokes = ColumnDataSource(data={"xs": [], "ys": []})
+        self.strokes = ColumnDataSource(data={name: [] for name in STROKE})
         self.preview = ColumnDataSource(data=dict(NOTHING))
         self.cursor = ColumnDataSource(data={"x": [], "y": [], "width": [], "height": []})
         self.ink = LinearColorMapper(palette=["#00000000", BRUSH], low=0, high=1)
