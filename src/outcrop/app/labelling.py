@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import threading
+import time
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from outcrop.scores import UNCERTAIN
 DRAFT_PATCHES = 20  # per class, for labels to look at while the full fit runs
 MOST_LINES = 100  # of labels that are read at once for a section across them
 FOLLOW = 20  # labelled lines next to a corrected one that are labelled again behind it
+SETTLE, QUIET = 0.25, 2.0  # seconds without a stroke before the line is learnt from, and before other lines follow
 KEPT = 4  # sections of labels in memory
 SEEN, VANISHED = 0.005, 0.1  # a class of at least this share is said to vanish where less than that part of it is left
 
@@ -90,6 +92,9 @@ class Labelling:
         self.correcting: int | None = None
         self._before: Before | None = None
         self._spreader, self._learner = Latest(self._spread), Latest(self._learn)
+        self._warmer = Latest(self._warm)
+        self._to_warm: int | None = None
+        self._n_followed = self._learning = 0  # times that a line was to follow strokes, and the one it learns from
         self._n_read = 0  # sections that were read again after a stroke
         self._reading = threading.Lock()
         self.draft: Draft | None = None
@@ -110,6 +115,7 @@ class Labelling:
         """Wait for what looks at the labels."""
         self._closing = True
         self._spreader.wait()
+        self._warmer.wait()
         self._learner.wait()
         self._latest.wait()
         self._reader.wait()
@@ -183,7 +189,19 @@ class Labelling:
         the last one is learnt from.
         """
         self.correcting = position
+        self._n_followed += 1
         self._spreader.ask()
+
+    def expect(self, position):
+        """Get ready for strokes on a line: what they spread along is described in a thread."""
+        self._to_warm = position
+        self._warmer.ask()
+
+    def _warm(self):
+        found = self.shown().labels
+        with contextlib.suppress(ValueError, OSError):  # said when a stroke needs it
+            if self._to_warm in found.stores:
+                found.corrections.nodes(self._to_warm)
 
     def _spread(self):
         """Labels of the line as the strokes change them by themselves."""
@@ -198,10 +216,11 @@ class Labelling:
 
     def _learn(self):
         """Update the mapper by all strokes, and label the line anew; the labelled lines near it follow."""
-        position = self.correcting
+        position, self._learning = self.correcting, self._n_followed
         if position is None:
             return
         try:
+            self._pause(SETTLE)
             work = stages.Labelling(self.job)
             updated = work.updates and work.fitted()
             with one_blas_thread():
@@ -213,7 +232,8 @@ class Labelling:
                     self._end_correction(position)
                 self.correcting = None
                 self.work.tell("labels")
-                if updated:
+                if updated and self.shown().stale:
+                    self._pause(QUIET)
                     self._label_near(work, position)
         except Newer:
             return
@@ -230,9 +250,16 @@ class Labelling:
             self._unless_newer()
             work.label([self.survey.lines[line]], workers=1, progress=self._unless_newer)
 
+    def _pause(self, seconds):
+        """Let the page answer first."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            self._unless_newer()
+            time.sleep(0.02)
+
     def _unless_newer(self, *_):
         """Stop where there is a newer stroke, or nobody looks any more."""
-        if self._learner.wanted or self._spreader.busy or self._closing:
+        if self._learning != self._n_followed or self._closing:
             raise Newer
 
     def _read_again(self, position):

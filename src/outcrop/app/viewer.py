@@ -177,6 +177,7 @@ class Viewer:
         self._quiet = False
         with self.session.job.log.held():
             self.draw(new_frame=new_frame, ahead=ahead)
+        self._expect_strokes()
         self.view.keep(direction=self.direction, position=self.position)
 
     def step(self, by):
@@ -334,7 +335,13 @@ class Viewer:
             self.radius.value = self.view.get(*RADIUS[new])
             self.radius.title = f"{TOOLS[new].lower()} radius ( [ and ] )"
         self.radius.disabled = new == OUTLINE
+        self._expect_strokes()
         self.after_take(new)
+
+    def _expect_strokes(self):
+        """Get ready for strokes on the line in view, where something that paints is in hand."""
+        if self.tool_buttons.active in PAINTING and self.line is not None:
+            self.session.labelling.expect(self.position)
 
     def _on_radius(self, _attr, _old, new):
         name, _ = RADIUS.get(self.tool_buttons.active, RADIUS[BRUSH])

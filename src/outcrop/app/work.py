@@ -156,11 +156,6 @@ class Latest:
         """Whether it runs."""
         return self._thread is not None
 
-    @property
-    def wanted(self):
-        """Whether it was asked for again since it began."""
-        return self._wanted
-
     def ask(self):
         """Run it soon; returns at once."""
         with self._lock:
