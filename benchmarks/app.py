@@ -159,10 +159,10 @@ def clicks(count):
         )
 
 
-WATCH = (
-    """() => { %s
+WATCH = """() => {
   const source = Bokeh.documents[0].get_model_by_name("labels").data_source, hold = { up: 0, seen: 0, before: null };
   window.watched = hold;
+  hold.arm = () => { hold.before = new Uint8Array(source.data.image[0]); hold.seen = 0; };
   document.addEventListener("pointerup", () => { hold.up = performance.now(); }, true);
   source.properties.data.change.connect(() => {
     const codes = source.data.image[0];
@@ -170,14 +170,6 @@ WATCH = (
     requestAnimationFrame(() => setTimeout(() => { hold.seen = performance.now(); }));  // once the frame is drawn
   });
 }"""
-    % FIND
-)
-ARM = (
-    """() => { %s
-  watched.before = new Uint8Array(Bokeh.documents[0].get_model_by_name("labels").data_source.data.image[0]); watched.seen = 0;
-}"""
-    % FIND
-)
 LINES, EVERY, PAUSE = 3, 5, 1500  # lines that are labelled, strokes of which one waits for all, milliseconds
 
 
@@ -217,7 +209,7 @@ def strokes(count):
                 column, row = round(x - 300), round(y / 4)
                 now = tab.model("labels", f"m.data_source.data.image[0][{row * 951 + column}]")
                 tab.press(str(1 + (now - 1 + rng.integers(1, classes)) % classes))  # not the label that is there
-                tab.page.evaluate(ARM)
+                tab.page.evaluate("watched.arm()")
                 tab.drag((x, y), (x + rng.uniform(10, 60), y + rng.uniform(-80, 80)))
                 tab.page.wait_for_function("watched.seen", timeout=30_000)
                 seen.append(tab.page.evaluate("(watched.seen - watched.up) / 1000"))
