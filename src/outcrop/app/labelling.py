@@ -16,7 +16,7 @@ from outcrop.app.work import Latest
 from outcrop.job import labelling as stages
 from outcrop.job import tables
 from outcrop.labels import decide, line_votes
-from outcrop.parallel import n_cores, one_blas_thread
+from outcrop.parallel import checked, n_cores, one_blas_thread
 from outcrop.patches import DIRECTIONS
 from outcrop.scores import UNCERTAIN
 
@@ -223,7 +223,7 @@ class Labelling:
             self._pause(SETTLE)
             work = stages.Labelling(self.job)
             updated = work.updates and work.fitted()
-            with one_blas_thread():
+            with one_blas_thread(), checked(self._unless_newer):
                 if updated:
                     work.label([self.survey.lines[position]], workers=1, progress=self._unless_newer)
                 self._unless_newer()
