@@ -172,6 +172,7 @@ class LabelPanel:
         place = self._places[number]["place"]
         self.viewer.jump(place)
         self.labelling.visit(place)
+        self.show_next()
 
     def show_classes(self):
         """Offer the classes to the brush, and show the mapping that is chosen."""
@@ -198,11 +199,15 @@ class LabelPanel:
         labelling, line = self.labelling, self.viewer.line
         corrected = line is not None and labelling.correcting is None and labelling.corrected(self.viewer.position)
         total, labelled, stale = labelling.counts()
+        following = labelling.following()
         if labelled:
-            yield f"{labelled} of {total} lines labelled" + (f", {stale} of them stale" if stale else "")
+            words = [f"{len(following)} of them follow the stroke"] if following else []
+            words += [f"{stale - len(following)} of them stale"] if stale > len(following) else []
+            yield ", ".join([f"{labelled} of {total} lines labelled", *words])
         if labelling.correcting is not None:
             yield "learning from the stroke ..."
-        if line is not None and labelling.is_stale(self.viewer.position) and not labelling.draft:
+        stale_here = line is not None and labelling.is_stale(self.viewer.position)
+        if stale_here and not labelling.draft and self.viewer.position not in following:
             yield "<b>labels of this line are stale: label again</b>"
         if labelling.draft:
             yield "a quick draft is shown while the full fit runs"
@@ -224,7 +229,8 @@ class LabelPanel:
                 "key": str(number),
                 "src": thumbnail(survey.patch(one["place"])),
                 "title": f"{100 * one['confidence']:.0f} % sure",
-                "note": f"{DIRECTIONS[survey.along]} {one['place'][survey.along]:g}",
+                "note": f"{DIRECTIONS[survey.along]} {one['place'][survey.along]:g}"
+                + (", seen" if one["place"] in self.labelling.visited else ""),
                 "colour": "#b0a000",
                 "hint": "Look here",
             }

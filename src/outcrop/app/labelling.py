@@ -94,6 +94,7 @@ class Labelling:
         self._spreader, self._learner = Latest(self._spread), Latest(self._learn)
         self._warmer = Latest(self._warm)
         self._to_warm: int | None = None
+        self._corrected: int | None = None  # position of the line that strokes were followed on last, where they update
         self._n_followed = self._learning = 0  # times that a line was to follow strokes, and the one it learns from
         self._n_read = 0  # sections that were read again after a stroke
         self._reading = threading.Lock()
@@ -209,6 +210,7 @@ class Labelling:
         try:
             if position is not None and position in self.shown().labels.stores:
                 self._read_again(position)
+            self._corrected = position if self._updates(stages.Labelling(self.job)) else None
         except Exception as error:
             self.correcting = None
             self.work.say(str(error), wrong=True)
@@ -222,7 +224,7 @@ class Labelling:
         try:
             self._pause(SETTLE)
             work = stages.Labelling(self.job)
-            updated = work.updates and work.fitted()
+            updated = self._updates(work)
             with one_blas_thread(), checked(self._unless_newer):
                 if updated:
                     work.label([self.survey.lines[position]], workers=1, progress=self._unless_newer)
@@ -234,7 +236,8 @@ class Labelling:
                 self.work.tell("labels")
                 if updated and self.shown().stale:
                     self._pause(QUIET)
-                    self._label_near(work, position)
+                    self._label_near(work)
+            self._corrected = None
         except Newer:
             return
         except Exception as error:
@@ -243,12 +246,23 @@ class Labelling:
         self.work.tell("labels")
         self.look()
 
-    def _label_near(self, work, position):
-        """Label the lines near a corrected one again that are stale by now, the nearest first."""
-        stale = sorted(self.shown().stale, key=lambda line: abs(line - position))
-        for line in stale[:FOLLOW]:
+    def _updates(self, work):
+        """Whether the mapper learns from strokes without being fitted again."""
+        return not work.options["mapper"] and work.updates and work.fitted()
+
+    def following(self):
+        """Positions of the stale lines near a corrected one that are about to be labelled again, the nearest first."""
+        at = self._corrected
+        if at is None or not (self._learner.busy or self.correcting is not None):
+            return []
+        return sorted(self.shown().stale - {self.correcting}, key=lambda line: abs(line - at))[:FOLLOW]
+
+    def _label_near(self, work):
+        """Label the lines near a corrected one again that are stale by now."""
+        for line in self.following():
             self._unless_newer()
             work.label([self.survey.lines[line]], workers=1, progress=self._unless_newer)
+            self.work.tell("labels")
 
     def _pause(self, seconds):
         """Let the page answer first."""
@@ -370,6 +384,7 @@ class Labelling:
             return (
                 store and store.folder.name,
                 self.is_stale(position),
+                position in self.following(),
                 id(found.state) if position != self.correcting else None,
                 self._n_read,
                 self._before and self._before[2:],

@@ -11,7 +11,7 @@ from bokeh.palettes import Greys256
 from outcrop.app.components import Legend, guarded, script
 from outcrop.app.pictures import MOST_PIXELS
 from outcrop.app.plot import BRUSH as BRUSH_COLOUR
-from outcrop.app.plot import MISSING, STROKE, SectionPlot
+from outcrop.app.plot import FOLLOWS, MISSING, SOME_STALE, STALE, STROKE, SectionPlot
 from outcrop.patches import DIRECTIONS
 
 TOOLS = ("Look", "Place", "Brush", "Line", "Outline")
@@ -263,7 +263,9 @@ class Viewer:
             self._labels_of = source
             self.plot.show_labels(labelling.pictures(*section), labelling.before(*section), shown)
             parts = labelling.stale_parts(self.direction, self.position)
-            self.plot.show_stale(parts, whole=self.direction == self.survey.along)
+            whole = self.direction == self.survey.along
+            follows = whole and self.position in labelling.following()
+            self.plot.show_stale(parts, FOLLOWS if follows else STALE if whole else SOME_STALE)
         if self.plot.expert.visible or self.plot.over.visible:
             self.plot.show_truth(labelling.truth_picture(*section), shown)
 
