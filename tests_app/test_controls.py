@@ -268,7 +268,7 @@ def test_a_stroke_teaches_at_once(job, browser):
 
 
 def test_lines_outlines_and_what_is_wrong(job, browser):
-    """A line of two points, an outline of clicks that is filled, and what is wrong is striped and gets another label."""
+    """A line of two points, an outline of clicks that is filled; what is wrong is striped and gets another label."""
     with server(job) as (address, _):
         tab = Tab(browser, address)
         tab.line(116)

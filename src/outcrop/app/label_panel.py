@@ -201,9 +201,10 @@ class LabelPanel:
         total, labelled, stale = labelling.counts()
         following = labelling.following()
         if labelled:
-            words = [f"{len(following)} of them follow the stroke"] if following else []
-            words += [f"{stale - len(following)} of them stale"] if stale > len(following) else []
-            yield ", ".join([f"{labelled} of {total} lines labelled", *words])
+            lines = [f"{labelled} of {total} lines labelled"]
+            lines += [f"{len(following)} of them follow the stroke"] if following else []
+            lines += [f"{stale - len(following)} of them stale"] if stale > len(following) else []
+            yield ", ".join(lines)
         if labelling.correcting is not None:
             yield "learning from the stroke ..."
         stale_here = line is not None and labelling.is_stale(self.viewer.position)
