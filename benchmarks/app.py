@@ -203,12 +203,14 @@ def strokes(count):
             tab.wait_model("tool", "m.active === 2")
             tab.page.wait_for_timeout(3000)
             tab.page.evaluate(WATCH)
-            classes = tab.page.locator(".chip").count()
+            classes = tab.model("brush-class", "m.options")[2:-1]  # between right and wrong, and erase
             for number in range(count):
                 x, y = rng.uniform(340, 1150), rng.uniform(100, 1700)
                 column, row = round(x - 300), round(y / 4)
                 now = tab.model("labels", f"m.data_source.data.image[0][{row * 951 + column}]")
-                tab.press(str(1 + (now - 1 + rng.integers(1, classes)) % classes))  # not the label that is there
+                chosen = (now - 1 + rng.integers(1, len(classes))) % len(classes)  # not the label that is there
+                tab.press(str(1 + chosen))
+                tab.wait_model("brush-class", f"m.value === '{classes[chosen]}'")
                 tab.page.evaluate("watched.arm()")
                 tab.drag((x, y), (x + rng.uniform(10, 60), y + rng.uniform(-80, 80)))
                 tab.page.wait_for_function("watched.seen", timeout=30_000)

@@ -97,7 +97,7 @@ class Labelling:
         self._corrected: int | None = None  # position of the line that strokes were followed on last, where they update
         self._n_followed = self._learning = 0  # times that a line was to follow strokes, and the one it learns from
         self._n_read = 0  # sections that were read again after a stroke
-        self._reading = threading.Lock()
+        self._reading, self._turn = threading.Lock(), threading.Lock()
         self.draft: Draft | None = None
         self.least_sure: list = []
         self.visited: list = []
@@ -171,6 +171,8 @@ class Labelling:
         self.changed, self.vanished, before = None, [], self._before
         if before is not None and before.position == position:
             after = self.codes(self.survey.lines[position])
+            if after is None:  # taken away meanwhile
+                return
             self.changed = float((before.codes != after).mean())
             names = self.shown().names
             now = class_shares(after, names)
@@ -189,8 +191,9 @@ class Labelling:
         Returns at once; until it is done the line keeps the labels that are in view. Of several strokes in a row only
         the last one is learnt from.
         """
-        self.correcting = position
-        self._n_followed += 1
+        with self._turn:
+            self.correcting = position
+            self._n_followed += 1
         self._spreader.ask()
 
     def expect(self, position):
@@ -218,7 +221,8 @@ class Labelling:
 
     def _learn(self):
         """Update the mapper by all strokes, and label the line anew; the labelled lines near it follow."""
-        position, self._learning = self.correcting, self._n_followed
+        with self._turn:
+            position, self._learning = self.correcting, self._n_followed
         if position is None:
             return
         try:
@@ -231,8 +235,10 @@ class Labelling:
                 self._unless_newer()
                 if position in self.shown().labels.stores:
                     self._read_again(position)
+                with self._turn:
+                    self._unless_newer()
                     self._end_correction(position)
-                self.correcting = None
+                    self.correcting = None
                 self.work.tell("labels")
                 if updated and self.shown().stale:
                     self._pause(QUIET)
@@ -519,11 +525,18 @@ class Labelling:
             return  # asked again when the work is done
         try:
             written = self.written()
-            self.least_sure = places(self, self.visited)
+            self.least_sure = places(self, self.visited, check=self._unless_correcting)
             self._looked = written
+        except Newer:
+            return
         except (ValueError, OSError) as error:
             self.work.say(str(error), wrong=True)
         self.work.tell("places")
+
+    def _unless_correcting(self):
+        """Stop where a stroke is to be followed: the places are looked for again behind it."""
+        if self.correcting is not None or self._closing:
+            raise Newer
 
     def visit(self, place):
         """Remember that a place was looked at; when all were, look for others."""

@@ -12,7 +12,7 @@ AGREEMENT = 0.2  # correlation of neighbouring traces below which a window holds
 SILENT = 0.5  # share of samples without amplitude from which a window is muted
 
 
-def places(labelling, seen=(), count=6):
+def places(labelling, seen=(), count=6, check=lambda: None):
     """Places of the labelled lines where a correction would teach most, the best first.
 
     Parameters
@@ -21,6 +21,8 @@ def places(labelling, seen=(), count=6):
     seen : sequence of (inline, crossline, time)
         Places that were looked at before.
     count : int
+    check : callable
+        Called on the way; what it raises ends the work.
 
     Returns
     -------
@@ -31,6 +33,7 @@ def places(labelling, seen=(), count=6):
     size, done = survey.size[::-1], sorted(labels.stores)
     found: list = []
     for line in done[:: max(1, len(done) // MOST_LINES)]:
+        check()
         allowed = holds_signal(survey.sections.codes(survey.along, line).T, size)
         if line in labels.corrections.lines:
             allowed &= uniform_filter((labels.corrections.codes(line) > 0).astype(np.float32), size) < 1e-4
@@ -40,8 +43,11 @@ def places(labelling, seen=(), count=6):
     at = [_line_first(survey, one[1:]) for one in found]
     offered = [[axis.labels[i].item() for axis, i in zip(survey.axes, one, strict=True)] for one in at]
     unsure = np.array([1 - value / 255 for value, *_ in found])
-    looks = np.array([look(survey.patch(place)) for place in [*offered, *seen]])
-    rows = most_different(unsure, looks[: len(found)], looks[len(found) :], count)
+    looks = []
+    for place in [*offered, *seen]:
+        check()
+        looks.append(look(survey.patch(place)))
+    rows = most_different(unsure, np.array(looks[: len(found)]), np.array(looks[len(found) :]), count)
     return [{"place": offered[row], "confidence": 1 - float(unsure[row])} for row in rows]
 
 
