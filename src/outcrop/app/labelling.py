@@ -196,6 +196,11 @@ class Labelling:
             self._n_followed += 1
         self._spreader.ask()
 
+    def wait(self):
+        """Wait until strokes are spread and learnt from."""
+        self._spreader.wait()  # which asks the other one before it ends
+        self._learner.wait()
+
     def expect(self, position):
         """Get ready for strokes on a line: what they spread along is described in a thread."""
         self._to_warm = position
