@@ -230,8 +230,8 @@ class LabelPanel:
                 "key": str(number),
                 "src": thumbnail(survey.patch(one["place"])),
                 "title": f"{100 * one['confidence']:.0f} % sure",
-                "note": f"{DIRECTIONS[survey.along]} {one['place'][survey.along]:g}"
-                + (", seen" if one["place"] in self.labelling.visited else ""),
+                "note": ("seen, " if one["place"] in self.labelling.visited else "")
+                + f"{DIRECTIONS[survey.along]} {one['place'][survey.along]:g}",
                 "colour": "#b0a000",
                 "hint": "Look here",
             }
