@@ -4,6 +4,7 @@ python benchmarks/app.py                  # a SEG-Y file of 10 GB, most of it ho
 python benchmarks/app.py --gigabytes 1 --moves 200
 python benchmarks/app.py --first FILE.sgy # from opening a file never seen to labels on its middle line
 python benchmarks/app.py --clicks 200     # answers of the page in Chromium while it labels a survey
+python benchmarks/app.py --strokes 50     # from mouse up to changed labels on the screen, inlines of 951 x 462
 """
 
 import argparse
@@ -17,6 +18,7 @@ import numpy as np
 from bokeh.document import Document
 from bokeh.protocol import Protocol
 
+import outcrop as oc
 from outcrop import datasets, segy
 from outcrop.app.page import Page
 from outcrop.app.session import Session
@@ -157,6 +159,75 @@ def clicks(count):
         )
 
 
+WATCH = """() => {
+  const source = Bokeh.documents[0].get_model_by_name("labels").data_source, hold = { up: 0, seen: 0, before: null };
+  window.watched = hold;
+  hold.arm = () => { hold.before = new Uint8Array(source.data.image[0]); hold.seen = 0; };
+  document.addEventListener("pointerup", () => { hold.up = performance.now(); }, true);
+  source.properties.data.change.connect(() => {
+    const codes = source.data.image[0];
+    if (!hold.before || hold.seen || codes.every((code, i) => code === hold.before[i])) return;
+    requestAnimationFrame(() => setTimeout(() => { hold.seen = performance.now(); }));  // once the frame is drawn
+  });
+}"""
+LINES, EVERY, PAUSE = 3, 5, 1500  # lines that are labelled, strokes of which one waits for all, milliseconds
+
+
+def painted_survey(folder):
+    """A job on inlines of 951 x 462 with labels on some of them; the number of one in the middle."""
+    survey = Path(folder) / "survey.sgy"
+    truth = oc.open_volume(datasets.write_synthetic(survey, (12, 951, 462), seed=0))
+    with oc.Job(Path(folder) / "job.outcrop", volume=survey) as job:
+        job.choose_index(every=4)
+        for name, places in datasets.exemplars(truth, 99, count=1, min_share=0.3, seed=0).items():
+            for place in places:
+                job.add_exemplar(name, place)
+        job.retrieve(count=60)
+        line = int(job.lines[len(job.lines) // 2])
+        job.label(range(line - LINES // 2, line + LINES // 2 + 1))
+    return line
+
+
+def strokes(count):
+    """Seconds from mouse up to changed labels on the screen, and until the mapping has learnt from the stroke."""
+    sys.path.insert(0, str(Path(__file__).parent.parent / "tests_app"))
+    from tab import Tab, chromium, server
+
+    rng, seen, learnt = np.random.default_rng(0), [], []
+    with tempfile.TemporaryDirectory() as folder:
+        line = painted_survey(folder)
+        with chromium() as browser, server("job.outcrop", folder=folder) as (address, _):
+            tab = Tab(browser, address)
+            tab.line(line)
+            tab.press("b")
+            tab.wait_model("tool", "m.active === 2")
+            tab.page.wait_for_timeout(3000)
+            tab.page.evaluate(WATCH)
+            classes = tab.model("brush-class", "m.options")[2:-1]  # between right and wrong, and erase
+            for number in range(count):
+                x, y = rng.uniform(340, 1150), rng.uniform(100, 1700)
+                column, row = round(x - 300), round(y / 4)
+                now = tab.model("labels", f"m.data_source.data.image[0][{row * 951 + column}]")
+                chosen = (now - 1 + rng.integers(1, len(classes))) % len(classes)  # not the label that is there
+                tab.press(str(1 + chosen))
+                tab.wait_model("brush-class", f"m.value === '{classes[chosen]}'")
+                tab.page.evaluate("watched.arm()")
+                tab.drag((x, y), (x + rng.uniform(10, 60), y + rng.uniform(-80, 80)))
+                tab.page.wait_for_function("watched.seen", timeout=30_000)
+                seen.append(tab.page.evaluate("(watched.seen - watched.up) / 1000"))
+                if number % EVERY == EVERY - 1:
+                    done = f"m.text.includes('painted: {number + 1}') && !m.text.includes('learning')"
+                    tab.wait_model("changed", done, timeout=120_000)
+                    learnt.append(tab.page.evaluate("(performance.now() - watched.up) / 1000"))
+                else:
+                    tab.page.wait_for_timeout(PAUSE)
+            tab.page.close()
+    print(f"{count} strokes on a line of 951 x 462, {LINES} lines labelled, a stroke every {PAUSE / 1000:g} s")
+    for what, some in (("changed labels on the screen", seen), ("learnt by the mapping", learnt)):
+        ends = f"median {np.median(some):5.2f} s, 95 % {np.percentile(some, 95):5.2f}, worst {max(some):5.2f}"
+        print(f"{what:<30} {ends} (of {len(some)})")
+
+
 def start_labelling(tab):
     """Begin to label the survey, and wait until it is under way; how many runs were begun."""
     if tab.model("label-all", "m.disabled"):
@@ -174,7 +245,11 @@ def main():
     parser.add_argument("--moves", type=int, default=1000)
     parser.add_argument("--first", help="only the time to the first labels of this file")
     parser.add_argument("--clicks", type=int, help="only the answers of the page while it labels, of so many clicks")
+    parser.add_argument("--strokes", type=int, help="only the answers of the page to so many brush strokes")
     options = parser.parse_args()
+    if options.strokes:
+        strokes(options.strokes)
+        return
     if options.clicks:
         clicks(options.clicks)
         return

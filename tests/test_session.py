@@ -12,8 +12,10 @@ from sklearn.base import clone
 import outcrop as oc
 from outcrop import datasets
 from outcrop.app.pictures import Axis, Sections, crop, encode
+from outcrop.app.places import places as where_next
 from outcrop.app.session import Session
 from outcrop.cli import app
+from outcrop.job import labelling as stages
 from outcrop.job.strokes import covered
 from outcrop.mapping import LabelMapper
 
@@ -402,15 +404,57 @@ def test_painted_pixels_teach_the_mapper(session, survey):
     )
     picture = session.painted_picture(0, position)
     assert (picture.codes.T[mask] == session.job.classes[names[code - 1]]).all()
-    shown = session.labelling.codes(line)  # painted samples are what they were painted as, at once
-    assert session.labelling.is_stale(position) and (shown[mask] == code).all()
-    session.labelling.label([line])
-    session.work.wait()
+    assert not session.labelling.is_stale(position)  # it follows by itself
+    session.labelling.wait()
     after = session.labelling.codes(line)
+    np.testing.assert_array_equal(after, oc.Job(session.path).label([line])["label"].values[0])
     assert (after[mask] == code).all() and (before[mask] == code).mean() < 1
     assert (after[~mask] != before[~mask]).any()
     assert session.labelling.changed == (after != before).mean() > 0  # the stroke and what was learnt from it
     np.testing.assert_array_equal(session.labelling.before(0, position).T, before)
+    session.undo()
+    session.labelling.wait()
+    np.testing.assert_array_equal(session.labelling.codes(line), before)
+
+
+def test_of_strokes_in_a_row_the_last_is_learnt_from(session, survey, monkeypatch):
+    """Strokes while one is learnt from queue nothing up, none is lost, labelled lines nearby follow."""
+    lines = session.survey.lines[3:6]
+    labelled(searched(session, survey[1]), lines)
+    keys, label = [], stages.Labelling.label
+
+    def noted(work, *some, **more):
+        keys.append(work.votes_key())
+        return label(work, *some, **more)
+
+    monkeypatch.setattr(stages.Labelling, "label", noted)
+    before = session.labelling.codes(lines[1])
+    for x in range(330, 390, 6):
+        session.paint("fault", 0, 4, [(x, 100)], 3)
+        assert session.labelling.counts()[2] <= 2  # the line in hand is not called stale
+        time.sleep(0.05)
+    session.labelling.wait()
+    assert len(session.job.state.strokes) == 10 and len(set(keys)) < 10
+    assert session.labelling.counts() == (20, 3, 0) and session.labelling.following() == []
+    with oc.Job(session.path) as notebook:
+        np.testing.assert_array_equal(session.labelling.codes(lines[1]), notebook.labels["label"].values[4])
+    assert (session.labelling.codes(lines[1]) != before).any() and session.labelling.changed > 0
+
+
+def test_what_is_wrong_is_striped(session, survey):
+    """A stroke that says wrong shows stripes of the class it excludes, and no sample under it keeps its label."""
+    lines = session.survey.lines[4:5]
+    labelled(searched(session, survey[1]), lines)
+    before = session.labelling.codes(lines[0])
+    frame = session.survey.sections.frame(0)
+    corners = [(frame[0].labels[i], frame[1].labels[j]) for i, j in ((20, 20), (40, 20), (40, 40), (20, 40))]
+    session.paint("wrong", 0, 4, corners, 0.5, filled=True)
+    session.labelling.wait()
+    inside = (slice(21, 40), slice(21, 40))
+    assert (session.labelling.codes(lines[0])[inside] != before[inside]).all()
+    striped = session.painted_picture(0, 4).codes.T
+    assert 0.2 < (striped[inside] > 0).mean() < 0.5 and not striped[60:].any()
+    assert (striped[inside] == before[inside])[striped[inside] > 0].all()
 
 
 def test_a_class_that_vanishes_is_named(session, survey, monkeypatch):
@@ -423,7 +467,7 @@ def test_a_class_that_vanishes_is_named(session, survey, monkeypatch):
     frame = session.survey.sections.frame(0)
     middle = [(axis.low + axis.high) / 2 for axis in frame]
     session.paint(other, 0, position, [(frame[0].low, middle[1]), (frame[0].high, middle[1])], 100)
-    session.labelling._end_correction(position)
+    session.labelling.wait()
     assert [one[0] for one in session.labelling.vanished] == [
         one for one in before if one != other and before[one] >= 0.005
     ]
@@ -460,7 +504,7 @@ def test_scores_and_the_least_sure_places(session, survey):
     session.labelling.label([line])
     session.work.wait()
     assert 0 < session.labelling.scores(line)["PA"] <= 1
-    places = session.labelling.uncertain(3)
+    places = where_next(session.labelling, count=3)
     sure = session.job.labels["confidence"].sel(inline=line).values / 255
     at = [
         int(np.flatnonzero(session.survey.volume[dim].values == value)[0])
@@ -470,6 +514,8 @@ def test_scores_and_the_least_sure_places(session, survey):
     window = sure[at[1] - half : at[1] + half, at[2] - half : at[2] + half]
     assert window.mean() == pytest.approx(places[0]["confidence"], abs=0.02)
     assert places[0]["confidence"] <= sure.mean()
+    again = where_next(session.labelling, [places[0]["place"]], count=3)
+    assert places[0]["place"] not in [one["place"] for one in again]
 
 
 def test_export_round_trip_and_names_that_lead_elsewhere(session, survey):

@@ -36,6 +36,7 @@ def server(*words, folder=None):
     """The command `outcrop app` in a process of its own; gives its address and the process."""
     command = [sys.executable, "-m", "outcrop", "app", *map(str, words), "--no-browser"]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "XDG_STATE_HOME": STATE}
+    environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)  # the same package in any folder
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=folder) as process:
         try:
             yield process.stdout.readline().strip(), process

@@ -5,7 +5,7 @@ import signal
 
 import numpy as np
 import pytest
-from tab import CHROMIUM, Tab, chromium, server
+from tab import CHROMIUM, NOTES, Tab, chromium, server
 
 import outcrop as oc
 from outcrop import datasets
@@ -212,12 +212,11 @@ def test_labels_shares_limit_and_changes(job, browser):
         assert 0 < certain.mean() < 1 and (shown == certain)[~near].all()  # the screen has 8 bits of confidence
         tab.press("Control+z")
         tab.wait_model("confidence", "m.value === 0")
-        # a stroke, then the labels anew: what changed is shown, and what was before while a key is held
+        # a stroke: what changed is shown, and what was before while a key is held
         before = tab.model("labels", "Array.from(m.data_source.data.image[0])")
         tab.step("3 Labels")
         tab.paint("other", (320, 240), (345, 240))
-        tab.page.get_by_text("Label this line").click()
-        tab.wait_model("changed", "m.text.includes('the last correction changed')", timeout=180_000)
+        tab.wait_model("changed", "m.text.includes('the last correction changed')")
         now = tab.model("labels", "Array.from(m.data_source.data.image[0])")
         tab.page.keyboard.down("c")
         assert tab.model("labels", "Array.from(m.data_source.data.image[0])") == before
@@ -227,6 +226,106 @@ def test_labels_shares_limit_and_changes(job, browser):
         seen = np.array(tab.model("labels", "Array.from(m.data_source.data.image[0])"))
         np.testing.assert_array_equal(seen > 0, np.array(now) != np.array(before))
         assert (seen > 0).any()
+        tab.close()
+
+
+def shown(tab):
+    """Label codes as the browser has them, shape (n_traces, n_samples)."""
+    return np.reshape(tab.model("labels", "Array.from(m.data_source.data.image[0])"), (160, 160)).T
+
+
+def wait_learnt(tab, strokes):
+    """Wait until the mapping has learnt from so many strokes, and other lines too."""
+    done = ["'learning'", "'follow'", "'stale'"]
+    done = " && ".join(f"!m.text.includes({word})" for word in done)
+    tab.wait_model("changed", f"m.text.includes('strokes painted: {strokes}') && {done}")
+
+
+def test_a_stroke_teaches_at_once(job, browser):
+    """The line changes without a button, the mapping learns behind, other lines follow, undo brings all back."""
+    with server(job) as (address, _):
+        tab = Tab(browser, address)
+        tab.line(116)
+        tab.press("b", "3")
+        tab.wait_model("brush-class", "m.value === 'chaotic'")
+        before = shown(tab)
+        tab.drag((420, 120), (440, 120))
+        tab.drag((420, 500), (440, 500))  # a second one while the first is learnt from
+        tab.wait_model("changed", "m.text.includes('learning')")
+        wait_learnt(tab, 2)
+        tab.wait_model("changed", "m.text.includes('the last correction changed')")
+        with oc.Job(job) as notebook:
+            np.testing.assert_array_equal(shown(tab), notebook.labels["label"].sel(inline=116).values)
+            assert notebook.labelled() == {16: False, 17: False}
+        assert (shown(tab)[115:146, 29:32] == 3).all() and (shown(tab) != before).sum() > 400
+        tab.page.keyboard.down("c")
+        np.testing.assert_array_equal(shown(tab), before)
+        tab.page.keyboard.up("c")
+        tab.press("Control+z", "Control+z")
+        tab.wait_model("changed", "!m.text.includes('strokes') && !m.text.includes('learning')")
+        np.testing.assert_array_equal(shown(tab), before)
+        tab.close()
+
+
+def test_lines_outlines_and_what_is_wrong(job, browser):
+    """A line of two points, an outline of clicks that is filled; what is wrong is striped and gets another label."""
+    with server(job) as (address, _):
+        tab = Tab(browser, address)
+        tab.line(116)
+        tab.press("t", "1")
+        tab.wait_model("tool", "m.active === 3")
+        tab.wait_model("radius", "m.value === 1")
+        tab.drag((340, 300), (350, 400))
+        tab.wait_model("painted", "m.data_source.data.image.length === 1")
+        tab.press("u", "2")
+        tab.wait_model("tool", "m.active === 4")
+        tab.wait_model("brush-class", "m.value === 'other'")
+        for corner in ((400, 300), (430, 300)):
+            tab.click(*corner)
+            tab.page.wait_for_timeout(350)
+        tab.press("Escape")  # dropped
+        tab.wait_model("preview", "m.data_source.data.image.length === 0")
+        line = codes(tab, "painted")
+        for corner in ((400, 300), (430, 320), (420, 400), (405, 420)):
+            tab.click(*corner)
+            tab.page.wait_for_timeout(350)  # two fast clicks would be a double click
+        preview = codes(tab, "preview")
+        tab.press("Enter")
+        tab.wait_model("preview", "m.data_source.data.image.length === 0")
+        assert codes(tab, "painted") == line | preview and len(preview) > 300
+        tab.press("w")
+        tab.wait_model("brush-class", "m.value === 'wrong'")
+        was = shown(tab)[100:120, 20:25]
+        tab.drag((400, 80), (420, 80), (420, 100), (400, 100))
+        wait_learnt(tab, 2 + len(np.unique(was)))
+        strokes = oc.Job(job).state.strokes
+        assert [one.get("filled", False) for one in strokes[:2]] == [False, True]
+        assert len(strokes[0]["points"]) == 2 and strokes[0]["radius"] == 1
+        assert {one["what"] for one in strokes[2:]} == {"exclude"}
+        assert not (shown(tab)[100:120, 20:25] == was).any()
+        assert len({place for place in codes(tab, "painted") if place[1] <= 100}) > 30  # stripes
+        tab.close()
+
+
+def test_where_next_is_one_key_away(job, browser):
+    """N goes to an uncertain place, N again to another one; both are marked."""
+    with server(job) as (address, _):
+        tab = Tab(browser, address)
+        tab.step("3 Labels")
+        tab.page.locator(".card", has_text="% sure").first.wait_for()
+        seen = []
+        for number in (1, 2):
+            tab.press("n")
+            tab.page.wait_for_function(
+                f"() => {NOTES}.filter((one) => one.textContent.includes('seen')).length === {number}"
+            )
+            seen.append(
+                [
+                    tab.model("section", "m.title.text"),
+                    *tab.model("marked", "[m.data_source.data.x[0], m.data_source.data.y[0]]"),
+                ]
+            )
+        assert seen[0] != seen[1] and {title for title, *_ in seen} <= {"inline 116", "inline 117"}
         tab.close()
 
 

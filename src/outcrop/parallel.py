@@ -6,6 +6,7 @@ import re
 import threading
 from collections import deque
 from concurrent.futures import CancelledError, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,41 @@ def cluster(*, workers=None, scheduler=None, memory=None):
         yield client
 
 
+class _Here(threading.local):
+    """What is called before every block of this thread."""
+
+    check: Any = None
+
+
+_here = _Here()
+
+
+@contextlib.contextmanager
+def checked(check):
+    """Call `check` before every block that `map_blocks` works on, from here on down; what it raises ends the work.
+
+    Examples
+    --------
+    >>> begun = []
+    >>> with checked(lambda: begun.append(1)):
+    ...     list(map_blocks(lambda block: block**2, range(4), workers=2))
+    [0, 1, 4, 9]
+    >>> len(begun)
+    4
+    """
+    before, _here.check = _here.check, check
+    try:
+        yield
+    finally:
+        _here.check = before
+
+
+def _after_check(check, function, block):
+    with checked(check):
+        check()
+        return function(block)
+
+
 def map_blocks(function, blocks, *, workers=None, client=None, memory=None, cost=0):
     """Yield `function(block)` for every block, in order, from a pool of threads or a Dask cluster.
 
@@ -172,6 +208,8 @@ def map_blocks(function, blocks, *, workers=None, client=None, memory=None, cost
 
         taken = psutil.Process().memory_info().rss
         workers = max(1, min(workers, (memory - taken) // cost))
+    if _here.check is not None:
+        function = partial(_after_check, _here.check, function)
     if workers == 1:
         with one_blas_thread():
             for block in blocks:

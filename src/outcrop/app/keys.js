@@ -2,7 +2,9 @@
 // connection breaks, after six seconds without a beat. A server that is back is found again by itself.
 const SILENCE = 6000, AGAIN = 1500;
 const HELP = [
-  ["L  P  B", "look, place exemplars, brush"], ["E", "brush that erases"], ["1 ... 9", "class to place or to paint"],
+  ["L  P", "look, place exemplars"], ["B  T  U", "brush, straight line, outline that is filled"],
+  ["E", "paint what erases"], ["W", "paint what is wrong"], ["1 ... 9", "class to place or to paint"],
+  ["Enter, Esc", "end, drop a line or an outline of clicks"], ["N", "next place to look at"],
   ["[   ]", "smaller, larger brush"], ["Space, held", "pan with any tool; the wheel zooms"],
   ["← →  ↑ ↓", "next, previous section; PgUp, PgDn ten"], ["C, held", "labels before the last correction"],
   ["S", "hide or show brush strokes"], ["O", "hide or show labels"], ["Ctrl+Z  Ctrl+Y", "undo, redo"], ["?", "this list"],
@@ -50,7 +52,8 @@ function help() {
 
 export function render({ model }) {
   const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowDown: -1, ArrowUp: 1, PageDown: -10, PageUp: 10 };
-  const tools = { l: "look", p: "place", b: "brush", e: "erase" };
+  const tools = { l: "Look", p: "Place", b: "Brush", t: "Line", u: "Outline" };
+  const says = { e: "erase", w: "wrong" };
   const named = (name) => window.Bokeh.documents[0].get_model_by_name(name);
   let list = null;
   const toggle = (open) => {
@@ -89,7 +92,11 @@ export function render({ model }) {
     else if (key === " ") pan(true);
     else if (key === "c") before(true);
     else if (event.repeat && key !== "[" && key !== "]") return;
-    else if (tools[key]) model.send_msg({ verb: tools[key] });
+    else if (tools[key]) model.send_msg({ verb: "tool", name: tools[key] });
+    else if (says[key]) model.send_msg({ verb: "says", what: says[key] });
+    else if (key === "n") model.send_msg({ verb: "next" });
+    else if (key === "Enter" && named("section").stroke) named("section").finish_stroke();
+    else if (key === "Escape" && named("section").stroke) named("section").drop_stroke();
     else if (/^[1-9]$/.test(key)) model.send_msg({ verb: "class", number: Number(key) });
     else if (key === "[" || key === "]") model.send_msg({ verb: "radius", by: key === "]" ? 1 : -1 });
     else if (key === "s") model.send_msg({ verb: "strokes" });

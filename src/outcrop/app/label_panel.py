@@ -6,7 +6,7 @@ from bokeh.models import CheckboxGroup, CustomJS, Div, RadioButtonGroup, Select,
 import outcrop as oc
 from outcrop.app.components import Cards, button, escape, guarded, heading, hint, script, thumbnail
 from outcrop.app.plot import ALONE, BESIDE, OPACITY, SWIPE
-from outcrop.app.viewer import BRUSH
+from outcrop.app.viewer import BRUSH, PAINTING
 from outcrop.patches import DIRECTIONS
 
 
@@ -98,12 +98,16 @@ class LabelPanel:
             pn.Row(self.opacity, self.limit),
             self.share,
             self.scores,
-            heading("Correct with the brush"),
-            hint("Paint over labels that are right or wrong, or with the class that it is; then label again."),
+            heading("Correct: brush, line or outline"),
+            hint(
+                "Paint the class that it is, or over labels that are right or wrong (striped). The line follows at "
+                "once; the mapping learns from it a moment later."
+            ),
             pn.Row(self.says, self.viewer.radius),
             self.strokes,
             self.changed,
-            heading("Look here next: least sure"),
+            heading("Look here next ( N )"),
+            hint("Uncertain, large, and unlike what you looked at before."),
             self.next_cards,
             scroll="y-auto",
             sizing_mode="stretch_both",
@@ -136,12 +140,17 @@ class LabelPanel:
     def _on_says(self, _attr, _old, new):
         if not self._quiet:
             self.viewer.say_with_brush(new)
-            self.viewer.take(BRUSH)
+            self._take_brush()
 
     def brush_with(self, what):
-        """Take the brush, to paint a class or to erase."""
+        """Paint a class from now on, what is wrong, or what erases."""
         self.says.value = what
-        self.viewer.take(BRUSH)
+        self._take_brush()
+
+    def _take_brush(self):
+        """Take the brush, unless something that paints is in hand."""
+        if self.viewer.tool_buttons.active not in PAINTING:
+            self.viewer.take(BRUSH)
 
     def toggle(self):
         """Hide what lies over the section, or show it again."""
@@ -150,7 +159,20 @@ class LabelPanel:
 
     @guarded
     def _on_next(self, message):
-        self.viewer.jump(self._places[int(message["key"])]["place"])
+        self._visit(int(message["key"]))
+
+    def go_next(self):
+        """Go to the place where a correction would teach most, of those that were not looked at yet."""
+        left = [number for number, one in enumerate(self._places) if one["place"] not in self.labelling.visited]
+        if not left:
+            raise ValueError("There is no other place to look at; label some lines first.")
+        self._visit(left[0])
+
+    def _visit(self, number):
+        place = self._places[number]["place"]
+        self.viewer.jump(place)
+        self.labelling.visit(place)
+        self.show_next()
 
     def show_classes(self):
         """Offer the classes to the brush, and show the mapping that is chosen."""
@@ -175,11 +197,18 @@ class LabelPanel:
     def _news(self):
         """What there is to say about the labels."""
         labelling, line = self.labelling, self.viewer.line
-        corrected = line is not None and labelling.corrected(self.viewer.position)
+        corrected = line is not None and labelling.correcting is None and labelling.corrected(self.viewer.position)
         total, labelled, stale = labelling.counts()
+        following = labelling.following()
         if labelled:
-            yield f"{labelled} of {total} lines labelled" + (f", {stale} of them stale" if stale else "")
-        if line is not None and labelling.is_stale(self.viewer.position) and not labelling.draft:
+            lines = [f"{labelled} of {total} lines labelled"]
+            lines += [f"{len(following)} of them follow the stroke"] if following else []
+            lines += [f"{stale - len(following)} of them stale"] if stale > len(following) else []
+            yield ", ".join(lines)
+        if labelling.correcting is not None:
+            yield "learning from the stroke ..."
+        stale_here = line is not None and labelling.is_stale(self.viewer.position)
+        if stale_here and not labelling.draft and self.viewer.position not in following:
             yield "<b>labels of this line are stale: label again</b>"
         if labelling.draft:
             yield "a quick draft is shown while the full fit runs"
@@ -193,7 +222,7 @@ class LabelPanel:
             yield f"strokes painted: {strokes}"
 
     def show_next(self):
-        """Offer the places where the labels are least sure."""
+        """Offer the places where a correction would teach most."""
         survey = self.session.survey
         self._places = list(self.labelling.least_sure)
         self.next_cards.items = [
@@ -201,7 +230,8 @@ class LabelPanel:
                 "key": str(number),
                 "src": thumbnail(survey.patch(one["place"])),
                 "title": f"{100 * one['confidence']:.0f} % sure",
-                "note": f"{DIRECTIONS[survey.along]} {one['place'][survey.along]:g}",
+                "note": ("seen, " if one["place"] in self.labelling.visited else "")
+                + f"{DIRECTIONS[survey.along]} {one['place'][survey.along]:g}",
                 "colour": "#b0a000",
                 "hint": "Look here",
             }

@@ -1,26 +1,35 @@
 """The labels of a session: a quick draft, the labels that the job keeps line by line, and what is shown of them."""
 
 import contextlib
+import copy
+import threading
+import time
 from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
-from scipy.ndimage import uniform_filter
 
 import outcrop as oc
 from outcrop.app.pictures import crop
+from outcrop.app.places import places
 from outcrop.app.work import Latest
 from outcrop.job import labelling as stages
 from outcrop.job import tables
 from outcrop.labels import decide, line_votes
-from outcrop.parallel import n_cores, one_blas_thread
+from outcrop.parallel import checked, n_cores, one_blas_thread
 from outcrop.patches import DIRECTIONS
-from outcrop.retrieval import NEAR_LINES
 from outcrop.scores import UNCERTAIN
 
 DRAFT_PATCHES = 20  # per class, for labels to look at while the full fit runs
 MOST_LINES = 100  # of labels that are read at once for a section across them
+FOLLOW = 20  # labelled lines next to a corrected one that are labelled again behind it
+SETTLE, QUIET = 0.25, 2.0  # seconds without a stroke before the line is learnt from, and before other lines follow
+KEPT = 4  # sections of labels in memory
 SEEN, VANISHED = 0.005, 0.1  # a class of at least this share is said to vanish where less than that part of it is left
+
+
+class Newer(Exception):
+    """A newer stroke makes the work in hand useless."""
 
 
 class Draft(NamedTuple):
@@ -61,6 +70,8 @@ class Labelling:
 
     Attributes
     ----------
+    correcting : int or None
+        Position of the line that is being brought up to the strokes on it.
     changed : float or None
         Share of the line that the last correction gave another label.
     vanished : list of (str, float, float)
@@ -68,7 +79,9 @@ class Labelling:
     draft : Draft or None
         Shown until the labels are there.
     least_sure : list of dict
-        Places to look at next; see `uncertain`.
+        Places to look at next; see `places`.
+    visited : list of (inline, crossline, time)
+        Those of them that were looked at.
     """
 
     def __init__(self, search, truth=None):
@@ -76,21 +89,35 @@ class Labelling:
         self.job, self.survey, self.work = search.job, search.survey, search.work
         self.changed: float | None = None
         self.vanished: list = []
+        self.correcting: int | None = None
         self._before: Before | None = None
+        self._spreader, self._learner = Latest(self._spread), Latest(self._learn)
+        self._warmer = Latest(self._warm)
+        self._to_warm: int | None = None
+        self._corrected: int | None = None  # position of the line that strokes were followed on last, where they update
+        self._n_followed = self._learning = 0  # times that a line was to follow strokes, and the one it learns from
+        self._n_read = 0  # sections that were read again after a stroke
+        self._reading, self._turn = threading.Lock(), threading.Lock()
         self.draft: Draft | None = None
         self.least_sure: list = []
+        self.visited: list = []
         self._shown: Shown | None = None
         self._scores: tuple = (None, None)
         self._shares: tuple = (None, {})
-        self._sections: tuple = (None, {})  # labels read last, by position and limit
+        self._sections: dict = {}  # (position, limit) -> what was shown and the labels read last
         self._looked = -1  # bytes of the journal when the least sure places were looked for
         self._latest = Latest(self._look)
         self._all_lines: tuple = (None, None)  # labels of a section across the lines, of all of them
         self._wanted: Any = None
+        self._closing = False
         self._reader = Latest(self._read_all)
 
     def close(self):
         """Wait for what looks at the labels."""
+        self._closing = True
+        self._spreader.wait()
+        self._warmer.wait()
+        self._learner.wait()
         self._latest.wait()
         self._reader.wait()
 
@@ -118,7 +145,7 @@ class Labelling:
             self.begin_correction(position)
         try:
             with one_blas_thread():  # two BLAS threads are slower than one where something else runs
-                if lines is not None and not self._fitted(work):
+                if lines is not None and not work.fitted():
                     task.stage("fitting a quick draft")
                     self._make_draft(work, lines[0], task)
                 work.label(lines, workers=max(1, n_cores() - 1), progress=task.stage)  # one core answers clicks
@@ -144,6 +171,8 @@ class Labelling:
         self.changed, self.vanished, before = None, [], self._before
         if before is not None and before.position == position:
             after = self.codes(self.survey.lines[position])
+            if after is None:  # taken away meanwhile
+                return
             self.changed = float((before.codes != after).mean())
             names = self.shown().names
             now = class_shares(after, names)
@@ -154,8 +183,119 @@ class Labelling:
             ]
             self._before = before._replace(fitted=True)
 
-    def _fitted(self, work):
-        return (self.job.stages.path("mapper", work.mapper_key()) / "mapper").is_dir()
+    # ---- strokes ----------------------------------------------------------------------------------------------------
+
+    def follow(self, position):
+        """Bring a line up to the strokes on it: first what they spread to, then what the mapper learns from them.
+
+        Returns at once; until it is done the line keeps the labels that are in view. Of several strokes in a row only
+        the last one is learnt from.
+        """
+        with self._turn:
+            self.correcting = position
+            self._n_followed += 1
+        self._spreader.ask()
+
+    def wait(self):
+        """Wait until strokes are spread and learnt from."""
+        self._spreader.wait()  # which asks the other one before it ends
+        self._learner.wait()
+
+    def expect(self, position):
+        """Get ready for strokes on a line: what they spread along is described in a thread."""
+        self._to_warm = position
+        self._warmer.ask()
+
+    def _warm(self):
+        found = self.shown().labels
+        with contextlib.suppress(ValueError, OSError):  # said when a stroke needs it
+            if self._to_warm in found.stores:
+                found.corrections.nodes(self._to_warm)
+
+    def _spread(self):
+        """Labels of the line as the strokes change them by themselves."""
+        position = self.correcting
+        try:
+            if position is not None and position in self.shown().labels.stores:
+                self._read_again(position)
+            self._corrected = position if self._updates(stages.Labelling(self.job)) else None
+        except Exception as error:
+            self.correcting = None
+            self.work.say(str(error), wrong=True)
+        self._learner.ask()
+
+    def _learn(self):
+        """Update the mapper by all strokes, and label the line anew; the labelled lines near it follow."""
+        with self._turn:
+            position, self._learning = self.correcting, self._n_followed
+        if position is None:
+            return
+        try:
+            self._pause(SETTLE)
+            work = stages.Labelling(self.job)
+            updated = self._updates(work)
+            with one_blas_thread(), checked(self._unless_newer):
+                if updated:
+                    work.label([self.survey.lines[position]], workers=1, progress=self._unless_newer)
+                self._unless_newer()
+                if position in self.shown().labels.stores:
+                    self._read_again(position)
+                with self._turn:
+                    self._unless_newer()
+                    self._end_correction(position)
+                    self.correcting = None
+                self.work.tell("labels")
+                if updated and self.shown().stale:
+                    self._pause(QUIET)
+                    self._label_near(work)
+            self._corrected = None
+        except Newer:
+            return
+        except Exception as error:
+            self.correcting = None
+            self.work.say(str(error), wrong=True)
+        self.work.tell("labels")
+        self.look()
+
+    def _updates(self, work):
+        """Whether the mapper learns from strokes without being fitted again."""
+        return not work.options["mapper"] and work.updates and work.fitted()
+
+    def following(self):
+        """Positions of the stale lines near a corrected one that are about to be labelled again, the nearest first."""
+        at = self._corrected
+        if at is None or not (self._learner.busy or self.correcting is not None):
+            return []
+        return sorted(self.shown().stale - {self.correcting}, key=lambda line: abs(line - at))[:FOLLOW]
+
+    def _label_near(self, work):
+        """Label the lines near a corrected one again that are stale by now."""
+        for line in self.following():
+            self._unless_newer()
+            work.label([self.survey.lines[line]], workers=1, progress=self._unless_newer)
+            self.work.tell("labels")
+
+    def _pause(self, seconds):
+        """Let the page answer first."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            self._unless_newer()
+            time.sleep(0.02)
+
+    def _unless_newer(self, *_):
+        """Stop where there is a newer stroke, or nobody looks any more."""
+        if self._learning != self._n_followed or self._closing:
+            raise Newer
+
+    def _read_again(self, position):
+        """Read the labels of a line as they are by now, and show them."""
+        found = self.shown()
+        for limit in {0.0, float(found.labels.limit)}:
+            self._read_section(found, position, limit)
+        self._n_read += 1
+        self.work.tell("labels")
+
+    # ---- drafts -----------------------------------------------------------------------------------------------------
 
     def _make_draft(self, work, line, task):
         """Labels of a line by a mapper fitted on few patches: seconds instead of a minute, and never stored."""
@@ -182,17 +322,18 @@ class Labelling:
 
     def shown(self):
         """Labels of the survey as they can be read now."""
-        found, state, written = self._shown, self.job.state, self.written()
-        if found is None or found.state is not state or found.written != written:
-            work = stages.Labelling(self.job)
-            labels, stale = work.labels()
-            found = self._shown = Shown(work.state, written, labels, stale, work.class_names(labels))
-        return found
+        with self._reading:
+            found, state, written = self._shown, self.job.state, self.written()
+            if found is None or found.state is not state or found.written != written:
+                work = stages.Labelling(self.job)
+                labels, stale = work.labels()
+                found = self._shown = Shown(work.state, written, labels, stale, work.class_names(labels))
+            return found
 
     def counts(self):
         """How many lines there are, are labelled, and are stale."""
         found = self.shown()
-        return len(self.survey.lines), len(found.labels.stores), len(found.stale)
+        return len(self.survey.lines), len(found.labels.stores), len(found.stale - {self.correcting})
 
     def done(self):
         """Positions of the labelled lines."""
@@ -200,7 +341,7 @@ class Labelling:
 
     def is_stale(self, position):
         """Whether a line has labels of older decisions."""
-        return position in self.shown().stale
+        return position in self.shown().stale and position != self.correcting
 
     def codes(self, line):
         """Label codes of a line, None where it is not labelled."""
@@ -208,18 +349,21 @@ class Labelling:
         return self._section(position)[0] if position in self.shown().labels.stores else None
 
     def _section(self, position, limit=None):
-        """Labels and confidence of a line with the limit that is decided, or another; the last ones are kept."""
+        """Labels and confidence of a line with the limit that is decided, or another; the last ones are kept.
+
+        Of a line that is being corrected these are the ones in view: the new ones are read behind.
+        """
         found = self.shown()
-        limit = found.labels.limit if limit is None else limit
-        if self._sections[0] is not found:
-            self._sections = (found, {})
-        kept = self._sections[1]
-        both = kept.get((position, limit))
-        if both is None:
-            both = found.labels._replace(limit=limit).section(position)
-            if len(kept) > 1:
-                kept.clear()
-            kept[position, limit] = both
+        limit = float(found.labels.limit if limit is None else limit)
+        kept = self._sections.get((position, limit), (None, None))
+        if kept[1] is not None and (kept[0] is found or position == self.correcting):
+            return kept[1]
+        return self._read_section(found, position, limit)
+
+    def _read_section(self, found, position, limit):
+        both = found.labels._replace(limit=limit).section(position)
+        others = [item for item in self._sections.items() if item[0] != (position, limit)]
+        self._sections = dict([*others[1 - KEPT :], ((position, limit), (found, both))])
         return both
 
     def shares(self, line):
@@ -250,8 +394,10 @@ class Labelling:
             store = found.labels.stores.get(position)
             return (
                 store and store.folder.name,
-                position in found.stale,
-                id(found.state),
+                self.is_stale(position),
+                position in self.following(),
+                id(found.state) if position != self.correcting else None,
+                self._n_read,
                 self._before and self._before[2:],
             )
         key = (direction, position, found.written, id(found.state))
@@ -289,15 +435,19 @@ class Labelling:
     def _across(self, found, direction, position):
         """Labels and confidence of a section across the lines, rows downwards.
 
-        Some of the labelled lines stand for the others at first; all of them are read behind.
+        At first some of the labelled lines stand for the others, without what strokes on other lines spread to; all of
+        them are read behind.
         """
         key = (direction, position, found.written, id(found.state))
         if self._all_lines[0] == key:
             return self._all_lines[1]
-        if len(found.labels.stores) > MOST_LINES:
+        corrections = found.labels.corrections
+        if len(found.labels.stores) > MOST_LINES or corrections.lines:
             self._wanted = key
             self._reader.ask()
-        return self._read_across(found.labels, direction, position, MOST_LINES)
+        untouched = copy.copy(corrections)
+        untouched.lines = set()
+        return self._read_across(found.labels._replace(corrections=untouched), direction, position, MOST_LINES)
 
     def _read_all(self):
         """Read all lines of the section across them that was asked for last."""
@@ -332,7 +482,7 @@ class Labelling:
         across, down = self.survey.sections.frame(direction)
         whole = [across.low, across.high, down.low, down.high]
         if direction == along:
-            return [whole] if position in stale and not self._draft_on(direction, position) else []
+            return [whole] if self.is_stale(position) and not self._draft_on(direction, position) else []
         axis, parts = self.survey.axes[along], []
         for first, last in runs_of(sorted(stale)):
             ends = sorted(axis.start + (at * axis.step) for at in (first - 0.5, last + 0.5))
@@ -376,52 +526,28 @@ class Labelling:
             self._latest.ask()
 
     def _look(self):
-        if self.work.busy:
+        if self.work.busy or self.correcting is not None:
             return  # asked again when the work is done
         try:
             written = self.written()
-            self.least_sure = self.uncertain()
+            self.least_sure = places(self, self.visited, check=self._unless_correcting)
             self._looked = written
+        except Newer:
+            return
         except (ValueError, OSError) as error:
             self.work.say(str(error), wrong=True)
         self.work.tell("places")
 
-    def uncertain(self, count=6, most_lines=40):
-        """Places of the labelled lines where the labels are least sure, the least sure first.
+    def _unless_correcting(self):
+        """Stop where a stroke is to be followed: the places are looked for again behind it."""
+        if self.correcting is not None or self._closing:
+            raise Newer
 
-        Returns
-        -------
-        list of dict
-            ``place`` (inline, crossline, time) and ``confidence``, 0 to 1, the mean over a patch around it.
-        """
-        labels, along = self.shown().labels, self.survey.along
-        done = sorted(labels.stores)
-        found: list = []
-        for line in done[:: max(1, len(done) // most_lines)]:
-            sure = labels.section(line)[1]
-            found += [(value, line, *at) for value, *at in least(sure, self.survey.size[::-1], count)]
-        places: list = []
-        for sure, *at in spread(sorted(found), (2 * NEAR_LINES + 1, *self.survey.size[::-1]), count):
-            line, trace, sample = at
-            at = [line, trace, sample] if along == 0 else [trace, line, sample]
-            place = [axis.labels[i].item() for axis, i in zip(self.survey.axes, at, strict=True)]
-            places.append({"place": place, "confidence": sure / 255})
-        return places
-
-
-def spread(found, size, count):
-    """The first of some values with places of which no two lie within a box of that size around one another.
-
-    Examples
-    --------
-    >>> spread([(0.1, 5, 50, 50), (0.2, 6, 52, 50), (0.3, 5, 90, 50)], (7, 20, 20), count=2)
-    [(0.1, 5, 50, 50), (0.3, 5, 90, 50)]
-    """
-    kept: list = []
-    for one in found:
-        if all(any(abs(a - b) >= n for a, b, n in zip(one[1:], other[1:], size, strict=True)) for other in kept):
-            kept.append(one)
-    return kept[:count]
+    def visit(self, place):
+        """Remember that a place was looked at; when all were, look for others."""
+        self.visited.append(place)
+        if all(one["place"] in self.visited for one in self.least_sure):
+            self._latest.ask()
 
 
 def class_shares(codes, names):
@@ -451,27 +577,4 @@ def runs_of(numbers):
             found[-1] = (found[-1][0], number)
         else:
             found.append((number, number))
-    return found
-
-
-def least(sure, size, count):
-    """Mean and centre of the windows of that size with the lowest means, which do not overlap; 0 is no value.
-
-    Examples
-    --------
-    >>> sure = np.full((9, 9), 200); sure[2:5, 4:7] = 20
-    >>> least(sure, (3, 3), count=1)
-    [(20.0, 3, 5)]
-    """
-    mean = uniform_filter(np.where(sure > 0, sure, 255).astype(np.float32), size)
-    width, height = size
-    mean[: width // 2], mean[-(width // 2) :] = 255, 255
-    mean[:, : height // 2], mean[:, -(height // 2) :] = 255, 255
-    found = []
-    for _ in range(count):
-        trace, sample = (int(i) for i in np.unravel_index(mean.argmin(), mean.shape))
-        if mean[trace, sample] >= 255:
-            break
-        found.append((float(mean[trace, sample]), trace, sample))
-        mean[max(0, trace - width) : trace + width, max(0, sample - height) : sample + height] = 255
     return found

@@ -12,10 +12,10 @@ from outcrop.app.exemplar_panel import ExemplarPanel
 from outcrop.app.label_panel import LabelPanel
 from outcrop.app.results import shown_path
 from outcrop.app.retrieved_panel import RetrievedPanel
-from outcrop.app.viewer import BRUSH, LOOK, PLACE, Viewer
+from outcrop.app.viewer import LOOK, PAINTING, PLACE, TOOLS, Viewer
 
 EXEMPLARS, RETRIEVED, LABELS, RESULTS = range(4)  # numbers of the steps
-STEP_OF = {PLACE: EXEMPLARS, BRUSH: LABELS}  # where a tool belongs
+STEP_OF = {PLACE: EXEMPLARS} | dict.fromkeys(PAINTING, LABELS)  # where a tool belongs
 BEAT = 2000  # milliseconds between two signs of life; see keys.js
 
 
@@ -112,6 +112,9 @@ class Page:
             self.viewer.show_labels()
             self.labels.show()
             self.retrieved.show_marks()
+        elif what == "strokes":
+            self.viewer.show_painted()
+            self.labels.show()
         elif what == "weak":
             self.retrieved.show()
             self.viewer.show_boxes()
@@ -185,10 +188,12 @@ class Page:
             viewer.step(int(message.get("by", 0)))
         elif verb in ("undo", "redo"):
             (self._on_undo if verb == "undo" else self._on_redo)()
-        elif verb in ("look", "place", "brush"):
-            viewer.take({"look": LOOK, "place": PLACE, "brush": BRUSH}[verb])
-        elif verb == "erase":
-            self.labels.brush_with("erase")
+        elif verb == "tool":
+            viewer.take(TOOLS.index(message["name"]))
+        elif verb == "next":
+            self.labels.go_next()
+        elif verb == "says":
+            self.labels.brush_with(message["what"])
         elif verb == "radius":
             radius = viewer.radius
             radius.value = min(max(radius.value + int(message["by"]), radius.start), radius.end)

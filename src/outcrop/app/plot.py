@@ -21,12 +21,14 @@ from outcrop.plots import COLOURS
 MISSING = "#cfd8e3"  # colour of samples that are not there
 NOTHING: dict = {"image": [], "x": [], "y": [], "dw": [], "dh": []}
 BOX = ("x", "y", "width", "height", "left", "top", "colour", "name", "ink")
+STROKE = ("xs", "ys", "radius", "filled")  # columns of what was just drawn
 UNITS = {"time": "ms", "depth": "m"}
 ALONE, BESIDE, SWIPE = "alone", "expert beside", "swipe"  # ways to compare
 OPACITY = 0.35  # of labels
 BRUSH = "#ff7a00"  # of a brush that names no class
 UNSURE = COLOURS["uncertain"]  # of code 255
 STALE = "Labels of older decisions: label again"
+FOLLOWS = "Labels before the last stroke: the new ones follow"
 SOME_STALE = "Hatched: labels of older decisions"
 
 
@@ -94,7 +96,7 @@ class SectionPlot:
             source=self.retrieved, line_width=1.2, line_dash="dotted", visible=False, **rect
         )
         self.figure.rect(source=self.exemplars, line_width=3, name="exemplar-boxes", **rect)
-        self.figure.rect(source=self.marked, line_width=3, line_dash="dashed", **rect)
+        self.figure.rect(source=self.marked, line_width=3, line_dash="dashed", name="marked", **rect)
         self.figure.text(
             x="left", y="top", text="name", source=self.exemplars, text_color="ink", text_font_size="12px",
             background_fill_color="colour", padding=3, text_baseline="top", text_font_style="bold",
@@ -132,7 +134,7 @@ class SectionPlot:
                 setattr(one, name, (x.start + x.end) / 2)
 
     def _make_tools(self):
-        self.strokes = ColumnDataSource(data={"xs": [], "ys": []})
+        self.strokes = ColumnDataSource(data={name: [] for name in STROKE})
         self.preview = ColumnDataSource(data=dict(NOTHING))
         self.cursor = ColumnDataSource(data={"x": [], "y": [], "width": [], "height": []})
         self.ink = LinearColorMapper(palette=["#00000000", BRUSH], low=0, high=1)
@@ -203,12 +205,12 @@ class SectionPlot:
             self.truth_codes.update(**palette(found[1], colours))
         self.truth.data = dict(NOTHING) if found is None else columns(found[0])
 
-    def show_stale(self, parts, *, whole):
-        """Hatch parts whose labels are of older decisions, left, right, top, bottom of each, or the whole section."""
+    def show_stale(self, parts, text):
+        """Hatch parts whose labels are of older decisions, left, right, top, bottom of each, and say so."""
         names = ("left", "right", "top", "bottom")
         self.stale.data = {name: [part[i] for part in parts] for i, name in enumerate(names)}
         self.notice.visible = bool(parts)
-        self.notice.text = STALE if whole else SOME_STALE
+        self.notice.text = text
 
     def show_painted(self, picture, codes, colours):
         """Show what was painted by hand, in the codes of the classes."""

@@ -12,9 +12,11 @@ from outcrop.app.search import Search
 from outcrop.app.survey import Survey, open_job
 from outcrop.app.view import View
 from outcrop.app.work import Work
+from outcrop.job.strokes import section_of
 from outcrop.patches import DIRECTIONS
 from outcrop.volume import parse_size
 
+STRIPES = 6  # traces from one stripe to the next where a class is excluded
 POLL = 1.0  # seconds between two looks at what others decided
 
 
@@ -56,7 +58,7 @@ class Session:
         self.search = Search(self.job, self.survey, self.work)
         self.labelling = Labelling(self.search, truth)
         self.results = Results(self.labelling, truth_path)
-        self._painted: tuple = (None, {})
+        self._painted: tuple = (None, {}, {})
         self._seen = (self.job.state, self._journals())
         self._closed = threading.Event()
         self._watcher = threading.Thread(target=self._watch, daemon=True)
@@ -71,7 +73,7 @@ class Session:
     def listen(self, function):
         """Call a function with what changed whenever something does.
 
-        It is one of "state", "work", "weak", "labels", "places", "section" and "exports".
+        It is one of "state", "strokes", "work", "weak", "labels", "places", "section" and "exports".
         """
         self._listeners.append(function)
         return lambda: self._listeners.remove(function) if function in self._listeners else None
@@ -234,19 +236,33 @@ class Session:
 
     def undo(self):
         """Take the last decision of this page back; whether there was one."""
-        done = self.job.undo()
-        self._decided()
-        return done
+        return self._go_back(self.job.undo)
 
     def redo(self):
         """Do again what was undone; whether there was anything."""
-        done = self.job.redo()
+        return self._go_back(self.job.redo)
+
+    def _go_back(self, change):
+        """Undo or redo; lines whose strokes change by it follow."""
+        before = self.job.state.strokes
+        done = change()
+        after = self.job.state.strokes
+        for stroke in [one for one in (*before, *after) if (one in before) != (one in after)]:
+            place = section_of(stroke, self.job.axes)
+            if place is not None:
+                self._follow(*place)
         self._decided()
         return done
 
+    def _follow(self, direction, position):
+        """Bring a line up to the strokes on it."""
+        if direction == self.survey.along:
+            self.labelling.begin_correction(position)
+            self.labelling.follow(position)
+
     # ---- brush ------------------------------------------------------------------------------------------------------
 
-    def paint(self, name, direction, position, points, radius=4):
+    def paint(self, name, direction, position, points, radius=4, *, filled=False):
         """Say what the samples under a brush stroke are; see `Job.paint`.
 
         Parameters
@@ -259,6 +275,8 @@ class Session:
             The stroke, across and down, in coordinates.
         radius : float
             Of the brush, in samples and traces.
+        filled : bool
+            What the closed line through the points encloses is painted too.
         """
         if direction not in (0, 1):
             raise ValueError("Paint on an inline or a crossline; time slices cannot be painted.")
@@ -267,15 +285,40 @@ class Session:
         places = [self.survey.place(direction, position, x, y) for x, y in points[:5000]]
         if direction == self.survey.along:
             self.labelling.begin_correction(position)
-        self.job.paint(name, places, float(np.clip(radius, 1, 100)), DIRECTIONS[direction])
-        self._decided()
+        self.job.paint(name, places, float(np.clip(radius, 0.5, 100)), DIRECTIONS[direction], filled=filled)
+        if direction == self.survey.along:
+            self.labelling.follow(position)
+        self._seen = (self.job.state, self._seen[1])
+        self.tell("strokes")
 
     def painted_picture(self, direction, position, window=None):
-        """Picture of what is painted on a section in the codes of the classes, None where nothing is."""
+        """Picture of what is painted on a section in the codes of the classes, None where nothing is.
+
+        Where a class is excluded there are stripes of its code.
+        """
         state = self.job.state
         if self._painted[0] is not state:
-            self._painted = (state, self.job.painted())
-        codes = self._painted[1].get((direction, position))
+            self._painted = (state, self.job.painted(), self.job.excluded())
+        codes, excluded = (said.get((direction, position)) for said in self._painted[1:])
+        if excluded is not None:
+            striped = stripes(excluded)
+            codes = striped if codes is None else np.where(codes > 0, codes, striped)
         if codes is None:
             return None
         return crop(codes.T, self.survey.sections.frame(direction), window, mean=False)
+
+
+def stripes(excluded):
+    """Codes of the classes that are excluded, as stripes, several classes side by side.
+
+    Examples
+    --------
+    >>> stripes(np.ones((1, 2, 6), bool))
+    array([[1, 1, 0, 0, 0, 0],
+           [1, 0, 0, 0, 0, 1]], dtype=uint8)
+    """
+    codes = np.zeros(excluded.shape[1:], np.uint8)
+    diagonal = np.add.outer(*map(np.arange, codes.shape)) % STRIPES
+    for i, mask in enumerate(excluded):
+        codes[mask & ((diagonal + 2 * i) % STRIPES < 2)] = i + 1
+    return codes

@@ -11,11 +11,13 @@ from bokeh.palettes import Greys256
 from outcrop.app.components import Legend, guarded, script
 from outcrop.app.pictures import MOST_PIXELS
 from outcrop.app.plot import BRUSH as BRUSH_COLOUR
-from outcrop.app.plot import MISSING, SectionPlot
+from outcrop.app.plot import FOLLOWS, MISSING, SOME_STALE, STALE, STROKE, SectionPlot
 from outcrop.patches import DIRECTIONS
 
-TOOLS = ("Look", "Place", "Brush")
-LOOK, PLACE, BRUSH = range(3)
+TOOLS = ("Look", "Place", "Brush", "Line", "Outline")
+LOOK, PLACE, BRUSH, LINE, OUTLINE = range(5)
+PAINTING = (BRUSH, LINE, OUTLINE)
+RADIUS = {BRUSH: ("radius", 4), LINE: ("line-radius", 1)}  # tool -> what it is called in the view, usual radius
 
 
 class Viewer:
@@ -91,9 +93,10 @@ class Viewer:
         self.tool_buttons = RadioButtonGroup(labels=list(TOOLS), active=LOOK, name="tool")
         self.tool_buttons.on_change("active", self._on_tool)
         self.radius = Slider(
-            start=1, end=20, step=1, value=4, title="brush radius ( [ and ] )", width=150, name="radius"
-        )
-        self.view.follow(self.radius)
+            start=1, end=20, step=1, value=self.view.get(*RADIUS[BRUSH]), title="brush radius ( [ and ] )", width=150,
+            name="radius",
+        )  # fmt: skip
+        self.radius.on_change("value", self._on_radius)
 
     def _make_looks(self):
         """What changes in the browser alone."""
@@ -131,12 +134,17 @@ class Viewer:
             "brush", plot=figure, tool=self.tool_buttons, slider=self.radius, cursor=plot.cursor, preview=plot.preview,
             strokes=plot.strokes,
         )  # fmt: skip
-        for event in (events.MouseMove, events.MouseLeave, events.PanStart, events.Pan, events.PanEnd, events.Tap):
+        for event in (
+            events.MouseMove, events.MouseLeave, events.PanStart, events.Pan, events.PanEnd, events.Tap,
+            events.DoubleTap,
+        ):  # fmt: skip
             figure.js_on_event(event, brush)
         clear = CustomJS(
-            args={"preview": plot.preview}, code="preview.data.image.length = 0; preview.change.emit()"
+            args={"preview": plot.preview, "strokes": plot.strokes, "plot": figure},
+            code="""if (strokes.data.xs.length || plot.stroke) return;
+                preview.data.image.length = 0; preview.change.emit()""",
         )  # what was painted takes its place
-        plot.painted.js_on_change("data", clear)
+        plot.strokes.js_on_change("data", clear)
         figure.on_event(events.Tap, self._on_tap)
         figure.on_event(events.DoubleTap, self._on_tap)
         figure.on_event(events.PanStart, self._on_grab)
@@ -169,6 +177,7 @@ class Viewer:
         self._quiet = False
         with self.session.job.log.held():
             self.draw(new_frame=new_frame, ahead=ahead)
+        self._expect_strokes()
         self.view.keep(direction=self.direction, position=self.position)
 
     def step(self, by):
@@ -254,7 +263,9 @@ class Viewer:
             self._labels_of = source
             self.plot.show_labels(labelling.pictures(*section), labelling.before(*section), shown)
             parts = labelling.stale_parts(self.direction, self.position)
-            self.plot.show_stale(parts, whole=self.direction == self.survey.along)
+            whole = self.direction == self.survey.along
+            follows = whole and self.position in labelling.following()
+            self.plot.show_stale(parts, FOLLOWS if follows else STALE if whole else SOME_STALE)
         if self.plot.expert.visible or self.plot.over.visible:
             self.plot.show_truth(labelling.truth_picture(*section), shown)
 
@@ -307,7 +318,7 @@ class Viewer:
     # ---- the mouse --------------------------------------------------------------------------------------------------
 
     def take(self, tool):
-        """Take a tool: `LOOK`, `PLACE` or `BRUSH`."""
+        """Take a tool, a number in `TOOLS`."""
         self.tool_buttons.active = tool
 
     def choose(self, name):
@@ -322,7 +333,21 @@ class Viewer:
         self.show_classes()
 
     def _on_tool(self, _attr, _old, new):
+        if new in RADIUS:
+            self.radius.value = self.view.get(*RADIUS[new])
+            self.radius.title = f"{TOOLS[new].lower()} radius ( [ and ] )"
+        self.radius.disabled = new == OUTLINE
+        self._expect_strokes()
         self.after_take(new)
+
+    def _expect_strokes(self):
+        """Get ready for strokes on the line in view, where something that paints is in hand."""
+        if self.tool_buttons.active in PAINTING and self.line is not None:
+            self.session.labelling.expect(self.position)
+
+    def _on_radius(self, _attr, _old, new):
+        name, _ = RADIUS.get(self.tool_buttons.active, RADIUS[BRUSH])
+        self.view.keep(**{name: new})
 
     @guarded
     def _on_tap(self, event):
@@ -374,11 +399,12 @@ class Viewer:
     def _on_stroke(self, _attr, _old, new):
         if new["xs"]:
             points = list(zip(new["xs"][-1], new["ys"][-1], strict=True))
-            self.plot.strokes.data = {"xs": [], "ys": []}
+            radius, filled = float(new["radius"][-1]), bool(new["filled"][-1])
             try:
-                self.session.paint(self.says, self.direction, self.position, points, self.radius.value)
+                self.session.paint(self.says, self.direction, self.position, points, radius, filled=filled)
             finally:
                 self.show_painted()
+                self.plot.strokes.data = {name: [] for name in STROKE}
 
 
 def seismic_palette():

@@ -19,7 +19,7 @@ from outcrop.identity import known_volume, reopen, take_volume
 from outcrop.job import labelling, options, tables
 from outcrop.job.decisions import Decisions, State, background_of
 from outcrop.job.legacy import import_legacy
-from outcrop.job.strokes import painted_sections, runs, section_of, stroke_mask
+from outcrop.job.strokes import excluded_sections, painted_sections, runs, section_of, stroke_mask
 from outcrop.labels import MAPPERS
 from outcrop.measures import CurveletSVD
 from outcrop.patches import DIRECTIONS, PatchGrid
@@ -392,10 +392,19 @@ class Job:
 
     def painted(self) -> dict:
         """Codes of what is painted, by section; see `painted_sections`."""
+        strokes, names = self._known_strokes()
+        return painted_sections(strokes, names, self.axes)
+
+    def excluded(self) -> dict:
+        """Whether each code is excluded, by section; see `excluded_sections`."""
+        strokes, names = self._known_strokes()
+        return excluded_sections(strokes, names, self.axes)
+
+    def _known_strokes(self):
+        """Strokes of classes that are there, and all classes in the order of their codes."""
         state, codes = self.state, self._codes()
-        names = sorted(codes, key=codes.__getitem__)
         kept = [stroke for stroke in state.strokes if stroke["class"] in (*state.classes, "erase")]
-        return painted_sections(kept, names, self.axes)
+        return kept, sorted(codes, key=codes.__getitem__)
 
     def undo(self) -> bool:
         """Take back this writer's last decision; whether there was one."""

@@ -1,0 +1,166 @@
+"""Places where a correction would teach most: uncertain, large, of signal, unlike one another and those seen before."""
+
+import numpy as np
+from scipy.ndimage import uniform_filter
+
+from outcrop.retrieval import NEAR_LINES
+from outcrop.texture import describe
+
+MOST_LINES = 40  # labelled lines that are looked at
+CANDIDATES = 40  # places of which the most different are offered
+AGREEMENT = 0.2  # correlation of neighbouring traces below which a window holds noise
+SILENT = 0.5  # share of samples without amplitude from which a window is muted
+
+
+def places(labelling, seen=(), count=6, check=lambda: None):
+    """Places of the labelled lines where a correction would teach most, the best first.
+
+    Parameters
+    ----------
+    labelling : Labelling
+    seen : sequence of (inline, crossline, time)
+        Places that were looked at before.
+    count : int
+    check : callable
+        Called on the way; what it raises ends the work.
+
+    Returns
+    -------
+    list of dict
+        ``place`` (inline, crossline, time) and ``confidence``, 0 to 1, the mean over a patch around it.
+    """
+    survey, labels = labelling.survey, labelling.shown().labels
+    size, done = survey.size[::-1], sorted(labels.stores)
+    found: list = []
+    for line in done[:: max(1, len(done) // MOST_LINES)]:
+        check()
+        allowed = holds_signal(survey.sections.codes(survey.along, line).T, size)
+        if line in labels.corrections.lines:
+            allowed &= uniform_filter((labels.corrections.codes(line) > 0).astype(np.float32), size) < 1e-4
+        found += [(value, line, *at) for value, *at in least(labels.section(line)[1], size, CANDIDATES, allowed)]
+    before = [_line_first(survey, survey.positions(place)) for place in seen]
+    found = spread(sorted(found), (2 * NEAR_LINES + 1, *size), CANDIDATES, before)
+    at = [_line_first(survey, one[1:]) for one in found]
+    offered = [[axis.labels[i].item() for axis, i in zip(survey.axes, one, strict=True)] for one in at]
+    unsure = np.array([1 - value / 255 for value, *_ in found])
+    looks = []
+    for place in [*offered, *seen]:
+        check()
+        looks.append(look(survey.patch(place)))
+    rows = most_different(unsure, np.array(looks[: len(found)]), np.array(looks[len(found) :]), count)
+    return [{"place": offered[row], "confidence": 1 - float(unsure[row])} for row in rows]
+
+
+def _line_first(survey, at):
+    """Positions with that of the line first, or back from there."""
+    first, second, sample = at
+    return (first, second, sample) if survey.along == 0 else (second, first, sample)
+
+
+def look(patch):
+    """How an 8-bit patch looks: means and spreads of its log energies."""
+    nodes = describe(patch[None] / np.float32(255))[0]
+    return np.concatenate([nodes.mean(axis=(0, 1)), nodes.std(axis=(0, 1))])
+
+
+def most_different(unsure, looks, seen, count):
+    """Rows of the least sure places, each the more so the less it looks like those chosen before it and those seen.
+
+    Parameters
+    ----------
+    unsure : array, shape (n,)
+    looks : array, shape (n, n_features)
+    seen : array, shape (n_seen, n_features)
+    count : int
+
+    Examples
+    --------
+    >>> looks = np.array([[0.0], [0.1], [5.0]])
+    >>> most_different(np.array([0.9, 0.8, 0.5]), looks, looks[:0], count=2)
+    [0, 2]
+    >>> most_different(np.array([0.9, 0.8, 0.5]), looks, looks[:1], count=1)
+    [2]
+    """
+    if not len(unsure):
+        return []
+    scale = np.maximum(looks.std(axis=0), 1e-6)
+    apart = np.sqrt(np.mean((looks[:, None] / scale - looks / scale) ** 2, axis=-1))
+    usual = max(float(apart.mean()), 1e-6)
+    nearest = np.full(len(looks), np.inf)
+    for one in seen:
+        nearest = np.minimum(nearest, np.sqrt(np.mean(((looks - one) / scale) ** 2, axis=-1)))
+    rows: list = []
+    while len(rows) < min(count, len(looks)):
+        value = unsure * np.minimum(nearest / usual, 1)
+        value[rows] = -1
+        row = int(value.argmax())
+        rows.append(row)
+        nearest = np.minimum(nearest, apart[row])
+    return rows
+
+
+def holds_signal(codes, size):
+    """Whether the window of that size around each sample is neither muted nor noise.
+
+    Parameters
+    ----------
+    codes : uint8 array, shape (n_traces, n_samples)
+        8-bit amplitudes as `Sections` gives them: 0 missing, 128 none.
+    size : (int, int)
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> layers = np.tile(rng.integers(1, 256, 60, np.uint8), (60, 1))
+    >>> noise, muted = rng.integers(1, 256, (60, 60), np.uint8), np.full((60, 60), 128, np.uint8)
+    >>> [bool(holds_signal(codes, (21, 21))[30, 30]) for codes in (layers, noise, muted)]
+    [True, False, False]
+    """
+    silent = (codes == 0) | (codes == 128)
+    values = np.where(silent, 0, codes.astype(np.float32) - 128)
+    energy = uniform_filter(values**2, size)
+    agreement = uniform_filter(values[1:] * values[:-1], size)
+    agreement = np.concatenate([agreement, agreement[-1:]]) / np.maximum(energy, 1e-6)
+    return (agreement > AGREEMENT) & (uniform_filter(silent.astype(np.float32), size) < SILENT)
+
+
+def spread(found, size, count, before=()):
+    """The first of some values with places of which no two lie within a box of that size around one another.
+
+    Examples
+    --------
+    >>> spread([(0.1, 5, 50, 50), (0.2, 6, 52, 50), (0.3, 5, 90, 50)], (7, 20, 20), count=2)
+    [(0.1, 5, 50, 50), (0.3, 5, 90, 50)]
+    >>> spread([(0.1, 5, 50, 50), (0.3, 5, 90, 50)], (7, 20, 20), count=2, before=[(4, 50, 50)])
+    [(0.3, 5, 90, 50)]
+    """
+    kept: list = []
+    for one in found:
+        taken = [*before, *(other[1:] for other in kept)]
+        if all(any(abs(a - b) >= n for a, b, n in zip(one[1:], other, size, strict=True)) for other in taken):
+            kept.append(one)
+    return kept[:count]
+
+
+def least(sure, size, count, allowed):
+    """Mean and centre of the windows of that size with the lowest means, which do not overlap; 0 is no value.
+
+    Examples
+    --------
+    >>> sure = np.full((9, 9), 200); sure[2:5, 4:7] = 20
+    >>> least(sure, (3, 3), count=1, allowed=np.ones((9, 9), bool))
+    [(20.0, 3, 5)]
+    """
+    mean = uniform_filter(np.where(sure > 0, sure, 255).astype(np.float32), size)
+    mean[~allowed] = 255
+    width, height = size
+    mean[: width // 2], mean[-(width // 2) :] = 255, 255
+    mean[:, : height // 2], mean[:, -(height // 2) :] = 255, 255
+    found = []
+    for _ in range(count):
+        trace, sample = (int(i) for i in np.unravel_index(mean.argmin(), mean.shape))
+        if mean[trace, sample] >= 255:
+            break
+        found.append((float(mean[trace, sample]), trace, sample))
+        mean[max(0, trace - width) : trace + width, max(0, sample - height) : sample + height] = 255
+    return found
