@@ -634,7 +634,7 @@ def kept_nodes(sections):
     """What `describe` gives, kept in memory for a while where it is of one section."""
     if len(sections) > 1:
         return describe(sections)
-    return KEPT.get(("nodes", content(sections)), lambda: describe(sections))
+    return KEPT.get((WAVELENGTHS, N_DIRECTIONS, SMOOTHING, content(sections)), lambda: describe(sections))
 
 
 def mirrored(descriptors):
