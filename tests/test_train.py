@@ -151,7 +151,7 @@ def test_train_command_labels_the_volume_and_says_the_gain(earth, tmp_path, monk
     code, _, error = outcrop("export", tmp_path / "v.outcrop", tmp_path / "old.zarr", "--net")
     assert code == 2
     assert "run 'outcrop train'" in error
-    job.label([4])
+    job.label([4], seed=0)
     assert outcrop("export", tmp_path / "v.outcrop", tmp_path / "again.zarr", "--net")[0] == 0
 
 
