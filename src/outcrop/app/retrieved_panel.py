@@ -30,6 +30,7 @@ class RetrievedPanel:
         self._patches: list = []  # that are listed, in the order of their ranks
         self._of: tuple = ()  # class, list and search that they are of
         self._key: str | None = None  # of the search whose order they have
+        self._follows = False  # whether they take the order of the next search, until the next yes or no
         self.class_buttons = RadioButtonGroup(labels=[], name="gallery-class")
         self.class_buttons.on_change("active", self._on_class)
         self.gallery = Cards(
@@ -100,8 +101,9 @@ class RetrievedPanel:
         self.first, self._of = 0, ()
 
     def _sort(self):
-        """List the patches in the order of the present search."""
+        """List the patches in the order of the present search, and of the one that may still be under way."""
         self.forget_order()
+        self._follows = True
         self._show_gallery()
 
     @guarded
@@ -126,6 +128,7 @@ class RetrievedPanel:
             return
         accept = message["verb"] == "accept"
         verdict = None if self._verdicts().get(key_of(patch)) is accept else accept  # a second click takes it back
+        self._follows = False
         self.session.judge(self.viewer.outlined, patch["place"], along=patch["along"], accept=verdict)
 
     # ---- showing ----------------------------------------------------------------------------------------------------
@@ -157,7 +160,7 @@ class RetrievedPanel:
     def _show_gallery(self):
         search, name = self.session.search, self.viewer.outlined
         of = (name, self.rejected.active, search.basis)
-        if of != self._of:
+        if of != self._of or (self._follows and search.key != self._key):
             self._of, self._key = of, search.key
             self._patches = self._listed()
         self.first = int(np.clip(self.first, 0, max(0, (len(self._patches) - 1) // SHOWN * SHOWN)))
