@@ -123,3 +123,12 @@ def test_windows_hold_their_patches():
     np.testing.assert_array_equal(windows[:, 20:-20, 20:-20], patches)
     at_edge = np.flatnonzero(starts[:, 3] == 0)
     np.testing.assert_array_equal(windows[at_edge, 19], windows[at_edge, 20])
+
+
+def test_other_weights_are_another_mapper(weak, tmp_path, monkeypatch):
+    """What was learnt on the features of one encoder is refused with those of another."""
+    _, patches, classes = weak
+    oc.EncoderMapper(members=1, patches_per_class=3, n_features=10, rounds=1).fit(patches, classes).save(tmp_path / "m")
+    monkeypatch.setattr("outcrop.encoder_mapping.weights_digest", lambda: "others")
+    with pytest.raises(ValueError, match="other weights of the encoder|fit the mapper again"):
+        load_mapper(tmp_path / "m")

@@ -5,6 +5,7 @@ first layer keeps sizes and products of filters only, so polarity does not; ever
 direction does not.
 """
 
+import hashlib
 from functools import lru_cache
 from pathlib import Path
 
@@ -112,6 +113,12 @@ class Encoder:
 
     def _run(self, x):
         return _session(str(self.path)).run(None, {"sections": np.ascontiguousarray(x)})
+
+
+@lru_cache(maxsize=1)
+def weights_digest():
+    """Digest of the weights of the package: what was learnt on their features holds for them alone."""
+    return hashlib.sha256(WEIGHTS.read_bytes()).hexdigest()
 
 
 @lru_cache(maxsize=4)

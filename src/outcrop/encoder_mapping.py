@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.ndimage import gaussian_filter
 
-from outcrop.encoder import CLASSES, STRIDE, Encoder
+from outcrop.encoder import CLASSES, STRIDE, Encoder, weights_digest
 from outcrop.kept import content
 from outcrop.parallel import map_blocks, spans
 from outcrop.texture import KEPT, TextureMapper, describe, n_energies
@@ -100,6 +100,18 @@ class EncoderMapper(TextureMapper):
     def views(self, nodes):
         """Energies, and features of the encoder."""
         return [nodes[..., : n_energies()], nodes[..., n_energies() :]]
+
+    def saved(self):
+        """What the mapper consists of, and which weights of the encoder it was fitted with."""
+        about, arrays = super().saved()
+        return about | {"encoder": weights_digest()}, arrays
+
+    @classmethod
+    def restored(cls, about, arrays):
+        """The mapper that `saved` took apart; refused where the encoder has other weights now."""
+        if about["encoder"] != weights_digest():
+            raise ValueError("The mapper was fitted with other weights of the encoder; fit it again.")
+        return super().restored(about, arrays)
 
     def nodes(self, sections):
         """Energies and features at the nodes of sections."""

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 import outcrop
+from outcrop.encoder import weights_digest
 from outcrop.encoder_mapping import SURROUND, EncoderMapper
 from outcrop.identity import LineLog, check_lines, line_digest, lines_path, untouched
 from outcrop.job import tables
@@ -90,7 +91,7 @@ class Labelling:
             "background": self.background,
             "with": others + self.missing,
             "code": MAPPER_CODE,
-        }
+        } | ({"encoder": weights_digest()} if self.options["mapping"] == "encoder" else {})
 
     def _base_inputs(self):
         return self._mapper_inputs(self.job.retrieved_key(self.state))
