@@ -130,5 +130,5 @@ def test_other_weights_are_another_mapper(weak, tmp_path, monkeypatch):
     _, patches, classes = weak
     oc.EncoderMapper(members=1, patches_per_class=3, n_features=10, rounds=1).fit(patches, classes).save(tmp_path / "m")
     monkeypatch.setattr("outcrop.encoder_mapping.weights_digest", lambda: "others")
-    with pytest.raises(ValueError, match="other weights of the encoder|fit the mapper again"):
+    with pytest.raises(ValueError, match=r"other weights|fit the mapper again"):
         load_mapper(tmp_path / "m")
