@@ -94,7 +94,7 @@ def test_patches_with_their_surroundings_teach(weak, tmp_path):
     """Noise is told from layers in sections; the mapper comes back from the disk to the bit; strokes update it."""
     windows, patches, classes = weak
     mapper = oc.EncoderMapper(members=1, patches_per_class=12, n_features=60, rounds=8)
-    mapper.fit(patches, classes, windows=lambda rows: windows[rows], unlabelled=windows[::4])
+    mapper.fit(patches, classes, windows=lambda rows: windows[rows])
     found = mapper.predict(windows[12:16]) == 2
     assert found[:, :, SURROUND + 5 : SURROUND + 35].mean() > 0.95
     assert found[:, :, -40:].mean() < 0.05

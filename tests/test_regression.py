@@ -52,8 +52,8 @@ def test_a_mapper_updates_as_its_regressions_do(mapper, tmp_path):
     nodes = describe(section)[0].reshape(-1, 64)[:25]
     targets, weights = np.tile([1.0, 0.0], (25, 1)), np.full(25, 4.0)
     updated = mapper.updated(nodes, targets, weights)
-    for member, ([(features, before)], _) in enumerate(mapper.models_):
-        [[(_, after)], _], [equations] = updated.models_[member], mapper.equations_[member]
+    for member, (features, before, _) in enumerate(mapper.models_):
+        (_, after, _), equations = updated.models_[member], mapper.equations_[member]
         both, twice = np.concatenate([nodes, mirrored(nodes)]), np.concatenate([targets, targets])
         np.testing.assert_allclose(after, equations.plus(features(both), twice, np.full(50, 2.0)).solve(), atol=1e-6)
         assert np.abs(after - before).max() > 1e-4

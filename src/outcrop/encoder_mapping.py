@@ -1,69 +1,40 @@
-"""Label mapping by texture and by a pretrained encoder, two regressions that learn from each other.
+"""Label mapping by texture and by what a pretrained encoder sees: one regression of energies and answers.
 
-One regression sees the energies of `texture`, the other the features of `encoder`. In every round of
-expectation-maximisation the mean of both decides which nodes of a patch are of its class: features as rich as the
-encoder's would otherwise tell the few retrieved patches of the background from everything else, and keep too much. When
-the rounds are over, nodes from anywhere in the survey are learnt as both together see them.
+The energies of `texture` tell textures apart but see no broken reflector and no edge of a body. The answers of the
+encoder (fault, zone, salt, chaos, edge, unconformity, dip) see just these, in any survey, though not as this survey's
+interpreter means them. Both describe the nodes that the rounds of expectation-maximisation sort.
 """
 
+from functools import partial
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 from scipy.ndimage import gaussian_filter
 
-from outcrop.encoder import CLASSES, STRIDE, Encoder, weights_digest
+from outcrop.encoder import ANSWERS, CLASSES, STRIDE, Encoder, weights_digest
 from outcrop.kept import content
 from outcrop.parallel import map_blocks, spans
 from outcrop.texture import KEPT, TextureMapper, describe, n_energies
 
 SURROUND = 48  # pixels around a patch that the encoder sees too, where they are at hand
-SMOOTH = 3  # nodes: each feature is also averaged over so many around its node
+SMOOTH = 3  # nodes: each answer is also averaged over so many around its node
 LARGEST = 8.0  # of a logit
+EMPHASIS = 0.7  # of an answer in the random features, where an energy has 1
 BLOCK = 16  # windows that a thread encodes at once
 
 
-class Further(NamedTuple):
-    """Descriptors by the encoder: of the patches that a member draws, by sizes, and of nodes that nobody labelled."""
-
-    patches: list
-    unlabelled: np.ndarray | None
-
-    def of_patches(self, behind, offset):
-        """At every second node of the patches, from the other side where a patch is seen from behind."""
-        found, done = [], 0
-        for part in self.patches:
-            turned = behind[done : (done := done + len(part)), None, None, None]
-            nodes = np.where(turned, part[:, :, ::-1], part)[:, offset[0] :: 2, offset[1] :: 2]
-            found.append(nodes.reshape(len(part), -1, part.shape[-1]).astype(np.float32))
-        return found
-
-
 class EncoderMapper(TextureMapper):
-    """Map the classes of whole patches to their pixels by texture and by features of a pretrained encoder.
+    """Map the classes of whole patches to their pixels by texture and by the answers of a pretrained encoder.
 
     Works on sections of any size. Needs no torch: the encoder runs on onnxruntime.
 
     Parameters
     ----------
-    members, patches_per_class, rounds, min_confidence, background, random_state
+    members, patches_per_class, n_features, rounds, min_confidence, background, random_state
         As for `TextureMapper`.
-    n_features : int
-        Random features of the energies, and as many of the encoder's features.
     """
 
-    n_views = 2
-
-    def __init__(
-        self, *, members=3, patches_per_class=100, n_features=400, rounds=30, min_confidence=None, background="other",
-        random_state=0,
-    ):  # fmt: skip
-        super().__init__(
-            members=members, patches_per_class=patches_per_class, n_features=n_features, rounds=rounds,
-            min_confidence=min_confidence, background=background, random_state=random_state,
-        )  # fmt: skip
-
-    def fit(self, patches, classes, masks=None, weights=None, *, windows=None, unlabelled=None, progress=None):
+    def fit(self, patches, classes, masks=None, weights=None, *, windows=None, progress=None):
         """Learn every class from patches with one class each; see `TextureMapper.fit`.
 
         Parameters
@@ -73,16 +44,13 @@ class EncoderMapper(TextureMapper):
         windows : callable or list of callables, optional
             ``windows(rows)`` gives patches with the `SURROUND` pixels around them, of one size or of each; the encoder
             sees more than a patch, and what it says at the rim of one is not what it says inside a section.
-        unlabelled : array, shape (n, height, width), optional
-            Such windows from anywhere in the survey.
         """
         several = isinstance(patches, list) and np.ndim(patches[0]) == 3
         stacks = patches if several else [patches]
         cuts = [None] * len(stacks) if windows is None else windows if several else [windows]
         kept: dict = {}
-        anywhere = None if unlabelled is None else _anywhere(np.asarray(unlabelled, np.float32))
 
-        def more(drawn, member, step):
+        def more(drawn, step):
             first = np.cumsum([0, *map(len, stacks)])
             new = [row for row in drawn.tolist() if row not in kept]
             for number, (stack, cut) in enumerate(zip(stacks, cuts, strict=True)):
@@ -93,13 +61,14 @@ class EncoderMapper(TextureMapper):
                     kept.update(zip(some.tolist(), found, strict=True))
                     step(0)
             groups = [[row for row in drawn.tolist() if a <= row < b] for a, b in pairwise(first)]
-            return Further([np.stack([kept[row] for row in rows]) for rows in groups if rows], anywhere)
+            parts = [np.stack([kept[row] for row in rows]) for rows in groups if rows]
+            return partial(_every_second, parts)
 
         return self._fit(patches, classes, masks, weights, progress=progress, more=more)
 
-    def views(self, nodes):
-        """Energies, and features of the encoder."""
-        return [nodes[..., : n_energies()], nodes[..., n_energies() :]]
+    def emphasis(self, n_descriptors):
+        """How much each descriptor counts in the random features: answers less than energies."""
+        return np.where(np.arange(n_descriptors) < n_energies(), 1, EMPHASIS).astype(np.float32)
 
     def saved(self):
         """What the mapper consists of, and which weights of the encoder it was fitted with."""
@@ -114,7 +83,7 @@ class EncoderMapper(TextureMapper):
         return super().restored(about, arrays)
 
     def nodes(self, sections):
-        """Energies and features at the nodes of sections."""
+        """Energies and answers at the nodes of sections."""
         if len(sections) > 1:
             return _both(sections)
         return KEPT.get(("encoded", content(sections)), lambda: _both(sections))
@@ -125,37 +94,34 @@ def _encoder(stack, cut, first):
     rows, columns = (-(-side // STRIDE) for side in stack.shape[1:])
 
     def encode(some):
-        if cut is None:
-            return encoded(stack[some - first]).astype(np.float16)
+        around = _mirrored_rims(stack[some - first]) if cut is None else cut(some - first)
         margin = SURROUND // STRIDE
-        inside = encoded(cut(some - first))[:, margin : margin + rows, margin : margin + columns]
-        return inside.astype(np.float16)
+        return encoded(around)[:, margin : margin + rows, margin : margin + columns].astype(np.float16)
 
     return encode
 
 
+def _mirrored_rims(patches):
+    return np.pad(patches, [(0, 0), (SURROUND, SURROUND), (SURROUND, SURROUND)], mode="symmetric")
+
+
+def _every_second(parts, behind, offset):
+    """Descriptors at every second node of patches, from the other side where a patch is seen from behind."""
+    found, done = [], 0
+    for part in parts:
+        turned = behind[done : (done := done + len(part)), None, None, None]
+        nodes = np.where(turned, part[:, :, ::-1], part)[:, offset[0] :: 2, offset[1] :: 2]
+        found.append(nodes.reshape(len(part), -1, part.shape[-1]).astype(np.float32))
+    return found
+
+
 def encoded(sections):
-    """Features of the encoder at the nodes of sections, and their means around each node."""
-    features = Encoder().describe(sections)
-    np.clip(features[..., : len(CLASSES)], -LARGEST, LARGEST, out=features[..., : len(CLASSES)])
-    smooth = gaussian_filter(features, (0, SMOOTH, SMOOTH, 0), mode="nearest", truncate=3)
-    return np.concatenate([features, smooth], axis=-1)
+    """Answers of the encoder at the nodes of sections, and their means around each node."""
+    answers = Encoder().describe(sections)[..., : len(ANSWERS)]
+    np.clip(answers[..., : len(CLASSES)], -LARGEST, LARGEST, out=answers[..., : len(CLASSES)])
+    smooth = gaussian_filter(answers, (0, SMOOTH, SMOOTH, 0), mode="nearest", truncate=3)
+    return np.concatenate([answers, smooth], axis=-1)
 
 
 def _both(sections):
     return np.concatenate([describe(sections), encoded(sections)], axis=-1)
-
-
-def _anywhere(windows):
-    """Descriptors of every second node of the middle of windows, shape (n, n_nodes, n_descriptors)."""
-    inside = slice(SURROUND, -SURROUND)
-    parts = spans(len(windows), BLOCK)
-
-    def both(span):
-        energies = describe(windows[span, inside, inside])
-        margin, (rows, columns) = SURROUND // STRIDE, energies.shape[1:3]
-        features = encoded(windows[span])[:, margin : margin + rows, margin : margin + columns]
-        return np.concatenate([energies, features], axis=-1)[:, ::2, ::2]
-
-    nodes = np.concatenate(list(map_blocks(both, parts)))
-    return nodes.reshape(len(nodes), -1, nodes.shape[-1])

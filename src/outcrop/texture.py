@@ -58,7 +58,6 @@ class SectionMapper(Saved, BaseEstimator):
     """Labels and confidence of mappers whose ``scores`` take patches and sections of any size."""
 
     any_size = True
-    n_views = 1
 
     def scores(self, patches):
         """Evidence for every class at every pixel, between 0 and 1, for patches or sections of any size.
@@ -145,10 +144,6 @@ class TextureMapper(SectionMapper):
         self.background = background
         self.random_state = random_state
 
-    def views(self, nodes):
-        """Parts of the descriptors of nodes, each with a regression for itself; those decide together."""
-        return [nodes]
-
     def fit(self, patches, classes, masks=None, weights=None, *, progress=None):
         """Learn the texture of every class from patches with one class each.
 
@@ -168,7 +163,7 @@ class TextureMapper(SectionMapper):
         return self._fit(patches, classes, masks, weights, progress=progress)
 
     def _fit(self, patches, classes, masks, weights, *, progress, more=None):
-        """Fit; `more` gives further descriptors of rows of the patches, and of the nodes of unlabelled ones."""
+        """Fit; `more` gives further descriptors of the nodes of some patches."""
         several = isinstance(patches, list) and np.ndim(patches[0]) == 3
         stacks = [to_numpy(check_patches(own)[0]) for own in (patches if several else [patches])]
         self.classes_, codes = class_codes(classes, n_patches=sum(map(len, stacks)))
@@ -193,7 +188,7 @@ class TextureMapper(SectionMapper):
             chosen = [(x[rows], mask[rows]) for x, mask, rows in zip(stacks, painted, own, strict=True) if len(rows)]
             with one_blas_thread():  # two of them make the fit slower: benchmarks/labelling.py --fits
                 step(0)
-                further = more and more(drawn, member, step)
+                further = more and more(drawn, step)
                 members.append(self._fit_member(chosen, codes[drawn], rng, step, further))
         self.models_ = [model for model, *_ in members]
         self.shares_ = {name: float(np.mean([s[name] for _, s, _ in members])) for name in members[0][1]}
@@ -225,19 +220,17 @@ class TextureMapper(SectionMapper):
         mapper.shares_, mapper.models_ = self.shares_, []
         both = np.concatenate([nodes, mirrored(nodes)])
         targets, weights = np.concatenate([targets, targets]), np.concatenate([weights, weights]) / 2
-        for (voters, familiar), each in zip(self.models_, self.equations_, strict=True):
-            patches = float(each[0].gram[-1, -1])  # the last feature is constant, so this is the sum of all weights
+        for (features, _, familiar), equations in zip(self.models_, self.equations_, strict=True):
+            patches = float(equations.gram[-1, -1])  # the last feature is constant, so this is the sum of all weights
             share = min(1, patches / max(weights.sum(), 1e-9))
-            learnt = []
-            for (features, _), equations, view in zip(voters, each, self.views(both), strict=True):
-                learnt.append((features, equations.plus(features(view), targets, share * weights).solve()))
-            mapper.models_.append((learnt, familiar))
+            solved = equations.plus(features(both), targets, share * weights).solve()
+            mapper.models_.append((features, solved, familiar))
         return mapper
 
     def _fit_member(self, stacks, codes, rng, step, further=None):
         """One member: its features and weights, and the share of each structure in its patches.
 
-        `further` holds more descriptors of the nodes of the patches, and descriptors of nodes that nobody labelled.
+        ``further(behind, offset)`` gives more descriptors of the nodes of the patches, a list by sizes.
         """
         behind = rng.random(len(codes)) < 0.5  # patches seen from behind
         offset = rng.integers(2, size=2)  # every second node is enough to learn from
@@ -248,42 +241,28 @@ class TextureMapper(SectionMapper):
             described.append(_lattice(patches, masks, behind[part], offset, step))
             described[-1][0][:] += gain[part, None]
         if further:
-            each = further.of_patches(behind, offset)
+            each = further(behind, offset)
             described = [(np.concatenate([a, b], axis=-1), mask) for (a, mask), b in zip(described, each, strict=True)]
         nodes, known = (_stacked(own) for own in zip(*described, strict=True))
         there = np.isfinite(nodes[..., 0])  # a small patch has fewer nodes
-        drawn = [RandomFeatures.drawn(view, self.n_features, rng) for view in self.views(nodes[there])]
-        weights = np.where(known > 0, PAINTED, 1) * balance(codes)[:, None]
-        ridges = [
-            Ridge(_rows(features, view, there), weights)
-            for features, view in zip(drawn, self.views(nodes), strict=True)
-        ]
+        features = RandomFeatures.drawn(nodes[there], self.n_features, rng, self.emphasis(nodes.shape[-1]))
+        ridge = Ridge(_rows(features, nodes, there), np.where(known > 0, PAINTED, 1) * balance(codes)[:, None])
         n, background = len(self.classes_), np.flatnonzero(self._is_background())
         options = {"background": background, "rounds": self.rounds, "step": step}
-        labels, shares = maximise(ridges, codes, known, there, n_classes=n, **options)
-        equations = [ridge.equations(labels, n) for ridge in ridges]
-        solved = [ridge.fit(labels, n) for ridge in ridges]
-        if further and further.unlabelled is not None:
-            anywhere = further.unlabelled.copy()
-            anywhere[..., : n_energies()] += _gains(len(anywhere), rng)[:, None]
-            anywhere = anywhere.reshape(-1, anywhere.shape[-1])
-            rows = [features(view) for features, view in zip(drawn, self.views(anywhere), strict=True)]
-            equations, solved = taught(equations, solved, rows, float(weights[codes == 0].sum()))
+        labels, shares = maximise(ridge, codes, known, there, n_classes=n, **options)
         familiar = Familiarity.learnt(nodes[there][:, : n_energies()], int(rng.integers(2**31)))
         shares = {str(self.classes_[c]): share for c, share in shares.items()}
-        return (list(zip(drawn, solved, strict=True)), familiar), shares, equations
+        return (features, ridge.fit(labels, n), familiar), shares, ridge.equations(labels, n)
 
     def saved(self):
         """What the mapper consists of: a dict for JSON, and arrays."""
         check_is_fitted(self)
         arrays: dict = {}
-        for number, (voters, familiar) in enumerate(self.models_):
-            arrays |= prefixed(f"{number}/familiar", vars(familiar))
-            for view, (features, weights) in enumerate(voters):
-                arrays |= prefixed(f"{number}/{view}/features", vars(features)) | {f"{number}/{view}/weights": weights}
-        for number, each in enumerate(getattr(self, "equations_", [])):
-            for view, equations in enumerate(each):
-                arrays |= prefixed(f"{number}/{view}/equations", equations.packed())
+        for number, (features, weights, familiar) in enumerate(self.models_):
+            arrays |= prefixed(f"{number}/familiar", vars(familiar)) | {f"{number}/weights": weights}
+            arrays |= prefixed(f"{number}/features", vars(features))
+        for number, equations in enumerate(getattr(self, "equations_", [])):
+            arrays |= prefixed(f"{number}/equations", equations.packed())
         about = {"kind": type(self).__name__, "parameters": self.get_params(), "classes": self.classes_.tolist()}
         return about | {"shares": self.shares_, "background": self.background_}, arrays
 
@@ -296,13 +275,10 @@ class TextureMapper(SectionMapper):
         mapper.models_ = []
         for number in range(mapper.members):
             one = part(str(number), arrays)
-            views = [part(str(view), one) for view in range(cls.n_views)]
-            voters = [(RandomFeatures(**part("features", view)), view["weights"]) for view in views]
-            mapper.models_.append((voters, Familiarity(**part("familiar", one))))
-            equations = [
-                NormalEquations.unpacked(**part("equations", view)) for view in views if "equations/gram" in view
-            ]
-            if equations:
+            familiar = Familiarity(**part("familiar", one))
+            mapper.models_.append((RandomFeatures(**part("features", one)), one["weights"], familiar))
+            if "equations/gram" in one:
+                equations = NormalEquations.unpacked(**part("equations", one))
                 mapper.equations_ = [*getattr(mapper, "equations_", []), equations]
         return mapper
 
@@ -323,20 +299,19 @@ class TextureMapper(SectionMapper):
         usual = KEPT.get(("usual", content(nodes, *learnt)), lambda: self._usual(flat, parts))
         return votes.reshape(*nodes.shape[:3], -1), usual.reshape(nodes.shape[:3])
 
+    def emphasis(self, n_descriptors):
+        """How much each descriptor counts in the random features."""
+        return np.ones(n_descriptors, np.float32)
+
     def nodes(self, sections):
         """Features at the nodes of sections: see `describe`."""
         return kept_nodes(sections)
 
     def node_votes(self, nodes):
         """Evidence for every class at nodes, shape (n, n_classes)."""
-        sides = [self.views(nodes), self.views(mirrored(nodes))]
-        total = np.zeros((len(nodes), len(self.classes_)), np.float32)
-        for number in range(self.n_views):
-            asked = sides if number == 0 else sides[:1]  # what is the same in a mirror is asked once
-            voters = [voters[number] for voters, _ in self.models_]
-            votes = sum(features(side[number]) @ weights for features, weights in voters for side in asked)
-            total += np.clip(votes / (len(voters) * len(asked)), 1e-3, None)
-        return total / self.n_views
+        both = nodes, mirrored(nodes)
+        votes = sum(features(side) @ weights for features, weights, _ in self.models_ for side in both)
+        return np.clip(votes / (2 * len(self.models_)), 1e-3, None)
 
     def _usual(self, nodes, parts):
         """How usual the textures of nodes are."""
@@ -392,35 +367,13 @@ def _rows(features, nodes, there):
     return rows
 
 
-def taught(equations, solved, rows, weight, rounds=2):
-    """Regressions that have also learnt nodes which nobody labelled, each as all of them together see it.
-
-    Parameters
-    ----------
-    equations : list of NormalEquations
-    solved : list of arrays, shape (n_features, n_classes)
-        Their weights before.
-    rows : list of arrays, shape (n, n_features)
-        Features of the nodes, for each regression.
-    weight : float
-        What all these nodes count together.
-    """
-    for _ in range(rounds):
-        seen = sum(row @ weights for row, weights in zip(rows, solved, strict=True)).argmax(axis=-1)
-        targets = np.eye(solved[0].shape[1])[seen]
-        each = np.full(len(seen), weight / len(seen))
-        found = [one.plus(row, targets, each) for one, row in zip(equations, rows, strict=True)]
-        solved = [one.solve() for one in found]
-    return found, solved
-
-
-def maximise(ridges, codes, known, there, *, n_classes, background, rounds, step=lambda round: None):
+def maximise(ridge, codes, known, there, *, n_classes, background, rounds, step=lambda round: None):
     """Class of every node under the weak constraint, by expectation-maximisation.
 
     Parameters
     ----------
-    ridges : list of Ridge
-        Of the features of the nodes, shape (n_patches, n_nodes, n_features); their mean decides.
+    ridge : Ridge
+        Of the features of the nodes, shape (n_patches, n_nodes, n_features).
     codes : int array, shape (n_patches,)
         Class of each patch.
     known : int array, shape (n_patches, n_nodes)
@@ -453,7 +406,7 @@ def maximise(ridges, codes, known, there, *, n_classes, background, rounds, step
     best = {c: (-np.inf, labels[codes == c]) for c in structures}
     for number in range(rounds + 1 if structures else 0):
         step(number)
-        fitted = sum(ridge.rows @ ridge.fit(labels, n_classes) for ridge in ridges) / len(ridges)
+        fitted = ridge.rows @ ridge.fit(labels, n_classes)
         for c in structures:
             own, real = codes == c, there[codes == c]
             margin = np.where(real, fitted[own, :, c] - fitted[own, :, background[0]], np.nan)
@@ -517,10 +470,10 @@ class RandomFeatures:
         self.mean, self.spread, self.weights, self.offsets = mean, spread, weights, offsets
 
     @classmethod
-    def drawn(cls, descriptors, n_features, rng, scale=2.0):
-        """Features for descriptors like the given ones."""
-        n = descriptors.shape[1]
-        weights = (rng.standard_normal((n, n_features)) * scale / np.sqrt(n)).astype(np.float32)
+    def drawn(cls, descriptors, n_features, rng, emphasis, scale=2.0):
+        """Features for descriptors like the given ones, which count as much as their emphasis."""
+        scale = scale * emphasis / np.linalg.norm(emphasis)
+        weights = (rng.standard_normal((len(emphasis), n_features)) * scale[:, None]).astype(np.float32)
         offsets = (rng.standard_normal(n_features) / 2).astype(np.float32)
         return cls(descriptors.mean(axis=0), descriptors.std(axis=0) + 1e-6, weights, offsets)
 

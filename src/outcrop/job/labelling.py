@@ -29,7 +29,6 @@ from outcrop.texture import TextureMapper, kept_nodes
 from outcrop.workspace import Damaged, DoneLog
 
 ACROSS = 1  # lines on either side that vote too
-UNLABELLED_WINDOWS = 150  # patches from anywhere in the survey that the encoder mapping learns too
 UNLABELLED = 600  # patches from anywhere that nets see in addition to the retrieved ones
 SURE = 1e3  # weight of a patch that was painted, so that a mapper which draws some patches draws it
 MAPPER_CODE, UPDATE_CODE, VOTES_CODE = 2, 1, 1  # raised when the same inputs would give another mapper, or other votes
@@ -225,8 +224,6 @@ class Labelling:
             context: dict = {}
             if isinstance(mapper, EncoderMapper):
                 context["windows"] = [partial(_windows, *where) for *_, where in parts]
-                index = self.job.open_index(self.state)
-                context["unlabelled"] = _windows(index, _anywhere(index, UNLABELLED_WINDOWS, self.options["seed"]))
             parts = [part[:-1] for part in parts]
             if self.others:
                 return mapper.fit(*_joined(parts), **context, progress=told)
@@ -535,6 +532,6 @@ def _anywhere(index, count, seed):
     return index.grid.places(rows)
 
 
-def _windows(index, starts, rows=slice(None)):
+def _windows(index, starts, rows):
     """Patches with what lies around them."""
     return index.grid.around(index.volume, starts[rows], SURROUND)
