@@ -54,6 +54,29 @@ def test_the_dip_is_the_other_way_round_in_a_mirror(section):
     np.testing.assert_allclose(after["dip"][..., ::-1], -before["dip"], atol=1e-2)
 
 
+@pytest.mark.parametrize(("width", "tolerance"), [(172, 1e-3), (164, 1e-3), (161, 0.3)])
+def test_direction_does_not_matter_at_any_width(section, width, tolerance):
+    """Exactly where the width is a multiple of 4; elsewhere up to three mirrored traces more lie on one side."""
+    part = section[..., :width]
+    before, after = Encoder().answers(part)["fault"], Encoder().answers(part[..., ::-1])["fault"][..., ::-1]
+    np.testing.assert_allclose(after, before, atol=tolerance)
+
+
+def test_missing_samples_are_silence(section):
+    """One of them does not take the whole section along."""
+    holed = section.copy()
+    holed[0, 50, 50] = np.nan
+    found = Encoder().answers(holed)
+    assert all(np.isfinite(values).all() for values in found.values())
+    assert np.abs(found["fault"] - Encoder().answers(section)["fault"])[:, :, 100:].max() < 0.1
+
+
+def test_one_section_needs_a_stack(section):
+    """A shape that cannot be meant is refused in words."""
+    with pytest.raises(ValueError, match="shape"):
+        Encoder().describe(section[0])
+
+
 def test_tiles_do_not_matter(section, monkeypatch):
     """A large section is seen by tiles with as much around them as the answers depend on."""
     large = np.tile(section, (1, 3, 4))[:, :416, :608]

@@ -1,8 +1,8 @@
 """Features and answers of a small net that was pretrained on synthetic sections alone; see docs/encoder.md.
 
-The weights are part of the package. Amplitudes are balanced before the net sees them, so gain does not matter; its
-first layer keeps sizes and products of filters only, so polarity does not; every section is also seen mirrored, so
-direction does not.
+The weights are part of the package. Amplitudes are balanced before the net sees them, so a constant gain does not
+matter; its first layer keeps sizes and products of filters only, so polarity does not; every section is also seen
+mirrored, so direction does not (exactly where the width is a multiple of 4).
 """
 
 import hashlib
@@ -18,6 +18,7 @@ WINDOW = 65  # samples and traces over which amplitudes are balanced, twice
 MULTIPLE = 16  # of which the sides of what the net sees must be a multiple
 REACH = 160  # pixels around one on which its answer depends, rounded up to a multiple
 TILE = 1024  # pixels of a side up to which a section is seen at once
+STEEPEST = 5.0  # samples a trace: the largest dip that is told
 CLASSES = ("fault", "zone", "salt", "chaos", "edge", "unconformity")
 ANSWERS = (*CLASSES, "dip")
 
@@ -40,7 +41,7 @@ class Encoder:
         Parameters
         ----------
         sections : array, shape (n, height, width)
-            Amplitudes of any gain around 0.5, as patches have them.
+            Amplitudes of any gain around 0.5, as patches have them; what is missing (NaN) counts as silence.
 
         Returns
         -------
@@ -66,19 +67,24 @@ class Encoder:
         maps = _pixels(maps)[..., :height, :width]
         n = len(CLASSES)
         found = {name: 1 / (1 + np.exp(-maps[:, k])) for k, name in enumerate(CLASSES)}
-        return found | {"dip": np.tan(np.arctan2(maps[:, n], maps[:, n + 1]) / 2)}
+        dip = np.arctan2(maps[:, n], maps[:, n + 1]) / 2
+        return found | {"dip": np.tan(np.clip(dip, -np.arctan(STEEPEST), np.arctan(STEEPEST)))}
 
     def _maps(self, sections, *, both=False):
         """Answers at every second pixel and features at every fourth and second, of sections and their mirror images.
 
         The sine of twice the dip changes its sign in the mirror; it is left out unless asked for.
         """
-        x = balanced(np.asarray(sections, np.float32) - np.float32(0.5))
-        sides = [-side % MULTIPLE for side in x.shape[1:]]
-        x = np.pad(x, [(0, 0), *((0, side) for side in sides)], mode="symmetric")[:, None]
-        seen, mirrored = self._tiled(x), self._tiled(x[..., ::-1])
+        x = np.asarray(sections, np.float32) - np.float32(0.5)
+        if x.ndim != 3 or not x.size:
+            raise ValueError(f"Sections have the shape {x.shape}; give an array of shape (n, height, width).")
+        x = _padded(balanced(np.where(np.isfinite(x), x, np.float32(0))), STRIDE)
+        seen, mirrored = (self._tiled(_padded(side, MULTIPLE)[:, None]) for side in (x, x[..., ::-1]))
         mirrored[0][:, len(CLASSES)] *= -1
-        maps = [(a + b[..., ::-1]) / 2 for a, b in zip(seen, mirrored, strict=True)]
+        maps = []
+        for a, b in zip(seen, mirrored, strict=True):
+            width = a.shape[-1] * x.shape[2] // (-(-x.shape[2] // MULTIPLE) * MULTIPLE)  # without what was padded
+            maps.append((a[..., :width] + b[..., :width][..., ::-1]) / 2)
         if not both:
             maps[0] = np.delete(maps[0], len(CLASSES), axis=1)
         return maps
@@ -148,6 +154,12 @@ def balanced(sections):
         square, weight = (uniform_filter(part, (0, WINDOW, WINDOW), mode="constant") for part in (square, weight))
         square, weight = square / weight, np.ones_like(weight)
     return sections / (np.sqrt(np.maximum(square, 0)) + np.float32(1e-6))
+
+
+def _padded(sections, multiple):
+    """Sections mirrored at their ends until their sides are multiples."""
+    sides = [(0, -side % multiple) for side in sections.shape[1:]]
+    return np.pad(sections, [(0, 0), *sides], mode="symmetric")
 
 
 def _pooled(maps):
