@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import outcrop as oc
 from outcrop import encoder
 from outcrop.encoder import ANSWERS, WEIGHTS, Encoder
-from outcrop.encoder_mapping import SURROUND
+from outcrop.encoder_mapping import SURROUND, Places
 from outcrop.labels import load_mapper
 
 
@@ -117,7 +118,7 @@ def test_patches_with_their_surroundings_teach(weak, tmp_path):
     """Noise is told from layers in sections; the mapper comes back from the disk to the bit; strokes update it."""
     windows, patches, classes = weak
     mapper = oc.EncoderMapper(members=1, patches_per_class=12, n_features=60, rounds=8)
-    mapper.fit(patches, classes, windows=lambda rows: windows[rows])
+    mapper.fit(patches, classes, places=_places(windows))
     found = mapper.predict(windows[12:16]) == 2
     assert found[:, :, SURROUND + 5 : SURROUND + 35].mean() > 0.95
     assert found[:, :, -40:].mean() < 0.05
@@ -126,6 +127,24 @@ def test_patches_with_their_surroundings_teach(weak, tmp_path):
     nodes = mapper.nodes(patches[:1])[0].reshape(-1, mapper.nodes(patches[:1]).shape[-1])[:20]
     updated = mapper.updated(nodes, np.tile([0.0, 1.0], (20, 1)), np.full(20, 50.0))
     assert (updated.node_votes(nodes)[:, 1] > mapper.node_votes(nodes)[:, 1]).all()
+
+
+def _places(windows):
+    """Where the patches lie if every window is a line."""
+    volume = xr.DataArray(windows.swapaxes(1, 2), dims=("inline", "crossline", "time"), attrs={"scaled": True})
+    grid = oc.PatchGrid(volume, size=windows.shape[1] - 2 * SURROUND)
+    starts = [(0, line, SURROUND, SURROUND) for line in range(len(windows))]
+    return Places(grid, volume, starts)
+
+
+def test_lines_and_windows_give_the_same_answers(weak):
+    """A line that holds many patches is encoded whole; each patch gets what its window would have given."""
+    places, rows = _places(weak[0]), np.array([3, 13, 14])
+    assert places.whole.all()
+    whole = np.concatenate([answers for _, answers in places.answers(rows)])
+    places.whole[:] = False
+    single = np.concatenate([answers for _, answers in places.answers(rows)])
+    np.testing.assert_allclose(single, whole, atol=1e-4)
 
 
 def test_the_same_seed_gives_the_same_mapper(weak):

@@ -34,31 +34,29 @@ class EncoderMapper(TextureMapper):
         As for `TextureMapper`.
     """
 
-    def fit(self, patches, classes, masks=None, weights=None, *, windows=None, progress=None):
+    def fit(self, patches, classes, masks=None, weights=None, *, places=None, progress=None):
         """Learn every class from patches with one class each; see `TextureMapper.fit`.
 
         Parameters
         ----------
         patches, classes, masks, weights, progress
             As `TextureMapper.fit` takes them.
-        windows : callable or list of callables, optional
-            ``windows(rows)`` gives patches with the `SURROUND` pixels around them, of one size or of each; the encoder
-            sees more than a patch, and what it says at the rim of one is not what it says inside a section.
+        places : Places or list of Places, optional
+            Where the patches lie, of one size or of each: the encoder sees more than a patch, and what it answers at
+            the rim of one is not what it answers inside a section.
         """
         several = isinstance(patches, list) and np.ndim(patches[0]) == 3
         stacks = patches if several else [patches]
-        cuts = [None] * len(stacks) if windows is None else windows if several else [windows]
+        around = [None] * len(stacks) if places is None else places if several else [places]
+        first = np.cumsum([0, *map(len, stacks)])
         kept: dict = {}
 
         def more(drawn, step):
-            first = np.cumsum([0, *map(len, stacks)])
-            new = [row for row in drawn.tolist() if row not in kept]
-            for number, (stack, cut) in enumerate(zip(stacks, cuts, strict=True)):
-                rows = np.array([row for row in new if first[number] <= row < first[number + 1]], int)
-                parts = [rows[span] for span in spans(len(rows), BLOCK)]
-                encode = _encoder(stack, cut, first[number])
-                for some, found in zip(parts, map_blocks(encode, parts), strict=True):
-                    kept.update(zip(some.tolist(), found, strict=True))
+            for stack, known, begin, end in zip(stacks, around, first[:-1], first[1:], strict=True):
+                new = np.array([row - begin for row in drawn.tolist() if begin <= row < end and row not in kept], int)
+                encode = (known or Patches(stack)).answers
+                for rows, answers in encode(new):
+                    kept.update(zip((rows + begin).tolist(), answers.astype(np.float16), strict=True))
                     step(0)
             groups = [[row for row in drawn.tolist() if a <= row < b] for a, b in pairwise(first)]
             parts = [np.stack([kept[row] for row in rows]) for rows in groups if rows]
@@ -89,20 +87,67 @@ class EncoderMapper(TextureMapper):
         return KEPT.get(("encoded", content(sections)), lambda: _both(sections))
 
 
-def _encoder(stack, cut, first):
-    """What encodes rows of a stack of patches, from their windows where these are at hand."""
-    rows, columns = (-(-side // STRIDE) for side in stack.shape[1:])
+class Places:
+    """Where patches lie in a volume; gives what the encoder answers there, seeing what is around them.
 
-    def encode(some):
-        around = _mirrored_rims(stack[some - first]) if cut is None else cut(some - first)
-        margin = SURROUND // STRIDE
-        return encoded(around)[:, margin : margin + rows, margin : margin + columns].astype(np.float16)
+    Parameters
+    ----------
+    grid : PatchGrid
+    volume : DataArray
+    starts : int array, shape (n, 4)
+        Direction, line, trace and sample of the first corner of every patch.
+    """
 
-    return encode
+    def __init__(self, grid, volume, starts):
+        self.grid, self.volume, self.starts = grid, volume, np.asarray(starts)
+        self.lines, self.line = np.unique(self.starts[:, :2], axis=0, return_inverse=True)
+        window = np.prod([side + 2 * SURROUND for side in grid.size])
+        length = [len(grid.axes[1 - direction]) * len(grid.axes[2]) for direction in self.lines[:, 0]]
+        # a line that holds many patches is encoded once and whole
+        self.whole = np.bincount(self.line.ravel(), minlength=len(self.lines)) * window >= length
+
+    def answers(self, rows):
+        """Some of the rows and the answers at the nodes of their patches, until all are given."""
+        on_line = self.line.ravel()[rows]
+        whole = [rows[on_line == number] for number in np.unique(on_line) if self.whole[number]]
+        single = rows[~self.whole[on_line]]
+        blocks = [*whole, *(single[span] for span in spans(len(single), BLOCK))]
+        return zip(blocks, map_blocks(self._block, blocks), strict=True)
+
+    def _block(self, rows):
+        shape = [-(-side // STRIDE) for side in self.grid.size]
+        starts = self.starts[rows]
+        if not self.whole[self.line.ravel()[rows[0]]]:
+            return _inside(encoded(self.grid.around(self.volume, starts, SURROUND)), shape)
+        section, _ = self.grid.section(self.volume, *starts[0, :2])
+        nodes = encoded(np.where(np.isfinite(section), section, np.float32(0.5)).T[None])[0]
+        down, across = (
+            np.minimum(np.round(start / STRIDE).astype(int)[:, None] + np.arange(n), last - 1)
+            for start, n, last in zip((starts[:, 3], starts[:, 2]), shape, nodes.shape, strict=False)
+        )
+        return nodes[down[:, :, None], across[:, None, :]]
 
 
-def _mirrored_rims(patches):
-    return np.pad(patches, [(0, 0), (SURROUND, SURROUND), (SURROUND, SURROUND)], mode="symmetric")
+class Patches:
+    """Patches without a place: they are mirrored at their rims for the encoder."""
+
+    def __init__(self, patches):
+        self.patches = patches
+
+    def answers(self, rows):
+        """As `Places.answers`."""
+        blocks = [rows[span] for span in spans(len(rows), BLOCK)]
+        return zip(blocks, map_blocks(self._block, blocks), strict=True)
+
+    def _block(self, rows):
+        wide = np.pad(self.patches[rows], [(0, 0), (SURROUND, SURROUND), (SURROUND, SURROUND)], mode="symmetric")
+        return _inside(encoded(wide), [-(-side // STRIDE) for side in self.patches.shape[1:]])
+
+
+def _inside(nodes, shape):
+    """Nodes of patches without those around them."""
+    margin = SURROUND // STRIDE
+    return nodes[:, margin : margin + shape[0], margin : margin + shape[1]]
 
 
 def _every_second(parts, behind, offset):

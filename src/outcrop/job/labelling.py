@@ -1,13 +1,13 @@
 """From decisions to labels: the mapper they lead to, the votes of every line, and what is read from them."""
 
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
 
 import outcrop
 from outcrop.encoder import weights_digest
-from outcrop.encoder_mapping import SURROUND, EncoderMapper
+from outcrop.encoder_mapping import EncoderMapper, Places
 from outcrop.identity import LineLog, check_lines, line_digest, lines_path, untouched
 from outcrop.job import tables
 from outcrop.job.corrections import Corrections, painted_nodes, targets_of
@@ -223,12 +223,12 @@ class Labelling:
         with one_blas_thread():
             context: dict = {}
             if isinstance(mapper, EncoderMapper):
-                context["windows"] = [partial(_windows, *where) for *_, where in parts]
+                context["places"] = [Places(index.grid, index.volume, starts) for *_, (index, starts) in parts]
             parts = [part[:-1] for part in parts]
             if self.others:
                 return mapper.fit(*_joined(parts), **context, progress=told)
             patches, classes, masks, weights = parts[0]
-            context = {name: each[0] if name == "windows" else each for name, each in context.items()}
+            context = {name: each[0] for name, each in context.items()}
             if len(set(classes)) < 2:
                 raise ValueError("Labels need patches of two classes or more; add an exemplar of another class.")
             if getattr(mapper, "torch_device", None):
@@ -530,8 +530,3 @@ def _anywhere(index, count, seed):
     rows = np.flatnonzero(index.status == 0)
     rows = np.sort(np.random.default_rng(seed).permutation(rows)[:count])
     return index.grid.places(rows)
-
-
-def _windows(index, starts, rows):
-    """Patches with what lies around them."""
-    return index.grid.around(index.volume, starts[rows], SURROUND)
