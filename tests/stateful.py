@@ -104,7 +104,7 @@ class JobMachine(RuleBasedStateMachine):
         self.path, self.volume = self.folder / "j.outcrop", self.folder / "v.sgy"
         self.model, self.seen = Model(), {}
         self.stack = contextlib.ExitStack()
-        self.stack.enter_context(mock.patch.dict(oc.MAPPERS, {"texture": small_mapper}))
+        self.stack.enter_context(mock.patch.dict(oc.MAPPERS, {"encoder": small_mapper}))
         drawn = mock.patch.object(Figure, "savefig", lambda _, path, **options: Path(path).write_bytes(b"picture"))
         self.stack.enter_context(drawn)  # pictures take a second each
         self.page = None

@@ -60,7 +60,7 @@ def test_a_quick_run_compares_all_methods(tmp_path):
 def test_strokes_on_a_real_line(tmp_path, monkeypatch):
     """Four strokes on F3: better than painting alone, few right labels broken, the line nobody painted no worse."""
     options = {"members": 1, "patches_per_class": 40, "n_features": 300, "rounds": 10}
-    monkeypatch.setitem(oc.MAPPERS, "texture", lambda: oc.TextureMapper(**options))
+    monkeypatch.setitem(oc.MAPPERS, "encoder", lambda: oc.TextureMapper(**options))
     sections, truth = oc.datasets.f3_sections()
     sections = sections.sel(time=slice(BELOW_CAPTION, None)).load()
     setting = interpreter.Setting("F3", sections, truth, eye_exemplars(310), 330, 310, {"step": 33})

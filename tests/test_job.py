@@ -34,7 +34,7 @@ def source(tmp_path_factory):
 def small(monkeypatch):
     """A texture mapper that fits in a moment."""
     options = {"members": 1, "patches_per_class": 12, "n_features": 40, "rounds": 2}
-    monkeypatch.setitem(oc.MAPPERS, "texture", lambda: oc.TextureMapper(**options))
+    monkeypatch.setitem(oc.MAPPERS, "encoder", lambda: oc.TextureMapper(**options))
 
 
 @pytest.fixture

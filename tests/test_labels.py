@@ -215,7 +215,7 @@ def test_a_mapper_is_made_by_its_name(mapping):
     assert known.get("background", "shale") == "shale" and known.get("device", "cpu") == "cpu"
     assert mapper.torch_device == ("cpu" if "atoms_per_class" in known else None)
     assert make_mapper(mapping).torch_device is None
-    with pytest.raises(ValueError, match="Mapping 'sparse' is unknown; choose one of texture"):
+    with pytest.raises(ValueError, match="Mapping 'sparse' is unknown; choose one of encoder"):
         make_mapper("sparse")
 
 

@@ -45,7 +45,7 @@ def survey(tmp_path_factory):
 def session(survey, tmp_path, monkeypatch):
     """A fresh session on it whose mapper is small."""
     monkeypatch.setitem(
-        oc.MAPPERS, "texture", lambda: oc.TextureMapper(members=1, patches_per_class=15, n_features=60, rounds=3)
+        oc.MAPPERS, "encoder", lambda: oc.TextureMapper(members=1, patches_per_class=15, n_features=60, rounds=3)
     )
     path, places = survey
     one = Session(path, tmp_path / "job.outcrop", size=SIZE, truth=path.with_suffix(".truth.sgy"))
@@ -605,7 +605,7 @@ def test_a_draft_comes_first_and_goes(session, survey):
     ("mapping", "much", "little"),
     [
         ("paper", LabelMapper(4, iterations=10**6), {"iterations": 3}),
-        ("texture", oc.TextureMapper(n_features=60, rounds=10**6), {"rounds": 3}),
+        ("encoder", oc.TextureMapper(n_features=60, rounds=10**6), {"rounds": 3}),
     ],
 )
 def test_a_running_fit_can_be_cancelled(session, survey, monkeypatch, mapping, much, little):

@@ -124,7 +124,7 @@ def test_train_command_labels_the_volume_and_says_the_gain(earth, tmp_path, monk
     """The net's labels lie beside those of the mapping, can be scored and exported, refused when those change."""
     np.save(tmp_path / "v.npy", earth[0].values)
     small = {"members": 1, "patches_per_class": 20, "n_features": 60, "rounds": 3}
-    monkeypatch.setitem(oc.MAPPERS, "texture", lambda: oc.TextureMapper(**small, background="fine"))
+    monkeypatch.setitem(oc.MAPPERS, "encoder", lambda: oc.TextureMapper(**small, background="fine"))
     job = oc.Job(tmp_path / "v.outcrop", volume=tmp_path / "v.npy")
     job.index(32, step=16, every=4)
     job.add_exemplar("fine", (4, 20, 16))

@@ -454,7 +454,7 @@ def label(
     job: Annotated[Path, typer.Argument(metavar="JOB", help="A job folder; with --mapper a volume.")],
     mapping: Annotated[
         str | None,
-        typer.Option(help="How image labels become pixel labels: a name of oc.MAPPERS; texture, or the last one used."),
+        typer.Option(help="How image labels become pixel labels: a name of oc.MAPPERS; encoder, or the last one used."),
     ] = None,
     lines: Annotated[str | None, typer.Option(help="Only these lines, e.g. 310,330: look before the long run.")] = None,
     step: Annotated[int | None, typer.Option(help="Samples and traces between patches; a third of the size.")] = None,
@@ -530,7 +530,7 @@ def label(
     elif limit > 0:
         say(f"Samples below a confidence of {limit:.2f} are uncertain; --min-confidence 0 lifts the limit")
     if status["label"]["mapper"]:
-        say("Labelled by a mapper of another job; --mapping texture learns from the exemplars of this one")
+        say("Labelled by a mapper of another job; --mapping encoder learns from the exemplars of this one")
     counts = status["lines"]
     stale = f", {counts['stale']} of them of other decisions or options (stale)" if counts["stale"] else ""
     say(
@@ -797,7 +797,7 @@ def demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for all that is made.")] = Path("demo"),
     mapping: Annotated[
         str, typer.Option(help="How image labels become pixel labels: a name of oc.MAPPERS.")
-    ] = "texture",
+    ] = "encoder",
     seed: Annotated[int, typer.Option(help="Of the volume, its exemplars and the mapping.")] = 0,
 ):
     """Run the whole job on a synthetic volume with truth: retrieve, label, score, export, and a report to look at."""

@@ -11,7 +11,7 @@ from outcrop.evaluate import weak_label_scores
 from outcrop.job.core import Job
 from outcrop.job.pictures import draw_retrieval
 from outcrop.job.scoring import score_labels
-from outcrop.labels import MAPPERS
+from outcrop.labels import DEFAULT_MAPPING, MAPPERS
 from outcrop.report import write_report
 from outcrop.volume import open_volume
 
@@ -19,7 +19,7 @@ SHAPE = (120, 200, 256)
 SIZE, EVERY = 64, 4  # of the patches, and of the lines that are searched
 
 
-def run(folder, *, seed=0, mapping="texture", progress):
+def run(folder, *, seed=0, mapping=DEFAULT_MAPPING, progress):
     """Make a volume, index it, retrieve from one exemplar a class, label, score against the truth, export and report.
 
     Parameters

@@ -28,7 +28,8 @@ from outcrop.volume import MOST_LINES, LazyVolume, take_block
 from outcrop.workspace import DoneLog, Workspace, damage, whole_file
 
 MAPPERS: dict[str, Any] = {name: partial(LabelMapper, variant=name) for name in VARIANTS}
-MAPPERS = {"texture": TextureMapper, "encoder": EncoderMapper, "net": NetMapper, **MAPPERS}
+MAPPERS = {"encoder": EncoderMapper, "texture": TextureMapper, "net": NetMapper, **MAPPERS}
+DEFAULT_MAPPING = "encoder"
 KINDS = {kind.__name__: kind for kind in (EncoderMapper, TextureMapper, NetMapper, LabelMapper)}  # of saved mappers
 BLOCK = 256  # patches whose scores are held at once
 COST = 250, 50  # bytes a sample of a line takes while it is labelled, and more per class

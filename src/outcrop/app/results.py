@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import outcrop as oc
 from outcrop.job import tables
+from outcrop.labels import DEFAULT_MAPPING
 from outcrop.patches import DIRECTIONS
 
 EXPORTS = {
@@ -170,7 +171,7 @@ def label_command(labelling, name):
     """Words of the command that labels the same lines in the same way."""
     state, done, axis = labelling.job.state, labelling.done(), labelling.survey.lines
     chosen, limits = state.options.get("label", {}), state.options.get("limits", {})
-    words = ["outcrop", "label", name, "--mapping", chosen.get("mapping", "texture")]
+    words = ["outcrop", "label", name, "--mapping", chosen.get("mapping", DEFAULT_MAPPING)]
     for option in ("seed", "step"):
         words += [f"--{option}", str(chosen[option])] if option in chosen else []
     words += [word for path in chosen.get("with", ()) for word in ("--with", path)]

@@ -13,6 +13,7 @@ from outcrop.app.survey import Survey, open_job
 from outcrop.app.view import View
 from outcrop.app.work import Work
 from outcrop.job.strokes import section_of
+from outcrop.labels import DEFAULT_MAPPING
 from outcrop.patches import DIRECTIONS
 from outcrop.volume import parse_size
 
@@ -208,7 +209,7 @@ class Session:
     @property
     def mapping(self):
         """Name of the mapper that is chosen."""
-        return self.job.state.options.get("label", {}).get("mapping", "texture")
+        return self.job.state.options.get("label", {}).get("mapping", DEFAULT_MAPPING)
 
     def set_mapping(self, name):
         """Choose the mapper by its name in `MAPPERS`; other options of the labels stay."""

@@ -648,7 +648,7 @@ class Job:
         lines : sequence of int, optional
             Survey labels; all lines with live traces by default. Lines whose votes are there are not computed again.
         mapping : str, optional
-            A name of `outcrop.MAPPERS`; by default the one of the last time, `texture` at first.
+            A name of `outcrop.MAPPERS`; by default the one of the last time, `encoder` at first.
         seed : int, optional
             By default the one of the last time, 0 at first.
         min_confidence, max_error : float, optional

@@ -2,13 +2,14 @@
 
 import numpy as np
 
+from outcrop.labels import DEFAULT_MAPPING
 from outcrop.patches import patch_starts
 from outcrop.retrieval import GRID_OPTIONS
 
 INDEX = dict.fromkeys(GRID_OPTIONS) | {"every": 1, "along": "inline", "gain": "volume", "seed": 0}
 INDEX |= {"truncate": True, "finest": True}
 RETRIEVE = {"count": "auto", "per_exemplar": False, "diverse": False}
-LABEL = {"mapping": "texture", "seed": 0, "step": None, "with": [], "mapper": None}
+LABEL = {"mapping": DEFAULT_MAPPING, "seed": 0, "step": None, "with": [], "mapper": None}
 NEIGHBOURHOOD = "neighbourhood"  # option of a job: see `whole_survey`
 SIZE = 99  # samples and traces of a patch, as in the paper
 PATCHES = 40_000  # in an index whose step is not given: half a minute on two cores
