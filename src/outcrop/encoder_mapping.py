@@ -84,7 +84,7 @@ class EncoderMapper(TextureMapper):
         """Energies and answers at the nodes of sections."""
         if len(sections) > 1:
             return _both(sections)
-        return KEPT.get(("encoded", content(sections)), lambda: _both(sections))
+        return KEPT.get(("encoded", weights_digest(), content(sections)), lambda: _both(sections))
 
 
 class Places:
