@@ -15,6 +15,7 @@ from scipy import ndimage
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from outcrop.geometry.fusion import decided
 from outcrop.parallel import map_blocks, memory_budget, spans
 from outcrop.patches import DIRECTIONS
 from outcrop.scores import as_codes, find_background, labelled
@@ -22,7 +23,7 @@ from outcrop.scores import as_codes, find_background, labelled
 MIN_SAMPLES = 1000  # of a body: about 10 x 10 x 10
 COST = 60  # bytes that a sample of a slab takes: codes and confidence of the slabs in flight, the pieces of one
 MOST_LINES = 128  # of a slab
-LEAST = 1 / 512  # of the margin of a vote, so that two samples without any meet halfway
+LEAST = 1  # of 255: margin of a sample, so that a surface lies halfway between two without any
 SIDES = ("top", "base")
 
 
@@ -136,9 +137,10 @@ def bodies(labels, name=None, *, min_samples=MIN_SAMPLES, bin_size=None, velocit
 def surface(labels, name, body=1, side="top", *, min_samples=MIN_SAMPLES, along="inline", memory=None):
     """Top or base of a body as a horizon, at subsample positions.
 
-    Between the last sample outside and the first inside, the surface lies where the votes of the two classes are equal,
-    by the confidence of both samples; halfway where there is no confidence or what lies outside is uncertain. Where a
-    body lies over itself, its top is the shallowest and its base the deepest one.
+    Between the last sample outside and the first inside, the surface lies where the votes of the two classes are equal:
+    by the margin of both samples over the next class, which labels with ``score`` or ``margin`` tell, else by how far
+    their confidence exceeds one half; halfway where nothing tells, or what lies outside is uncertain. Where a body lies
+    over itself, its top is the shallowest and its base the deepest one.
 
     Parameters
     ----------
@@ -194,9 +196,9 @@ def find_bodies(
     size = len(axes[across]) * len(axes[sample])
     lines = int(np.clip((memory or memory_budget()) // (COST * size), 1, MOST_LINES))
     parts = spans(len(axes[along]), lines)
-    for part, (found, sure) in zip(parts, map_blocks(partial(_read, labels, along), parts, workers=2), strict=True):
+    for part, (found, *shares) in zip(parts, map_blocks(partial(_read, labels, along), parts, workers=2), strict=True):
         for one in names:
-            growing[one].add(part.start, found == codes[one], found, sure)
+            growing[one].add(part.start, found == codes[one], found, *shares)
         if progress:
             progress(part.stop)
     bin_size = labels.attrs.get("bin_size") if bin_size is None else bin_size
@@ -205,8 +207,8 @@ def find_bodies(
     for one in names:
         for body, (outline, samples, mean) in enumerate(growing[one].bodies(min_samples), 1):
             outlines[one, body] = outline
-            size = {"class": one, "body": body, "samples": samples, "volume": samples * cell, "unit": unit}
-            rows.append(size | _extent(outline, axes) | {"confidence": mean, "at_edge": _at_edge(outline, axes)})
+            about = {"class": one, "body": body, "samples": samples, "volume": samples * cell, "unit": unit}
+            rows.append(about | _extent(outline, axes) | {"confidence": mean, "at_edge": _at_edge(outline, axes)})
     limits = [f"{axis}_{end}" for axis in (*DIRECTIONS, sample) for end in ("first", "last")]
     columns = ["class", "body", "samples", "volume", "unit", *limits, "confidence", "at_edge"]
     return Bodies(pd.DataFrame(rows, columns=columns), outlines, axes)
@@ -240,11 +242,16 @@ def _chosen_classes(labels, name):
 
 
 def _read(labels, along, part):
-    """Codes and confidence (None where there is none) of a slab, shape (n_lines, n_traces, n_samples)."""
-    slabs = [labels[what].isel({along: part}).values if what in labels else None for what in ("label", "confidence")]
-    if along == "crossline":
-        slabs = [None if slab is None else np.ascontiguousarray(slab.swapaxes(0, 1)) for slab in slabs]
-    return as_codes(slabs[0]), slabs[1]
+    """Codes, confidence and margin (None where there is none) of a slab, shape (n_lines, n_traces, n_samples)."""
+    slab = labels.isel({along: part})
+    codes, sure = as_codes(slab["label"].values), slab["confidence"].values if "confidence" in labels else None
+    if "margin" in labels:
+        margin = slab["margin"].values
+    elif "score" in labels:
+        margin = decided(slab["score"].values)[2]
+    else:
+        margin = None if sure is None else np.clip(sure, 128, 255) - np.uint8(127)
+    return [own if own is None or along == "inline" else np.swapaxes(own, 0, 1).copy() for own in (codes, sure, margin)]
 
 
 class _Growing:
@@ -256,11 +263,11 @@ class _Growing:
         self.count = 0
         self.last = None  # numbers of the pieces on the last line so far, 0 where there is none
 
-    def add(self, first, inside, codes, sure):
+    def add(self, first, inside, codes, sure, margin):
         """Add the next slab, whose first line is number `first`, given where the class is inside it."""
         numbers, count = ndimage.label(inside)
         if count:
-            self.parts.append(_pieces(first, inside, numbers - 1, count, codes, sure, self.count))
+            self.parts.append(_pieces(first, inside, numbers - 1, count, codes, sure, margin, self.count))
         if self.last is not None:
             both = inside[0] & (self.last > 0)
             pairs = np.stack([self.last[both] - 1, numbers[0][both] - 1 + self.count])
@@ -293,7 +300,7 @@ class _Growing:
             yield outline, int(samples[body]), float(sure[body] / samples[body] / 255)
 
 
-def _pieces(first, inside, numbers, count, codes, sure, before):
+def _pieces(first, inside, numbers, count, codes, sure, margin, before):
     """Size and outline of the pieces of a slab, from the runs of samples of which they consist."""
     traces, starts, ends = _runs(inside)
     piece = numbers.reshape(-1, inside.shape[2])[traces, starts]
@@ -305,16 +312,16 @@ def _pieces(first, inside, numbers, count, codes, sure, before):
         sums = np.add.reduceat(sure[inside].astype(np.int64), np.cumsum(lengths) - lengths)
         total = np.bincount(piece, weights=sums, minlength=count)
     codes = codes.reshape(-1, inside.shape[2])
-    sure = None if sure is None else sure.reshape(codes.shape)
+    margin = None if margin is None else margin.reshape(codes.shape)
     key = piece * np.int64(len(codes)) + traces
     _, shallowest = np.unique(key, return_index=True)
     _, deepest = np.unique(key[::-1], return_index=True)
     deepest = len(key) - 1 - deepest
-    top = _crossing(codes, sure, traces[shallowest], starts[shallowest], -1)
-    base = _crossing(codes, sure, traces[deepest], ends[deepest], 1)
+    top = _crossing(codes, margin, traces[shallowest], starts[shallowest], -1)
+    base = _crossing(codes, margin, traces[deepest], ends[deepest], 1)
     line, trace = np.divmod(traces[shallowest], inside.shape[1])
-    place = (own.astype(np.int32) for own in (first + line, trace))
-    return Pieces(samples, total, before + piece[shallowest], Outline(*place, top, base))
+    outline = Outline((first + line).astype(np.int32), trace.astype(np.int32), top, base)
+    return Pieces(samples, total, before + piece[shallowest], outline)
 
 
 def _runs(inside):
@@ -334,15 +341,15 @@ def _runs(inside):
     return starts // (n_samples + 1), starts % (n_samples + 1), ends % (n_samples + 1)
 
 
-def _crossing(codes, sure, trace, sample, step):
+def _crossing(codes, margin, trace, sample, step):
     """Position between a sample inside a body and the one outside it, a step up (-1) or down (1), where votes tie."""
     beyond = sample + step
     cut = (beyond < 0) | (beyond >= codes.shape[1])
     beyond = np.where(cut, sample, beyond)
     share = np.full(len(sample), 0.5)
-    if sure is not None:
-        margin = [np.maximum(sure[trace, at] / 255 - 0.5, LEAST) for at in (sample, beyond)]
-        share = np.where(labelled(codes[trace, beyond]), margin[0] / (margin[0] + margin[1]), 0.5)
+    if margin is not None:
+        inside, outside = (np.maximum(margin[trace, at], LEAST).astype(np.float64) for at in (sample, beyond))
+        share = np.where(labelled(codes[trace, beyond]), inside / (inside + outside), 0.5)
     return np.where(cut, step * np.inf, sample + step * share).astype(np.float32)
 
 
