@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import pandas as pd
 import typer
 
 import outcrop as oc
@@ -668,25 +667,29 @@ def bodies(
     json_: AS_JSON = False,
 ):
     """Find the connected bodies of every class of a JOB: a table, tops and bases as horizons (csv, IRAP), pictures."""
-    from outcrop.geometry.horizons import horizon_misfit, read_horizon
-    from outcrop.job.bodies import write_bodies
+    from outcrop.job.bodies import read_tops, top_misfits, write_bodies
     from outcrop.job.core import class_name
 
-    truths = [parse_horizon(text) for text in top or []]
+    files = dict(parse_horizon(text) for text in top or [])
     with oc.Job(job, origin="shell") as opened, work_bars() as progress:
-        truths = [(name, read_horizon(path, opened.volume)) for name, path in truths]
+        tops = read_tops(opened, files)
         options = {"min_samples": min_samples, "velocity": velocity, "fuse": fuse, "stale": stale}
         names = [class_name(name) for name in classes] if classes else None
         found, notes = write_bodies(
             opened, output, classes=names, memory=memory_budget(memory), progress=progress, **options
         )
-    misfits = [{"top of": name, **horizon_misfit(found.surface(name), truth)} for name, truth in truths]
+    misfits = top_misfits(found, tops)
     if json_:
-        print(json.dumps({"bodies": found.table.to_dict("records"), "notes": notes, "tops": misfits}, default=plain))
+        print(
+            json.dumps(
+                {"bodies": found.table.to_dict("records"), "notes": notes, "tops": misfits.to_dict("records")},
+                default=plain,
+            )
+        )
         return
     show_frame(found.table, f"{len(found.table)} bodies")
-    if misfits:
-        show_frame(pd.DataFrame(misfits), "tops against horizons")
+    if len(misfits):
+        show_frame(misfits, "tops against horizons")
     for note in notes:
         say(note[0].upper() + note[1:], style="yellow")
     say(f"{output}: bodies.csv, tops and bases, report.html")

@@ -149,7 +149,7 @@ def horizons(line, surfaces, *, palette=None, ax=None):
         ax.plot(line[traces].values, depth, path_effects=outlined, **style)
         handles[name, side] = Line2D([], [], label=f"{side} of {name}", **style)
     if handles:
-        _legend(ax, list(handles.values()))
+        _legend(ax, list(handles.values()), length=2.2)
     return ax
 
 
@@ -171,10 +171,10 @@ def horizon_map(surface, *, ax=None):
     return ax
 
 
-def _legend(ax, handles):
+def _legend(ax, handles, *, length=1.0):
     """Names of the classes above the section: it must not hide the deepest part of it."""
     place = {"loc": "lower right", "bbox_to_anchor": (1, 1), "borderaxespad": 0.2, "frameon": False}
-    tight = {"handlelength": 1, "handletextpad": 0.4, "columnspacing": 1, "fontsize": "small"}
+    tight = {"handlelength": length, "handletextpad": 0.4, "columnspacing": 1, "fontsize": "small"}
     ax.legend(handles=handles, ncols=len(handles), **place, **tight)
 
 

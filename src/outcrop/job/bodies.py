@@ -9,8 +9,8 @@ import pandas as pd
 
 from outcrop import plots
 from outcrop.geometry.bodies import MIN_SAMPLES, SIDES, find_bodies
-from outcrop.geometry.horizons import horizon_table, trace_coordinates, write_horizon
-from outcrop.job.fusion import CrossLabelling, fused_labels, voted_labels
+from outcrop.geometry.horizons import horizon_misfit, horizon_table, read_horizon, trace_coordinates, write_horizon
+from outcrop.job.fusion import CrossLabelling, can_fuse, fused_labels, voted_labels
 from outcrop.job.labelling import Labelling
 from outcrop.job.pictures import save
 from outcrop.labels import lines_of
@@ -61,8 +61,8 @@ def job_bodies(
             "up to date, or take them as they are with --stale."
         )
     told = progress or (lambda *_: None)
-    total = len(lines_of(work.kept_grid(), work.mapper())) if fuse is None else 0
-    fuse = len(done) >= total > 0 and min(job.volume.shape[:2]) > 1 if fuse is None else fuse
+    if fuse is None:
+        fuse = can_fuse(job) and len(done) >= len(lines_of(work.kept_grid(), work.mapper()))
     labels = fused_labels(job, memory=memory, progress=progress) if fuse else voted_labels(job, [work])
     along, n_lines = DIRECTIONS[job.along], job.volume.shape[job.along]
     found = find_bodies(
@@ -106,6 +106,24 @@ def direction_agreement(job):
         if (one | other).any():
             shares[name] = float((one & other).sum() / (one | other).sum())
     return shares
+
+
+def read_tops(job, files):
+    """Horizons to compare tops with, by class, from a file for each class; see `read_horizon`."""
+    for name in files:
+        if name not in job.classes:
+            raise ValueError(f"Class {name!r} of a top is unknown; choose one of {', '.join(job.classes)}.")
+    return {name: read_horizon(path, job.volume) for name, path in files.items()}
+
+
+def top_misfits(found, tops):
+    """How far the top of the largest body of each class lies from a horizon; see `horizon_misfit`."""
+    rows = []
+    for name, horizon in tops.items():
+        known = (name, 1) in found.outlines
+        misfit = horizon_misfit(found.surface(name), horizon) if known else {"traces": 0, "found": 0.0}
+        rows.append({"top of": name, **misfit})
+    return pd.DataFrame(rows)
 
 
 def write_bodies(job, folder, **options):

@@ -27,10 +27,20 @@ class CrossLabelling(Labelling):
 def fused_labels(job, *, device=None, client=None, memory=None, progress=None):
     """Labels of a job by the votes of its lines and of the lines across; see `Job.fused_labels`."""
     work, cross = Labelling(job), CrossLabelling(job)
+    if not can_fuse(job):
+        raise ValueError(
+            f"The {DIRECTIONS[cross.along]}s have {job.volume.shape[job.along]} traces, fewer than a patch; the two "
+            "directions cannot be fused, take the labels as they are."
+        )
     if not work.lines():
         raise ValueError(f"{job.path} has no labels yet; run 'outcrop label {job.path}' first.")
     cross.label(device=device, client=client, memory=memory, progress=progress)
     return voted_labels(job, [work, cross])
+
+
+def can_fuse(job):
+    """Whether the lines of the other direction are as wide as a patch."""
+    return job.volume.shape[job.along] >= job.index_options()["size"][1]
 
 
 def voted_labels(job, works):
