@@ -5,6 +5,7 @@ a line of names: inline, crossline, x, y, and time or depth.
 """
 
 import functools
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -209,11 +210,13 @@ def _read_csv(path, domain):
 
 def _read_irap(path, domain):
     try:
-        points = np.loadtxt(path, ndmin=2, comments=("#", "!"))
+        with warnings.catch_warnings(action="ignore", category=UserWarning):  # that the file is empty
+            points = np.loadtxt(path, ndmin=2, comments=("#", "!"))
     except (ValueError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not IRAP classic points ({_one_line(error)}); give lines of X, Y and Z.") from None
-    if points.shape[1] != 3:
+    if points.size and points.shape[1] != 3:
         raise ValueError(f"{path} has {points.shape[1]} columns; IRAP classic points have three: X, Y and Z.")
+    points = points.reshape(-1, 3)
     points = points[np.isfinite(points).all(axis=1) & ~(points == END).all(axis=1)]
     if not len(points):
         raise ValueError(f"{path} holds no points; give lines of X, Y and Z.")
