@@ -1,5 +1,8 @@
 """Horizons out and in: X and Y as an independent reader finds them, round trips, bad files in one line."""
 
+import os
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -76,6 +79,23 @@ def test_coordinates_are_those_of_the_headers(tmp_path, scalar, words):
             assert (x[i], y[i]) == pytest.approx((header[words[0]] * factor, header[words[1]] * factor), abs=1e-6)
     near = {-100: 0.006, -10: 0.06, 1: 0.51, 0: 0.51, 10: 5.1}[scalar]  # half of what a stored unit stands for
     assert np.abs(np.array(place(rows, columns)) - [x, y]).max() < near
+
+
+@pytest.mark.skipif("OUTCROP_DATA" not in os.environ, reason="needs the folder of real data, OUTCROP_DATA")
+def test_real_headers_give_the_coordinates_that_segyio_reads():
+    """F3, whose scalar is set in every trace: every 37th trace by its inline and crossline."""
+    path = Path(os.environ["OUTCROP_DATA"]) / "segy" / "f3.sgy"
+    volume = oc.open_volume(path)
+    with segyio.open(path, ignore_geometry=True) as file:
+        headers = [file.header[number] for number in range(0, file.tracecount, 37)]
+        bytes_of = volume.attrs["header_bytes"]
+        inlines, crosslines = (np.array([header[byte] for header in headers]) for byte in bytes_of)
+        scalar = np.array([header[segyio.su.scalco] for header in headers], float)
+        factor = np.where(scalar < 0, -1 / np.where(scalar < 0, scalar, 1), np.where(scalar == 0, 1, scalar))
+        true = [factor * [header[word] for header in headers] for word in (segyio.su.cdpx, segyio.su.cdpy)]
+    x, y = trace_coordinates(volume, inlines, crosslines)
+    np.testing.assert_allclose([x, y], true, rtol=1e-12)
+    assert np.ptp(x) > 100 and np.ptp(y) > 100
 
 
 def test_irap_points_are_read_by_others(tmp_path, volume, top):
