@@ -17,7 +17,7 @@ from outcrop.cli import main
 from outcrop.geometry.bodies import find_bodies
 from outcrop.geometry.fusion import fuse, stripes
 from outcrop.job.bodies import job_bodies
-from outcrop.job.fusion import CrossLabelling
+from outcrop.job.fusion import CrossLabelling, voted_labels
 from outcrop.job.labelling import Labelling
 from outcrop.volume import LazyVolume
 
@@ -287,13 +287,27 @@ def job(labelled, tmp_path):
 
 
 def test_a_job_is_fused_by_the_votes_of_both_directions(job):
-    """Its labels are those of the summed votes; the lines across are kept, and the job's labels stay as they were."""
+    """Labels are those of the summed votes; the lines across are kept, and the job's labels stay as they were."""
     before = job.labels.load()
     fused = job.fused_labels()
-    views = [Labelling(job).labels()[0], CrossLabelling(job).labels()[0]]
-    line = np.stack([views[1].votes(j)[1][:, 7] for j in range(120)], axis=1).astype(int) + views[0].votes(7)[1]
-    codes = np.array([job.classes[name] for name in views[0].votes(7)[0]])
-    np.testing.assert_array_equal(fused["label"][7].values, codes[line.argmax(axis=0)])
+    works = [Labelling(job), CrossLabelling(job)]
+    views = [work.labels()[0] for work in works]
+    names, inline = views[0].votes(7)
+    across = np.stack([views[1].votes(j)[1][:, 7] for j in range(120)], axis=1).astype(int)
+    codes = np.array([job.classes[name] for name in names])
+    for one_sided in ([], ["fault"]):
+        both = inline + across
+        for name in one_sided:  # the votes of the lines stand for those of both directions
+            both[names.index(name)] = 2 * inline[names.index(name)].astype(int)
+        ours = voted_labels(job, works, dict.fromkeys(one_sided, 0.1))
+        np.testing.assert_array_equal(ours["label"][7].values, codes[both.argmax(axis=0)])
+        np.testing.assert_allclose(ours["confidence"][7].values, 255 * both.max(0) / both.sum(0), atol=0.51)
+        rest = np.sort(both, axis=0)
+        np.testing.assert_allclose(ours["margin"][7].values, 255 * (rest[-1] - rest[-2]) / both.sum(0), atol=0.51)
+    crossing = [view["label"].values for view in (voted_labels(job, works[:1]), voted_labels(job, works[1:]))]
+    for name, share in fused.attrs["one_sided"].items():
+        one, other = (own == job.classes[name] for own in crossing)
+        assert share < 0.3 and abs(share - (one & other).sum() / (one | other).sum()) < 0.1
     assert fused.attrs["bin_size"] == (25.0, 25.0) and len(fused.attrs["provenance"]["votes"]) == 2
     assert job.labels.load().equals(before)
     assert not any(row["kind"] == "votes" for row in job.clean())

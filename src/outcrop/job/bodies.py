@@ -10,7 +10,7 @@ import pandas as pd
 from outcrop import plots
 from outcrop.geometry.bodies import MIN_SAMPLES, SIDES, find_bodies
 from outcrop.geometry.horizons import horizon_misfit, horizon_table, read_horizon, trace_coordinates, write_horizon
-from outcrop.job.fusion import CrossLabelling, can_fuse, fused_labels, voted_labels
+from outcrop.job.fusion import can_fuse, fused_labels, voted_labels
 from outcrop.job.labelling import Labelling
 from outcrop.job.pictures import save
 from outcrop.labels import lines_of
@@ -18,8 +18,6 @@ from outcrop.patches import DIRECTIONS
 from outcrop.report import write_report
 from outcrop.workspace import whole_file
 
-LINES = 8  # of either direction, on which it is measured how far the two agree
-DISAGREE = 0.3  # intersection over union of the two directions below which a class is not sound when fused
 DRAWN = 4  # bodies whose tops are drawn as maps
 
 
@@ -69,43 +67,27 @@ def job_bodies(
         labels, classes, min_samples=min_samples, velocity=velocity, along=along, memory=memory,
         progress=lambda count: told("bodies", count, n_lines),
     )  # fmt: skip
-    return found, labels, _notes(job, found, done, fuse)
+    return found, labels, _notes(job, found, labels, done)
 
 
-def _notes(job, found, done, fuse):
+def _notes(job, found, labels, done):
     """What is to be known about bodies: what they were made of, and where they cannot be trusted."""
     n_lines, notes = job.volume.shape[job.along], []
     along, across = DIRECTIONS[job.along], DIRECTIONS[1 - job.along]
     if len(done) < n_lines:
         notes.append(f"{len(done)} of {n_lines} {along}s are labelled; bodies end where labels do")
-    if not fuse:
+    if not labels.attrs["fused"]:
         notes.append(f"labels of {along}s alone; --fuse lets those of {across}s count too")
-    else:
-        for name, share in direction_agreement(job).items():
-            if share < DISAGREE and name != job.background:
-                notes.append(
-                    f"{name}: {along}s and {across}s agree on {share:.0%} of it only; structures with one strike, such "
-                    "as faults, show on the lines across it: --no-fuse takes the labelled lines alone"
-                )
+    for name, share in labels.attrs.get("one_sided", {}).items():
+        notes.append(
+            f"{name}: {along}s and {across}s agree on {share:.0%} of it, so the {along}s alone count for it; "
+            "structures with one strike, such as faults, show on the lines across it"
+        )
     if (found.table["unit"] == "samples").any():
         notes.append("the bin size is not known: volumes are numbers of samples")
     if (found.table["unit"] == "m2 ms").any():
         notes.append("volumes are in m2 ms, area times two-way time; --velocity gives them in m3")
     return notes
-
-
-def direction_agreement(job):
-    """By class, intersection over union of the labels of the two directions, on some lines of a job."""
-    views = [voted_labels(job, [work]) for work in (Labelling(job), CrossLabelling(job))]
-    lines = sorted(job.labelled())
-    lines = [lines[i] for i in np.unique(np.linspace(0, len(lines) - 1, LINES).astype(int))]
-    codes = [view["label"].isel({DIRECTIONS[job.along]: lines}).values for view in views]
-    shares = {}
-    for code, name in enumerate(views[0].attrs["classes"], 1):
-        one, other = (own == code for own in codes)
-        if (one | other).any():
-            shares[name] = float((one & other).sum() / (one | other).sum())
-    return shares
 
 
 def read_tops(job, files):

@@ -707,7 +707,8 @@ class Job:
         """Labels by the votes of both directions: the lines across are labelled too, with the same mapper; lazy.
 
         They are kept as those of the lines are. `labels` and exports stay as they are; `outcrop.bodies` of these labels
-        are not striped along one direction.
+        are not striped along one direction. A class of which the lines across show little (``attrs["one_sided"]``, with
+        how far the directions agree), such as faults of one strike, counts by the votes of the lines alone.
         """
         from outcrop.job.fusion import fused_labels
 

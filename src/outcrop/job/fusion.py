@@ -11,6 +11,9 @@ from outcrop.parallel import spans
 from outcrop.patches import DIRECTIONS
 from outcrop.volume import as_slice
 
+LINES = 32  # of either direction, on whose crossings it is measured how far the two agree
+AGREE = 0.3  # intersection over union of the two directions below which the lines across do not show a class
+
 
 class CrossLabelling(Labelling):
     """Labels of the lines of the other direction of a job, by the mapper that its decisions lead to."""
@@ -35,7 +38,25 @@ def fused_labels(job, *, device=None, client=None, memory=None, progress=None):
     if not work.lines():
         raise ValueError(f"{job.path} has no labels yet; run 'outcrop label {job.path}' first.")
     cross.label(device=device, client=client, memory=memory, progress=progress)
-    return voted_labels(job, [work, cross])
+    shares = direction_agreement(job, work, cross)
+    one_sided = {name: share for name, share in shares.items() if share < AGREE and name != job.background}
+    return voted_labels(job, [work, cross], one_sided)
+
+
+def direction_agreement(job, work, cross):
+    """By class, intersection over union of the labels of the two directions, where some lines of both cross."""
+    views = [voted_labels(job, [one]) for one in (work, cross)]
+    crossings = {}
+    for one in (work, cross):
+        lines = np.array(sorted(one.lines()))
+        crossings[DIRECTIONS[one.along]] = lines[np.unique(np.linspace(0, len(lines) - 1, LINES).astype(int))]
+    codes = [view["label"].isel(crossings).values for view in views]
+    shares = {}
+    for code, name in enumerate(views[0].attrs["classes"], 1):
+        one, other = (own == code for own in codes)
+        if (one | other).any():
+            shares[name] = float((one & other).sum() / (one | other).sum())
+    return shares
 
 
 def can_fuse(job):
@@ -43,45 +64,56 @@ def can_fuse(job):
     return job.volume.shape[job.along] >= job.index_options()["size"][1]
 
 
-def voted_labels(job, works):
-    """Lazy labels by the sum of the votes of some directions, on the lines that the first of them has labelled."""
+def voted_labels(job, works, one_sided=()):
+    """Lazy labels by the sum of the votes of some directions, on the lines that the first of them has labelled.
+
+    For classes that are named as one-sided the votes of the first direction stand for those of all.
+    """
     views = [work.labels()[0] for work in works]
     dataset = works[0].dataset()
     coords = {name: dataset[name].values for name in dataset["label"].dims}
     keys = sorted({store.folder.name for view in views for store in view.stores.values()})
-    attrs = {**dataset.attrs, "fused": len(works) > 1, "colours": job.palette}
+    attrs = {**dataset.attrs, "fused": len(works) > 1, "colours": job.palette, "one_sided": dict(one_sided)}
     attrs["provenance"] = attrs["provenance"] | {"votes": keys}
     if "bin_size" in job.volume.attrs:
         attrs["bin_size"] = job.volume.attrs["bin_size"]
-    return lazy_labels(partial(_decided, views), coords, attrs)
+    codes = [attrs["classes"].index(name) for name in one_sided]
+    return lazy_labels(partial(_decided, views, codes), coords, attrs)
 
 
-def _decided(views, key):
+def _decided(views, one_sided, key):
     """Label, confidence and margin of a block by all votes, in tiles that the chunks of the votes are made for."""
     rows, columns, samples = (np.arange(n)[part] for n, part in zip(views[0].shape, key, strict=True))
     found = np.zeros((3, len(rows), len(columns), len(samples)), np.uint8)
     for tile in spans(len(columns), TRACES):
-        total = _votes(views, rows, columns[tile], samples)
+        total = _votes(views, one_sided, rows, columns[tile], samples)
         for i in range(len(rows)):  # a line at a time: as numbers with a fraction the votes take twice the room
             found[:, i, tile] = decided(total[:, i], views[0].limit)
     return found
 
 
-def _votes(views, rows, columns, samples):
-    """Sum of the votes of a block by code, shape (n_codes, n_rows, n_columns, n_samples)."""
-    total = np.zeros((max(views[0].codes.values()), len(rows), len(columns), len(samples)), np.uint16)
-    valid = np.zeros((len(rows), len(columns)), bool)
+def _votes(views, one_sided, rows, columns, samples):
+    """Sum of the votes of a block, shape (n_codes, n_rows, n_columns, n_samples).
+
+    Of codes at the positions `one_sided` the votes of the first view count as often as views vote.
+    """
+    shape = len(rows), len(columns), len(samples)
+    total = np.zeros((max(views[0].codes.values()), *shape), np.uint16)
+    voters = np.zeros(shape, np.uint8)
     for number, view in enumerate(views):
         lines, traces = (rows, columns) if view.along == 0 else (columns, rows)
         for i, line in enumerate(lines.tolist()):
             if line not in view.stores:
                 continue
-            at = (slice(None), i) if view.along == 0 else (slice(None), slice(None), i)
+            at = (i,) if view.along == 0 else (slice(None), i)
             classes, votes = view.votes(line, as_slice(traces), as_slice(samples))
             for name, own in zip(classes, votes, strict=True):
-                if name in view.codes:
-                    total[(view.codes[name] - 1, *at[1:])] += own
-            if number == 0:
-                valid[at[1:]] = True
-    total[:, ~valid] = 0
-    return total
+                position = view.codes.get(name, 0) - 1
+                if position >= 0 and (number == 0 or position not in one_sided):
+                    total[(position, *at)] += own
+            voters[at] += votes.any(axis=0)
+        if number == 0:
+            labelled = np.isin(lines, list(view.stores))
+            valid = labelled[:, None] if view.along == 0 else labelled[None]
+    total[one_sided] *= voters
+    return total * valid[..., None]
