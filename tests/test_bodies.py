@@ -308,7 +308,10 @@ def test_a_job_is_fused_by_the_votes_of_both_directions(job):
     for name, share in fused.attrs["one_sided"].items():
         one, other = (own == job.classes[name] for own in crossing)
         assert share < 0.3 and abs(share - (one & other).sum() / (one | other).sum()) < 0.1
-    assert fused.attrs["bin_size"] == (25.0, 25.0) and len(fused.attrs["provenance"]["votes"]) == 2
+    assert (
+        fused.attrs["bin_size"] == before.attrs["bin_size"] == [25.0, 25.0]
+        and len(fused.attrs["provenance"]["votes"]) == 2
+    )
     assert job.labels.load().equals(before)
     assert not any(row["kind"] == "votes" for row in job.clean())
     assert (fused["label"] != before["label"]).any()
@@ -398,3 +401,26 @@ def test_wrong_requests_for_bodies_are_one_line(job, tmp_path, capsys, monkeypat
     ]:
         code, _, said = run(capsys, monkeypatch, "bodies", job.path, "-o", out, "--no-fuse", *words)
         assert (code, said.count("\n")) == (2, 1) and remedy in said and not out.exists()
+
+
+def test_a_job_along_crosslines_is_fused_with_its_inlines(job, monkeypatch):
+    """The same two sets of votes, the other way round: labels of all crosslines, then of the inlines."""
+    options = {"members": 1, "patches_per_class": 12, "n_features": 40, "rounds": 2}
+    monkeypatch.setitem(oc.MAPPERS, "texture", lambda: oc.TextureMapper(**options))
+    job.index(32, step=16, every=4, along="crossline")
+    for one in job.state.exemplars:
+        job.move_exemplar(one.id, (118, *one.place[1:]))  # patches along crosslines fit in around the middle only
+    job.label()
+    found, labels, _ = job_bodies(job, min_samples=1)
+    assert labels.attrs["fused"] and len(job.labelled()) == 120
+    views = [Labelling(job).labels()[0], CrossLabelling(job).labels()[0]]
+    across = np.stack([views[1].votes(i)[1][:, 11] for i in range(36)], axis=1).astype(int)
+    names, line = views[0].votes(11)
+    both = line + across
+    for name in labels.attrs["one_sided"]:
+        both[names.index(name)] = 2 * line[names.index(name)].astype(int)
+    codes = np.array([job.classes[name] for name in names])
+    np.testing.assert_array_equal(labels["label"][:, 11].values, codes[both.argmax(axis=0)])
+    samples = {name: int((labels["label"] == code).sum()) for name, code in job.classes.items()}
+    for name, some in found.table.groupby("class"):
+        assert some["samples"].sum() == samples[name]

@@ -75,8 +75,6 @@ def voted_labels(job, works, one_sided=()):
     keys = sorted({store.folder.name for view in views for store in view.stores.values()})
     attrs = {**dataset.attrs, "fused": len(works) > 1, "colours": job.palette, "one_sided": dict(one_sided)}
     attrs["provenance"] = attrs["provenance"] | {"votes": keys}
-    if "bin_size" in job.volume.attrs:
-        attrs["bin_size"] = job.volume.attrs["bin_size"]
     codes = [attrs["classes"].index(name) for name in one_sided]
     return lazy_labels(partial(_decided, views, codes), coords, attrs)
 
