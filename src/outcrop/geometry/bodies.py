@@ -21,7 +21,7 @@ from outcrop.patches import DIRECTIONS
 from outcrop.scores import as_codes, find_background, labelled
 
 MIN_SAMPLES = 1000  # of a body: about 10 x 10 x 10
-COST = 60  # bytes that a sample of a slab takes: codes and confidence of the slabs in flight, the pieces of one
+COST = 100  # bytes that a sample of a slab takes: codes and confidence of the slabs in flight, the pieces of one
 MOST_LINES = 128  # of a slab
 LEAST = 1  # of 255: margin of a sample, so that a surface lies halfway between two without any
 SIDES = ("top", "base")

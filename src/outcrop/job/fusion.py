@@ -80,14 +80,40 @@ def voted_labels(job, works, one_sided=()):
 
 
 def _decided(views, one_sided, key):
-    """Label, confidence and margin of a block by all votes, in tiles that the chunks of the votes are made for."""
+    """Label, confidence and margin of a block by all votes; those of the eight traces around count where views are two.
+
+    A class without any vote at a sample gets none from around it, so that what is painted or excluded there holds.
+    """
     rows, columns, samples = (np.arange(n)[part] for n, part in zip(views[0].shape, key, strict=True))
+    reach = int(len(views) > 1)
+    near_columns = _with_neighbours(columns, views[0].shape[1], reach)
     found = np.zeros((3, len(rows), len(columns), len(samples)), np.uint8)
-    for tile in spans(len(columns), TRACES):
-        total = _votes(views, one_sided, rows, columns[tile], samples)
-        for i in range(len(rows)):  # a line at a time: as numbers with a fraction the votes take twice the room
-            found[:, i, tile] = decided(total[:, i], views[0].limit)
+    for part in spans(len(rows), TRACES):
+        near_rows = _with_neighbours(rows[part], views[0].shape[0], reach)
+        total = _votes(views, one_sided, near_rows, near_columns, samples)
+        centre = total[:, np.searchsorted(near_rows, rows[part])][:, :, np.searchsorted(near_columns, columns)]
+        if reach:
+            total = _sum_around(total, 1, near_rows, rows[part])
+            total = _sum_around(total, 2, near_columns, columns) * (centre > 0)
+        for i in range(len(rows[part])):  # a line at a time: as numbers with a fraction votes take twice the room
+            found[:, part.start + i] = decided(total[:, i], views[0].limit)
     return found
+
+
+def _with_neighbours(places, n, reach):
+    """Places on an axis of n and those within reach of them, ascending."""
+    near = places[:, None] + np.arange(-reach, reach + 1)
+    return np.unique(near[(near >= 0) & (near < n)])
+
+
+def _sum_around(total, axis, near, places):
+    """Sum over each place on an axis and its two neighbours, of an array on places and neighbours, `near`."""
+    out = np.take(total, np.searchsorted(near, places), axis)
+    for step in (-1, 1):
+        inside = np.isin(places + step, near)
+        at = np.searchsorted(near, places[inside] + step)
+        out[(slice(None),) * axis + (inside,)] += np.take(total, at, axis)
+    return out
 
 
 def _votes(views, one_sided, rows, columns, samples):
