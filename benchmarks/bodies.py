@@ -136,10 +136,10 @@ def one(options):
     found = find_bodies(labels, memory=int(options.memory * 1e9))
     seconds = time.perf_counter() - begin
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    traces = sum(len(outline.line) for outline in found.outlines.values())
+    points = sum(len(outline.line) for outline in found.outlines.values())
     size = np.prod(shape) / 1e6
     print(
-        f"{size:6.0f} M samples, 2 classes, {len(found.table)} bodies on {traces} traces: {seconds:5.1f} s "
+        f"{size:6.0f} M samples, 2 classes, {len(found.table)} bodies, outlines of {points} points: {seconds:5.1f} s "
         f"({making:.1f} s of it to make up the labels), {size / seconds:.1f} M samples a second; "
         f"peak memory {peak:.0f} MB, {before:.0f} MB before; the labels would take {2 * size:.0f} MB",
         flush=True,
