@@ -274,7 +274,7 @@ def labelled(tmp_path_factory):
             job.index(32, step=16, every=4)
             for name, some in places.items():
                 job.add_exemplar(name, some[0])
-            job.label()
+            job.label(mapping="texture")
         yield folder
 
 
