@@ -23,6 +23,8 @@ _HOMES = {
     "MAPPERS": "labels",
     "label_volume": "labels",
     "load_mapper": "labels",
+    "bodies": "geometry.bodies",
+    "surface": "geometry.bodies",
     "export_segy": "export",
     "export_zarr": "export",
     "export_training_set": "export",

@@ -641,6 +641,71 @@ def export(
 
 
 @app.command()
+def bodies(
+    job: Path,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the table, tops, bases and pictures.")],
+    classes: Annotated[
+        list[str] | None,
+        typer.Option("--class", help="Only this class; may be repeated. By default all but the background."),
+    ] = None,
+    min_samples: Annotated[int, typer.Option(help="Smaller bodies are left out.")] = 1000,
+    velocity: Annotated[
+        float | None, typer.Option(help="Mean velocity in m/s, for volumes in m3 where the survey is in time.")
+    ] = None,
+    fuse: Annotated[
+        bool | None,
+        typer.Option(
+            "--fuse/--no-fuse",
+            help="Label the lines across too, so that bodies are not striped; by default where every line is labelled.",
+        ),
+    ] = None,
+    top: Annotated[
+        list[str] | None, typer.Option(help="CLASS=FILE: compare the top of its largest body with a horizon.")
+    ] = None,
+    stale: Annotated[bool, typer.Option("--stale", help="Take lines of older decisions too.")] = False,
+    memory: MEMORY = None,
+    json_: AS_JSON = False,
+):
+    """Find the connected bodies of every class of a JOB: a table, tops and bases as horizons (csv, IRAP), pictures."""
+    from outcrop.job.bodies import read_tops, top_misfits, write_bodies
+    from outcrop.job.core import class_name
+
+    files = dict(parse_horizon(text) for text in top or [])
+    with oc.Job(job, origin="shell") as opened, work_bars() as progress:
+        tops = read_tops(opened, files)
+        options = {"min_samples": min_samples, "velocity": velocity, "fuse": fuse, "stale": stale}
+        names = [class_name(name) for name in classes] if classes else None
+        found, notes = write_bodies(
+            opened, output, classes=names, memory=memory_budget(memory), progress=progress, **options
+        )
+    misfits = top_misfits(found, tops)
+    if json_:
+        print(
+            json.dumps(
+                {"bodies": found.table.to_dict("records"), "notes": notes, "tops": misfits.to_dict("records")},
+                default=plain,
+            )
+        )
+        return
+    show_frame(found.table, f"{len(found.table)} bodies")
+    if len(misfits):
+        show_frame(misfits, "tops against horizons")
+    for note in notes:
+        say(note[0].upper() + note[1:], style="yellow")
+    say(f"{output}: bodies.csv, tops and bases, report.html")
+
+
+def parse_horizon(text):
+    """Class and file of a --top option."""
+    from outcrop.job.core import class_name
+
+    name, _, path = text.partition("=")
+    if not path:
+        raise ValueError(f"--top is {text!r}; write CLASS=FILE, e.g. salt-dome=top.csv.")
+    return class_name(name), path
+
+
+@app.command()
 def train(
     job: Path,
     epochs: Annotated[

@@ -400,6 +400,28 @@ def synthetic_lines(shape, *, seed=0, rows=None):
     yield from map_blocks(make, range(shape[0]) if rows is None else rows)
 
 
+def synthetic_top(shape, *, seed=0):
+    """Top of the salt of a synthetic volume, exactly and not by samples: the surface that its truth is cut from.
+
+    Parameters
+    ----------
+    shape, seed
+        As in `synthetic`.
+
+    Returns
+    -------
+    top : xarray.DataArray, shape (n_inline, n_crossline)
+        Time in ms; NaN where the salt lies below the last sample.
+    """
+    axes, earth = _axes(shape), _earth(tuple(shape), seed)
+    traces = np.arange(shape[1], dtype=np.float32)[:, None]
+    age = np.zeros((shape[1], 1), np.float32)
+    samples = np.zeros(1, np.float32)
+    depth = np.stack([_pierce(earth, row, traces, samples, age)[0][:, 0] for row in range(shape[0])])
+    top = np.where(depth < shape[2] - 1, STEP * depth.astype(np.float64), np.nan)
+    return xr.DataArray(top, {name: axes[name] for name in ("inline", "crossline")}, name="time")
+
+
 def exemplars(truth, size=99, *, count=1, min_share=0.6, seed=0):
     """Centres of patches that show a class well, drawn from a truth volume for every class of its table.
 

@@ -403,6 +403,7 @@ class _Store:
         self.axis = _axis(grid)
         self.coords = {name: volume[name].values for name in volume.dims}
         self.attrs = attrs | {"source": str(volume.attrs.get("source", "")), "version": outcrop.__version__}
+        self.attrs |= {"bin_size": list(volume.attrs["bin_size"])} if "bin_size" in volume.attrs else {}
         self.path, self.done = path and Path(path), path and DoneLog(Path(path).with_suffix(".done"))
         if self.path is None:
             self.arrays: Any = {name: np.zeros(shape, np.uint8) for name, shape in self.shapes.items()}

@@ -116,10 +116,65 @@ def overlay(line, codes, classes, *, palette=None, opacity=0.5, ax=None):
     return ax
 
 
-def _legend(ax, handles):
+def horizons(line, surfaces, *, palette=None, ax=None):
+    """Draw a section with tops (solid) and bases (dashed) of bodies in the colours of their classes.
+
+    Parameters
+    ----------
+    line : DataArray, two dimensions
+        For instance ``volume.sel(inline=310)``.
+    surfaces : sequence of DataArray
+        As `outcrop.surface` gives them; those that the section does not cross are left out.
+    palette : dict, optional
+        Class -> colour.
+    """
+    from matplotlib.lines import Line2D
+    from matplotlib.patheffects import Normal, Stroke
+
+    ax = section(line, ax=ax)
+    traces = line.dims[0]
+    fixed = "crossline" if traces == "inline" else "inline"
+    number = line[fixed].item()
+    shades = colours(list(dict.fromkeys(str(own.attrs["class"]) for own in surfaces)), palette)
+    handles = {}
+    for own in surfaces:
+        name, side = str(own.attrs["class"]), own.attrs["side"]
+        if number not in own[fixed].values:
+            continue
+        depth = own.sel({fixed: number}).reindex({traces: line[traces].values}).values
+        if np.isnan(depth).all():
+            continue
+        style = {"color": shades[name], "ls": "-" if side == "top" else (0, (4, 2)), "lw": 2}
+        outlined = [Stroke(linewidth=3.4, foreground="black"), Normal()]
+        ax.plot(line[traces].values, depth, path_effects=outlined, **style)
+        handles[name, side] = Line2D([], [], label=f"{side} of {name}", **style)
+    if handles:
+        _legend(ax, list(handles.values()), length=2.2)
+    return ax
+
+
+def horizon_map(surface, *, ax=None):
+    """Draw a top or base of a body as a map with contours, shallow parts light."""
+    ax = ax or new_axes(figsize=(7, 5))
+    surface = surface.transpose("inline", "crossline")
+    x, y = surface["crossline"].values, surface["inline"].values
+    dx, dy = _spacing(x), _spacing(y)
+    extent = (x[0] - dx / 2, x[-1] + dx / 2, y[0] - dy / 2, y[-1] + dy / 2)
+    image = ax.imshow(surface.values, cmap="viridis_r", extent=extent, origin="lower", aspect="auto")
+    if min(surface.shape) > 1 and np.ptp(surface.values[np.isfinite(surface.values)]) > 0:
+        ax.contour(x, y, surface.values, levels=8, colors="black", linewidths=0.6)
+    unit = "ms" if surface.name == "time" else "m"
+    bar = ax.figure.colorbar(image, ax=ax, label=f"{surface.name} ({unit})", pad=0.02)
+    bar.ax.invert_yaxis()
+    ax.set(xlabel="crossline", ylabel="inline")
+    ax.set_title("{side} of {class}, body {body}".format(**surface.attrs), loc="left")
+    return ax
+
+
+def _legend(ax, handles, *, length=1.0):
     """Names of the classes above the section: it must not hide the deepest part of it."""
     place = {"loc": "lower right", "bbox_to_anchor": (1, 1), "borderaxespad": 0.2, "frameon": False}
-    tight = {"handlelength": 1, "handletextpad": 0.4, "columnspacing": 1, "fontsize": "small"}
+    tight = {"handlelength": length, "handletextpad": 0.4, "columnspacing": 1, "fontsize": "small"}
     ax.legend(handles=handles, ncols=len(handles), **place, **tight)
 
 

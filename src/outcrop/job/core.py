@@ -703,6 +703,18 @@ class Job:
         """Labels of the whole survey, lazy; lines of older decisions are marked in ``stale``."""
         return labelling.Labelling(self).dataset().assign_attrs(colours=self.palette)
 
+    def fused_labels(self, *, device=None, client=None, memory=None, progress: Callable | None = None) -> xr.Dataset:
+        """Labels by the votes of both directions: the lines across are labelled too, with the same mapper; lazy.
+
+        They are kept as those of the lines are; `labels` and exports stay as they are. Votes of both directions and of
+        the eight traces around a sample count, so that `outcrop.bodies` are not striped along one direction. A class of
+        which the lines across show little, such as faults of one strike, counts by the votes of the lines alone:
+        ``attrs["one_sided"]`` names it, with how far the directions agree.
+        """
+        from outcrop.job.fusion import fused_labels
+
+        return fused_labels(self, device=device, client=client, memory=memory, progress=progress)
+
     def changes(self, line: int) -> dict:
         """What the last stroke changed on a line, as far as its votes from before are kept.
 

@@ -397,6 +397,8 @@ class Labelling:
             "min_confidence": float(labels.limit),
             "provenance": self.provenance(labels, stale),
         }
+        if "bin_size" in self.job.volume.attrs:
+            attrs["bin_size"] = list(self.job.volume.attrs["bin_size"])
         return read_labels(labels, coords, stale, attrs)
 
     def class_names(self, labels):

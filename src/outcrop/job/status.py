@@ -3,6 +3,7 @@
 import shlex
 
 from outcrop.job import tables
+from outcrop.job.fusion import CrossLabelling
 from outcrop.job.labelling import Labelling
 
 
@@ -117,7 +118,7 @@ def in_use(job):
     work = Labelling(job)
     keys = {("index", job.index_key()), ("retrieved", job.retrieved_key()), ("mapper", work.mapper_key())}
     keys.add(("mapper", work.base_key()))
-    keys.add(("votes", work.votes_key()))
+    keys |= {("votes", work.votes_key()), ("votes", CrossLabelling(job).votes_key())}
     keys |= {("votes", key) for key in work.sources().values()}
     keys.add(("net", job.stages.last("net")))
     if not job.indexed():  # made by build_index alone

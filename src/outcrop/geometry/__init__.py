@@ -1,0 +1,1 @@
+"""Geology from labels and volumes: shapes with a size and a place, instead of samples."""

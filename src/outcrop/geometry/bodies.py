@@ -1,0 +1,383 @@
+"""Connected bodies of a class in 3-D, with their size, and their tops and bases at subsample positions.
+
+The labels are read slab by slab, a slab being some neighbouring lines. Within a slab the pieces of a class are found by
+`scipy.ndimage.label`; pieces that touch across the face between two slabs belong to one body. What is held of a piece
+is its size and, for each trace, where it begins and ends: as much as a few maps of the survey, never a volume.
+"""
+
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from scipy import ndimage
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from outcrop.geometry.fusion import decided
+from outcrop.parallel import map_blocks, memory_budget, spans
+from outcrop.patches import DIRECTIONS
+from outcrop.scores import as_codes, find_background, labelled
+
+MIN_SAMPLES = 1000  # of a body: about 10 x 10 x 10
+COST = 100  # bytes that a sample of a slab takes: codes and confidence of the slabs in flight, the pieces of one
+MOST_LINES = 128  # of a slab
+LEAST = 1  # of 255: margin of a sample, so that a surface lies halfway between two without any
+SIDES = ("top", "base")
+
+
+class Outline(NamedTuple):
+    """Where something begins and ends on each of its traces: positions on the axes of lines, traces and samples.
+
+    ``top`` is -inf and ``base`` inf where it goes on beyond the first or the last sample of the volume.
+    """
+
+    line: np.ndarray
+    trace: np.ndarray
+    top: np.ndarray
+    base: np.ndarray
+
+
+class Pieces(NamedTuple):
+    """Pieces of a class in one slab: size and summed confidence of each, then the piece of each part of the outline."""
+
+    samples: np.ndarray
+    confidence: np.ndarray
+    piece: np.ndarray
+    outline: Outline
+
+
+class Bodies(NamedTuple):
+    """Bodies of some classes.
+
+    Attributes
+    ----------
+    table : DataFrame
+        One row a body, as `bodies` returns it.
+    outlines : dict
+        (class, body) -> Outline.
+    axes : dict
+        Name -> labels of each axis of the survey, in the order line, trace, sample.
+    """
+
+    table: pd.DataFrame
+    outlines: dict
+    axes: dict
+
+    def surface(self, name, body=1, side="top"):
+        """Top or base of a body; see `surface`."""
+        if side not in SIDES:
+            raise ValueError(f"side is {side!r}; choose top or base.")
+        if (name, body) not in self.outlines:
+            have = sorted(number for other, number in self.outlines if other == name)
+            known = f"choose 1 to {have[-1]}" if have else "none of its bodies is large enough"
+            raise ValueError(f"There is no body {body} of class {name!r}; {known}.")
+        outline = self.outlines[name, body]
+        lines, traces = (slice(own.min(), own.max() + 1) for own in (outline.line, outline.trace))
+        shape = lines.stop - lines.start, traces.stop - traces.start
+        place = outline.line - lines.start, outline.trace - traces.start
+        reach, edge = (np.minimum, -np.inf) if side == "top" else (np.maximum, np.inf)
+        depth = np.full(shape, -edge)
+        reach.at(depth, place, outline.top if side == "top" else outline.base)
+        along, across, sample = self.axes
+        values = np.interp(depth, np.arange(len(self.axes[sample])), self.axes[sample])
+        coords = {along: self.axes[along][lines], across: self.axes[across][traces]}
+        attrs = {"class": name, "body": body, "side": side, "domain": sample}
+        found = xr.DataArray(np.where(np.isfinite(depth), values, np.nan), coords, [along, across], sample, attrs)
+        return found.transpose(*DIRECTIONS)
+
+
+def bodies(labels, name=None, *, min_samples=MIN_SAMPLES, bin_size=None, velocity=None, along="inline", memory=None):
+    """Connected bodies of a class in 3-D with their size, the largest first.
+
+    Samples that share a face are connected. The labels are streamed; memory holds some lines and a few maps.
+
+    Parameters
+    ----------
+    labels : Dataset or DataArray
+        ``label`` (0 not labelled, 255 uncertain, i + 1 = ``attrs["classes"][i]``) and, where there is one,
+        ``confidence`` (255 = sure), as `label_volume` and jobs give them; or a label volume that `open_volume` opened.
+    name : str or sequence of str, optional
+        Classes; by default all but the background.
+    min_samples : int
+        Smaller bodies are left out.
+    bin_size : (float, float), optional
+        Metres between neighbouring inlines and between neighbouring crosslines; by default ``attrs["bin_size"]``.
+    velocity : float, optional
+        Mean velocity in m/s that turns two-way time into thickness, for volumes in time.
+    along : {"inline", "crossline"}
+        Lines that are read one after the other: the direction in which the labels were made is the fastest.
+    memory : int, optional
+        Bytes to use, a quarter of the machine by default.
+
+    Returns
+    -------
+    DataFrame
+        ``class``, ``body`` (1 the largest of its class), ``samples``, ``volume`` and its ``unit`` (m3; m2 ms in time
+        without a velocity; samples where the bin size is not known), first and last ``inline`` and ``crossline``,
+        shallowest and deepest ``time`` or ``depth``, mean ``confidence`` (0 to 1, NaN where the labels have none), and
+        ``at_edge``: the body reaches the first or last inline, crossline or sample and may go on beyond.
+
+    Examples
+    --------
+    >>> codes = np.ones((9, 20, 30), np.uint8)
+    >>> codes[2:7, 5:15, 10:20] = 2
+    >>> axes = {"inline": np.arange(9), "crossline": np.arange(20), "time": 4.0 * np.arange(30)}
+    >>> labels = xr.DataArray(codes, axes, attrs={"classes": ["other", "salt dome"], "bin_size": (25, 25)})
+    >>> bodies(labels, "salt dome", min_samples=100)[["samples", "volume", "unit", "time_first", "time_last"]]
+       samples     volume   unit  time_first  time_last
+    0      500  1250000.0  m2 ms        38.0       78.0
+    """
+    return find_bodies(
+        labels, name, min_samples=min_samples, bin_size=bin_size, velocity=velocity, along=along, memory=memory
+    ).table
+
+
+def surface(labels, name, body=1, side="top", *, min_samples=MIN_SAMPLES, along="inline", memory=None):
+    """Top or base of a body as a horizon, at subsample positions.
+
+    Between the last sample outside and the first inside, the surface lies where the votes of the two classes are equal:
+    by the margin of both samples over the next class, which labels with ``score`` or ``margin`` tell, else by how far
+    their confidence exceeds one half; halfway where nothing tells, or what lies outside is uncertain. Where a body lies
+    over itself, its top is the shallowest and its base the deepest one.
+
+    Parameters
+    ----------
+    labels, min_samples, along, memory
+        As for `bodies`.
+    name : str
+        The class.
+    body : int
+        Number of the body in the table of `bodies`, 1 for the largest.
+    side : {"top", "base"}
+
+    Returns
+    -------
+    DataArray
+        Time in ms or depth in m on inline and crossline, over the extent of the body; NaN where it is not, and where
+        it goes on beyond the first or last sample of the volume.
+
+    Examples
+    --------
+    >>> codes = np.ones((9, 20, 30), np.uint8)
+    >>> codes[2:7, 5:15, 10:20] = 2
+    >>> axes = {"inline": np.arange(9), "crossline": np.arange(20), "time": 4.0 * np.arange(30)}
+    >>> labels = xr.DataArray(codes, axes, attrs={"classes": ["other", "salt dome"]})
+    >>> top = surface(labels, "salt dome", min_samples=100)
+    >>> top.sizes, float(top[0, 0])
+    (Frozen({'inline': 5, 'crossline': 10}), 38.0)
+    """
+    found = find_bodies(labels, name, min_samples=min_samples, along=along, memory=memory)
+    return found.surface(str(name), body, side)
+
+
+def find_bodies(
+    labels, name=None, *, min_samples=MIN_SAMPLES, bin_size=None, velocity=None, along="inline", memory=None,
+    progress=None,
+):  # fmt: skip
+    """Bodies with their table and their outlines, from one pass over the labels; see `bodies`.
+
+    ``progress(done)`` is called with the number of lines done so far.
+    """
+    labels = named_labels(labels)
+    names = _chosen_classes(labels, name)
+    if along not in DIRECTIONS:
+        raise ValueError(f"along is {along!r}; choose inline or crossline.")
+    if min_samples < 1:
+        raise ValueError(f"min_samples is {min_samples}; choose 1 or more.")
+    if velocity is not None and not velocity > 0:
+        raise ValueError(f"velocity is {velocity}; give a positive number of m/s.")
+    across = DIRECTIONS[1 - DIRECTIONS.index(along)]
+    sample = labels["label"].dims[2]
+    axes = {axis: labels[axis].values for axis in (along, across, sample)}
+    codes = {one: 1 + labels.attrs["classes"].index(one) for one in names}
+    growing = {one: _Growing() for one in names}
+    size = len(axes[across]) * len(axes[sample])
+    lines = int(np.clip((memory or memory_budget()) // (COST * size), 1, MOST_LINES))
+    parts = spans(len(axes[along]), lines)
+    for part, (found, *shares) in zip(parts, map_blocks(partial(_read, labels, along), parts, workers=2), strict=True):
+        for one in names:
+            growing[one].add(part.start, found == codes[one], found, *shares)
+        if progress:
+            progress(part.stop)
+    bin_size = labels.attrs.get("bin_size") if bin_size is None else bin_size
+    cell, unit = _cell(axes, sample, bin_size, velocity)
+    rows, outlines = [], {}
+    for one in names:
+        for body, (outline, samples, mean) in enumerate(growing[one].bodies(min_samples), 1):
+            outlines[one, body] = outline
+            about = {"class": one, "body": body, "samples": samples, "volume": samples * cell, "unit": unit}
+            rows.append(about | _extent(outline, axes) | {"confidence": mean, "at_edge": _at_edge(outline, axes)})
+    limits = [f"{axis}_{end}" for axis in (*DIRECTIONS, sample) for end in ("first", "last")]
+    columns = ["class", "body", "samples", "volume", "unit", *limits, "confidence", "at_edge"]
+    return Bodies(pd.DataFrame(rows, columns=columns), outlines, axes)
+
+
+def named_labels(labels):
+    """Labels as a Dataset on inline, crossline, time or depth, whose attributes name the codes."""
+    if isinstance(labels, xr.DataArray):
+        labels = labels.to_dataset(name="label").assign_attrs(labels.attrs)
+    codes = labels["label"]
+    classes = labels.attrs.get("classes", codes.attrs.get("classes"))
+    if classes is None or not len(classes):
+        raise ValueError("The labels do not name their codes; set attrs['classes'] to the names of codes 1, 2, ...")
+    if codes.ndim != 3 or codes.dims[:2] != DIRECTIONS:
+        raise ValueError(f"The labels have axes {codes.dims}; give inline, crossline and time or depth.")
+    bins = labels.attrs.get("bin_size", codes.attrs.get("bin_size"))
+    return labels.assign_attrs(classes=[str(one) for one in classes], **({} if bins is None else {"bin_size": bins}))
+
+
+def _chosen_classes(labels, name):
+    """Classes asked for, by default all but the background."""
+    classes = labels.attrs["classes"]
+    if name is None:
+        background = labels.attrs.get("background") or find_background(classes)
+        return [one for one in classes if one != background]
+    names = [name] if isinstance(name, str) else [str(one) for one in name]
+    for one in names:
+        if one not in classes:
+            raise ValueError(f"Class {one!r} is not among the labels; choose one of {', '.join(classes)}.")
+    return names
+
+
+def _read(labels, along, part):
+    """Codes, confidence and margin (None where there is none) of a slab, shape (n_lines, n_traces, n_samples)."""
+    slab = labels.isel({along: part})
+    codes, sure = as_codes(slab["label"].values), slab["confidence"].values if "confidence" in labels else None
+    if "margin" in labels:
+        margin = slab["margin"].values
+    elif "score" in labels:
+        margin = decided(slab["score"].values)[2]
+    else:
+        margin = None if sure is None else np.clip(sure, 128, 255) - np.uint8(127)
+    return [own if own is None or along == "inline" else np.swapaxes(own, 0, 1).copy() for own in (codes, sure, margin)]
+
+
+class _Growing:
+    """Pieces of one class, slab by slab, and which of them touch."""
+
+    def __init__(self):
+        self.parts: list = []
+        self.pairs: list = []
+        self.count = 0
+        self.last = None  # numbers of the pieces on the last line so far, 0 where there is none
+
+    def add(self, first, inside, codes, sure, margin):
+        """Add the next slab, whose first line is number `first`, given where the class is inside it."""
+        numbers, count = ndimage.label(inside)
+        if count:
+            self.parts.append(_pieces(first, inside, numbers - 1, count, codes, sure, margin, self.count))
+        if self.last is not None:
+            both = inside[0] & (self.last > 0)
+            pairs = np.stack([self.last[both] - 1, numbers[0][both] - 1 + self.count])
+            changes = np.ones(pairs.shape[1], bool)  # along a trace most samples touch as the one above them does
+            changes[1:] = (pairs[:, 1:] != pairs[:, :-1]).any(axis=0)
+            self.pairs.append(np.unique(pairs[:, changes], axis=1))
+        self.last = np.where(inside[-1], numbers[-1].astype(np.int64) + self.count, 0)
+        self.count += count
+
+    def bodies(self, min_samples):
+        """Outline, number of samples and mean confidence of every body that is large enough, the largest first."""
+        if not self.count:
+            return
+        pairs = np.concatenate([np.zeros((2, 0), np.int64), *self.pairs], axis=1)
+        touching = coo_array((np.ones(pairs.shape[1], bool), tuple(pairs)), shape=(self.count, self.count))
+        count, body_of = connected_components(touching, directed=False)
+        samples, sure = (
+            np.bincount(body_of, weights=np.concatenate(own), minlength=count)
+            for own in ([part.samples for part in self.parts], [part.confidence for part in self.parts])
+        )
+        bodies = body_of[np.concatenate([part.piece for part in self.parts])]
+        whole = Outline(*map(np.concatenate, zip(*(part.outline for part in self.parts), strict=True)))
+        large = np.flatnonzero(samples >= min_samples)
+        kept = np.flatnonzero(np.isin(bodies, large))
+        kept = kept[np.argsort(bodies[kept], kind="stable")]
+        cuts = np.searchsorted(bodies[kept], large, side="right")[:-1]
+        outlines = dict(zip(large.tolist(), np.split(kept, cuts), strict=False))
+        for body in large[np.argsort(-samples[large], kind="stable")].tolist():
+            outline = Outline(*(own[outlines[body]] for own in whole))
+            yield outline, int(samples[body]), float(sure[body] / samples[body] / 255)
+
+
+def _pieces(first, inside, numbers, count, codes, sure, margin, before):
+    """Size and outline of the pieces of a slab, from the runs of samples of which they consist."""
+    traces, starts, ends = _runs(inside)
+    piece = numbers.reshape(-1, inside.shape[2])[traces, starts]
+    lengths = ends - starts + 1
+    samples = np.bincount(piece, weights=lengths, minlength=count)
+    if sure is None:
+        total = np.full(count, np.nan)
+    else:  # the samples inside, one run after the other
+        sums = np.add.reduceat(sure[inside].astype(np.int64), np.cumsum(lengths) - lengths)
+        total = np.bincount(piece, weights=sums, minlength=count)
+    codes = codes.reshape(-1, inside.shape[2])
+    margin = None if margin is None else margin.reshape(codes.shape)
+    key = piece * np.int64(len(codes)) + traces
+    _, shallowest = np.unique(key, return_index=True)
+    _, deepest = np.unique(key[::-1], return_index=True)
+    deepest = len(key) - 1 - deepest
+    top = _crossing(codes, margin, traces[shallowest], starts[shallowest], -1)
+    base = _crossing(codes, margin, traces[deepest], ends[deepest], 1)
+    line, trace = np.divmod(traces[shallowest], inside.shape[1])
+    outline = Outline((first + line).astype(np.int32), trace.astype(np.int32), top, base)
+    return Pieces(samples, total, before + piece[shallowest], outline)
+
+
+def _runs(inside):
+    """Runs of samples inside: number of the trace, first and last sample; in the order of traces and samples.
+
+    Examples
+    --------
+    >>> _runs(np.array([[[True, False, True], [False, True, True]]]))
+    (array([0, 0, 1]), array([0, 2, 1]), array([0, 2, 2]))
+    """
+    n_samples = inside.shape[-1]
+    padded = np.zeros((inside.size // n_samples, n_samples + 1), bool)  # so that no run goes on in the next trace
+    padded[:, 1:] = inside.reshape(-1, n_samples)
+    flat = np.append(padded.ravel(), False)
+    turns = np.flatnonzero(flat[1:] != flat[:-1])
+    starts, ends = turns[::2], turns[1::2] - 1
+    return starts // (n_samples + 1), starts % (n_samples + 1), ends % (n_samples + 1)
+
+
+def _crossing(codes, margin, trace, sample, step):
+    """Position between a sample inside a body and the one outside it, a step up (-1) or down (1), where votes tie."""
+    beyond = sample + step
+    cut = (beyond < 0) | (beyond >= codes.shape[1])
+    beyond = np.where(cut, sample, beyond)
+    share = np.full(len(sample), 0.5)
+    if margin is not None:
+        inside, outside = (np.maximum(margin[trace, at], LEAST).astype(np.float64) for at in (sample, beyond))
+        share = np.where(labelled(codes[trace, beyond]), inside / (inside + outside), 0.5)
+    return np.where(cut, step * np.inf, sample + step * share).astype(np.float32)
+
+
+def _cell(axes, sample, bin_size, velocity):
+    """Size of a sample of the volume, and its unit."""
+    steps = np.diff(axes[sample])
+    if bin_size is None or not np.isfinite(bin_size).all() or not len(steps):
+        return 1.0, "samples"
+    area, thickness = float(np.prod(bin_size)), float(abs(steps[0]))
+    if sample == "depth":
+        return area * thickness, "m3"
+    return (area * thickness, "m2 ms") if velocity is None else (area * thickness / 2000 * velocity, "m3")
+
+
+def _extent(outline, axes):
+    """First and last label of a body on every axis; along a trace by its top and base."""
+    limits = [(outline.line.min(), outline.line.max()), (outline.trace.min(), outline.trace.max())]
+    found = {axis: tuple(axes[axis][list(ends)].tolist()) for axis, ends in zip(axes, limits, strict=False)}
+    sample = list(axes)[2]
+    depths = np.array([outline.top.min(), outline.base.max()], np.float64)
+    found[sample] = tuple(np.interp(depths, np.arange(len(axes[sample])), axes[sample]).tolist())
+    order = [*DIRECTIONS, sample]
+    return {f"{axis}_{end}": found[axis][i] for axis in order for i, end in enumerate(("first", "last"))}
+
+
+def _at_edge(outline, axes):
+    """Whether a body reaches the first or last line, trace or sample of the survey."""
+    reached = [not np.isfinite(outline.top).all(), not np.isfinite(outline.base).all()]
+    for positions, axis in zip((outline.line, outline.trace), axes, strict=False):
+        reached += [positions.min() == 0, positions.max() == len(axes[axis]) - 1]
+    return bool(any(reached))

@@ -1,0 +1,143 @@
+"""Labels of a job from both directions: the lines across are labelled by the same mapper, and all votes count."""
+
+from functools import partial
+
+import numpy as np
+
+from outcrop.geometry.fusion import decided, lazy_labels
+from outcrop.job.labelling import Labelling
+from outcrop.job.votes import TRACES
+from outcrop.parallel import spans
+from outcrop.patches import DIRECTIONS
+from outcrop.volume import as_slice
+
+LINES = 32  # of either direction, on whose crossings it is measured how far the two agree
+AGREE = 0.3  # intersection over union of the two directions below which the lines across do not show a class
+
+
+class CrossLabelling(Labelling):
+    """Labels of the lines of the other direction of a job, by the mapper that its decisions lead to."""
+
+    def __init__(self, job, state=None):
+        super().__init__(job, state)
+        self.along = 1 - self.along
+
+    def _votes_inputs(self, mapper):
+        inputs = super()._votes_inputs(mapper)
+        return inputs | {"grid": inputs["grid"] | {"along": DIRECTIONS[self.along]}}
+
+
+def fused_labels(job, *, device=None, client=None, memory=None, progress=None):
+    """Labels of a job by the votes of its lines and of the lines across; see `Job.fused_labels`."""
+    work, cross = Labelling(job), CrossLabelling(job)
+    if not can_fuse(job):
+        raise ValueError(
+            f"The {DIRECTIONS[cross.along]}s have {job.volume.shape[job.along]} traces, fewer than a patch; the two "
+            "directions cannot be fused, take the labels as they are."
+        )
+    if not work.lines():
+        raise ValueError(f"{job.path} has no labels yet; run 'outcrop label {job.path}' first.")
+    cross.label(device=device, client=client, memory=memory, progress=progress)
+    shares = direction_agreement(job, work, cross)
+    one_sided = {name: share for name, share in shares.items() if share < AGREE and name != job.background}
+    return voted_labels(job, [work, cross], one_sided)
+
+
+def direction_agreement(job, work, cross):
+    """By class, intersection over union of the labels of the two directions, where some lines of both cross."""
+    views = [voted_labels(job, [one]) for one in (work, cross)]
+    crossings = {}
+    for one in (work, cross):
+        lines = np.array(sorted(one.lines()))
+        crossings[DIRECTIONS[one.along]] = lines[np.unique(np.linspace(0, len(lines) - 1, LINES).astype(int))]
+    codes = [view["label"].isel(crossings).values for view in views]
+    shares = {}
+    for code, name in enumerate(views[0].attrs["classes"], 1):
+        one, other = (own == code for own in codes)
+        if (one | other).any():
+            shares[name] = float((one & other).sum() / (one | other).sum())
+    return shares
+
+
+def can_fuse(job):
+    """Whether the lines of the other direction are as wide as a patch."""
+    return job.volume.shape[job.along] >= job.index_options()["size"][1]
+
+
+def voted_labels(job, works, one_sided=()):
+    """Lazy labels by the sum of the votes of some directions, on the lines that the first of them has labelled.
+
+    For classes that are named as one-sided the votes of the first direction stand for those of all.
+    """
+    views = [work.labels()[0] for work in works]
+    dataset = works[0].dataset()
+    coords = {name: dataset[name].values for name in dataset["label"].dims}
+    keys = sorted({store.folder.name for view in views for store in view.stores.values()})
+    attrs = {**dataset.attrs, "fused": len(works) > 1, "colours": job.palette, "one_sided": dict(one_sided)}
+    attrs["provenance"] = attrs["provenance"] | {"votes": keys}
+    codes = [attrs["classes"].index(name) for name in one_sided]
+    return lazy_labels(partial(_decided, views, codes), coords, attrs)
+
+
+def _decided(views, one_sided, key):
+    """Label, confidence and margin of a block by all votes; those of the eight traces around count where views are two.
+
+    A class without any vote at a sample gets none from around it, so that what is painted or excluded there holds.
+    """
+    rows, columns, samples = (np.arange(n)[part] for n, part in zip(views[0].shape, key, strict=True))
+    reach = int(len(views) > 1)
+    near_columns = _with_neighbours(columns, views[0].shape[1], reach)
+    found = np.zeros((3, len(rows), len(columns), len(samples)), np.uint8)
+    for part in spans(len(rows), TRACES):
+        near_rows = _with_neighbours(rows[part], views[0].shape[0], reach)
+        total = _votes(views, one_sided, near_rows, near_columns, samples)
+        centre = total[:, np.searchsorted(near_rows, rows[part])][:, :, np.searchsorted(near_columns, columns)]
+        if reach:
+            total = _sum_around(total, 1, near_rows, rows[part])
+            total = _sum_around(total, 2, near_columns, columns) * (centre > 0)
+        for i in range(len(rows[part])):  # a line at a time: as numbers with a fraction votes take twice the room
+            found[:, part.start + i] = decided(total[:, i], views[0].limit)
+    return found
+
+
+def _with_neighbours(places, n, reach):
+    """Places on an axis of n and those within reach of them, ascending."""
+    near = places[:, None] + np.arange(-reach, reach + 1)
+    return np.unique(near[(near >= 0) & (near < n)])
+
+
+def _sum_around(total, axis, near, places):
+    """Sum over each place on an axis and its two neighbours, of an array on places and neighbours, `near`."""
+    out = np.take(total, np.searchsorted(near, places), axis)
+    for step in (-1, 1):
+        inside = np.isin(places + step, near)
+        at = np.searchsorted(near, places[inside] + step)
+        out[(slice(None),) * axis + (inside,)] += np.take(total, at, axis)
+    return out
+
+
+def _votes(views, one_sided, rows, columns, samples):
+    """Sum of the votes of a block, shape (n_codes, n_rows, n_columns, n_samples).
+
+    Of codes at the positions `one_sided` the votes of the first view count as often as views vote.
+    """
+    shape = len(rows), len(columns), len(samples)
+    total = np.zeros((max(views[0].codes.values()), *shape), np.uint16)
+    voters = np.zeros(shape, np.uint8)
+    for number, view in enumerate(views):
+        lines, traces = (rows, columns) if view.along == 0 else (columns, rows)
+        for i, line in enumerate(lines.tolist()):
+            if line not in view.stores:
+                continue
+            at = (i,) if view.along == 0 else (slice(None), i)
+            classes, votes = view.votes(line, as_slice(traces), as_slice(samples))
+            for name, own in zip(classes, votes, strict=True):
+                position = view.codes.get(name, 0) - 1
+                if position >= 0 and (number == 0 or position not in one_sided):
+                    total[(position, *at)] += own
+            voters[at] += votes.any(axis=0)
+        if number == 0:
+            labelled = np.isin(lines, list(view.stores))
+            valid = labelled[:, None] if view.along == 0 else labelled[None]
+    total[one_sided] *= voters
+    return total * valid[..., None]

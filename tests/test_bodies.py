@@ -1,0 +1,441 @@
+"""Bodies: as large and where a slow count says, however they are read; tops and bases between the samples."""
+
+import json
+import shutil
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from scipy import ndimage
+from xarray.core.indexing import LazilyIndexedArray
+
+import outcrop as oc
+from outcrop import datasets
+from outcrop.cli import main
+from outcrop.geometry.bodies import find_bodies
+from outcrop.geometry.fusion import fuse, stripes
+from outcrop.job.bodies import job_bodies
+from outcrop.job.fusion import CrossLabelling, voted_labels
+from outcrop.job.labelling import Labelling
+from outcrop.volume import LazyVolume
+
+STEP, BINS = 4.0, (25.0, 12.5)
+
+
+def labels_of(codes, *, domain="time", **more):
+    """Labels of classes `other` (1) and `salt dome` (2) on a survey of every second inline from 100 and crossline."""
+    dims = ("inline", "crossline", domain)
+    axes = {name: first + step * np.arange(n) for name, first, step, n in
+            zip(dims, (100, 300, 40.0), (2, 1, STEP), codes.shape, strict=True)}  # fmt: skip
+    data = {name: (dims, own) for name, own in {"label": codes, **more}.items()}
+    return xr.Dataset(data, axes, {"classes": ["other", "salt dome"], "bin_size": BINS})
+
+
+def blobs(shape=(13, 17, 19), *, seed=0, share=0.25):
+    """Codes with many bodies of all sizes."""
+    noise = ndimage.gaussian_filter(np.random.default_rng(seed).standard_normal(shape), 1)
+    return np.where(noise > np.quantile(noise, 1 - share), 2, 1).astype(np.uint8)
+
+
+@pytest.mark.parametrize("along", ["inline", "crossline"])
+@pytest.mark.parametrize(("seed", "memory"), [(0, 1), (1, 1), (2, 100 * 17 * 19 * 3), (3, 10**9)])
+def test_streamed_bodies_are_those_of_the_whole_volume(along, seed, memory):
+    """Slabs of 1 line, of 3 and of all lines give the bodies that one call on the whole volume gives."""
+    codes = blobs(seed=seed)
+    sure = np.random.default_rng(seed).integers(0, 256, codes.shape, np.uint8)
+    labels = labels_of(codes, confidence=sure)
+    numbers, count = ndimage.label(codes == 2)
+    found = find_bodies(labels, "salt dome", min_samples=1, along=along, memory=memory)
+    sizes = np.bincount(numbers.ravel())[1:]
+    assert len(found.table) == count > 5
+    assert found.table["samples"].tolist() == sorted(sizes, reverse=True)
+    whole = ndimage.find_objects(numbers)
+    key = ["samples", "inline_first", "inline_last", "crossline_first", "crossline_last", "time_first", "time_last"]
+    slow = [
+        (size, 100 + 2 * box[0].start, 100 + 2 * (box[0].stop - 1), 300 + box[1].start, 300 + box[1].stop - 1,
+         max(box[2].start, 0), box[2].stop - 1, round(sure[numbers == i].mean() / 255, 9))
+        for i, (size, box) in enumerate(zip(sizes, whole, strict=True), 1)
+    ]  # fmt: skip
+    ours = found.table.assign(  # between two samples: the sample below a top, the sample above a base
+        time_first=np.ceil((found.table["time_first"] - 40) / STEP - 1e-4),
+        time_last=np.floor((found.table["time_last"] - 40) / STEP + 1e-4),
+        confidence=found.table["confidence"].round(9),
+    )[[*key, "confidence"]]
+    assert sorted(ours.itertuples(index=False, name=None)) == sorted(slow)
+
+
+def test_surfaces_are_the_shallowest_and_deepest_samples():
+    """Top and base of every body lie half a sample outside its first and last sample on each trace, NaN elsewhere."""
+    codes = blobs(seed=4)
+    numbers, _ = ndimage.label(codes == 2)
+    found = find_bodies(labels_of(codes), "salt dome", min_samples=30, memory=1)
+    for body in found.table["body"]:
+        row = found.table.iloc[body - 1]
+        sizes = np.bincount(numbers.ravel())
+        candidates = [i for i in range(1, len(sizes)) if sizes[i] == row["samples"]]
+        tops = []
+        for i in candidates:
+            inside = numbers == i
+            first, last = inside.argmax(axis=2), inside.shape[2] - 1 - inside[..., ::-1].argmax(axis=2)
+            seen = inside.any(axis=2)
+            top = np.where(seen & (first > 0), 40 + STEP * (first - 0.5), np.nan)
+            base = np.where(seen & (last < inside.shape[2] - 1), 40 + STEP * (last + 0.5), np.nan)
+            tops.append((top, base))
+        axes = {"inline": 100 + 2 * np.arange(13), "crossline": 300 + np.arange(17)}
+        ours = tuple(found.surface("salt dome", body, side).reindex(axes).values for side in ("top", "base"))
+        assert any(all(np.array_equal(a, b, equal_nan=True) for a, b in zip(ours, own, strict=True)) for own in tops)
+
+
+def test_legs_that_meet_on_the_last_line_are_one_body():
+    """Two legs with nothing between them, and a bridge at the very end, read line by line."""
+    codes = np.ones((9, 20, 12), np.uint8)
+    codes[:, 2:5, 3:9] = codes[:, 14:17, 3:9] = 2
+    assert len(find_bodies(labels_of(codes), "salt dome", min_samples=1, memory=1).table) == 2
+    codes[-1, 2:17, 5] = 2
+    table = find_bodies(labels_of(codes), "salt dome", min_samples=1, memory=1).table
+    assert table["samples"].tolist() == [(codes == 2).sum()]
+
+
+def test_what_is_not_labelled_or_uncertain_parts_bodies():
+    """A missing line and an uncertain plane are in no body."""
+    codes = np.ones((9, 20, 12), np.uint8)
+    codes[1:8, 2:18, 3:9] = 2
+    codes[4] = 0
+    codes[:, 10] = 255
+    assert oc.bodies(labels_of(codes), "salt dome", min_samples=1)["samples"].tolist() == [144, 144, 126, 126]
+    assert len(oc.bodies(labels_of(codes), "salt dome", min_samples=130)) == 2
+
+
+def test_volumes_are_in_units_of_the_survey():
+    """Metres where the survey is in depth or a velocity is given, area times time else, samples without bin sizes."""
+    codes = np.ones((9, 20, 12), np.uint8)
+    codes[2:7, 2:12, 3:9] = 2
+    area = 300 * BINS[0] * BINS[1]
+    deep = oc.bodies(labels_of(codes, domain="depth"), min_samples=1).iloc[0]
+    assert (deep["class"], deep["volume"], deep["unit"]) == ("salt dome", area * STEP, "m3")
+    assert deep[["depth_first", "depth_last"]].tolist() == [50.0, 74.0] and not deep["at_edge"]
+    row = oc.bodies(labels_of(codes), min_samples=1).iloc[0]
+    assert (row["volume"], row["unit"]) == (area * STEP, "m2 ms")
+    row = oc.bodies(labels_of(codes), min_samples=1, velocity=3000).iloc[0]
+    assert (row["volume"], row["unit"]) == (area * 6.0, "m3")  # 4 ms two-way at 3000 m/s
+    for bins in (None, (25.0, np.nan)):
+        labels = labels_of(codes)
+        del labels.attrs["bin_size"]
+        row = oc.bodies(labels, min_samples=1, bin_size=bins).iloc[0]
+        assert (row["volume"], row["unit"]) == (300, "samples")
+
+
+def test_surfaces_lie_between_the_samples_where_votes_tie():
+    """Votes that fall off around a dipping plane give it back to a fiftieth of a sample, in labels of four classes too.
+
+    Votes are bytes: near the plane one of 255 is about a fiftieth of a sample.
+    """
+    shape = (12, 40, 60)
+    line, trace, sample = np.ogrid[: shape[0], : shape[1], : shape[2]]
+    top, base = (level + 0.31 * line + 0.173 * trace + 0 * sample for level in (10.2, 35.6))
+    salt = np.clip(0.3 + 0.15 * np.minimum(sample - top, base - sample), 0.02, 0.58)
+    score = np.round(255 * np.stack([0.6 - salt, salt, 0 * salt + 0.2, 0 * salt + 0.2])).astype(np.uint8)
+    label = (1 + score.argmax(axis=0)).astype(np.uint8)
+    sure = score.max(axis=0)
+    labels = labels_of(label, confidence=sure)
+    labels["score"] = ("class", "inline", "crossline", "time"), score
+    labels.attrs["classes"] = ["other", "salt dome", "chaotic", "fault"]
+    for side, true in (("top", top), ("base", base)):
+        ours = (oc.surface(labels, "salt dome", side=side).values - 40) / STEP
+        error = ours - true[..., 0]
+        assert np.abs(error).max() < 0.05 and np.sqrt(np.mean(error**2)) < 0.02
+
+
+def test_confidence_alone_places_a_surface_between_two_classes():
+    """Labels of two classes without scores: the confidence tells the same."""
+    shape = (6, 30, 40)
+    line, trace, sample = np.ogrid[: shape[0], : shape[1], : shape[2]]
+    top = 12.2 + 0.31 * line + 0.173 * trace
+    salt = np.clip(0.5 + 0.2 * (sample - top), 0.0, 1.0)
+    sure = np.round(255 * np.maximum(salt, 1 - salt)).astype(np.uint8)
+    labels = labels_of(np.where(salt > 0.5, 2, 1).astype(np.uint8), confidence=sure)
+    error = (oc.surface(labels, "salt dome").values - 40) / STEP - top[..., 0]
+    assert np.sqrt(np.mean(error**2)) < 0.03
+    hard = (oc.surface(labels[["label"]], "salt dome").values - 40) / STEP - top[..., 0]
+    assert 0.2 < np.sqrt(np.mean(hard**2)) < 0.35  # halfway: 1 / sqrt(12)
+
+
+def test_true_labels_of_salt_give_its_volume_and_top():
+    """Within 1 % of the surface that the volume is cut from, the top within half a sample; no base is seen."""
+    shape = (60, 160, 200)
+    _, truth = datasets.synthetic(shape, seed=1)
+    top = datasets.synthetic_top(shape, seed=1)
+    true = float(np.maximum(STEP * (shape[2] - 0.5) - top, 0).sum()) * 625
+    found = find_bodies(truth, "salt dome", bin_size=(25.0, 25.0))
+    assert len(found.table) == 1 and found.table["volume"][0] == pytest.approx(true, rel=0.01)
+    error = (found.surface("salt dome").reindex_like(top) - top).values
+    np.testing.assert_array_equal(np.isfinite(error), np.isfinite(top.values))
+    assert np.nanmax(np.abs(error)) <= STEP / 2 + 1e-3
+    assert found.table["at_edge"][0] and np.isnan(found.surface("salt dome", side="base")).all()
+
+
+def test_no_more_than_a_slab_is_read_at_once():
+    """200 lines within the memory of ten of them; each line is read once as label and once as confidence."""
+    shape, asked = (200, 40, 50), []
+
+    def read(key):
+        asked.append(len(range(*key[0].indices(shape[0]))))
+        codes = np.ones((asked[-1], *shape[1:]), np.uint8)
+        codes[:, 10:30, 20:40] = 2
+        return codes
+
+    axes = {"inline": np.arange(200), "crossline": np.arange(40), "time": STEP * np.arange(50)}
+    lazy = LazilyIndexedArray(LazyVolume(read, shape, "u1"))
+    labels = xr.Dataset({name: (list(axes), lazy) for name in ("label", "confidence")}, axes)
+    labels.attrs["classes"] = ["other", "salt dome"]
+    table = oc.bodies(labels, "salt dome", memory=100 * 40 * 50 * 10)
+    assert table["samples"].tolist() == [200 * 20 * 20] and max(asked) == 10 and sum(asked) == 400
+
+
+def test_what_cannot_be_answered_is_refused_in_one_line():
+    """Problem, value and remedy."""
+    labels = labels_of(blobs())
+    for call, words in [
+        (lambda: oc.bodies(labels, "salt"), "choose one of other, salt dome"),
+        (lambda: oc.bodies(labels, min_samples=0), "choose 1 or more"),
+        (lambda: oc.bodies(labels, velocity=-1), "positive"),
+        (lambda: oc.bodies(labels, along="time"), "inline or crossline"),
+        (lambda: oc.bodies(labels["label"]), "attrs['classes']"),
+        (lambda: oc.bodies(labels.isel(inline=0)), "crossline and time or depth"),
+        (lambda: oc.surface(labels, "salt dome", 99, min_samples=1), "choose 1 to"),
+        (lambda: oc.surface(labels, "salt dome", 1, min_samples=10**6), "large enough"),
+        (lambda: oc.surface(labels, "salt dome", 1, "left", min_samples=1), "top or base"),
+    ]:
+        with pytest.raises(ValueError) as error:
+            call()
+        assert words in str(error.value) and "\n" not in str(error.value)
+    assert len(oc.bodies(labels, min_samples=10**6)) == 0
+
+
+def striped(seed, axis, shape=(30, 40, 50)):
+    """Votes for a ball that are shifted from line to line, so that its labels are striped."""
+    rng = np.random.default_rng(seed)
+    place = np.stack(np.meshgrid(*map(np.arange, shape), indexing="ij")).astype(float)
+    apart = np.linalg.norm(place - np.array(shape).reshape(3, 1, 1, 1) / 2, axis=0)
+    wide = [1, 1, 1]
+    wide[axis] = shape[axis]
+    salt = 1 / (1 + np.exp(apart - 12 + 2.5 * rng.standard_normal(wide)))
+    score = np.round(255 * np.stack([1 - salt, salt])).astype(np.uint8)
+    labels = labels_of((1 + score.argmax(axis=0)).astype(np.uint8), confidence=score.max(axis=0))
+    labels["score"] = ("class", "inline", "crossline", "time"), score
+    return labels, np.where(apart < 12, 2, 1)
+
+
+def test_fused_labels_are_less_striped_and_nearer_to_the_truth():
+    """Inlines that differ from their neighbours do so less once the crosslines vote, and the other way round."""
+    inlines, truth = striped(0, 0)
+    crosslines, _ = striped(1, 1)
+    fused = fuse(inlines, crosslines)
+    codes = {name: own["label"].assign_attrs(classes=["other", "salt dome"]) for name, own in
+             {"inlines": inlines, "crosslines": crosslines, "fused": fused}.items()}  # fmt: skip
+    seen = {name: stripes(own, "salt dome") for name, own in codes.items()}
+    assert seen["fused"]["inline"] < 0.6 * seen["inlines"]["inline"]
+    assert seen["fused"]["crossline"] < 0.6 * seen["crosslines"]["crossline"]
+    wrong = {name: (own.values != truth).mean() for name, own in codes.items()}
+    assert wrong["fused"] < min(wrong["inlines"], wrong["crosslines"])
+    total = inlines["score"].values.astype(int) + crosslines["score"].values
+    np.testing.assert_array_equal(fused["label"].values, 1 + total.argmax(axis=0))
+    np.testing.assert_allclose(fused["confidence"].values, 255 * total.max(0) / total.sum(0), atol=0.51)
+    sides = [oc.surface(fused, "salt dome", side=side) for side in ("top", "base")]
+    assert np.isfinite(sides[0]).sum() == np.isfinite(sides[1]).sum() > 300
+
+
+def test_labels_that_do_not_belong_together_are_not_fused():
+    """Other classes, other axes, no scores: one line."""
+    one, _ = striped(0, 0)
+    with pytest.raises(ValueError, match="scores=True"):
+        fuse(one, one.drop_vars("score"))
+    with pytest.raises(ValueError, match="same ones"):
+        fuse(one, one.assign_attrs(classes=["other", "fault"]))
+    with pytest.raises(ValueError, match="inline differs"):
+        fuse(one, one.assign_coords(inline=one["inline"] + 1))
+
+
+# ---- of a job ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory):
+    """A job on a small synthetic survey, all lines labelled."""
+    folder = tmp_path_factory.mktemp("bodies")
+    truth = datasets.write_synthetic(folder / "v.sgy", (36, 120, 140), seed=0)
+    places = datasets.exemplars(oc.open_volume(truth).astype("uint8"), 32, min_share=0.5, seed=0)
+    options = {"members": 1, "patches_per_class": 12, "n_features": 40, "rounds": 2}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(oc.MAPPERS, "texture", lambda: oc.TextureMapper(**options))
+        with oc.Job(folder / "v.outcrop", volume=folder / "v.sgy") as job:
+            job.index(32, step=16, every=4)
+            for name, some in places.items():
+                job.add_exemplar(name, some[0])
+            job.label(mapping="texture")
+        yield folder
+
+
+@pytest.fixture
+def job(labelled, tmp_path):
+    """A copy of it."""
+    shutil.copytree(labelled, tmp_path, dirs_exist_ok=True)
+    with oc.Job(tmp_path / "v.outcrop", volume=tmp_path / "v.sgy") as one:
+        yield one
+
+
+def around(votes):
+    """Votes of the middle one of three lines with those of the eight traces around, where a class has any itself."""
+    total = np.pad(votes.sum(axis=1), [(0, 0), (1, 1), (0, 0)])
+    return (total[:, 2:] + total[:, 1:-1] + total[:, :-2]) * (votes[:, 1] > 0)
+
+
+def test_a_job_is_fused_by_the_votes_of_both_directions(job):
+    """Labels are those of the summed votes; the lines across are kept, and the job's labels stay as they were."""
+    before = job.labels.load()
+    fused = job.fused_labels()
+    works = [Labelling(job), CrossLabelling(job)]
+    views = [work.labels()[0] for work in works]
+    names = views[0].votes(7)[0]
+    inlines = np.stack([views[0].votes(i)[1] for i in (6, 7, 8)], axis=1).astype(int)
+    crosslines = np.stack([views[1].votes(j)[1][:, 6:9] for j in range(120)], axis=2).astype(int)
+    codes = np.array([job.classes[name] for name in names])
+    for one_sided in ([], ["fault"]):
+        both = inlines + crosslines
+        for name in one_sided:  # the votes of the lines stand for those of both directions
+            both[names.index(name)] = 2 * inlines[names.index(name)]
+        both = around(both)
+        ours = voted_labels(job, works, dict.fromkeys(one_sided, 0.1))
+        np.testing.assert_array_equal(ours["label"][7].values, codes[both.argmax(axis=0)])
+        np.testing.assert_allclose(ours["confidence"][7].values, 255 * both.max(0) / both.sum(0), atol=0.51)
+        rest = np.sort(both, axis=0)
+        np.testing.assert_allclose(ours["margin"][7].values, 255 * (rest[-1] - rest[-2]) / both.sum(0), atol=0.51)
+    parts = [ours["label"][rows].values for rows in (slice(0, 7), slice(7, 8), slice(8, None))]
+    np.testing.assert_array_equal(np.concatenate(parts), ours["label"].values)  # however they are read
+    crossing = [view["label"].values for view in (voted_labels(job, works[:1]), voted_labels(job, works[1:]))]
+    for name, share in fused.attrs["one_sided"].items():
+        one, other = (own == job.classes[name] for own in crossing)
+        assert share < 0.3 and abs(share - (one & other).sum() / (one | other).sum()) < 0.1
+    assert (
+        fused.attrs["bin_size"] == before.attrs["bin_size"] == [25.0, 25.0]
+        and len(fused.attrs["provenance"]["votes"]) == 2
+    )
+    assert job.labels.load().equals(before)
+    assert not any(row["kind"] == "votes" for row in job.clean())
+    assert (fused["label"] != before["label"]).any()
+
+
+def test_what_is_painted_holds_in_fused_labels(job):
+    """On the inline and on the crossline that it was painted on; what is said to be wrong does not come back."""
+    job.paint("fault", [(120, 320, 100), (120, 340, 140)], radius=3)
+    job.paint("fault", [(118, 360, 300), (124, 360, 300)], radius=2, along="crossline")
+    job.paint("wrong", [(112, 330, 300), (112, 380, 300)], radius=5)
+    job.label()
+    fused = job.fused_labels()["label"].load()
+    for (direction, position), codes in job.painted().items():
+        section = fused.isel({("inline", "crossline")[direction]: position}).values
+        assert (codes > 0).any() and (section[codes > 0] == codes[codes > 0]).all()
+    for (direction, position), gone in job.excluded().items():
+        section = fused.isel({("inline", "crossline")[direction]: position}).values
+        assert gone.any() and not any((section[mask] == code).any() for code, mask in enumerate(gone, 1))
+
+
+def test_bodies_of_a_job_need_labels_that_are_up_to_date(job):
+    """None yet, or of older decisions: refused in one line, the latter unless asked for; part of the lines is noted."""
+    job.add_exemplar("other", (115, 340, 120))
+    with pytest.raises(ValueError, match=r"older decisions.*--stale"):
+        job_bodies(job)
+    found, labels, notes = job_bodies(job, stale=True, fuse=False)
+    assert len(found.table) and not labels.attrs["fused"] and "inlines alone" in notes[0]
+    job.undo()
+    found, labels, _ = job_bodies(job, min_samples=1)
+    assert labels.attrs["fused"]
+    total = {name: int((labels["label"] == code).sum()) for name, code in job.classes.items()}
+    for name in ("fault", "salt dome"):
+        assert found.table.loc[found.table["class"] == name, "samples"].sum() == total[name]
+    new = oc.Job(job.path.parent / "new.outcrop", volume=job.volume)
+    with new, pytest.raises(ValueError, match="no labels yet"):
+        job_bodies(new)
+
+
+def test_narrow_surveys_are_not_fused(job):
+    """Where crosslines are shorter than a patch the inlines count alone, and fusing is refused in one line."""
+    job.choose_index(size=(32, 40))
+    _, labels, _ = job_bodies(job, stale=True)
+    assert not labels.attrs["fused"]
+    with pytest.raises(ValueError, match="36 traces, fewer than a patch"):
+        job_bodies(job, stale=True, fuse=True)
+
+
+def run(capsys, monkeypatch, *words):
+    """Run the command line: (exit code, standard output, standard error)."""
+    monkeypatch.setattr(sys, "argv", ["outcrop", *map(str, words)])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    return stop.value.code, *capsys.readouterr()
+
+
+def test_bodies_at_the_command_line(job, tmp_path, capsys, monkeypatch):
+    """A table, tops and bases in two formats that agree, pictures, a page; a second run finds the folder taken."""
+    out, top = tmp_path / "out", tmp_path / "top.csv"
+    exact = datasets.synthetic_top(job.volume.shape, seed=0)
+    exact.to_dataframe().dropna().reset_index().to_csv(top, index=False)
+    words = ["bodies", job.path, "-o", out, "--min-samples", 200, "--top", f"salt-dome={top}", "--json"]
+    code, said, problem = run(capsys, monkeypatch, *words)
+    assert code == 0, problem
+    answer = json.loads(said)
+    table = pd.read_csv(out / "bodies.csv")
+    assert table["class"].tolist() == [row["class"] for row in answer["bodies"]]
+    assert "salt dome" in set(table["class"]) and "other" not in set(table["class"])
+    points = pd.read_csv(out / "salt-dome-1-top.csv")
+    assert list(points.columns) == ["inline", "crossline", "x", "y", "time"]
+    irap = np.loadtxt(out / "salt-dome-1-top.poi")
+    np.testing.assert_allclose(irap, points[["x", "y", "time"]], atol=0.005)
+    assert answer["tops"][0]["traces"] > 0 and 0 < answer["tops"][0]["found"] <= 1
+    assert {"report.html", "tops.png", "salt-dome.png", "provenance.json"} <= {path.name for path in out.iterdir()}
+    assert "m2 ms" in (out / "report.html").read_text()
+    code, _, said = run(capsys, monkeypatch, *words)
+    assert code == 2 and "already there" in said
+
+
+def test_wrong_requests_for_bodies_are_one_line(job, tmp_path, capsys, monkeypatch):
+    """Exit code 2, problem, value and remedy, and nothing written."""
+    (tmp_path / "bad.poi").write_text("not a horizon\n")
+    out = tmp_path / "out"
+    for words, remedy in [
+        (["--class", "channel"], "choose one of"),
+        (["--min-samples", 0], "1 or more"),
+        (["--velocity", -3], "positive"),
+        (["--top", "salt-dome"], "CLASS=FILE"),
+        (["--top", "channel=top.csv"], "choose one of"),
+        (["--top", "salt-dome=nowhere.csv"], "No such file"),
+        (["--top", f"salt-dome={tmp_path / 'bad.poi'}"], "X, Y and Z"),
+    ]:
+        code, _, said = run(capsys, monkeypatch, "bodies", job.path, "-o", out, "--no-fuse", *words)
+        assert (code, said.count("\n")) == (2, 1) and remedy in said and not out.exists()
+
+
+def test_a_job_along_crosslines_is_fused_with_its_inlines(job, monkeypatch):
+    """The same two sets of votes, the other way round: labels of all crosslines, then of the inlines."""
+    options = {"members": 1, "patches_per_class": 12, "n_features": 40, "rounds": 2}
+    monkeypatch.setitem(oc.MAPPERS, "texture", lambda: oc.TextureMapper(**options))
+    job.index(32, step=16, every=4, along="crossline")
+    for one in job.state.exemplars:
+        job.move_exemplar(one.id, (118, *one.place[1:]))  # patches along crosslines fit in around the middle only
+    job.label()
+    found, labels, _ = job_bodies(job, min_samples=1)
+    assert labels.attrs["fused"] and len(job.labelled()) == 120
+    views = [Labelling(job).labels()[0], CrossLabelling(job).labels()[0]]
+    names = views[0].votes(11)[0]
+    crosslines = np.stack([views[0].votes(j)[1] for j in (10, 11, 12)], axis=1).astype(int)
+    inlines = np.stack([views[1].votes(i)[1][:, 10:13] for i in range(36)], axis=2).astype(int)
+    both = inlines + crosslines
+    for name in labels.attrs["one_sided"]:
+        both[names.index(name)] = 2 * crosslines[names.index(name)]
+    codes = np.array([job.classes[name] for name in names])
+    np.testing.assert_array_equal(labels["label"][:, 11].values, codes[around(both).argmax(axis=0)])
+    samples = {name: int((labels["label"] == code).sum()) for name, code in job.classes.items()}
+    for name, some in found.table.groupby("class"):
+        assert some["samples"].sum() == samples[name]
