@@ -1,0 +1,1 @@
+"""Geology from sections and labels: fault sticks and surfaces."""
