@@ -16,7 +16,7 @@ import pandas as pd
 from scipy.ndimage import gaussian_filter, gaussian_filter1d, median_filter, uniform_filter1d
 
 from outcrop.encoder import Encoder, balanced
-from outcrop.geometry.surfaces import join_sticks
+from outcrop.geometry.surfaces import join_sticks, least_lines
 from outcrop.parallel import map_blocks
 from outcrop.patches import DIRECTIONS, bridge
 from outcrop.volume import live_traces, scale
@@ -34,9 +34,10 @@ SHORTEST = 12  # samples
 EDGE = 4  # traces at the ends of the section and of gaps, where nothing is compared
 NODE = 8  # samples between the points of a stick
 THRESHOLD = 0.3
+NEIGHBOURS = 2  # lines on either side that support a line
 
 
-def fault_sticks(volume, *, along="inline", lines=None, threshold=THRESHOLD, neighbours=1, progress=None):
+def fault_sticks(volume, *, along="inline", lines=None, threshold=THRESHOLD, neighbours=NEIGHBOURS, progress=None):
     """Fault sticks of the sections of a volume, joined into surfaces where there are several lines.
 
     Lines are read one after the other, so the volume need not fit in memory. Sections may be as low as 64 samples.
@@ -59,7 +60,8 @@ def fault_sticks(volume, *, along="inline", lines=None, threshold=THRESHOLD, nei
     -------
     DataFrame
         surface, stick (counted from 0), inline, crossline, time (or depth), likelihood; the points of a stick in order,
-        downwards. Points lie between traces where the fault does. ``attrs["along"]`` says which sections were used.
+        downwards. Points lie between traces where the fault does. Where at least five lines in a row are picked, what
+        fewer than three of them show is left out.
 
     Examples
     --------
@@ -68,18 +70,18 @@ def fault_sticks(volume, *, along="inline", lines=None, threshold=THRESHOLD, nei
     >>> fault_sticks(volume).columns.tolist()
     ['surface', 'stick', 'inline', 'crossline', 'time', 'likelihood']
     """
-    wanted = _directions(along, lines)
+    names = _directions(along, lines)
     if not 0 < threshold < 1:
         raise ValueError(f"threshold is {threshold}; choose a value between 0 and 1.")
     volume = volume.transpose(*DIRECTIONS, ...)
-    parts, done, total = [], 0, sum(len(_positions(volume, name, lines)) for name in wanted)
-    for name in wanted:
-        for sticks in line_sticks(volume, name, _positions(volume, name, lines), threshold, neighbours=neighbours):
+    wanted = {name: _positions(volume, name, lines) for name in names}
+    parts, total = [], sum(map(len, wanted.values()))
+    for name, positions in wanted.items():
+        for sticks in line_sticks(volume, name, positions, threshold, neighbours=neighbours):
             parts.append(sticks)
-            done += 1
             if progress:
-                progress(done, total)
-    return join_sticks(assembled(parts, volume), volume)
+                progress(len(parts), total)
+    return join_sticks(assembled(parts, volume), volume, least=min(map(least_lines, wanted.values())))
 
 
 def _directions(along, lines):
@@ -112,7 +114,7 @@ def assembled(parts, volume):
     return pd.concat(parts, ignore_index=True)
 
 
-def line_sticks(volume, along, positions, threshold=THRESHOLD, *, neighbours=1):
+def line_sticks(volume, along, positions, threshold=THRESHOLD, *, neighbours=NEIGHBOURS):
     """Yield the sticks of lines, one table after the other, in the order of their positions."""
     direction = DIRECTIONS.index(along)
     needed = sorted({p + k for p in positions for k in range(-neighbours, neighbours + 1)})

@@ -15,7 +15,7 @@ NEAR = 2.5  # traces between a crossline stick and the surface of inline sticks 
 VELOCITY = 2500.0  # m/s, by which times become depths where a dip is stated
 
 
-def join_sticks(sticks, volume):
+def join_sticks(sticks, volume, *, least=1):
     """Give every stick the number of its surface, the largest surface first.
 
     Parameters
@@ -24,6 +24,8 @@ def join_sticks(sticks, volume):
         stick, inline, crossline, time (or depth), and optionally likelihood and along; points in order.
     volume : DataArray
         Gives the axes.
+    least : int
+        Lines that a surface must be seen on; sticks of others are left out.
 
     Returns
     -------
@@ -39,13 +41,26 @@ def join_sticks(sticks, volume):
         _join_lines(courses, [n for n, one in enumerate(courses) if one.direction == direction], surfaces)
     _join_directions(courses, surfaces)
     roots = np.array([surfaces.root(n) for n in range(len(courses))])
-    sizes = pd.Series([len(one.samples) for one in courses]).groupby(roots).sum()
+    seen = pd.Series([(one.direction, one.line) for one in courses]).groupby(roots).nunique()
+    sizes = pd.Series([len(one.samples) for one in courses]).groupby(roots).sum()[seen >= least]
     order = {root: rank for rank, root in enumerate(sizes.sort_values(ascending=False, kind="stable").index)}
-    surface_of = {one.number: order[root] for one, root in zip(courses, roots, strict=True)}
-    joined = sticks.assign(surface=sticks["stick"].map(surface_of))
+    surface_of = {one.number: order[root] for one, root in zip(courses, roots, strict=True) if root in order}
+    sticks = sticks[sticks["stick"].isin(surface_of)]
+    joined = sticks.assign(surface=sticks["stick"].map(surface_of).astype(int))
     joined = joined.sort_values(["surface", "stick"], kind="stable", ignore_index=True)
     numbers = {stick: number for number, stick in enumerate(joined["stick"].drop_duplicates())}
     return joined.assign(stick=joined["stick"].map(numbers))[columns]
+
+
+def least_lines(positions):
+    """Lines that a surface must be seen on: 3 where at least 5 lines were picked and all follow each other, else 1.
+
+    Examples
+    --------
+    >>> least_lines([3, 4, 5, 6, 7]), least_lines([10, 20, 30, 40, 50]), least_lines([3])
+    (3, 1, 1)
+    """
+    return 3 if len(positions) >= 5 and np.all(np.diff(positions) == 1) else 1
 
 
 def direction_of(points):
