@@ -29,6 +29,8 @@ STEERED = 2  # traces on either side that the semblance compares
 SMOOTH = 4.0  # samples, standard deviation of the vertical window of the semblance
 GAP = 6  # samples without a maximum that a stick bridges
 REACH = 2  # traces beside its course in which a stick looks for the next maximum
+TURN = 0.15  # share of the slope of a sample that the course of a stick takes over
+CROSSING = 24  # samples of another stick that a stick crosses
 APART = 3  # traces on either side of a stick that belong to it
 SHORTEST = 12  # samples
 EDGE = 4  # traces at the ends of the section and of gaps, where nothing is compared
@@ -172,11 +174,13 @@ def fault_likelihood(section, *, weight=WEIGHT):
     Returns
     -------
     array, shape (n_samples, n_traces)
-        ``encoder ** (1 - weight) * discontinuity ** weight``.
+        ``encoder ** (1 - weight) * discontinuity ** weight``, both times the probability that there is neither chaos
+        nor salt, in which every trace differs from the next.
     """
-    answers = Encoder().answers(section[None])
-    measured = discontinuity(section, answers["dip"][0])
-    return (answers["fault"][0] ** (1 - weight) * measured**weight).astype(np.float32)
+    answers = {name: answer[0] for name, answer in Encoder().answers(section[None]).items()}
+    layered = (1 - answers["chaos"]) * (1 - answers["salt"])
+    measured = discontinuity(section, answers["dip"])
+    return (layered * answers["fault"] ** (1 - weight) * measured**weight).astype(np.float32)
 
 
 def discontinuity(section, dip):
@@ -290,6 +294,7 @@ def scan(likelihood, slopes, half):
 
 def link(likelihood, slope, threshold):
     """Link what is largest across traces into sticks, from the surest sample on; see `sticks_of`."""
+    taken = np.zeros(likelihood.shape, bool)
     free = ridges(likelihood) & (likelihood > 2 / 3 * threshold)
     seeds = np.argwhere(free & (likelihood > threshold))
     seeds = seeds[np.argsort(-likelihood[tuple(seeds.T)], kind="stable")]
@@ -299,13 +304,14 @@ def link(likelihood, slope, threshold):
             continue
         points = {int(sample): int(trace)}
         for way in (1, -1):
-            points |= _follow(int(sample), int(trace), way, free, likelihood, slope)
+            points |= _follow(int(sample), int(trace), way, free, taken, likelihood, slope)
         samples = np.arange(min(points), max(points) + 1)
         picked = np.array(sorted(points))
         traces = np.interp(samples, picked, [points[i] for i in picked])
         columns = np.rint(traces).astype(int)
         for i, j in zip(samples, columns, strict=True):
             free[i, max(0, j - APART) : j + APART + 1] = False
+            taken[i, max(0, j - APART) : j + APART + 1] = True
         along = likelihood[samples, columns]
         kept = _body(along)
         if kept.stop - kept.start >= SHORTEST:
@@ -323,13 +329,14 @@ def ridges(likelihood):
     return (likelihood >= left) & (likelihood > right)
 
 
-def _follow(sample, trace, way, free, likelihood, slope):
+def _follow(sample, trace, way, free, taken, likelihood, slope):
     """Samples and traces of a stick from a sample on, downwards (way 1) or upwards (-1)."""
     n_samples, n_traces = free.shape
     found: dict = {}
     course = slope[sample, trace]
     while True:
-        for step in range(1, GAP + 2):
+        missed, crossed = 0, 0
+        for step in range(1, GAP + CROSSING + 2):
             i = sample + way * step
             centre = trace + way * step * course
             first, last = max(0, int(np.ceil(centre - REACH))), min(n_traces - 1, int(np.floor(centre + REACH)))
@@ -338,11 +345,17 @@ def _follow(sample, trace, way, free, likelihood, slope):
             nearby = first + np.flatnonzero(free[i, first : last + 1])
             if len(nearby):
                 break
+            if taken[i, first : last + 1].any():
+                crossed += 1
+            else:
+                missed += 1
+            if missed > GAP or crossed > CROSSING:
+                return found
         else:
             return found
         trace = int(nearby[np.argmin(np.abs(nearby - centre) - 3 * likelihood[i, nearby])])
         sample, found[i] = i, trace
-        course = (course + slope[i, trace]) / 2
+        course += TURN * (slope[i, trace] - course)
 
 
 def _body(likelihoods):

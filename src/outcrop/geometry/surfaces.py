@@ -11,6 +11,9 @@ LINES = 3  # lines from a stick to the next one of the same surface, at most
 STRIKE = 2.0  # traces a line by which a surface may run across the lines; beyond, the other direction sees it better
 BEND = 1.5  # traces, standard deviation, by which two sticks of a surface may differ in shape
 OVERLAP = 0.4  # share of the shorter stick that lies at the depth of the other one
+SHARED = 6  # samples that two sticks of a surface on one line may overlap by
+PLANE = 2.0  # traces, root mean square, that two pieces of a surface may lie off their common plane
+FAR = 10, 20  # lines and samples between two pieces of a surface
 NEAR = 2.5  # traces between a crossline stick and the surface of inline sticks that it belongs to
 VELOCITY = 2500.0  # m/s, by which times become depths where a dip is stated
 
@@ -39,6 +42,7 @@ def join_sticks(sticks, volume, *, least=1):
     surfaces = _Union(len(courses))
     for direction in (0, 1):
         _join_lines(courses, [n for n, one in enumerate(courses) if one.direction == direction], surfaces)
+        _join_coplanar(courses, [n for n, one in enumerate(courses) if one.direction == direction], surfaces)
     _join_directions(courses, surfaces)
     roots = np.array([surfaces.root(n) for n in range(len(courses))])
     seen = pd.Series([(one.direction, one.line) for one in courses]).groupby(roots).nunique()
@@ -84,6 +88,11 @@ class _Course:
         self.samples = np.arange(round(sample.min()), round(sample.max()) + 1)
         self.traces = np.interp(self.samples, sample[order], trace[order])
 
+    def ends(self):
+        """Traces and samples of a few points from top to base."""
+        few = np.linspace(0, len(self.samples) - 1, 4).astype(int)
+        return self.traces[few], self.samples[few]
+
     def places(self):
         """Inline, crossline and sample of every point, as positions."""
         line = np.full(len(self.samples), self.line)
@@ -102,7 +111,7 @@ def _position(labels, axis):
 
 
 class _Union:
-    """Sets of sticks, each with the samples that it holds on every line: no two may lie above one another twice."""
+    """Sets of sticks, each with the samples that it holds on every line: of a set, no two may lie at one depth."""
 
     def __init__(self, n):
         self.parent = list(range(n))
@@ -128,7 +137,11 @@ class _Union:
             return
         first, second = self.spans(a, courses), self.spans(b, courses)
         for line in first.keys() & second.keys():
-            if any(top < base_2 and top_2 < base for top, base in first[line] for top_2, base_2 in second[line]):
+            if any(
+                min(base, base_2) - max(top, top_2) > SHARED
+                for top, base in first[line]
+                for top_2, base_2 in second[line]
+            ):
                 return
         for line, spans in second.items():
             first.setdefault(line, []).extend(spans)
@@ -165,6 +178,42 @@ def _difference(one, other, away):
     if strike > STRIKE or bend > BEND:
         return None
     return strike + bend + (away - 1)
+
+
+def _join_coplanar(courses, chosen, surfaces):
+    """Join pieces of one direction that lie near each other on one plane, those that fit it best first."""
+    pieces: dict = {}
+    for n in chosen:
+        pieces.setdefault(surfaces.root(n), []).append(n)
+    places = {}
+    for root, members in pieces.items():
+        points = np.concatenate(
+            [[(courses[n].line, t, s) for t, s in zip(*courses[n].ends(), strict=True)] for n in members]
+        )
+        if len(np.unique(points[:, 0])) >= 3:
+            places[root] = points
+    boxes = {root: (points.min(axis=0), points.max(axis=0)) for root, points in places.items()}
+    pairs = []
+    roots = sorted(places)
+    for k, a in enumerate(roots):
+        for b in roots[k + 1 :]:
+            apart = np.maximum(boxes[a][0] - boxes[b][1], boxes[b][0] - boxes[a][1])
+            if apart[0] <= FAR[0] and apart[2] <= FAR[1] and apart[1] <= 4 * FAR[0]:
+                off = _off_plane(places[a], places[b])
+                if off < PLANE:
+                    pairs.append((off, a, b))
+    for _, a, b in sorted(pairs):
+        surfaces.join(a, b, courses)
+
+
+def _off_plane(one, other):
+    """Distance in traces of two sets of points from their common plane, of the one that fits it worse."""
+    points = np.concatenate([one, other])
+    design = np.column_stack([np.ones(len(points)), points[:, 0], points[:, 2]])
+    share = np.repeat([1 / np.sqrt(len(one)), 1 / np.sqrt(len(other))], [len(one), len(other)])  # equal say
+    plane = np.linalg.lstsq(design * share[:, None], points[:, 1] * share)[0]
+    off = np.square(points[:, 1] - design @ plane)
+    return float(np.sqrt(max(off[: len(one)].mean(), off[len(one) :].mean())))
 
 
 def _join_directions(courses, surfaces):
