@@ -1,8 +1,8 @@
 """Fault sticks against interpreters and against known planes, and what they cost.
 
 python -m benchmarks.faults --gsb DATA/gsb        # against an interpreter's sticks: precision and recall by threshold
-python -m benchmarks.faults --planes              # synthetic volumes with known planes, seeds 0 to 4, with and without noise
-python -m benchmarks.faults --f3 DATA --figures OUT   # drawn over F3; inside and outside the expert's zones
+python -m benchmarks.faults --planes   # synthetic volumes with known planes, seeds 0 to 4, without and with noise
+python -m benchmarks.faults --f3 DATA --exemplars --figures OUT   # drawn over F3; inside and outside expert zones
 python -m benchmarks.faults --speed               # samples a second, memory by the number of lines
 """
 
@@ -168,27 +168,47 @@ def compare_planes(seeds, shape):
             print(f"{level:8} {along:6} {kind:5}: {words}; {time.perf_counter() - begin:.0f} s", flush=True)
 
 
-def draw_f3(folder, figures):
-    """Sticks over the F3 pictures, and how much of them lies in the zones that the expert called fault."""
-    from scipy.io import loadmat
+def draw_f3(data, figures, exemplars):
+    """Sticks over four F3 lines, and how much of them lies in the zones that the expert called fault."""
+    sections, truth = oc.datasets.f3_sections(data)
+    sections = sections.sel(time=slice(212, None))  # below the captions
+    found = {"all faults": oc.fault_sticks(sections, neighbours=0)}
+    if exemplars:
+        found["of the class, exemplars on 310"] = exemplar_sticks(sections)
+    code = truth.attrs["classes"].index("fault") + 1
+    for name, sticks in found.items():
+        drawn = drawn_sections(sticks, sections)
+        for position, inline in enumerate(sections["inline"].values):
+            here = sticks[sticks["inline"] == inline]
+            words = f"{name}, inline {inline}: {here['stick'].nunique()} sticks"
+            if inline in truth["inline"].values and (0, position) in drawn:
+                expert = truth.sel(inline=inline, time=sections["time"]).values.T
+                samples = drawn[(0, position)] & (expert > 0)
+                inside, zone = (samples & (expert == code)).sum(), (expert == code).sum() / (expert > 0).sum()
+                words += f", {inside} samples inside the expert's fault zones, {samples.sum() - inside} outside"
+                words += f" ({100 * inside / max(samples.sum(), 1):.0f} % inside; the zones are {100 * zone:.1f} %)"
+            print(words, flush=True)
+            if figures:
+                Path(figures).mkdir(parents=True, exist_ok=True)
+                file = f"f3_{inline}_{'class' if 'class' in name else 'all'}.png"
+                oc.plots.sticks(sections[position], sticks).figure.savefig(Path(figures) / file, dpi=110)
 
-    folder = Path(folder)
-    for number, inline in (("61", 160), ("211", 310), ("231", 330), ("281", 380)):
-        volume = oc.open_volume(folder / f"{number}.bmp")
-        volume = volume.assign_coords(inline=[inline], crossline=300 + np.arange(volume.shape[1]))
-        sticks = oc.fault_sticks(volume)
-        length = drawn_sections(sticks, volume).get((0, 0), np.zeros(volume.shape[:0:-1], bool))
-        words = f"inline {inline}: {sticks['stick'].nunique()} sticks"
-        truth = folder / f"GT{number}.mat"
-        if truth.is_file():
-            zone = next(v for v in loadmat(truth).values() if getattr(v, "ndim", 0) == 2) == 3
-            inside = (length[104:] & zone).sum()
-            words += f", {inside} samples inside the expert's fault zones, {length[104:].sum() - inside} outside"
-            words += f"; zones are {100 * zone.mean():.1f} % of the section"
-        print(words, flush=True)
-        if figures:
-            Path(figures).mkdir(parents=True, exist_ok=True)
-            oc.plots.sticks(volume[0], sticks).figure.savefig(Path(figures) / f"f3_{inline}.png", dpi=110)
+
+def exemplar_sticks(sections):
+    """Sticks of the class fault of a job with the five exemplars by eye on inline 310, default options."""
+    import tempfile
+    import tomllib
+
+    from outcrop import experiments
+    from outcrop.job.faults import sticks_of_class
+
+    table = tomllib.loads((Path(experiments.__file__).parent / "exemplars.toml").read_text(encoding="utf-8"))
+    with tempfile.TemporaryDirectory() as folder, oc.Job(Path(folder) / "f3.outcrop", volume=sections) as job:
+        for name, places in table["310"].items():
+            for place in places:
+                job.add_exemplar(name, place)
+        job.label()
+        return sticks_of_class(job, "fault")
 
 
 def speed():
@@ -222,6 +242,7 @@ def main():
     parser.add_argument("--shape", type=int, nargs=3, default=(50, 160, 160))
     parser.add_argument("--f3")
     parser.add_argument("--figures")
+    parser.add_argument("--exemplars", action="store_true")
     parser.add_argument("--speed", action="store_true")
     chosen = parser.parse_args()
     if chosen.gsb:
@@ -229,7 +250,7 @@ def main():
     if chosen.planes:
         compare_planes(range(chosen.seeds), tuple(chosen.shape))
     if chosen.f3:
-        draw_f3(chosen.f3, chosen.figures)
+        draw_f3(chosen.f3, chosen.figures, chosen.exemplars)
     if chosen.speed:
         speed()
 

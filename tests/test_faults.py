@@ -266,10 +266,10 @@ def test_parallel_planes_stay_apart():
 
 
 def test_missing_lines_do_not_cut_a_surface():
-    """Two lines without a stick are bridged, four are not."""
+    """Four lines without a stick are bridged, twelve are not."""
     volume = empty_volume()
-    assert join_sticks(plane_sticks(10, 60, lines=[0, 1, 2, 5, 6, 7]), volume)["surface"].nunique() == 1
-    assert join_sticks(plane_sticks(10, 60, lines=[0, 1, 2, 7, 8, 9]), volume)["surface"].nunique() == 2
+    assert join_sticks(plane_sticks(10, 60, lines=[0, 1, 2, 7, 8, 9]), volume)["surface"].nunique() == 1
+    assert join_sticks(plane_sticks(10, 60, lines=[0, 1, 2, 15, 16, 17]), volume)["surface"].nunique() == 2
 
 
 # ---- files ----------------------------------------------------------------------------------------------------------
