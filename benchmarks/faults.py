@@ -216,7 +216,7 @@ def speed():
     import psutil
 
     template = volume_with_planes((8, 300, 400), seed=0)[0].values
-    for lines in (8, 32, 96):
+    for lines in (8, 24, 72):
         amplitudes = np.broadcast_to(template[None], (lines // 8, *template.shape)).reshape(-1, *template.shape[1:])
         volume = oc.open_volume(np.array(amplitudes))
         before, peak = psutil.Process().memory_info().rss, [0]

@@ -186,6 +186,16 @@ def test_support_along_strike_prefers_what_goes_on():
     assert mean[:, 10].min() == 1 and mean[:, 22].max() < 0.4
 
 
+def test_far_lines_do_not_support_each_other(picked):
+    """Lines of another place next to each other in the volume are picked as if each were alone."""
+    volume, _, _ = picked
+    other = volume_with_planes(SHAPE, seed=8, count=2)[0]
+    mixed = volume.isel(inline=[5, 6, 7]).copy(deep=True)
+    mixed[[0, 2]] = other.values[[3, 9]]
+    alone = oc.fault_sticks(mixed, lines=[6], neighbours=0)
+    pd.testing.assert_frame_equal(oc.fault_sticks(mixed, lines=[6]), alone)
+
+
 def test_section_scales_and_bridges():
     """Short gaps are filled, long ones are silent and marked."""
     volume = oc.open_volume(np.random.default_rng(0).standard_normal((1, 40, 64)))

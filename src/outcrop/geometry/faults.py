@@ -37,6 +37,7 @@ EDGE = 4  # traces at the ends of the section and of gaps, where nothing is comp
 NODE = 8  # samples between the points of a stick
 THRESHOLD = 0.3
 NEIGHBOURS = 2  # lines on either side that support a line
+ALIKE = 0.35  # correlation of two lines from which on they are neighbours
 
 
 def fault_sticks(volume, *, along="inline", lines=None, threshold=THRESHOLD, neighbours=NEIGHBOURS, progress=None):
@@ -54,7 +55,7 @@ def fault_sticks(volume, *, along="inline", lines=None, threshold=THRESHOLD, nei
     threshold : float
         Likelihood that a stick reaches somewhere; it is followed down to two thirds of it.
     neighbours : int
-        Lines on either side whose likelihood supports that of a line.
+        Lines on either side whose likelihood supports that of a line, where they show the same layers.
     progress : callable, optional
         Called with the number of lines done, and of all.
 
@@ -121,26 +122,37 @@ def line_sticks(volume, along, positions, threshold=THRESHOLD, *, neighbours=NEI
     direction = DIRECTIONS.index(along)
     needed = sorted({p + k for p in positions for k in range(-neighbours, neighbours + 1)})
     needed = [p for p in needed if 0 <= p < volume.shape[direction]]
-    maps = map_blocks(lambda position: (position, likelihood_of_line(volume, direction, position)), needed)
+    maps = map_blocks(lambda position: (position, *likelihood_of_line(volume, direction, position)), needed)
     held: deque = deque()
     for position in positions:
         while not held or held[-1][0] < min(position + neighbours, needed[-1]):
             held.append(next(maps))
         while held[0][0] < position - neighbours:
             held.popleft()
-        support = [(p - position, likelihood) for p, likelihood in held if abs(p - position) <= neighbours]
+        here = next(section for p, _, section in held if p == position)
+        support = [
+            (p - position, likelihood)
+            for p, likelihood, section in held
+            if p == position or (abs(p - position) <= neighbours and alike(here, section))
+        ]
         yield _table(volume, direction, position, sticks_of(along_strike(support), threshold))
 
 
+def alike(section, other):
+    """Whether two sections are neighbours that show the same layers: lines of a coarse selection are not."""
+    one, two = ((part[::2, ::2] - 0.5).ravel() for part in (section, other))
+    return float(one @ two) > ALIKE * float(np.linalg.norm(one) * np.linalg.norm(two))
+
+
 def likelihood_of_line(volume, direction, position):
-    """Likelihood of a fault at every sample of a line, shape (n_samples, n_traces); 0 near ends and gaps."""
+    """Likelihood of a fault at every sample of a line, 0 near ends and gaps, and its section; (n_samples, n_traces)."""
     section, valid = section_of_line(volume, direction, position)
     if not valid.any():
-        return np.zeros(section.shape, np.float32)
+        return np.zeros(section.shape, np.float32), section
     likelihood = fault_likelihood(section)
     near = np.convolve(~np.pad(valid, EDGE), np.ones(2 * EDGE + 1), "valid") > 0
     likelihood[:, near] = 0
-    return likelihood
+    return likelihood, section
 
 
 def section_of_line(volume, direction, position):
