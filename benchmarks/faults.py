@@ -229,7 +229,7 @@ def speed():
         taken, core = time.perf_counter() - begin, time.process_time() - begin_core
         print(
             f"{lines} lines of 300 x 400: {volume.size / taken / 1e3:.0f} thousand samples a second, "
-            f"{volume.size / core / 1e3:.0f} a second of one core, "
+            f"{volume.size / core / 1e3:.0f} thousand a second of one core, "
             f"{(peak[0] - before) / 1e6:.0f} MB more than before (volume {volume.nbytes / 1e6:.0f} MB)",
             flush=True,
         )
