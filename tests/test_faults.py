@@ -399,7 +399,7 @@ def test_scores_count_pixels(survey):
 
 
 def test_interpreter_of_another_survey():
-    """Great South Basin, crossline 2600: F1 within 3 pixels of an interpreter's 18 sticks, .85 when this was written."""
+    """Great South Basin, crossline 2600: F1 within 3 pixels of an interpreter's 18 sticks; .85 when written."""
     folder = Path(os.environ.get("OUTCROP_DATA", "")) / "gsb"
     if not (folder / "sticks.csv").is_file():
         pytest.skip("needs OUTCROP_DATA with gsb")
