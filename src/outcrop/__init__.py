@@ -32,6 +32,7 @@ _HOMES = {
     "retrieval_scores": "evaluate",
     "cluster_scores": "evaluate",
     "pixel_scores": "evaluate",
+    "fault_sticks": "geometry.faults",
     "Job": "job.core",
     "explore": "app.server",
 }

@@ -820,6 +820,81 @@ def clean(
         show_stages(rows)
 
 
+@app.command()
+def faults(
+    source: Annotated[str, typer.Argument(metavar="VOLUME | JOB", help="A volume: all faults; a job: those it shows.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="FILE.csv, .dat (OpendTect) or .charisma.")],
+    format_: Annotated[str | None, typer.Option("--format", help="csv, opendtect or charisma.")] = None,
+    along: Annotated[str, typer.Option(help="Of a volume, sections to pick on: inline, crossline or both.")] = "inline",
+    lines: Annotated[str | None, typer.Option(help="Only these lines, e.g. 310,330.")] = None,
+    threshold: Annotated[float, typer.Option(help="Likelihood that a stick must reach somewhere.")] = 0.3,
+    class_: Annotated[str | None, typer.Option("--class", help="Of a job: the class; by default that named fault.")] = (
+        None
+    ),
+    accept: Annotated[str | None, typer.Option(help="Of a job: sticks of FILE to say yes to, by their number.")] = None,
+    reject: Annotated[str | None, typer.Option(help="Of a job: sticks of FILE to say no to.")] = None,
+    import_from: Annotated[
+        Path | None, typer.Option("--import", help="Of a job: sticks of a file, taken over as strokes of the class.")
+    ] = None,
+    truth: Annotated[Path | None, typer.Option(help="An interpreter's sticks, to score those found.")] = None,
+    velocity: Annotated[float, typer.Option(help="m/s that turns time into depth where a dip is stated.")] = 2500.0,
+    header_bytes: HEADER_BYTES = None,
+    json_: AS_JSON = False,
+):
+    """Pick faults of a VOLUME, or those that a JOB shows: sticks to FILE, strike, dip and area to FILE.surfaces.csv.
+
+    With --accept and --reject, numbers of sticks as FILE has them from the last time, a job learns which are meant.
+    """
+    from outcrop.geometry.sticks import format_of, read_sticks, stick_scores, write_sticks
+    from outcrop.geometry.surfaces import surface_table
+    from outcrop.job.faults import import_sticks, judge_sticks, sticks_of_class
+
+    kind, wanted = format_of(output, format_), line_list(lines)
+    judged = {"accept": number_list(accept, "--accept"), "reject": number_list(reject, "--reject")}
+    is_job = (Path(source) / "job.toml").is_file()
+    if not is_job and (class_ or accept or reject or import_from):
+        raise ValueError(f"{source} is no job; --class, --accept, --reject and --import belong to one.")
+    with work_bars() as progress:
+        if is_job:
+            with oc.Job(source, origin="shell") as job:
+                volume = job.volume
+                if import_from:
+                    say(f"{import_sticks(job, import_from, class_ or 'fault')} sticks taken over from {import_from}")
+                for what, numbers_ in judged.items():
+                    if numbers_:
+                        judge_sticks(
+                            job, chosen_sticks(read_sticks(output, volume, format=kind), numbers_), what, class_
+                        )
+                sticks = sticks_of_class(job, class_, lines=wanted, threshold=threshold, progress=progress)
+        else:
+            volume = open_volume(source, header_bytes)
+            step_ = {"progress": lambda done, total: progress("picking faults", done, total)}
+            sticks = oc.fault_sticks(volume, along=along, lines=wanted, threshold=threshold, **step_)
+    write_sticks(sticks, output, volume, format=kind)
+    table = surface_table(sticks, volume, velocity=velocity)
+    table.round(3).to_csv(output.with_name(output.name + ".surfaces.csv"), index=False)
+    scores = {}
+    if truth:
+        real = read_sticks(truth, volume)
+        name = "crossline" if along == "crossline" else "inline"
+        scores = stick_scores(sticks, real[real[name].isin(wanted)] if wanted else real, volume)
+    counts = {"sticks": int(sticks["stick"].nunique()), "surfaces": len(table), "file": str(output)}
+    if json_:
+        print(json.dumps(counts | scores, default=plain))
+        return
+    say(f"{output}: {counts['sticks']} sticks, {counts['surfaces']} surfaces")
+    if truth:
+        say("precision {precision:.3f}, recall {recall:.3f}, F1 {F1:.3f} on {sections} sections".format(**scores))
+
+
+def chosen_sticks(sticks, numbers_):
+    """Sticks by their numbers."""
+    missing = sorted(set(numbers_) - set(sticks["stick"]))
+    if missing:
+        raise ValueError(f"There is no stick {missing[0]}; the file has 0 to {sticks['stick'].max()}.")
+    return sticks[sticks["stick"].isin(numbers_)]
+
+
 @app.command("app")
 def page(
     source: Annotated[

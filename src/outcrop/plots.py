@@ -171,6 +171,39 @@ def horizon_map(surface, *, ax=None):
     return ax
 
 
+def sticks(line, table, *, truth=None, labels=None, ax=None):
+    """Draw fault sticks over a section, wider and brighter the likelier they are.
+
+    Parameters
+    ----------
+    line : DataArray, two dimensions
+        For instance ``volume.sel(inline=310)``.
+    table : DataFrame
+        Sticks as `outcrop.fault_sticks` gives them; those that lie on this line are drawn.
+    truth : DataFrame, optional
+        An interpreter's sticks, drawn dashed.
+    labels : Dataset, optional
+        Labels of the line, drawn below the sticks.
+    """
+    if labels is None:
+        ax = section(line, ax=ax)
+    else:
+        names, palette = labels.attrs["classes"], labels.attrs.get("colours")
+        ax = overlay(line, labels["label"], names, palette=palette, opacity=0.25, ax=ax)
+    traces, vertical = line.dims
+    fixed = next(name for name in ("inline", "crossline") if name != traces)
+    limits = ax.get_xlim(), ax.get_ylim()
+    for found, dashed in ((truth, True), (table, False)):
+        for _, points in () if found is None else found[found[fixed] == line[fixed].item()].groupby("stick"):
+            sure = float(points["likelihood"].mean()) if "likelihood" in points else 1.0
+            look: dict = {"color": "#ff3300", "lw": 0.8 + 1.4 * sure, "alpha": 0.5 + 0.5 * sure}
+            if dashed:
+                look = {"color": "#ffdd00", "ls": "--", "lw": 1.4}
+            ax.plot(points[traces], points[vertical], **look)
+    ax.set(xlim=limits[0], ylim=limits[1])
+    return ax
+
+
 def _legend(ax, handles, *, length=1.0):
     """Names of the classes above the section: it must not hide the deepest part of it."""
     place = {"loc": "lower right", "bbox_to_anchor": (1, 1), "borderaxespad": 0.2, "frameon": False}

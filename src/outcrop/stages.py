@@ -12,7 +12,7 @@ from outcrop.workspace import no_link, remove, set_aside, whole_file
 
 FACTS = "stage.json"
 JOURNAL = "journal.txt"
-KINDS = ("index", "retrieved", "mapper", "votes", "net")
+KINDS = ("index", "retrieved", "mapper", "votes", "net", "faults")
 
 
 def digest(*parts):

@@ -1,1 +1,1 @@
-"""Geology from labels and volumes: shapes with a size and a place, instead of samples."""
+"""Geology from sections and labels: fault sticks and surfaces, bodies and horizons."""

@@ -120,7 +120,7 @@ def in_use(job):
     keys.add(("mapper", work.base_key()))
     keys |= {("votes", work.votes_key()), ("votes", CrossLabelling(job).votes_key())}
     keys |= {("votes", key) for key in work.sources().values()}
-    keys.add(("net", job.stages.last("net")))
+    keys |= {(kind, job.stages.last(kind)) for kind in ("net", "faults")}
     if not job.indexed():  # made by build_index alone
         keys.add(("index", job.stages.last("index")))
     return keys

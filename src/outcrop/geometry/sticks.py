@@ -1,0 +1,216 @@
+"""Fault sticks as files: csv, OpendTect ASCII fault sticks, Charisma fault sticks; and their score against others.
+
+OpendTect: a line a point, ``X Y Z stick node``, then the surface; its import asks for the numbers of these columns.
+Charisma: ``INLINE- inline crossline X Y Z fault stick``. Z is in ms, or in m where the volume is in depth.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy.ndimage import binary_dilation
+
+from outcrop.geometry.coordinates import map_grid
+from outcrop.geometry.surfaces import direction_of
+from outcrop.patches import DIRECTIONS
+from outcrop.workspace import whole_file
+
+FORMATS = {"csv": (".csv",), "opendtect": (".dat", ".txt", ".asc"), "charisma": (".charisma", ".chr")}
+NAME = "Fault_"
+
+
+def format_of(path, given=None):
+    """Format of a file: the given one, else by the end of its name.
+
+    Examples
+    --------
+    >>> format_of("sticks.dat"), format_of("sticks.dat", "charisma")
+    ('opendtect', 'charisma')
+    """
+    if given is not None:
+        if given not in FORMATS:
+            raise ValueError(f"Format {given!r} is unknown; choose one of {', '.join(FORMATS)}.")
+        return given
+    suffix = Path(path).suffix.lower()
+    for name, suffixes in FORMATS.items():
+        if suffix in suffixes:
+            return name
+    known = ", ".join(f"{suffix} ({name})" for name, suffixes in FORMATS.items() for suffix in suffixes)
+    raise ValueError(f"{path} does not say its format; end its name with one of {known}, or name a format.")
+
+
+def write_sticks(sticks, path, volume, *, format=None):
+    """Write fault sticks.
+
+    Parameters
+    ----------
+    sticks : DataFrame
+        As `fault_sticks` gives them.
+    path : path
+    volume : DataArray
+        Gives X and Y of the points; see `map_grid`.
+    format : {"csv", "opendtect", "charisma"}, optional
+        By the end of the name by default: .csv, .dat (also .txt, .asc), .charisma (also .chr).
+    """
+    kind, vertical = format_of(path, format), volume.dims[2]
+    x, y = map_grid(volume).to_map(sticks["inline"], sticks["crossline"])
+    table = sticks.assign(x=x, y=y)
+    with whole_file(path) as aside, open(aside, "w", encoding="utf-8", newline="\n") as file:
+        if kind == "csv":
+            table.round({"inline": 3, "crossline": 3, vertical: 3, "likelihood": 3, "x": 2, "y": 2}).to_csv(
+                file, index=False
+            )
+            return
+        node = table.groupby("stick").cumcount()
+        for point, number in zip(table.to_dict("records"), node, strict=True):
+            xyz = f"{point['x']:.2f} {point['y']:.2f} {point[vertical]:.3f}"
+            if kind == "opendtect":
+                print(xyz, point["stick"], number, point["surface"], file=file)
+            else:
+                lines = f"INLINE- {point['inline']:.3f} {point['crossline']:.3f}"
+                print(lines, xyz, f"{NAME}{point['surface']:04d}", point["stick"], file=file)
+
+
+def read_sticks(path, volume, *, format=None):
+    """Read fault sticks that `write_sticks` or another program wrote.
+
+    Parameters
+    ----------
+    path, format
+        As in `write_sticks`. A csv needs the columns stick, inline, crossline and time (or depth); surface and
+        likelihood where they are known. OpendTect files need X, Y, Z and the number of the stick.
+    volume : DataArray
+        Gives inline and crossline of X and Y, and the name of the vertical axis.
+
+    Returns
+    -------
+    DataFrame
+        surface, stick, inline, crossline, time (or depth), likelihood (1 where the file has none); sticks are counted
+        anew, in the order of the file.
+    """
+    kind, vertical = format_of(path, format), volume.dims[2]
+    try:
+        if kind == "csv":
+            table = _from_csv(path, vertical)
+        else:
+            rows = [line.split() for line in Path(path).read_text(encoding="utf-8").splitlines()]
+            numbered = [(n, row) for n, row in enumerate(rows, 1) if row and not row[0].startswith(("#", "!"))]
+            parse = _opendtect_point if kind == "opendtect" else _charisma_point
+            table = pd.DataFrame([_parsed(parse, path, n, row) for n, row in numbered])
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not text ({error.reason}); give a file of fault sticks in {kind}.") from None
+    if not len(table):
+        raise ValueError(f"{path} holds no points; give a file of fault sticks in {kind}.")
+    if kind == "opendtect":
+        table["inline"], table["crossline"] = map_grid(volume).to_lines(table["x"], table["y"])
+    table = table.rename(columns={"z": vertical})
+    numeric = table[list(volume.dims)].to_numpy(float)
+    if not np.isfinite(numeric).all():
+        raise ValueError(f"{path} has a point without inline, crossline or {vertical}; give all three of every point.")
+    _snap(table, volume)
+    table["stick"] = pd.factorize(pd.MultiIndex.from_frame(table[["surface", "stick"]]))[0]
+    table["surface"] = pd.factorize(table["surface"])[0]
+    if "likelihood" not in table:
+        table["likelihood"] = 1.0
+    return table[["surface", "stick", *volume.dims, "likelihood"]]
+
+
+def _snap(table, volume):
+    """Put sticks that lie on a line but for rounding exactly on it, in place."""
+    for _, points in table.groupby(["surface", "stick"]):
+        name = DIRECTIONS[direction_of(points)]
+        axis = volume[name].values
+        nearest = axis[np.argmin(np.abs(axis - points[name].mean()))]
+        if np.abs(points[name] - nearest).max() < 0.05:
+            table.loc[points.index, name] = nearest
+
+
+def _from_csv(path, vertical):
+    try:
+        table = pd.read_csv(path)
+    except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+        raise ValueError(f"{path} is no csv ({str(error).splitlines()[0]}); give a table of fault sticks.") from None
+    for name in ("stick", "inline", "crossline", vertical):
+        if name not in table:
+            raise ValueError(f"{path} has no column {name}; it has {', '.join(map(str, table.columns))}.")
+    for name in ("inline", "crossline", vertical):
+        table[name] = pd.to_numeric(table[name], errors="coerce")
+    return table if "surface" in table else table.assign(surface=0)
+
+
+def _parsed(parse, path, number, row):
+    try:
+        return parse(row)
+    except (ValueError, IndexError):
+        text = " ".join(row)[:60]
+        layout = "X Y Z stick" if parse is _opendtect_point else "INLINE- inline crossline X Y Z fault stick"
+        raise ValueError(f"Line {number} of {path} is {text!r}; a point is written as {layout}.") from None
+
+
+def _opendtect_point(row):
+    x, y, z = map(float, row[:3])
+    return {"x": x, "y": y, "z": z, "stick": int(float(row[3])), "surface": row[5] if len(row) > 5 else "0"}
+
+
+def _charisma_point(row):
+    if not row[0].upper().startswith(("INLINE-", "CROSSLINE-", "XLINE-")):
+        raise ValueError
+    label = row[0].split("-", 1)[1]
+    rest = [label, *row[1:]] if label else row[1:]
+    inline, crossline, _, _, z = map(float, rest[:5])
+    return {"inline": inline, "crossline": crossline, "z": z, "surface": " ".join(rest[5:-1]), "stick": rest[-1]}
+
+
+def stick_scores(found, truth, volume, *, tolerance=3):
+    """Precision and recall of sticks against an interpreter's, over the sections on which the truth has any.
+
+    Sticks are drawn as lines on their sections; a pixel is right where the other set has one within `tolerance` pixels.
+
+    Returns
+    -------
+    dict
+        sections, precision, recall, F1.
+    """
+    rows, columns = np.ogrid[-tolerance : tolerance + 1, -tolerance : tolerance + 1]
+    disc = rows**2 + columns**2 <= tolerance**2
+    drawn, wanted = drawn_sections(found, volume), drawn_sections(truth, volume)
+    counts = np.zeros(4)
+    for section, real in wanted.items():
+        picked = drawn.get(section, np.zeros_like(real))
+        counts += [
+            (picked & binary_dilation(real, disc)).sum(),
+            picked.sum(),
+            (real & binary_dilation(picked, disc)).sum(),
+            real.sum(),
+        ]
+    precision, recall = counts[0] / max(counts[1], 1), counts[2] / max(counts[3], 1)
+    f1 = 2 * precision * recall / max(precision + recall, 1e-9)
+    return {"sections": len(wanted), "precision": precision, "recall": recall, "F1": f1}
+
+
+def drawn_sections(sticks, volume):
+    """Sticks as lines one pixel wide: (direction, position) -> mask, shape (n_samples, n_traces)."""
+    masks: dict = {}
+    axes = [volume[name].values for name in volume.dims]
+    for _, points in sticks.groupby("stick"):
+        direction = direction_of(points)
+        line = int(np.argmin(np.abs(axes[direction] - points[DIRECTIONS[direction]].iloc[0])))
+        shape = len(axes[2]), len(axes[1 - direction])
+        mask = masks.setdefault((direction, line), np.zeros(shape, bool))
+        draw(mask, points, axes, direction)
+    return masks
+
+
+def draw(mask, points, axes, direction):
+    """Draw one stick into a mask of shape (n_samples, n_traces), in place."""
+    across, down = DIRECTIONS[1 - direction], points.columns[points.columns.isin(["time", "depth"])][0]
+    trace, sample = (
+        np.interp(points[name], axis, np.arange(len(axis)), left=-1e3, right=1e3 + len(axis))
+        for name, axis in ((across, axes[1 - direction]), (down, axes[2]))
+    )
+    for k in range(len(points) - 1):
+        steps = int(2 * max(abs(trace[k + 1] - trace[k]), abs(sample[k + 1] - sample[k]))) + 2
+        i = np.rint(np.linspace(sample[k], sample[k + 1], steps)).astype(int)
+        j = np.rint(np.linspace(trace[k], trace[k + 1], steps)).astype(int)
+        inside = (i >= 0) & (i < mask.shape[0]) & (j >= 0) & (j < mask.shape[1])
+        mask[i[inside], j[inside]] = True

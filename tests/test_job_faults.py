@@ -1,0 +1,176 @@
+"""Fault sticks of a job follow its labels and what the interpreter decides about them."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import outcrop as oc
+from outcrop import datasets
+from outcrop.geometry.sticks import read_sticks, write_sticks
+from outcrop.job import faults
+
+LINES = [102, 103, 104, 105, 106]
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    """A synthetic survey with four domino faults, on disk."""
+    path = tmp_path_factory.mktemp("survey") / "v.sgy"
+    datasets.write_synthetic(path, (10, 200, 200), seed=0)
+    return path
+
+
+@pytest.fixture
+def job(source, tmp_path, monkeypatch):
+    """A job on five labelled lines; of the four faults on each, two are painted as fault and two as other."""
+    options = {"members": 1, "patches_per_class": 12, "n_features": 40, "rounds": 2}
+    monkeypatch.setitem(oc.MAPPERS, "texture", lambda: oc.TextureMapper(**options))
+    with oc.Job(tmp_path / "v.outcrop", volume=source) as one:
+        one.index(48, step=24)
+        one.add_exemplar("fault", (104, 440, 560))
+        one.add_exemplar("other", (104, 340, 120))
+        for line in LINES:
+            for name, trace in (("fault", 441), ("fault", 464), ("other", 416), ("other", 490)):
+                one.paint(name, [(line, trace - 5, 320), (line, trace + 5, 790)], radius=9)
+        one.label(lines=LINES)
+        yield one
+
+
+def at(sticks):
+    """Line and middle of every stick, to recognise it by."""
+    middle = sticks.groupby("stick")[["inline", "crossline", "time"]].mean()
+    return {tuple(np.round(row, 2)) for row in middle.to_numpy()}
+
+
+def test_sticks_lie_where_the_labels_show_the_class(job):
+    """Both ends of every stick have a label of the class within 2 traces, whatever was bridged between them."""
+    sticks = faults.sticks_of_class(job)
+    assert sticks.groupby("inline")["stick"].nunique().to_dict() == dict.fromkeys(LINES, 2)
+    assert sticks["surface"].nunique() == 2
+    for _, points in sticks.groupby("stick"):
+        for _, end in points.iloc[[0, -1]].iterrows():
+            traces = np.arange(round(end["crossline"]) - 2, round(end["crossline"]) + 3)
+            here = job.labels["label"].sel(inline=end["inline"], time=end["time"]).sel(crossline=traces)
+            assert (here == job.classes["fault"]).any()
+
+
+def test_sticks_of_a_class_are_some_of_all(job):
+    """Cutting by labels only takes away: every point of a stick of the class lies on a stick of all."""
+    every, shown = faults.all_sticks(job, LINES), faults.sticks_of_class(job)
+    for (line, _), points in shown.groupby(["inline", "stick"]):
+        beside = [
+            np.abs(points["crossline"] - np.interp(points["time"], one["time"], one["crossline"], np.inf, np.inf)).max()
+            for _, one in every[every["inline"] == line].groupby("stick")
+        ]
+        assert min(beside) < 1e-6
+
+
+def test_rejected_sticks_go_and_undo_brings_them_back(job):
+    """A rejected stick is gone at once, without a new labelling; nothing else goes, and undo takes it back."""
+    before = faults.sticks_of_class(job)
+    victim = before[before["stick"] == 0]
+    faults.judge_sticks(job, victim, "reject")
+    assert job.status()["decisions"]["strokes"] == 4 * len(LINES) + 1
+    after = faults.sticks_of_class(job)
+    assert not at(victim) & at(after)
+    other_lines = before["inline"] != victim["inline"].iloc[0]
+    assert at(before[other_lines]) <= at(after)
+    job.undo()
+    pd.testing.assert_frame_equal(faults.sticks_of_class(job), before)
+
+
+def test_accepted_sticks_come(job):
+    """A stick outside the labels of its class belongs to it once it is accepted."""
+    every, before = faults.all_sticks(job, LINES), faults.sticks_of_class(job)
+    outside = [
+        one for _, one in every.groupby("stick") if not at(one) & at(before) and one["inline"].iloc[0] == LINES[2]
+    ]
+    wanted = max(outside, key=len)
+    faults.judge_sticks(job, wanted, "accept")
+    after = faults.sticks_of_class(job, lines=[LINES[2]])
+    middle = wanted[["crossline", "time"]].mean()
+    near = after.groupby("stick")[["crossline", "time"]].mean() - middle
+    assert (near["crossline"].abs().lt(6) & near["time"].abs().lt(60)).any()
+
+
+def test_picked_lines_are_kept(job, monkeypatch):
+    """What was picked is not picked again; a cut run goes on where it stopped."""
+    once = faults.all_sticks(job, LINES[:3])
+    picked = []
+
+    def watched(volume, along, positions, *rest, **options):
+        picked.extend(positions)
+        return pick(volume, along, positions, *rest, **options)
+
+    pick = faults.line_sticks
+    monkeypatch.setattr(faults, "line_sticks", watched)
+    again = faults.all_sticks(job, LINES)
+    assert picked == [5, 6]
+    pd.testing.assert_frame_equal(again[again["inline"].isin(LINES[:3])].reset_index(drop=True), once)
+
+
+def test_kept_sticks_survive_cleaning(job):
+    """`clean` does not remove the sticks in use."""
+    faults.all_sticks(job, LINES[:1])
+    job.clean()
+    assert list(job.stages.root.glob("faults/*/102.csv"))
+
+
+def test_unlabelled_job_says_what_to_do(source, tmp_path):
+    """Without labels there is no class to follow."""
+    with oc.Job(tmp_path / "v.outcrop", volume=source) as job:
+        job.add_class("fault")
+        with pytest.raises(ValueError, match="outcrop label"):
+            faults.sticks_of_class(job)
+        with pytest.raises(ValueError, match="unknown"):
+            faults.sticks_of_class(job, "dyke")
+
+
+def test_sticks_of_a_file_become_strokes(job, tmp_path):
+    """Imported sticks are decisions of the class, one act that one undo takes back."""
+    sticks = faults.all_sticks(job, LINES[:2]).assign(surface=0)
+    write_sticks(sticks, tmp_path / "hers.dat", job.volume)
+    before = job.status()["decisions"]["strokes"]
+    count = faults.import_sticks(job, tmp_path / "hers.dat")
+    assert count == sticks["stick"].nunique() == job.status()["decisions"]["strokes"] - before
+    job.undo()
+    assert job.status()["decisions"]["strokes"] == before
+
+
+def outcrop(*arguments):
+    """Run the command line."""
+    return subprocess.run([sys.executable, "-m", "outcrop", *map(str, arguments)], capture_output=True, text=True)
+
+
+def test_command_writes_sticks_and_surfaces(source, tmp_path):
+    """`outcrop faults VOLUME` writes sticks that read back and a table of surfaces; truth is scored."""
+    out = tmp_path / "all.csv"
+    done = outcrop("faults", source, "-o", out, "--lines", "104,105", "--json")
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    sticks = read_sticks(out, oc.open_volume(source))
+    assert answer["sticks"] == sticks["stick"].nunique() > 3
+    assert len(pd.read_csv(f"{out}.surfaces.csv")) == answer["surfaces"]
+    scored = outcrop("faults", source, "-o", tmp_path / "b.dat", "--lines", "105", "--truth", out, "--json")
+    assert json.loads(scored.stdout)["F1"] > 0.95
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["-o", "sticks.xyz"], "format"),
+        (["-o", "sticks.csv", "--class", "fault"], "is no job"),
+        (["-o", "sticks.csv", "--lines", "7"], "no inline 7"),
+        (["-o", "sticks.csv", "--threshold", "3"], "between 0 and 1"),
+    ],
+)
+def test_wrong_commands_are_answered_in_one_line(source, tmp_path, arguments, words):
+    """Exit code 2, one line, no file."""
+    done = outcrop("faults", source, *[tmp_path / a if a.startswith("sticks") else a for a in arguments])
+    assert done.returncode == 2 and words in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not list(tmp_path.iterdir())
