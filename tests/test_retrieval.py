@@ -39,6 +39,29 @@ def test_index_holds_the_descriptor_of_every_patch(volume, index):
     assert not index.features[:][~used].any()
 
 
+def test_an_index_by_the_encoder_is_one_of_its_own(volume, index, tmp_path):
+    """It lies beside that of the paper's measure, opens again, and its search is the measure itself."""
+    built = build_index(volume, index.grid, tmp_path / "job.outcrop", measure="encoder")
+    assert built.key != index.key and open_index(tmp_path / "job.outcrop", volume=volume).key == built.key
+    used = built.status == USED
+    expected = built.measure.describe(index.grid.extract(volume, slice(None))[used])
+    np.testing.assert_array_equal(built.features[:][used], expected)
+    weak = retrieve(built, {"flat": [(102, 330, 200)], "dipping": [(102, 430, 200)]}, 20)
+    queries = built.measure.describe(built.grid.cut(volume, built.grid.start_at((102, 330, 200))))
+    slow = built.measure.compare(built.features[:][weak.rows[:20]], queries)[:, 0]
+    np.testing.assert_allclose(weak.similarity[:20], slow, atol=1e-5)
+    with pytest.raises(ValueError, match="choose one of curvelet-svd, encoder"):
+        build_index(volume, index.grid, tmp_path / "job.outcrop", measure="euclidean")
+
+
+def test_blocks_of_values_are_compared_one_by_one():
+    """The similarity of several blocks is the mean of the Bray-Curtis similarities of each."""
+    rng = np.random.default_rng(0)
+    features, queries = (rng.random((n, 12)).astype("f4") for n in (30, 5))
+    parts = [search(features[:, span], queries[:, span]) for span in (slice(0, 4), slice(4, 12))]
+    np.testing.assert_allclose(search(features, queries, np.array([0, 4, 12])), sum(parts) / 2, atol=1e-6)
+
+
 def test_an_interrupted_index_goes_on_to_the_same_result(volume, tmp_path, monkeypatch):
     """Stopped after any block, the next run does the rest only, and the arrays are equal bit for bit."""
     monkeypatch.setattr("outcrop.retrieval.BLOCK", 64)

@@ -15,9 +15,8 @@ import zarr
 from scipy.ndimage import zoom
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
-from outcrop.curvelet import Curvelet
 from outcrop.identity import LineLog, check_lines, line_digest, lines_path, reopen, take_volume, untouched
-from outcrop.measures import CurveletSVD
+from outcrop.measures import indexed_measure
 from outcrop.parallel import map_blocks, memory_budget, spans
 from outcrop.patches import PatchGrid, by_rms, quiet
 from outcrop.stages import Stages
@@ -62,7 +61,8 @@ class Index:
     def __init__(self, path, key, volume, grid, measure):
         self.workspace, self.key = Workspace(path), key
         self.volume, self.grid, self.measure = volume, grid, measure
-        length = sum(measure.lengths(Curvelet(grid.size)))
+        self.edges = np.cumsum([0, *measure.blocks(grid.size)])
+        length = int(self.edges[-1])
         store = Stages(path).path("index", key) / "features.zarr"
         with damage(store, REMEDY):
             group = open_features(store, len(grid), length)
@@ -80,8 +80,9 @@ class Index:
 
 
 def build_index(
-    volume, grid, path, *, truncate=True, finest=True, workers=None, client=None, memory=None, progress=None, known=None
-):
+    volume, grid, path, *, measure="curvelet-svd", truncate=True, finest=True, workers=None, client=None, memory=None,
+    progress=None, known=None,
+):  # fmt: skip
     """Describe every patch of a grid and keep the descriptors in a job folder.
 
     A run that was interrupted goes on where it was, and one whose volume and parameters are unchanged reads nothing. An
@@ -95,8 +96,10 @@ def build_index(
         The patches.
     path : path
         The job folder, by convention ``NAME.outcrop``.
+    measure : str
+        How patches are compared: a name from `outcrop.measures.INDEXED`.
     truncate, finest : bool
-        See `CurveletSVD`.
+        Of ``curvelet-svd``, see `CurveletSVD`.
     workers : int, optional
         Threads; all cores by default.
     client : distributed.Client, optional
@@ -112,10 +115,10 @@ def build_index(
     -------
     Index
     """
-    measure = CurveletSVD(truncate=truncate, finest=finest)
-    length = sum(measure.lengths(Curvelet(grid.size)))
+    options = grid_options(grid) | {"measure": measure, "truncate": truncate, "finest": finest}
+    chosen = indexed_measure(options)
+    length = sum(chosen.blocks(grid.size))
     known, stages = known or take_volume(path, volume), Stages(path)
-    options = grid_options(grid) | {"truncate": truncate, "finest": finest}
     key = stages.begin("index", index_inputs(known["digest"], options))
     workspace, memory = Workspace(path), memory or memory_budget()
     group = _prepare(stages, key, grid, length)
@@ -126,7 +129,7 @@ def build_index(
     begin = time.monotonic()
     patch = 4 * grid.size[0] * grid.size[1]
     at_once = int(np.clip(memory // (16 * patch) // 32 * 32, 32, BLOCK))
-    describe = partial(_describe, volume, grid, measure, length, at_once, untouched(volume))
+    describe = partial(_describe, volume, grid, chosen, length, at_once, untouched(volume))
     cost = 2 * at_once * patch + 8 * BLOCK * length
     described = map_blocks(describe, blocks, workers=workers, client=client, memory=memory, cost=cost)
     lines = LineLog(lines_path(path, known["digest"]))
@@ -140,7 +143,7 @@ def build_index(
     stages.note("index", key, -(-len(grid) // BLOCK))
     if blocks:
         workspace.log("index", key=key, patches=len(grid), seconds=round(time.monotonic() - begin, 3))
-    return Index(path, key, volume, grid, measure)
+    return Index(path, key, volume, grid, chosen)
 
 
 def _sound_blocks(log, status):
@@ -167,13 +170,15 @@ def index_inputs(volume_digest, options):
     volume_digest : str
         Of `take_volume`.
     options : dict
-        Of `PatchGrid` and of `CurveletSVD`.
+        Of `PatchGrid` and of the measure.
     """
+    measure = options.get("measure") or "curvelet-svd"
     plain = {name: options.get(name) for name in (*GRID_OPTIONS, "truncate", "finest", "part")}
     if options.get("between"):
         files = (Path(path).read_bytes() for path in options["between"])
         plain["between"] = [hashlib.sha256(text).hexdigest() for text in files]
-    return {"volume": volume_digest, "measure": "curvelet-svd", "code": CODE, **plain}
+    inputs = {"volume": volume_digest, "measure": measure, "code": CODE, **plain}
+    return inputs | indexed_measure(options).inputs()
 
 
 def grid_options(grid):
@@ -207,7 +212,7 @@ def open_index(path, *, volume=None):
     if inputs["part"] or inputs["between"]:
         raise ValueError(f"The index of {path} is of a part of a plan; open it with build_index and the same grid.")
     grid = PatchGrid(volume, **{name: inputs[name] for name in GRID_OPTIONS})
-    return Index(path, key, volume, grid, CurveletSVD(truncate=inputs["truncate"], finest=inputs["finest"]))
+    return Index(path, key, volume, grid, indexed_measure(inputs))
 
 
 def _plan(grid):
@@ -612,7 +617,7 @@ def _weights(index, weak, near, far):
     features = _features(index, weak.rows)
 
     def around(span):
-        pairs = search(features[span], features[references])
+        pairs = search(features[span], features[references], index.edges)
         own = (np.sort(pairs[:, codes[references] == code], axis=1)[:, -NEIGHBOURS:] for code in range(len(names)))
         return np.stack([near.mean(axis=1) for near in own], axis=1)
 
@@ -678,7 +683,7 @@ def _search(index, queries, *, device=None):
     out = np.empty((len(index), len(queries)), np.float32)
     queries = np.ascontiguousarray(queries, np.float32)
     shards = spans(len(index), 8 * BLOCK)
-    compare = partial(_compare, index.features, index.status, queries, device)
+    compare = partial(_compare, index.features, index.status, index.measure, index.edges, queries, device)
     cost = 8 * 8 * BLOCK * queries.shape[1]
     memory = index.memory or memory_budget()
     results = map_blocks(compare, shards, workers=1 if device else None, client=index.client, memory=memory, cost=cost)
@@ -687,27 +692,32 @@ def _search(index, queries, *, device=None):
     return out
 
 
-def _compare(features, status, queries, device, span):
+def _compare(features, status, measure, edges, queries, device, span):
     """Similarity of the patches of one shard to every query, -1 where a patch has no descriptor."""
     used = status[span] == USED
     with damage(features.store, REMEDY):
         shard = features[span]
         if not shard[used].any(axis=1).all():
             raise ValueError("descriptors are missing")
-    scores = search(shard, queries) if device is None else _search_on(device, shard, queries)
+    scores = search(shard, queries, edges) if device is None else _search_on(device, measure, shard, queries)
     return np.where(used[:, None], scores, np.float32(-1))
 
 
-def _search_on(device, features, queries):
+def _search_on(device, measure, features, queries):
     import torch
 
     a, b = (torch.from_numpy(x).to(device) for x in (features, queries))
-    return CurveletSVD().compare(a, b).cpu().numpy()
+    return measure.compare(a, b).cpu().numpy()
 
 
-@numba.njit(nogil=True, fastmath=True, cache=True)
-def search(features, queries):
-    """Bray-Curtis similarity of every row of `features` with every query; exact, one pass over the rows.
+def search(features, queries, edges=None):
+    """Similarity of every row of `features` with every query, exactly and in one pass over the rows.
+
+    Parameters
+    ----------
+    features, queries : float32 arrays, shape (n, n_values) and (n_queries, n_values)
+    edges : array of int, optional
+        Where blocks of values begin and end; the similarity is the mean of the Bray-Curtis similarities of the blocks.
 
     Examples
     --------
@@ -715,31 +725,40 @@ def search(features, queries):
     array([[1. ],
            [0.8]], dtype=float32)
     """
-    n, length = features.shape
-    last = len(queries) - 1
-    out = np.empty((n, len(queries)), np.float32)
-    sums = np.empty(len(queries), np.float32)
-    for q in range(len(queries)):
-        sums[q] = queries[q].sum()
+    return _search_blocks(features, queries, np.array([0, features.shape[1]]) if edges is None else edges)
+
+
+@numba.njit(nogil=True, fastmath=True, cache=True)
+def _search_blocks(features, queries, edges):
+    n, n_queries, n_blocks = len(features), len(queries), len(edges) - 1
+    last = n_queries - 1
+    out = np.zeros((n, n_queries), np.float32)
+    sums = np.empty((n_blocks, n_queries), np.float32)
+    for block in range(n_blocks):
+        for q in range(n_queries):
+            sums[block, q] = queries[q, edges[block] : edges[block + 1]].sum()
     for i in range(n):
         row = features[i]
-        total = np.float32(0)
-        for k in range(length):
-            total += row[k]
-        for q in range(0, len(queries), 4):  # four at a time, so that a value is loaded once for all of them
-            a, b, c, d = queries[q], queries[min(q + 1, last)], queries[min(q + 2, last)], queries[min(q + 3, last)]
-            far = np.zeros(4, np.float32)
-            e, f, g, h = far
-            for k in range(length):
-                value = row[k]
-                e += abs(value - a[k])
-                f += abs(value - b[k])
-                g += abs(value - c[k])
-                h += abs(value - d[k])
-            far[:] = e, f, g, h
-            for j in range(min(4, len(queries) - q)):
-                both = total + sums[q + j]
-                out[i, q + j] = np.float32(1) - far[j] / both if both > 0 else np.float32(1)
+        for block in range(n_blocks):
+            start, stop = edges[block], edges[block + 1]
+            total = np.float32(0)
+            for k in range(start, stop):
+                total += row[k]
+            for q in range(0, n_queries, 4):  # four at a time, so that a value is loaded once for all of them
+                a, b, c, d = queries[q], queries[min(q + 1, last)], queries[min(q + 2, last)], queries[min(q + 3, last)]
+                far = np.zeros(4, np.float32)
+                e, f, g, h = far
+                for k in range(start, stop):
+                    value = row[k]
+                    e += abs(value - a[k])
+                    f += abs(value - b[k])
+                    g += abs(value - c[k])
+                    h += abs(value - d[k])
+                far[:] = e, f, g, h
+                for j in range(min(4, n_queries - q)):
+                    both = total + sums[block, q + j]
+                    alike = np.float32(1) - far[j] / both if both > 0 else np.float32(1)
+                    out[i, q + j] += alike / np.float32(n_blocks)
     return out
 
 
