@@ -15,12 +15,13 @@ import zarr
 from scipy.ndimage import zoom
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
+from outcrop.feedback import SAMPLE, learn, rooted
 from outcrop.identity import LineLog, check_lines, line_digest, lines_path, reopen, take_volume, untouched
 from outcrop.measures import indexed_measure
 from outcrop.parallel import map_blocks, memory_budget, spans
 from outcrop.patches import PatchGrid, by_rms, quiet
 from outcrop.stages import Stages
-from outcrop.workspace import DoneLog, Workspace, damage, whole_file
+from outcrop.workspace import Damaged, DoneLog, Workspace, damage, whole_file
 
 BLOCK = 1024  # patches described, written and resumed as one
 USED, MISSING, QUIET = range(3)  # why a row has no descriptor: NaN inside, or nothing to see
@@ -32,6 +33,9 @@ RANKING = 45  # bytes a patch and class that ranking takes, measured
 KEPT = 4  # more than any relevance, so that accepted patches come first
 UNKNOWN = 255  # status of a row that was not looked at yet
 REMEDY = "run the same command again and it is described anew"
+LEARNT = 0.5  # share of what was learnt from yes and no in the relevance of a patch
+RESIDENT = 0.25  # share of the memory of a search that descriptors may take to stay there
+COLUMNS = 256  # similarities to so many queries are kept while an index is open
 NEAR_LINES = 10  # lines within which a patch at the same place is a near-copy
 
 
@@ -62,6 +66,8 @@ class Index:
         self.workspace, self.key = Workspace(path), key
         self.volume, self.grid, self.measure = volume, grid, measure
         self.edges = np.cumsum([0, *measure.blocks(grid.size)])
+        self._held: Any = None
+        self._columns: dict = {}
         length = int(self.edges[-1])
         store = Stages(path).path("index", key) / "features.zarr"
         with damage(store, REMEDY):
@@ -72,6 +78,15 @@ class Index:
 
     def __len__(self):
         return len(self.status)
+
+    def descriptors(self, rows):
+        """Descriptors of a slice or of some rows; from memory once all of them were read and fit there."""
+        with damage(self.features.store, REMEDY):
+            if self._held is None and self.features.nbytes <= RESIDENT * (self.memory or memory_budget()):
+                self._held = self.features[:]
+            if self._held is not None:
+                return self._held[rows]
+            return self.features[rows] if isinstance(rows, slice) else self.features.oindex[rows]
 
     @property
     def table(self):
@@ -474,7 +489,9 @@ def refine(index, weak, *, accept=(), reject=(), count=None):
     Notes
     -----
     With y the similarity of a patch to the nearest exemplar or accepted patch of a class and n that to the nearest
-    rejected one, patches are ranked by the relevance y + (y - n), or by y where nothing was rejected.
+    rejected one, a patch has the relevance y where nobody judged patches of the class. Otherwise it is the mean of
+    y + (y - n), or of y where nothing was rejected, and of what a ridge regression learns from yes, no and the survey
+    as background; see `feedback.learn`.
     """
     if not weak.request:
         raise ValueError("These weak labels were read from a file, without their exemplars; retrieve them again.")
@@ -519,16 +536,19 @@ def _ask(index, queries, count, *, per_exemplar, diverse, device, unwanted, acce
         )
     accepted, rejected = (given or {name: [] for name in queries} for given in (accepted, rejected))
     near, far = _evidence(index, queries, accepted, rejected, unwanted, device=device)
-    relevance = {name: _relevance(near[name], far[name], name, accepted, rejected) for name in queries}
+    learnt = _learnt(index, queries, accepted, rejected, unwanted)
+    relevance = {name: _relevance(near[name], far[name], name, accepted, rejected, learnt) for name in queries}
     usable = int((index.status == USED).sum())
     # relevance stays below KEPT, so the remainder is that of accepted rows too
     falling = {name: np.sort(r[r >= 0] % KEPT)[::-1] for name, r in relevance.items()}
     suggested = {name: auto_count(curve, usable) for name, curve in falling.items()}
     counts = _counts(count, suggested, accepted, usable=usable)
     wants = _wants(near, counts, per_exemplar)
-    best = np.stack(
-        [_relevance(near[name][:, own], far[name], name, accepted, rejected) for name, own, _ in wants], axis=1
-    )
+    if per_exemplar:
+        each = [_relevance(near[name][:, own], far[name], name, accepted, rejected, learnt) for name, own, _ in wants]
+    else:
+        each = list(relevance.values())
+    best = np.stack(each).T
     chosen, lost = assign(best, [n for *_, n in wants], near=_near_copies(index.grid, accepted) if diverse else None)
     weak = _collect(index, wants, near, best, chosen, lost)
     for name in set(near) - set(weak.classes):
@@ -555,14 +575,34 @@ def _evidence(index, queries, accepted, rejected, unwanted, *, device):
 def _features(index, rows):
     if not len(rows):
         return np.empty((0, index.features.shape[1]), "f4")
-    with damage(index.features.store, REMEDY):
-        return index.features.oindex[np.array(rows, int)]
+    return index.descriptors(np.array(rows, int))
 
 
-def _relevance(near, far, name, accepted, rejected):
+def _learnt(index, queries, accepted, rejected, unwanted):
+    """What yes and no say about every patch, for the classes of which some patch was judged, from 0 to 2."""
+    judged = [name for name in queries if len(accepted[name]) + len(rejected[name]) + len(unwanted[name])]
+    if not judged:
+        return {}
+    usable = np.flatnonzero(index.status == USED)
+    anywhere = np.random.default_rng(0).choice(usable, min(SAMPLE, len(usable)), replace=False)
+    survey = _features(index, np.sort(anywhere))
+    yes = {name: np.concatenate([own, _features(index, accepted[name])]) for name, own in queries.items()}
+    weights = []
+    for name in judged:
+        no = [unwanted[name], _features(index, rejected[name]), *(own for other, own in yes.items() if other != name)]
+        weights.append(learn(yes[name], np.concatenate(no), survey))
+    table = np.stack(weights, axis=1)
+    parts = map_blocks(lambda span: rooted(index.descriptors(span)) @ table, spans(len(index), 8 * BLOCK))
+    scores = np.concatenate(list(parts))
+    return {name: 1 + np.clip(scores[:, k], -1, 1) for k, name in enumerate(judged)}
+
+
+def _relevance(near, far, name, accepted, rejected, learnt):
     """Relevance of every patch to a class; its accepted patches come first, other classes' and rejected ones last."""
     yes = near.max(axis=1)
     relevance = 2 * yes - far.max(axis=1) if far.shape[1] else yes.copy()
+    if name in learnt:
+        relevance = np.where(yes < 0, yes, (1 - LEARNT) * np.clip(relevance, 0, 2) + LEARNT * learnt[name])
     for own, rows in accepted.items():
         relevance[rows] = relevance[rows] + KEPT if own == name else -1
     for rows in rejected.values():
@@ -679,11 +719,26 @@ def _resample(picture, volume, grid):
 
 
 def _search(index, queries, *, device=None):
-    """Similarity of every patch to every query, -1 for patches without a descriptor, shard by shard."""
-    out = np.empty((len(index), len(queries)), np.float32)
+    """Similarity of every patch to every query, -1 for patches without a descriptor, shard by shard.
+
+    Similarities to queries that were asked before are taken from memory.
+    """
     queries = np.ascontiguousarray(queries, np.float32)
+    names = [(device, query.tobytes()) for query in queries]
+    new = [i for i, name in enumerate(names) if name not in index._columns]
+    found = _search_all(index, queries[new], device) if new else np.empty((len(index), 0), np.float32)
+    columns = {names[i]: found[:, k] for k, i in enumerate(new)}
+    columns = {name: index._columns[name] if name in index._columns else columns[name] for name in names}
+    fit = int(RESIDENT * (index.memory or memory_budget()) // max(4 * len(index), 1))
+    index._columns = dict(list((index._columns | columns).items())[-min(COLUMNS, fit) :]) if fit else {}
+    return np.stack([columns[name] for name in names]).T  # a query's similarities lie side by side
+
+
+def _search_all(index, queries, device):
+    out = np.empty((len(queries), len(index)), np.float32).T
     shards = spans(len(index), 8 * BLOCK)
-    compare = partial(_compare, index.features, index.status, index.measure, index.edges, queries, device)
+    source = index.descriptors if index.client is None else partial(_read_features, index.features)
+    compare = partial(_compare, source, index.status, index.measure, index.edges, queries, device)
     cost = 8 * 8 * BLOCK * queries.shape[1]
     memory = index.memory or memory_budget()
     results = map_blocks(compare, shards, workers=1 if device else None, client=index.client, memory=memory, cost=cost)
@@ -692,13 +747,18 @@ def _search(index, queries, *, device=None):
     return out
 
 
-def _compare(features, status, measure, edges, queries, device, span):
+def _read_features(features, span):
+    """Descriptors of a slice, as a worker of a cluster reads them."""
+    with damage(features.store, REMEDY):
+        return features[span]
+
+
+def _compare(source, status, measure, edges, queries, device, span):
     """Similarity of the patches of one shard to every query, -1 where a patch has no descriptor."""
     used = status[span] == USED
-    with damage(features.store, REMEDY):
-        shard = features[span]
-        if not shard[used].any(axis=1).all():
-            raise ValueError("descriptors are missing")
+    shard = source(span)
+    if not shard[used].any(axis=1).all():
+        raise Damaged(f"The index is damaged (descriptors are missing); {REMEDY}.")
     scores = search(shard, queries, edges) if device is None else _search_on(device, measure, shard, queries)
     return np.where(used[:, None], scores, np.float32(-1))
 
