@@ -1,11 +1,17 @@
 """Audits: intervals hold the truth as often as they say, and answers are decisions like any other."""
 
+import json
+import sys
+
 import numpy as np
 import pytest
 
 import outcrop as oc
 from outcrop import datasets
 from outcrop.audit import draw_order, estimate, groups_alike
+from outcrop.cli import main
+from outcrop.console import picture
+from outcrop.job.unseen import draw_unseen
 
 PLACES = {"fault": (104, 350, 200), "other": (105, 330, 100), "salt dome": (103, 380, 260)}
 
@@ -141,3 +147,41 @@ def test_samples_of_labels(job):
     audit.answer(yes=range(1, 21))
     assert audit.estimates.set_index("class")["right"]["all"] == 1
     assert audit.draw().is_file()
+
+
+def test_what_was_not_shown_is_unlike_the_exemplars(job):
+    """The groups hold patches less like any exemplar than most are; one of them can become an exemplar."""
+    table = job.unseen(3)
+    assert set(table["group"]) == {1, 2, 3} and table["share"].groupby(table["group"]).first().is_monotonic_decreasing
+    weak = job.retrieve()
+    assert table["similarity"].max() < np.median(weak.similarity)
+    assert not set(table["row"]) & set(weak.rows[:5])
+    assert draw_unseen(job, table).is_file()
+    job.add_exemplar("new", table[list(job.volume.dims)].iloc[0].tolist())
+    assert "new" in job.retrieve().classes
+
+
+def test_the_shell_asks_and_answers(job, monkeypatch, capsys):
+    """`outcrop audit` draws its questions, keeps what is answered, and prints shares with their intervals."""
+
+    def outcrop(*words):
+        monkeypatch.setattr(sys, "argv", ["outcrop", *map(str, words)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        return stop.value.code, *capsys.readouterr()
+
+    code, _, said = outcrop("audit", job.path, "--clicks", 12)
+    assert code == 0 and "12 of 12 questions are open" in said and (job.path / "audit-patches.png").is_file()
+    code, shown, _ = outcrop("audit", job.path, "--clicks", 12, "--yes", "1,2,3,4,5", "--no", "6", "--json")
+    total = json.loads(shown)["estimates"][-1]
+    assert (total["class"], total["yes"], total["no"]) == ("all", 5, 1) and total["low"] < total["right"]
+    assert outcrop("audit", job.path, "--yes", "1", "--no", "1")[0] == 2
+    assert outcrop("unseen", job.path, "--groups", 2)[0] == 0 and (job.path / "unseen.png").is_file()
+
+
+def test_a_picture_in_the_shell_has_its_frame():
+    """Two pixels a character, grey as the amplitudes, and the frame in the colour of the class."""
+    text = picture(np.full((8, 6), 0.5), (2, 1, 4, 3), "#ff0000")
+    assert text.plain.count("\n") == 4 and all(len(line) == 6 for line in text.plain.split())
+    assert any("#ff0000" in str(span.style) for span in text.spans)
+    assert any("#7f7f7f" in str(span.style) for span in text.spans)

@@ -46,6 +46,31 @@ def groups_alike(descriptors, confidence, *, n=GROUPS, seed=0):
     return np.unique(found, return_inverse=True)[1]
 
 
+def groups_by_class(descriptors, classes, confidence):
+    """Groups of what looks alike, class by class.
+
+    Parameters
+    ----------
+    descriptors : array, shape (n_patches, n_values)
+    classes : array of str, shape (n_patches,)
+    confidence : array, shape (n_patches,)
+
+    Returns
+    -------
+    groups : array of int, shape (n_patches,)
+    owners : list of str
+        Class of each group.
+    """
+    groups = np.zeros(len(classes), int)
+    owners: list = []
+    for name in dict.fromkeys(classes):
+        members = np.flatnonzero(classes == name)
+        found = groups_alike(descriptors[members], confidence[members])
+        groups[members] = len(owners) + found
+        owners += [str(name)] * (int(found.max()) + 1)
+    return groups, owners
+
+
 def draw_order(groups, n, *, seed=0):
     """Members to ask about, at random inside every group, and as many from each as its size asks for.
 

@@ -806,6 +806,30 @@ def plain_rows(frame):
 
 
 @app.command()
+def unseen(
+    job: Path,
+    groups: Annotated[int, typer.Option(help="How many groups.")] = 5,
+    seed: Annotated[int, typer.Option(help="Of the groups.")] = 0,
+    json_: AS_JSON = False,
+):
+    """Show what nothing you marked looks like: patches unlike all exemplars of a JOB, in a few groups.
+
+    The picture unseen.png in the JOB folder has a row for each group, with the place of every patch; give one to
+    'outcrop retrieve --exemplar' as an exemplar of a new class.
+    """
+    from outcrop.job.unseen import draw_unseen
+
+    with oc.Job(job, origin="shell") as opened:
+        table = opened.unseen(groups, seed=seed)
+        path = draw_unseen(opened, table)
+    if json_:
+        print(json.dumps({"patches": table.to_dict("records"), "picture": str(path)}, default=plain))
+        return
+    show_frame(table.groupby("group").first().reset_index().drop(columns="row"), "the most typical patch of each group")
+    say(f"Nothing you marked looks like these: {path}")
+
+
+@app.command()
 def clean(
     job: Path,
     remove: Annotated[bool, typer.Option("--remove", help="Remove it; without this it is only shown.")] = False,

@@ -685,6 +685,12 @@ def exemplar_patch(index, exemplar):
     return by_rms(2 * patch[None] - 1)[0] if grid.gain == "patch" else patch
 
 
+def similarity_to(index, exemplars):
+    """Similarity of every patch of an index to the nearest of some exemplars, -1 where it has no descriptor."""
+    patches = np.stack([exemplar_patch(index, exemplar) for exemplar in exemplars])
+    return _search(index, index.measure.describe(patches)).max(axis=1)
+
+
 def exemplar_picture(volume, grid, exemplar):
     """A picture as an exemplar: of the patch size, with values in [0, 1]; anything else is refused."""
     if isinstance(exemplar, xr.DataArray) and {"sample_interval", "trace_spacing"} <= exemplar.attrs.keys():

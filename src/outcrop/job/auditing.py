@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from outcrop import plots
-from outcrop.audit import draw_order, estimate, groups_alike
+from outcrop.audit import draw_order, estimate, groups_by_class
 from outcrop.job.entries import AUDIT_ANSWERS as ANSWERS
 from outcrop.job.labelling import Labelling
 from outcrop.job.pictures import save
@@ -155,17 +155,9 @@ def patches(job, seed):
     table = weak.table[["class", *job.volume.dims, "along", "row"]].assign(confidence=weak.weights)
     on = (table["row"] >= 0).to_numpy()
     table = table[on].reset_index(drop=True)
-    groups = np.zeros(len(table), int)
-    owners: list = []
-    n = 0
-    for name in dict.fromkeys(table["class"]):
-        members = np.flatnonzero(table["class"] == name)
-        rows = table["row"].to_numpy()[members]
-        found = groups_alike(index.features.oindex[rows], table["confidence"].to_numpy()[members])
-        groups[members] = n + found
-        n += found.max() + 1
-        owners += [name] * (n - len(owners))
-    sizes = pd.Series(np.bincount(groups, minlength=n))
+    found = index.descriptors(table["row"].to_numpy())
+    groups, owners = groups_by_class(found, table["class"].to_numpy(), table["confidence"].to_numpy())
+    sizes = pd.Series(np.bincount(groups, minlength=len(owners)))
     return Population(job.retrieved_key(), table, groups, sizes, pd.Series(owners))
 
 

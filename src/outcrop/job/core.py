@@ -746,6 +746,12 @@ class Job:
 
         return Audit(self, clicks, of=of, seed=seed)
 
+    def unseen(self, groups: int = 5, *, seed: int = 0) -> pd.DataFrame:
+        """Patches that look like nothing that was marked, in a few groups; see `unseen_groups`."""
+        from outcrop.job.unseen import unseen_groups
+
+        return unseen_groups(self, groups, seed=seed)
+
     # ---- what is there ----------------------------------------------------------------------------------------------
 
     def status(self) -> dict:
