@@ -471,3 +471,16 @@ def test_refuses_bad_requests(index):
     ]:
         with pytest.raises(ValueError, match=says):
             retrieve(index, exemplars, count)
+
+
+def test_sorting_the_first_rows_alone_changes_nothing():
+    """Whether the sorted rows last or not, every want gets what it gets when all rows are sorted."""
+    rng = np.random.default_rng(0)
+    values = np.round(rng.random((5000, 3)).astype("f4"), 2)  # many ties
+    values[:, 1] = values[:, 0]  # two wants for the same rows
+    values[rng.random(5000) < 0.2] = -1
+    for counts in ([5, 5, 5], [400, 900, 2], [3000, 3000, 3000]):
+        first, whole = (assign(values, counts, whole=flag) for flag in (False, True))
+        for a, b in zip(first[0], whole[0], strict=True):
+            np.testing.assert_array_equal(a, b)
+        np.testing.assert_array_equal(first[1], whole[1])

@@ -35,6 +35,7 @@ UNKNOWN = 255  # status of a row that was not looked at yet
 REMEDY = "run the same command again and it is described anew"
 LEARNT = 0.5  # share of what was learnt from yes and no in the relevance of a patch
 RESIDENT = 0.25  # share of the memory of a search that descriptors may take to stay there
+AHEAD = 4  # times as many rows as are asked for are sorted at first
 COLUMNS = 256  # similarities to so many queries are kept while an index is open
 NEAR_LINES = 10  # lines within which a patch at the same place is a near-copy
 
@@ -540,8 +541,9 @@ def _ask(index, queries, count, *, per_exemplar, diverse, device, unwanted, acce
     relevance = {name: _relevance(near[name], far[name], name, accepted, rejected, learnt) for name in queries}
     usable = int((index.status == USED).sum())
     # relevance stays below KEPT, so the remainder is that of accepted rows too
-    falling = {name: np.sort(r[r >= 0] % KEPT)[::-1] for name, r in relevance.items()}
-    suggested = {name: auto_count(curve, usable) for name, curve in falling.items()}
+    falling = {name: r[r >= 0] % KEPT for name, r in relevance.items()}
+    ninth = max(3, usable // NEAREST)
+    suggested = {name: auto_count(highest(values, ninth), usable) for name, values in falling.items()}
     counts = _counts(count, suggested, accepted, usable=usable)
     wants = _wants(near, counts, per_exemplar)
     if per_exemplar:
@@ -555,7 +557,7 @@ def _ask(index, queries, count, *, per_exemplar, diverse, device, unwanted, acce
         raise ValueError(f"No patch is more like {name!r} than like another class; choose another exemplar or count.")
     weak.weights = _weights(index, weak, near, far)
     weak.weights[np.isin(weak.rows, [row for rows in accepted.values() for row in rows])] = 1
-    weak.curves = {name: curve[: 10 * counts[name]] for name, curve in falling.items()}
+    weak.curves = {name: highest(values, 10 * counts[name]) for name, values in falling.items()}
     weak.suggested, weak.accepted, weak.rejected = suggested, accepted, rejected
     weak.request = {"queries": queries, "count": count, "device": device}
     weak.request |= {"per_exemplar": per_exemplar, "diverse": diverse, "unwanted": unwanted}
@@ -610,13 +612,26 @@ def _relevance(near, far, name, accepted, rejected, learnt):
     return relevance
 
 
+def highest(values, count):
+    """The highest values in falling order, `count` of them or all.
+
+    Examples
+    --------
+    >>> highest(np.array([3, 9, 5]), 2)
+    array([9, 5])
+    """
+    if count < len(values):
+        values = np.partition(values, len(values) - count)[len(values) - count :]
+    return np.sort(values)[::-1]
+
+
 def auto_count(curve, usable):
     """How many patches of a class to take: the knee of the similarity of the nearest ninth of the index, at most 100.
 
     Parameters
     ----------
     curve : array
-        Similarity of all patches to the class, in falling order.
+        Similarity of the patches to the class, in falling order; no more than the nearest ninth is looked at.
     usable : int
         Patches in the index.
 
@@ -837,7 +852,7 @@ def _wants(near, counts, per_exemplar):
     return [(name, [q], n) for name, own in queries.items() for q, n in zip(own, shares[name], strict=True) if n]
 
 
-def assign(similarity, counts, *, near=None):
+def assign(similarity, counts, *, near=None, whole=False):
     """Best rows for every want, each row for one want only: the one it is most similar to.
 
     Parameters
@@ -848,6 +863,8 @@ def assign(similarity, counts, *, near=None):
         How many rows each want asks for.
     near : callable, optional
         ``near(row, accepted)`` tells whether a row is a near-copy of one already accepted.
+    whole : bool
+        Sort all rows at once; by default only the first, and all of them where those do not last.
 
     Returns
     -------
@@ -862,8 +879,8 @@ def assign(similarity, counts, *, near=None):
     ([array([0]), array([1, 2])], array([0, 1]))
     """
     n, n_wants = similarity.shape
-    orders = [np.argsort(-similarity[:, w], kind="stable") for w in range(n_wants)]
-    orders = [order[: np.count_nonzero(similarity[:, w] >= 0)] for w, order in enumerate(orders)]
+    most = [n if near is not None or whole else AHEAD * (count + 100) for count in counts]
+    orders = [falling_rows(similarity[:, w], most[w]) for w in range(n_wants)]
     barred = np.zeros((n, n_wants), bool)
     while True:
         chosen = [_first(order[~barred[order, w]], counts[w], near) for w, order in enumerate(orders)]
@@ -873,8 +890,25 @@ def assign(similarity, counts, *, near=None):
         winner = taken.argmax(axis=1)
         losing = np.isfinite(taken) & (np.arange(n_wants) != winner[:, None])
         if not losing.any():
-            return chosen, barred.sum(axis=0)
+            break
         barred |= losing
+    short = any(len(rows) < count and most[w] < n for w, (rows, count) in enumerate(zip(chosen, counts, strict=True)))
+    if short:  # what was sorted did not last
+        return assign(similarity, counts, near=near, whole=True)
+    return chosen, barred.sum(axis=0)
+
+
+def falling_rows(values, most):
+    """Rows with values from 0 on, the highest first and ties by row; at least `most` of them where there are so many.
+
+    Examples
+    --------
+    >>> falling_rows(np.array([0.2, 0.9, -1.0, 0.5, 0.9]), 2)
+    array([1, 4])
+    """
+    least = 0 if most >= len(values) else max(0, np.partition(values, len(values) - most)[len(values) - most])
+    rows = np.flatnonzero(values >= least)
+    return rows[np.argsort(-values[rows], kind="stable")]
 
 
 def _first(order, count, near):

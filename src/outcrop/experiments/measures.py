@@ -220,7 +220,7 @@ def draw(table):
     for k, name in enumerate((*INDEXED, COMBINED)):
         ax.plot(table[name], -np.arange(len(table)), "o", color=f"C{k}", label=name, alpha=0.8)
     ax.set_yticks(-np.arange(len(table)), table["data"] + ": " + table["what"], fontsize=9)
-    ax.set(xlim=(0, 1))
+    ax.set(xlim=(0, 1), xlabel="retrieval accuracy (RA), purity, or share of the area")
     ax.grid(alpha=0.3)
-    ax.legend(loc="lower left", fontsize="small")
+    ax.legend(loc="upper left", fontsize="small")
     return ax.figure

@@ -9,7 +9,7 @@ from outcrop.feedback import rooted
 from outcrop.job import tables
 from outcrop.job.pictures import save
 from outcrop.parallel import one_blas_thread
-from outcrop.retrieval import USED, similarity_to
+from outcrop.retrieval import NEAR_LINES, USED, similarity_to
 
 SHARE = 0.2  # of the survey that counts as least like the exemplars
 MOST = 20_000  # patches that are grouped, drawn at random where there are more
@@ -59,9 +59,9 @@ def unseen_groups(job, n=5, *, seed=0):
 
 
 def apart(grid, rows):
-    """The first rows that do not overlap one before them on the same line."""
+    """The first rows that do not overlap one before them within ten lines."""
     chosen: list = []
-    limit = np.array([1, 1, grid.size[1], grid.size[0]])
+    limit = np.array([1, NEAR_LINES + 1, grid.size[1], grid.size[0]])
     starts = grid.places(rows)
     for i in range(len(rows)):
         if all((np.abs(starts[i] - starts[k]) >= limit).any() for k in chosen):
