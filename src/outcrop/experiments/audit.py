@@ -27,7 +27,7 @@ def run(data, *, quick=False):
     for known in retrieved(data, 2 if quick else DRAWS):
         for clicks in CLICKS:
             for seed in range(AUDITS):
-                found += [{"clicks": clicks, **row} for row in audited(*known, clicks, seed)]
+                found += [{"clicks": clicks, **row} for row in audited(known, clicks, seed)]
     each = pd.DataFrame(found)
     table = each.groupby(["clicks", "of"], sort=False).agg(
         audits=("holds", "size"), holds=("holds", "mean"), half=("half", "mean"), error=("error", _root_mean_square),
@@ -57,8 +57,9 @@ def retrieved(data, draws):
             yield groups, owners, classes, weights, right[known]
 
 
-def audited(groups, owners, classes, weights, right, clicks, seed):
+def audited(known, clicks, seed):
     """One audit: for all and for every class, whether the interval holds the truth, its half width, the errors."""
+    groups, owners, classes, weights, right = known
     sizes = np.bincount(groups, minlength=len(owners))
     asked = draw_order(groups, clicks, seed=seed)
     for name in ("all", *dict.fromkeys(owners)):

@@ -179,7 +179,7 @@ def answers(weak, right):
     """Rows that five clicks a class accept and reject, evenly spaced in rank among those not judged before."""
     judged = [row for given in (weak.accepted, weak.rejected) for rows in given.values() for row in rows]
     open_ = np.isfinite(right) & ~np.isin(weak.rows, judged)
-    picks = []
+    picks: list = []
     for name in weak.accepted:
         members = np.flatnonzero(open_ & (weak.classes == name))
         picks += members[np.unique(np.linspace(0, len(members) - 1, 5).astype(int))].tolist() if len(members) else []
