@@ -1,4 +1,6 @@
-"""Labels on F3 from random exemplars by each measure of an index: python benchmarks/measure_labels.py [--draws 3]
+"""Labels on F3 from random exemplars by each measure of an index.
+
+python benchmarks/measure_labels.py --draws 3
 
 Two random exemplars a class on one of the inlines 310 and 330, default options but the measure; the other inline is
 labelled and scored against the expert. Needs OUTCROP_DATA.
