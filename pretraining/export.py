@@ -26,7 +26,8 @@ def folded(net):
         if isinstance(block, torch.nn.Sequential):
             for k in range(0, len(block), 3):
                 found[f"{name}.{k}"] = torch.nn.utils.fusion.fuse_conv_bn_eval(block[k], block[k + 1])
-    return found | {"stem.filters": net.stem.filters, "head": net.head}
+    head = {"head": net.head} if hasattr(net, "head") else {}
+    return found | {"stem.filters": net.stem.filters} | head
 
 
 class Graph:
@@ -47,6 +48,12 @@ class Graph:
         self.weights.append(numpy_helper.from_array(np.asarray(values, np.float16), name))
         return self.add("Cast", name, to=TensorProto.FLOAT)
 
+    def whole(self, values):
+        """Add an array of whole numbers."""
+        name = f"weight{len(self.weights)}"
+        self.weights.append(numpy_helper.from_array(np.asarray(values, np.int64), name))
+        return name
+
     def convolved(self, name, x):
         """Add a convolution."""
         layer = self.convolutions[name]
@@ -63,18 +70,23 @@ class Graph:
         return x
 
 
-def to_onnx(net):
-    """ONNX model of a net in evaluation mode."""
-    graph = Graph(folded(net))
-    sizes = numpy_helper.from_array(np.array([1, 1, 2, 2], np.float32), "twice")
+def even(graph, x):
+    """Add the first filters, whose sizes and products alone go on; see `Even`."""
     first, second = "first", "second"
     graph.nodes.append(
-        helper.make_node("Split", [graph.convolved("stem.filters", INPUT)], [first, second], axis=1, num_outputs=2)
+        helper.make_node("Split", [graph.convolved("stem.filters", x)], [first, second], axis=1, num_outputs=2)
     )
     both = [graph.add("Abs", name) for name in (first, second)]
     total = graph.add("Add", graph.add("Add", *both), graph.constant(1e-3))
     product = graph.add("Div", graph.add("Mul", graph.add("Mul", first, second), graph.constant(2.0)), total)
-    x, levels = graph.add("Concat", *both, product, axis=1), []
+    return graph.add("Concat", *both, product, axis=1)
+
+
+def to_onnx(net):
+    """ONNX model of a net in evaluation mode."""
+    graph = Graph(folded(net))
+    sizes = numpy_helper.from_array(np.array([1, 1, 2, 2], np.float32), "twice")
+    x, levels = even(graph, INPUT), []
     for number in range(len(net.down)):
         x = graph.add("AveragePool", x, kernel_shape=[2, 2], strides=[2, 2]) if number else x
         x = graph.block(f"down.{number}", x)

@@ -251,3 +251,20 @@ def test_real_patches_score_as_measured():
     for name, ra, average in (("euclidean", 0.289, 0.383), ("curvelet-svd", 0.890, 0.945)):
         got = retrieval_scores(similarity(x, x, name), file["classes"][rows])
         assert (got["RA"], got["MAP"]) == (pytest.approx(ra, abs=0.01), pytest.approx(average, abs=0.01))
+
+
+def test_the_encoder_does_not_see_gain_and_polarity():
+    """Balanced amplitudes and even filters: another gain, or the other sign, is the same patch."""
+    x = patches(4, (64, 65))
+    measure = MEASURES["encoder"]()
+    described = measure.describe(x)
+    assert described.min() >= 0
+    np.testing.assert_allclose(described.sum(axis=1), 1, atol=0.01)  # but for what keeps an empty patch from 0 / 0
+    for changed in (0.5 + 0.3 * (x - 0.5), 1 - x):
+        np.testing.assert_allclose(measure.describe(changed), described, atol=1e-4)
+
+
+def test_the_encoder_refuses_small_patches():
+    """Below 32 x 32 there is nothing to see, and that is said."""
+    with pytest.raises(ValueError, match="20 x 40"):
+        similarity(patches(2, (20, 40)), patches(2, (20, 40)), "encoder")

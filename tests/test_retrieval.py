@@ -39,6 +39,29 @@ def test_index_holds_the_descriptor_of_every_patch(volume, index):
     assert not index.features[:][~used].any()
 
 
+def test_an_index_by_the_encoder_is_one_of_its_own(volume, index, tmp_path):
+    """It lies beside that of the paper's measure, opens again, and its search is the measure itself."""
+    built = build_index(volume, index.grid, tmp_path / "job.outcrop", measure="encoder")
+    assert built.key != index.key and open_index(tmp_path / "job.outcrop", volume=volume).key == built.key
+    used = built.status == USED
+    expected = built.measure.describe(index.grid.extract(volume, slice(None))[used])
+    np.testing.assert_array_equal(built.features[:][used], expected)
+    weak = retrieve(built, {"flat": [(102, 330, 200)], "dipping": [(102, 430, 200)]}, 20)
+    queries = built.measure.describe(built.grid.cut(volume, built.grid.start_at((102, 330, 200))))
+    slow = built.measure.compare(built.features[:][weak.rows[:20]], queries)[:, 0]
+    np.testing.assert_allclose(weak.similarity[:20], slow, atol=1e-5)
+    with pytest.raises(ValueError, match="choose one of curvelet-svd, encoder"):
+        build_index(volume, index.grid, tmp_path / "job.outcrop", measure="euclidean")
+
+
+def test_blocks_of_values_are_compared_one_by_one():
+    """The similarity of several blocks is the mean of the Bray-Curtis similarities of each."""
+    rng = np.random.default_rng(0)
+    features, queries = (rng.random((n, 12)).astype("f4") for n in (30, 5))
+    parts = [search(features[:, span], queries[:, span]) for span in (slice(0, 4), slice(4, 12))]
+    np.testing.assert_allclose(search(features, queries, np.array([0, 4, 12])), sum(parts) / 2, atol=1e-6)
+
+
 def test_an_interrupted_index_goes_on_to_the_same_result(volume, tmp_path, monkeypatch):
     """Stopped after any block, the next run does the rest only, and the arrays are equal bit for bit."""
     monkeypatch.setattr("outcrop.retrieval.BLOCK", 64)
@@ -297,7 +320,7 @@ def test_the_last_word_on_a_patch_counts(index):
 
 
 def test_patches_are_ranked_by_relevance(index):
-    """Accepted first, then by y + (y - n), with y and n by the definition of the similarity."""
+    """Accepted first, then by the mean of y + (y - n) and of a ridge regression, both by their definitions."""
     weak = retrieve(index, {"flat": PLACES["flat"]}, 30)
     yes, no = weak.rows[[7, 12]], weak.rows[[20, 25]]
     refined = refine(index, weak, accept=yes, reject=no)
@@ -307,9 +330,17 @@ def test_patches_are_ranked_by_relevance(index):
     def nearest(row, others):
         return max(reference.bray_curtis(features[row], other) for other in others)
 
+    used = np.flatnonzero(index.status == USED)
+    rows = np.concatenate([exemplar[None], features[yes], features[no], features[used]])
+    rows = np.column_stack([np.sqrt(rows / rows.sum(axis=1, keepdims=True)), np.full(len(rows), 0.3)])
+    kinds = np.repeat([0, 1, 2], [3, 2, len(used)])  # yes, no, the survey, which has fewer than 2000 patches
+    weights, targets = np.array([1 / 3, 1 / 2, 0.3 / len(used)])[kinds], np.array([1, -1, -0.5])[kinds]
+    gram = rows.T @ (weights[:, None] * rows)
+    learnt = np.linalg.solve(gram + np.eye(len(gram)) * np.trace(gram) / len(gram), rows.T @ (weights * targets))
+    scores = 1 + np.clip(rows[kinds == 2] @ learnt, -1, 1)
     relevance = {
-        row: 2 * nearest(row, [exemplar, *features[yes]]) - nearest(row, features[no])
-        for row in np.flatnonzero(index.status == USED)
+        row: np.clip(2 * nearest(row, [exemplar, *features[yes]]) - nearest(row, features[no]), 0, 2) / 2 + score / 2
+        for row, score in zip(used, scores, strict=True)
     }
     assert set(refined.rows[:2]) == set(yes)
     rest = [relevance[row] for row in refined.rows[2:]]
@@ -440,3 +471,16 @@ def test_refuses_bad_requests(index):
     ]:
         with pytest.raises(ValueError, match=says):
             retrieve(index, exemplars, count)
+
+
+def test_sorting_the_first_rows_alone_changes_nothing():
+    """Whether the sorted rows last or not, every want gets what it gets when all rows are sorted."""
+    rng = np.random.default_rng(0)
+    values = np.round(rng.random((5000, 3)).astype("f4"), 2)  # many ties
+    values[:, 1] = values[:, 0]  # two wants for the same rows
+    values[rng.random(5000) < 0.2] = -1
+    for counts in ([5, 5, 5], [400, 900, 2], [3000, 3000, 3000]):
+        first, whole = (assign(values, counts, whole=flag) for flag in (False, True))
+        for a, b in zip(first[0], whole[0], strict=True):
+            np.testing.assert_array_equal(a, b)
+        np.testing.assert_array_equal(first[1], whole[1])

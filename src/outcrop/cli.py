@@ -16,9 +16,11 @@ from outcrop.console import (
     duration,
     explain,
     fail,
+    picture,
     plain,
     progress_bar,
     say,
+    show,
     show_comparison,
     show_facts,
     show_frame,
@@ -159,6 +161,9 @@ def index(
     clip: Annotated[
         float | None, typer.Option(help="Amplitude that becomes 0 and 1; a robust percentile by default.")
     ] = None,
+    measure: Annotated[
+        str | None, typer.Option(help="How patches are compared: curvelet-svd (the paper's) or encoder.")
+    ] = None,
     finest: Annotated[bool | None, typer.Option(help="Use the finest curvelet scale, as the paper does.")] = None,
     truncate: Annotated[
         bool | None, typer.Option(help="Cut singular values at the effective rank, as the paper does.")
@@ -193,6 +198,7 @@ def index(
         "gain": gain,
         "clip": clip,
         "seed": seed,
+        "measure": measure,
         "finest": finest,
         "truncate": truncate,
     }
@@ -203,7 +209,7 @@ def index(
         given.pop("step", None)
     chosen = index_options(given, data.shape)
     grid = oc.PatchGrid(data, **{name: chosen[name] for name in GRID_OPTIONS})
-    announce(data, grid, chosen["finest"], chosen="step" not in given)
+    announce(data, grid, chosen, by_size="step" not in given)
     if dry_run:
         return
     with (
@@ -254,15 +260,15 @@ def random_count(text):
     return int(match[1])
 
 
-def announce(volume, grid, finest, *, chosen=False):
+def announce(volume, grid, options, *, by_size=False):
     """Say what indexing will cost, measured on a few patches, and warn where amplitudes drift."""
-    from outcrop.measures import CurveletSVD
+    from outcrop.measures import indexed_measure
     from outcrop.parallel import n_cores
     from outcrop.volume import describe
 
     rows = np.unique(np.linspace(0, len(grid) - 1, 16).astype(int))
     patches = np.nan_to_num(grid.extract(volume, rows))
-    measure = CurveletSVD(finest=finest)
+    measure = indexed_measure(options)
     measure.describe(patches[:2], workers=1)
     begin = time.perf_counter()
     length = measure.describe(patches, workers=1).shape[1]
@@ -270,7 +276,7 @@ def announce(volume, grid, finest, *, chosen=False):
     left = f", {grid.left_out} left out at missing traces or outside the area" if grid.left_out else ""
     clip = "none" if grid.clip is None else f"{grid.clip:.4g}"
     step = f"step {grid.step[0]}" if grid.step[0] == grid.step[1] else "step {} down, {} across".format(*grid.step)
-    step += " by the size of the survey (--step chooses another)" if chosen else ""
+    step += " by the size of the survey (--step chooses another)" if by_size else ""
     say(
         f"{len(grid)} patches of {grid.size[0]} x {grid.size[1]}, {step}{left}; about {duration(seconds)} and "
         f"{len(grid) * length * 4 / 1e6:.0f} MB at most; clip {clip}"
@@ -278,7 +284,7 @@ def announce(volume, grid, finest, *, chosen=False):
     rms = describe(volume)["rms"]
     drifts = {"lines": rms["drift_lines"], "time": rms["drift_time"]}
     across = " and ".join(f"{value:.1f} dB over {name}" for name, value in drifts.items() if value and value > 3)
-    if grid.gain == "volume" and across:
+    if grid.gain == "volume" and across and options["measure"] == "curvelet-svd":
         say(
             f"Warning: RMS amplitude drifts by {across}, and the measure follows amplitude; "
             "consider --gain agc:500 or --gain patch.",
@@ -799,6 +805,93 @@ def step(job, what):
     show_frame(
         changed.drop(columns=["id", "undone"]).assign(when=changed["when"].astype(str).str[:19]), f"{what}: done"
     )
+
+
+@app.command()
+def audit(
+    job: Path,
+    clicks: Annotated[int, typer.Option(help="How many patches or samples to look at.")] = 30,
+    of: Annotated[str, typer.Option(help="patches: the retrieved ones; samples: of the labels.")] = "patches",
+    yes: Annotated[str | None, typer.Option(help="Questions whose class is right: their numbers.")] = None,
+    no: Annotated[str | None, typer.Option(help="Questions whose class is wrong.")] = None,
+    unknown: Annotated[str | None, typer.Option(help="Questions that cannot be told.")] = None,
+    seed: Annotated[int, typer.Option(help="Another seed asks about others.")] = 0,
+    json_: AS_JSON = False,
+):
+    """Look at a few random patches or samples of a JOB: how many are right, by class, with intervals of 95 %.
+
+    Without answers the questions are drawn into one numbered picture in the JOB folder, and asked one by one on a
+    terminal. Answers are decisions: they are kept, and can be undone.
+    """
+    answers = {name: number_list(text, f"--{name}") for name, text in (("yes", yes), ("no", no), ("unknown", unknown))}
+    with oc.Job(job, origin="shell") as opened:
+        found = opened.audit(clicks, of=of, seed=seed)
+        if any(answers.values()):
+            found.answer(**answers)
+        path = found.draw()
+        if not any(answers.values()) and not json_:
+            ask_audit(found, opened.palette)
+        questions, estimates, older = found.questions, found.estimates, found.older
+    if json_:
+        table = questions.reset_index().to_dict("records")
+        print(json.dumps({"estimates": plain_rows(estimates), "questions": table, "picture": str(path)}, default=plain))
+        return
+    still = [str(number) for number, answer in questions["answer"].items() if not answer]
+    if len(still) < len(questions):
+        show_frame(estimates, f"{of} that are right, with intervals of 95 %")
+    if still:
+        more = f"--of {of} " * (of != "patches") + f"--clicks {clicks} " * (clicks != 30)
+        more += f"--seed {seed} " * (seed > 0)
+        say(f"{len(still)} of {len(questions)} questions are open; look at {path} and answer with")
+        say(f"  outcrop audit {job} {more}--yes {','.join(still[:3])} --no ... --unknown ...")
+    if older:
+        say(f"{older} answers are of other patches or labels and are not counted here.")
+
+
+def ask_audit(found, palette):
+    """Ask the open questions of an audit one by one on a terminal; nothing elsewhere."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return
+    words = {"y": "yes", "n": "no", "c": "unknown"}
+    for number, row in found.questions.iterrows():
+        if row["answer"]:
+            continue
+        amplitudes, box = found.picture(number)
+        show(picture(amplitudes, box, palette[row["class"]]))
+        what = "Does this patch show" if found.of == "patches" else "Is the sample at the cross"
+        said = typer.prompt(f"{number}. {what} {row['class']}? y(es), n(o), c(annot tell), q(uit)", default="q")
+        if said[:1].lower() not in words:
+            return
+        found.answer(**{words[said[0].lower()]: [number]})
+
+
+def plain_rows(frame):
+    """Rows of a frame as JSON knows them, None where there is no number."""
+    return frame.astype(object).where(frame.notna(), None).to_dict("records")
+
+
+@app.command()
+def unseen(
+    job: Path,
+    groups: Annotated[int, typer.Option(help="How many groups.")] = 5,
+    seed: Annotated[int, typer.Option(help="Of the groups.")] = 0,
+    json_: AS_JSON = False,
+):
+    """Show what nothing you marked looks like: patches unlike all exemplars of a JOB, in a few groups.
+
+    The picture unseen.png in the JOB folder has a row for each group, with the place of every patch; give one to
+    'outcrop retrieve --exemplar' as an exemplar of a new class.
+    """
+    from outcrop.job.unseen import draw_unseen
+
+    with oc.Job(job, origin="shell") as opened:
+        table = opened.unseen(groups, seed=seed)
+        path = draw_unseen(opened, table)
+    if json_:
+        print(json.dumps({"patches": table.to_dict("records"), "picture": str(path)}, default=plain))
+        return
+    show_frame(table.groupby("group").first().reset_index().drop(columns="row"), "the most typical patch of each group")
+    say(f"Nothing you marked looks like these: {path}")
 
 
 @app.command()

@@ -9,6 +9,7 @@ import pandas as pd
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from outcrop.job.tables import summarise
 
@@ -252,6 +253,44 @@ def show_frame(frame, title):
     for row in frame.itertuples(index=False):
         table.add_row(*(_cell(value) for value in row))
     show(table)
+
+
+def picture(values, box, colour, *, width=96):
+    """Amplitudes from 0 to 1 as text of two pixels a character, with a frame around a part of them.
+
+    Parameters
+    ----------
+    values : array, shape (height, width)
+    box : tuple of int
+        Top, left, height and width of what is framed; a single sample gets a cross.
+    colour : str
+        Of the frame, as #rrggbb.
+    width : int
+        Characters of a line at most.
+    """
+    step = max(1, -(-values.shape[1] // width))
+    shown = values[::step, ::step]
+    shown = shown[: len(shown) // 2 * 2]
+    grey = np.clip(np.nan_to_num(shown, nan=0.5) * 255, 0, 255).astype(int)
+    pixels = np.full(grey.shape, "", object)
+    for at in np.ndindex(grey.shape):
+        pixels[at] = "#" + 3 * f"{grey[at]:02x}"
+    top, left, height, across = (part // step for part in box)
+    bottom, right = min(top + height, len(pixels) - 1), min(left + across, pixels.shape[1] - 1)
+    if height and across:
+        pixels[[top, bottom], left : right + 1] = colour
+        pixels[top : bottom + 1, [left, right]] = colour
+    else:
+        for off in (-4, -3, -2, 2, 3, 4):
+            for row, column in ((top + off, left), (top, left + off)):
+                if 0 <= row < len(pixels) and 0 <= column < pixels.shape[1]:
+                    pixels[row, column] = colour
+    text = Text()
+    for upper, lower in zip(pixels[::2], pixels[1::2], strict=True):
+        for above, below in zip(upper, lower, strict=True):
+            text.append("▀", f"{above} on {below}")
+        text.append("\n")
+    return text
 
 
 def _cell(value):

@@ -118,7 +118,7 @@ class Encoder:
         return out
 
     def _run(self, x):
-        return _session(str(self.path)).run(None, {"sections": np.ascontiguousarray(x)})
+        return session(str(self.path)).run(None, {"sections": np.ascontiguousarray(x)})
 
 
 @lru_cache(maxsize=1)
@@ -128,7 +128,7 @@ def weights_digest():
 
 
 @lru_cache(maxsize=4)
-def _session(path):
+def session(path):
     """Net of a file, on one thread: sections are spread over threads by who asks."""
     import onnxruntime
 

@@ -15,7 +15,8 @@ import numpy as np
 from array_api_compat import device
 from scipy.spatial.distance import cdist
 
-from outcrop.arrays import array_namespace, as_floats, constant, fourier, is_numpy
+from outcrop import patch_encoder
+from outcrop.arrays import array_namespace, as_floats, constant, fourier, is_numpy, to_numpy
 from outcrop.curvelet import Curvelet
 from outcrop.parallel import map_blocks, spans
 from outcrop.pyramid import SteerablePyramid, max_levels
@@ -59,6 +60,14 @@ class CurveletSVD:
         out += map_blocks(lambda span: self._describe_block(patches[span], frame, xp), blocks, workers=workers)
         return np.concatenate(out)
 
+    def blocks(self, size):
+        """Values that are compared together: all of them."""
+        return [sum(self.lengths(Curvelet(size)))]
+
+    def inputs(self):
+        """What descriptors depend on besides the patches and the parameters of the measure: nothing."""
+        return {}
+
     def lengths(self, frame):
         """Number of singular values of each coefficient array that the feature vector strings together."""
         scales = frame.windows if self.finest else frame.windows[:-1]
@@ -76,11 +85,39 @@ class CurveletSVD:
 
     def compare(self, a, b):
         """Similarity of every pair of features, shape (n_a, n_b), from 0 to 1."""
-        xp = array_namespace(a)
-        total = xp.sum(a, axis=-1)[:, None] + xp.sum(b, axis=-1)[None, :]
-        difference = city_block(a, b, xp)
-        # two all-zero patches are equal
-        return 1 - difference / xp.where(total > 0, total, xp.ones_like(total))
+        return bray_curtis(a, b)
+
+
+class PatchEncoder:
+    r"""Overlap of what a net, pretrained on synthetic sections, sees in two patches; not in the paper.
+
+    Notes
+    -----
+    Amplitudes are balanced, filtered by five layers of convolutions, and the mean and the spread of every filter over
+    the patch become 128 numbers :math:`u \ge 0` of sum one. Two patches with descriptions u and v have the similarity
+    :math:`1 - \|u - v\|_1 / \|u + v\|_1`. The net works in float32 whatever the patches are.
+    """
+
+    distance = False
+
+    def describe(self, patches, *, workers=None):
+        """Descriptions of a stack of patches, shape (n, 128)."""
+        patches, xp = as_floats(patches)
+        found = patch_encoder.describe(to_numpy(patches), workers=workers)
+        return constant(xp, found, like=patches, dtype=patches.dtype)
+
+    def compare(self, a, b):
+        """Similarity of every pair of descriptions, shape (n_a, n_b), from 0 to 1."""
+        return bray_curtis(a, b)
+
+    def blocks(self, size):
+        """Values that are compared together: all of them. Patches that are too small are refused."""
+        patch_encoder.check_size(size)
+        return [patch_encoder.LENGTH]
+
+    def inputs(self):
+        """What descriptions depend on besides the patches: the weights."""
+        return {"weights": patch_encoder.weights_digest()}
 
 
 class Euclidean:
@@ -311,6 +348,15 @@ def effective(values, lengths):
     entropy = -(p * xp.log(xp.where(p > 0, p, xp.ones_like(p)))) @ member
     rank = xp.floor(xp.exp(entropy) + 1e-12)  # a flat spectrum must not lose a value to rounding
     return xp.where(order < rank @ member.T, values, xp.zeros_like(values))
+
+
+def bray_curtis(a, b):
+    """One less the sum of absolute differences over the sum of all values, of every pair of rows from 0 on."""
+    xp = array_namespace(a)
+    total = xp.sum(a, axis=-1)[:, None] + xp.sum(b, axis=-1)[None, :]
+    difference = city_block(a, b, xp)
+    # two all-zero patches are equal
+    return 1 - difference / xp.where(total > 0, total, xp.ones_like(total))
 
 
 def city_block(a, b, xp):
@@ -727,7 +773,22 @@ MEASURES: dict[str, Callable] = {
     "seisim": SeiSIM,
     "curvelet-histogram": CurveletHistogram,
     "curvelet-svd": CurveletSVD,
+    "encoder": PatchEncoder,
 }
+PAPER = tuple(MEASURES)[:7]  # those that the paper compares
+
+
+INDEXED = ("curvelet-svd", "encoder")  # measures whose descriptors an index can keep and search
+
+
+def indexed_measure(options):
+    """Measure of an index by its options: ``measure``, and ``truncate`` and ``finest`` of ``curvelet-svd``."""
+    name = options.get("measure") or "curvelet-svd"
+    if name not in INDEXED:
+        raise ValueError(f"An index cannot be made by measure {name!r}; choose one of {', '.join(INDEXED)}.")
+    if name == "curvelet-svd":
+        return CurveletSVD(truncate=options["truncate"], finest=options["finest"])
+    return MEASURES[name]()
 
 
 def similarity(a, b, measure="curvelet-svd", **parameters):

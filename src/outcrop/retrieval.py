@@ -15,13 +15,13 @@ import zarr
 from scipy.ndimage import zoom
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
-from outcrop.curvelet import Curvelet
+from outcrop.feedback import SAMPLE, learn, rooted
 from outcrop.identity import LineLog, check_lines, line_digest, lines_path, reopen, take_volume, untouched
-from outcrop.measures import CurveletSVD
+from outcrop.measures import indexed_measure
 from outcrop.parallel import map_blocks, memory_budget, spans
 from outcrop.patches import PatchGrid, by_rms, quiet
 from outcrop.stages import Stages
-from outcrop.workspace import DoneLog, Workspace, damage, whole_file
+from outcrop.workspace import Damaged, DoneLog, Workspace, damage, whole_file
 
 BLOCK = 1024  # patches described, written and resumed as one
 USED, MISSING, QUIET = range(3)  # why a row has no descriptor: NaN inside, or nothing to see
@@ -33,6 +33,10 @@ RANKING = 45  # bytes a patch and class that ranking takes, measured
 KEPT = 4  # more than any relevance, so that accepted patches come first
 UNKNOWN = 255  # status of a row that was not looked at yet
 REMEDY = "run the same command again and it is described anew"
+LEARNT = 0.5  # share of what was learnt from yes and no in the relevance of a patch
+RESIDENT = 0.25  # share of the memory of a search that descriptors may take to stay there
+AHEAD = 4  # times as many rows as are asked for are sorted at first
+COLUMNS = 256  # similarities to so many queries are kept while an index is open
 NEAR_LINES = 10  # lines within which a patch at the same place is a near-copy
 
 
@@ -62,7 +66,10 @@ class Index:
     def __init__(self, path, key, volume, grid, measure):
         self.workspace, self.key = Workspace(path), key
         self.volume, self.grid, self.measure = volume, grid, measure
-        length = sum(measure.lengths(Curvelet(grid.size)))
+        self.edges = np.cumsum([0, *measure.blocks(grid.size)])
+        self._held: Any = None
+        self._columns: dict = {}
+        length = int(self.edges[-1])
         store = Stages(path).path("index", key) / "features.zarr"
         with damage(store, REMEDY):
             group = open_features(store, len(grid), length)
@@ -73,6 +80,15 @@ class Index:
     def __len__(self):
         return len(self.status)
 
+    def descriptors(self, rows):
+        """Descriptors of a slice or of some rows; from memory once all of them were read and fit there."""
+        with damage(self.features.store, REMEDY):
+            if self._held is None and self.features.nbytes <= RESIDENT * (self.memory or memory_budget()):
+                self._held = self.features[:]
+            if self._held is not None:
+                return self._held[rows]
+            return self.features[rows] if isinstance(rows, slice) else self.features.oindex[rows]
+
     @property
     def table(self):
         """Centres of the patches in survey labels."""
@@ -80,8 +96,9 @@ class Index:
 
 
 def build_index(
-    volume, grid, path, *, truncate=True, finest=True, workers=None, client=None, memory=None, progress=None, known=None
-):
+    volume, grid, path, *, measure="curvelet-svd", truncate=True, finest=True, workers=None, client=None, memory=None,
+    progress=None, known=None,
+):  # fmt: skip
     """Describe every patch of a grid and keep the descriptors in a job folder.
 
     A run that was interrupted goes on where it was, and one whose volume and parameters are unchanged reads nothing. An
@@ -95,8 +112,10 @@ def build_index(
         The patches.
     path : path
         The job folder, by convention ``NAME.outcrop``.
+    measure : str
+        How patches are compared: a name from `outcrop.measures.INDEXED`.
     truncate, finest : bool
-        See `CurveletSVD`.
+        Of ``curvelet-svd``, see `CurveletSVD`.
     workers : int, optional
         Threads; all cores by default.
     client : distributed.Client, optional
@@ -112,10 +131,10 @@ def build_index(
     -------
     Index
     """
-    measure = CurveletSVD(truncate=truncate, finest=finest)
-    length = sum(measure.lengths(Curvelet(grid.size)))
+    options = grid_options(grid) | {"measure": measure, "truncate": truncate, "finest": finest}
+    chosen = indexed_measure(options)
+    length = sum(chosen.blocks(grid.size))
     known, stages = known or take_volume(path, volume), Stages(path)
-    options = grid_options(grid) | {"truncate": truncate, "finest": finest}
     key = stages.begin("index", index_inputs(known["digest"], options))
     workspace, memory = Workspace(path), memory or memory_budget()
     group = _prepare(stages, key, grid, length)
@@ -126,7 +145,7 @@ def build_index(
     begin = time.monotonic()
     patch = 4 * grid.size[0] * grid.size[1]
     at_once = int(np.clip(memory // (16 * patch) // 32 * 32, 32, BLOCK))
-    describe = partial(_describe, volume, grid, measure, length, at_once, untouched(volume))
+    describe = partial(_describe, volume, grid, chosen, length, at_once, untouched(volume))
     cost = 2 * at_once * patch + 8 * BLOCK * length
     described = map_blocks(describe, blocks, workers=workers, client=client, memory=memory, cost=cost)
     lines = LineLog(lines_path(path, known["digest"]))
@@ -140,7 +159,7 @@ def build_index(
     stages.note("index", key, -(-len(grid) // BLOCK))
     if blocks:
         workspace.log("index", key=key, patches=len(grid), seconds=round(time.monotonic() - begin, 3))
-    return Index(path, key, volume, grid, measure)
+    return Index(path, key, volume, grid, chosen)
 
 
 def _sound_blocks(log, status):
@@ -167,13 +186,15 @@ def index_inputs(volume_digest, options):
     volume_digest : str
         Of `take_volume`.
     options : dict
-        Of `PatchGrid` and of `CurveletSVD`.
+        Of `PatchGrid` and of the measure.
     """
+    measure = options.get("measure") or "curvelet-svd"
     plain = {name: options.get(name) for name in (*GRID_OPTIONS, "truncate", "finest", "part")}
     if options.get("between"):
         files = (Path(path).read_bytes() for path in options["between"])
         plain["between"] = [hashlib.sha256(text).hexdigest() for text in files]
-    return {"volume": volume_digest, "measure": "curvelet-svd", "code": CODE, **plain}
+    inputs = {"volume": volume_digest, "measure": measure, "code": CODE, **plain}
+    return inputs | indexed_measure(options).inputs()
 
 
 def grid_options(grid):
@@ -207,7 +228,7 @@ def open_index(path, *, volume=None):
     if inputs["part"] or inputs["between"]:
         raise ValueError(f"The index of {path} is of a part of a plan; open it with build_index and the same grid.")
     grid = PatchGrid(volume, **{name: inputs[name] for name in GRID_OPTIONS})
-    return Index(path, key, volume, grid, CurveletSVD(truncate=inputs["truncate"], finest=inputs["finest"]))
+    return Index(path, key, volume, grid, indexed_measure(inputs))
 
 
 def _plan(grid):
@@ -469,7 +490,9 @@ def refine(index, weak, *, accept=(), reject=(), count=None):
     Notes
     -----
     With y the similarity of a patch to the nearest exemplar or accepted patch of a class and n that to the nearest
-    rejected one, patches are ranked by the relevance y + (y - n), or by y where nothing was rejected.
+    rejected one, a patch has the relevance y where nobody judged patches of the class. Otherwise it is the mean of
+    y + (y - n), or of y where nothing was rejected, and of what a ridge regression learns from yes, no and the survey
+    as background; see `feedback.learn`.
     """
     if not weak.request:
         raise ValueError("These weak labels were read from a file, without their exemplars; retrieve them again.")
@@ -514,23 +537,27 @@ def _ask(index, queries, count, *, per_exemplar, diverse, device, unwanted, acce
         )
     accepted, rejected = (given or {name: [] for name in queries} for given in (accepted, rejected))
     near, far = _evidence(index, queries, accepted, rejected, unwanted, device=device)
-    relevance = {name: _relevance(near[name], far[name], name, accepted, rejected) for name in queries}
+    learnt = _learnt(index, queries, accepted, rejected, unwanted)
+    relevance = {name: _relevance(near[name], far[name], name, accepted, rejected, learnt) for name in queries}
     usable = int((index.status == USED).sum())
     # relevance stays below KEPT, so the remainder is that of accepted rows too
-    falling = {name: np.sort(r[r >= 0] % KEPT)[::-1] for name, r in relevance.items()}
-    suggested = {name: auto_count(curve, usable) for name, curve in falling.items()}
+    falling = {name: r[r >= 0] % KEPT for name, r in relevance.items()}
+    ninth = max(3, usable // NEAREST)
+    suggested = {name: auto_count(highest(values, ninth), usable) for name, values in falling.items()}
     counts = _counts(count, suggested, accepted, usable=usable)
     wants = _wants(near, counts, per_exemplar)
-    best = np.stack(
-        [_relevance(near[name][:, own], far[name], name, accepted, rejected) for name, own, _ in wants], axis=1
-    )
+    if per_exemplar:
+        each = [_relevance(near[name][:, own], far[name], name, accepted, rejected, learnt) for name, own, _ in wants]
+    else:
+        each = list(relevance.values())
+    best = np.stack(each).T
     chosen, lost = assign(best, [n for *_, n in wants], near=_near_copies(index.grid, accepted) if diverse else None)
     weak = _collect(index, wants, near, best, chosen, lost)
     for name in set(near) - set(weak.classes):
         raise ValueError(f"No patch is more like {name!r} than like another class; choose another exemplar or count.")
     weak.weights = _weights(index, weak, near, far)
     weak.weights[np.isin(weak.rows, [row for rows in accepted.values() for row in rows])] = 1
-    weak.curves = {name: curve[: 10 * counts[name]] for name, curve in falling.items()}
+    weak.curves = {name: highest(values, 10 * counts[name]) for name, values in falling.items()}
     weak.suggested, weak.accepted, weak.rejected = suggested, accepted, rejected
     weak.request = {"queries": queries, "count": count, "device": device}
     weak.request |= {"per_exemplar": per_exemplar, "diverse": diverse, "unwanted": unwanted}
@@ -550,19 +577,52 @@ def _evidence(index, queries, accepted, rejected, unwanted, *, device):
 def _features(index, rows):
     if not len(rows):
         return np.empty((0, index.features.shape[1]), "f4")
-    with damage(index.features.store, REMEDY):
-        return index.features.oindex[np.array(rows, int)]
+    return index.descriptors(np.array(rows, int))
 
 
-def _relevance(near, far, name, accepted, rejected):
+def _learnt(index, queries, accepted, rejected, unwanted):
+    """What yes and no say about every patch, for the classes of which some patch was judged, from 0 to 2."""
+    judged = [name for name in queries if len(accepted[name]) + len(rejected[name]) + len(unwanted[name])]
+    if not judged:
+        return {}
+    usable = np.flatnonzero(index.status == USED)
+    anywhere = np.random.default_rng(0).choice(usable, min(SAMPLE, len(usable)), replace=False)
+    survey = _features(index, np.sort(anywhere))
+    yes = {name: np.concatenate([own, _features(index, accepted[name])]) for name, own in queries.items()}
+    weights = []
+    for name in judged:
+        no = [unwanted[name], _features(index, rejected[name]), *(own for other, own in yes.items() if other != name)]
+        weights.append(learn(yes[name], np.concatenate(no), survey))
+    table = np.stack(weights, axis=1)
+    parts = map_blocks(lambda span: rooted(index.descriptors(span)) @ table, spans(len(index), 8 * BLOCK))
+    scores = np.concatenate(list(parts))
+    return {name: 1 + np.clip(scores[:, k], -1, 1) for k, name in enumerate(judged)}
+
+
+def _relevance(near, far, name, accepted, rejected, learnt):
     """Relevance of every patch to a class; its accepted patches come first, other classes' and rejected ones last."""
     yes = near.max(axis=1)
     relevance = 2 * yes - far.max(axis=1) if far.shape[1] else yes.copy()
+    if name in learnt:
+        relevance = np.where(yes < 0, yes, (1 - LEARNT) * np.clip(relevance, 0, 2) + LEARNT * learnt[name])
     for own, rows in accepted.items():
         relevance[rows] = relevance[rows] + KEPT if own == name else -1
     for rows in rejected.values():
         relevance[rows] = -1
     return relevance
+
+
+def highest(values, count):
+    """The highest values in falling order, `count` of them or all.
+
+    Examples
+    --------
+    >>> highest(np.array([3, 9, 5]), 2)
+    array([9, 5])
+    """
+    if count < len(values):
+        values = np.partition(values, len(values) - count)[len(values) - count :]
+    return np.sort(values)[::-1]
 
 
 def auto_count(curve, usable):
@@ -571,7 +631,7 @@ def auto_count(curve, usable):
     Parameters
     ----------
     curve : array
-        Similarity of all patches to the class, in falling order.
+        Similarity of the patches to the class, in falling order; no more than the nearest ninth is looked at.
     usable : int
         Patches in the index.
 
@@ -612,7 +672,7 @@ def _weights(index, weak, near, far):
     features = _features(index, weak.rows)
 
     def around(span):
-        pairs = search(features[span], features[references])
+        pairs = search(features[span], features[references], index.edges)
         own = (np.sort(pairs[:, codes[references] == code], axis=1)[:, -NEIGHBOURS:] for code in range(len(names)))
         return np.stack([near.mean(axis=1) for near in own], axis=1)
 
@@ -638,6 +698,12 @@ def exemplar_patch(index, exemplar):
         return patch
     patch = exemplar_picture(index.volume, grid, exemplar)
     return by_rms(2 * patch[None] - 1)[0] if grid.gain == "patch" else patch
+
+
+def similarity_to(index, exemplars):
+    """Similarity of every patch of an index to the nearest of some exemplars, -1 where it has no descriptor."""
+    patches = np.stack([exemplar_patch(index, exemplar) for exemplar in exemplars])
+    return _search(index, index.measure.describe(patches)).max(axis=1)
 
 
 def exemplar_picture(volume, grid, exemplar):
@@ -674,11 +740,26 @@ def _resample(picture, volume, grid):
 
 
 def _search(index, queries, *, device=None):
-    """Similarity of every patch to every query, -1 for patches without a descriptor, shard by shard."""
-    out = np.empty((len(index), len(queries)), np.float32)
+    """Similarity of every patch to every query, -1 for patches without a descriptor, shard by shard.
+
+    Similarities to queries that were asked before are taken from memory.
+    """
     queries = np.ascontiguousarray(queries, np.float32)
+    names = [(device, query.tobytes()) for query in queries]
+    new = [i for i, name in enumerate(names) if name not in index._columns]
+    found = _search_all(index, queries[new], device) if new else np.empty((len(index), 0), np.float32)
+    columns = {names[i]: found[:, k] for k, i in enumerate(new)}
+    columns = {name: index._columns[name] if name in index._columns else columns[name] for name in names}
+    fit = int(RESIDENT * (index.memory or memory_budget()) // max(4 * len(index), 1))
+    index._columns = dict(list((index._columns | columns).items())[-min(COLUMNS, fit) :]) if fit else {}
+    return np.stack([columns[name] for name in names]).T  # a query's similarities lie side by side
+
+
+def _search_all(index, queries, device):
+    out = np.empty((len(queries), len(index)), np.float32).T
     shards = spans(len(index), 8 * BLOCK)
-    compare = partial(_compare, index.features, index.status, queries, device)
+    source = index.descriptors if index.client is None else partial(_read_features, index.features)
+    compare = partial(_compare, source, index.status, index.measure, index.edges, queries, device)
     cost = 8 * 8 * BLOCK * queries.shape[1]
     memory = index.memory or memory_budget()
     results = map_blocks(compare, shards, workers=1 if device else None, client=index.client, memory=memory, cost=cost)
@@ -687,27 +768,37 @@ def _search(index, queries, *, device=None):
     return out
 
 
-def _compare(features, status, queries, device, span):
+def _read_features(features, span):
+    """Descriptors of a slice, as a worker of a cluster reads them."""
+    with damage(features.store, REMEDY):
+        return features[span]
+
+
+def _compare(source, status, measure, edges, queries, device, span):
     """Similarity of the patches of one shard to every query, -1 where a patch has no descriptor."""
     used = status[span] == USED
-    with damage(features.store, REMEDY):
-        shard = features[span]
-        if not shard[used].any(axis=1).all():
-            raise ValueError("descriptors are missing")
-    scores = search(shard, queries) if device is None else _search_on(device, shard, queries)
+    shard = source(span)
+    if not shard[used].any(axis=1).all():
+        raise Damaged(f"The index is damaged (descriptors are missing); {REMEDY}.")
+    scores = search(shard, queries, edges) if device is None else _search_on(device, measure, shard, queries)
     return np.where(used[:, None], scores, np.float32(-1))
 
 
-def _search_on(device, features, queries):
+def _search_on(device, measure, features, queries):
     import torch
 
     a, b = (torch.from_numpy(x).to(device) for x in (features, queries))
-    return CurveletSVD().compare(a, b).cpu().numpy()
+    return measure.compare(a, b).cpu().numpy()
 
 
-@numba.njit(nogil=True, fastmath=True, cache=True)
-def search(features, queries):
-    """Bray-Curtis similarity of every row of `features` with every query; exact, one pass over the rows.
+def search(features, queries, edges=None):
+    """Similarity of every row of `features` with every query, exactly and in one pass over the rows.
+
+    Parameters
+    ----------
+    features, queries : float32 arrays, shape (n, n_values) and (n_queries, n_values)
+    edges : array of int, optional
+        Where blocks of values begin and end; the similarity is the mean of the Bray-Curtis similarities of the blocks.
 
     Examples
     --------
@@ -715,31 +806,40 @@ def search(features, queries):
     array([[1. ],
            [0.8]], dtype=float32)
     """
-    n, length = features.shape
-    last = len(queries) - 1
-    out = np.empty((n, len(queries)), np.float32)
-    sums = np.empty(len(queries), np.float32)
-    for q in range(len(queries)):
-        sums[q] = queries[q].sum()
+    return _search_blocks(features, queries, np.array([0, features.shape[1]]) if edges is None else edges)
+
+
+@numba.njit(nogil=True, fastmath=True, cache=True)
+def _search_blocks(features, queries, edges):
+    n, n_queries, n_blocks = len(features), len(queries), len(edges) - 1
+    last = n_queries - 1
+    out = np.zeros((n, n_queries), np.float32)
+    sums = np.empty((n_blocks, n_queries), np.float32)
+    for block in range(n_blocks):
+        for q in range(n_queries):
+            sums[block, q] = queries[q, edges[block] : edges[block + 1]].sum()
     for i in range(n):
         row = features[i]
-        total = np.float32(0)
-        for k in range(length):
-            total += row[k]
-        for q in range(0, len(queries), 4):  # four at a time, so that a value is loaded once for all of them
-            a, b, c, d = queries[q], queries[min(q + 1, last)], queries[min(q + 2, last)], queries[min(q + 3, last)]
-            far = np.zeros(4, np.float32)
-            e, f, g, h = far
-            for k in range(length):
-                value = row[k]
-                e += abs(value - a[k])
-                f += abs(value - b[k])
-                g += abs(value - c[k])
-                h += abs(value - d[k])
-            far[:] = e, f, g, h
-            for j in range(min(4, len(queries) - q)):
-                both = total + sums[q + j]
-                out[i, q + j] = np.float32(1) - far[j] / both if both > 0 else np.float32(1)
+        for block in range(n_blocks):
+            start, stop = edges[block], edges[block + 1]
+            total = np.float32(0)
+            for k in range(start, stop):
+                total += row[k]
+            for q in range(0, n_queries, 4):  # four at a time, so that a value is loaded once for all of them
+                a, b, c, d = queries[q], queries[min(q + 1, last)], queries[min(q + 2, last)], queries[min(q + 3, last)]
+                far = np.zeros(4, np.float32)
+                e, f, g, h = far
+                for k in range(start, stop):
+                    value = row[k]
+                    e += abs(value - a[k])
+                    f += abs(value - b[k])
+                    g += abs(value - c[k])
+                    h += abs(value - d[k])
+                far[:] = e, f, g, h
+                for j in range(min(4, n_queries - q)):
+                    both = total + sums[block, q + j]
+                    alike = np.float32(1) - far[j] / both if both > 0 else np.float32(1)
+                    out[i, q + j] += alike / np.float32(n_blocks)
     return out
 
 
@@ -752,7 +852,7 @@ def _wants(near, counts, per_exemplar):
     return [(name, [q], n) for name, own in queries.items() for q, n in zip(own, shares[name], strict=True) if n]
 
 
-def assign(similarity, counts, *, near=None):
+def assign(similarity, counts, *, near=None, whole=False):
     """Best rows for every want, each row for one want only: the one it is most similar to.
 
     Parameters
@@ -763,6 +863,8 @@ def assign(similarity, counts, *, near=None):
         How many rows each want asks for.
     near : callable, optional
         ``near(row, accepted)`` tells whether a row is a near-copy of one already accepted.
+    whole : bool
+        Sort all rows at once; by default only the first, and all of them where those do not last.
 
     Returns
     -------
@@ -777,8 +879,8 @@ def assign(similarity, counts, *, near=None):
     ([array([0]), array([1, 2])], array([0, 1]))
     """
     n, n_wants = similarity.shape
-    orders = [np.argsort(-similarity[:, w], kind="stable") for w in range(n_wants)]
-    orders = [order[: np.count_nonzero(similarity[:, w] >= 0)] for w, order in enumerate(orders)]
+    most = [n if near is not None or whole else AHEAD * (count + 100) for count in counts]
+    orders = [falling_rows(similarity[:, w], most[w]) for w in range(n_wants)]
     barred = np.zeros((n, n_wants), bool)
     while True:
         chosen = [_first(order[~barred[order, w]], counts[w], near) for w, order in enumerate(orders)]
@@ -788,8 +890,25 @@ def assign(similarity, counts, *, near=None):
         winner = taken.argmax(axis=1)
         losing = np.isfinite(taken) & (np.arange(n_wants) != winner[:, None])
         if not losing.any():
-            return chosen, barred.sum(axis=0)
+            break
         barred |= losing
+    short = any(len(rows) < count and most[w] < n for w, (rows, count) in enumerate(zip(chosen, counts, strict=True)))
+    if short:  # what was sorted did not last
+        return assign(similarity, counts, near=near, whole=True)
+    return chosen, barred.sum(axis=0)
+
+
+def falling_rows(values, most):
+    """Rows with values from 0 on, the highest first and ties by row; at least `most` of them where there are so many.
+
+    Examples
+    --------
+    >>> falling_rows(np.array([0.2, 0.9, -1.0, 0.5, 0.9]), 2)
+    array([1, 4])
+    """
+    least = 0 if most >= len(values) else max(0, np.partition(values, len(values) - most)[len(values) - most])
+    rows = np.flatnonzero(values >= least)
+    return rows[np.argsort(-values[rows], kind="stable")]
 
 
 def _first(order, count, near):

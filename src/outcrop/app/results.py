@@ -140,7 +140,7 @@ def index_command(job, name):
     source = shown_path(job.known["source"] or "VOLUME")
     words = ["outcrop", "index", source, "-o", name]
     words += ["--size", comma(options["size"]), "--step", comma(options["step"])]
-    for option in ("along", "every", "gain", "clip", "seed"):
+    for option in ("along", "every", "gain", "clip", "seed", "measure"):
         words += [f"--{option}", str(chosen[option])] if option in chosen else []
     for axis, ends in (options["area"] or {}).items():
         word = {"inline": "--inlines", "crossline": "--crosslines"}.get(axis, "--times")

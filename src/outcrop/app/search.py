@@ -297,7 +297,7 @@ class Search:
             found = self._full(whole)
             grid = PatchGrid(self.survey.volume, **{name: found[name] for name in GRID_OPTIONS})
             task.total = len(grid)
-            options = {"truncate": found["truncate"], "finest": found["finest"]}
+            options = {name: found[name] for name in ("measure", "truncate", "finest")}
             build_index(self.survey.volume, grid, self.job.path, progress=task.progress_behind, **options)
             self.work.say("The whole survey is indexed: search again to cover it.")
 

@@ -27,6 +27,8 @@ EXPERIMENTS = {
     "precision": "precision by number of retrieved patches, class by class",
     "mds": "patches in a plane by their similarity, and the clusters found there",
     "retrieval": "purity of what is retrieved on real and synthetic sections, by rank",
+    "measures": "the paper's measure and the encoder's on changed patches, another survey and expert labels",
+    "audit": "how often the intervals of simulated audits hold the truth, and how wide they are",
     "gain": "how the paper's measure follows gain, polarity and sampling",
     "robustness-k": "pixel labels under wrong image labels, by the number of atoms",
     "robustness-sparsity": "pixel labels under wrong image labels, by the sparsity of the atoms",

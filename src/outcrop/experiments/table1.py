@@ -14,6 +14,7 @@ from outcrop.arrays import to_numpy
 from outcrop.evaluate import cluster_scores, retrieval_scores
 from outcrop.experiments import Result
 from outcrop.measures import MEASURES
+from outcrop.measures import PAPER as NAMES
 
 # RA, MAP, AUC and Rand index as printed, on LANDMASS-2
 PAPER = {
@@ -42,7 +43,7 @@ ALTERNATIVES: dict[str, tuple[str, dict]] = {
     "curvelet-svd, not truncated": ("curvelet-svd", {"truncate": False}),
     "curvelet-svd, no finest scale": ("curvelet-svd", {"finest": False}),
 }
-VARIANTS: dict[str, tuple[str, dict]] = {name: (name, {}) for name in MEASURES} | ALTERNATIVES
+VARIANTS: dict[str, tuple[str, dict]] = {name: (name, {}) for name in NAMES} | ALTERNATIVES
 SCORES = {
     "RA": "retrieval accuracy",
     "MAP": "mean average precision",
@@ -84,7 +85,7 @@ def run(data, *, quick=False, device=None):
         n = len(patches.images)
         all_variants = device or (name == next(iter(sets)) and n <= 4 * ENOUGH)  # hours on thousands of patches
         for variant in VARIANTS:
-            if variant in MEASURES or (all_variants and not (quick and "local" in variant)):
+            if variant in NAMES or (all_variants and not (quick and "local" in variant)):
                 rows.append({"data": name, "images": n, **score(data, name, variant, quick, device)})
     table = pd.DataFrame(rows)
     reference = table[table["measure"] == "curvelet-svd"].set_index("data")["seconds"]
@@ -231,7 +232,7 @@ def figure(table):
     lines = {name: -i for i, name in enumerate(PAPER)}
     height = table["measure"].map(lambda variant: lines[VARIANTS[variant][0]])
     height = height + 0.2 - 0.4 * table["data"].map(list(palette).index) / max(1, len(palette) - 1)
-    default = table["measure"].isin(list(MEASURES))
+    default = table["measure"].isin(NAMES)
     for ax, (column, title) in zip(axes, SCORES.items(), strict=True):
         ax.plot(
             table[f"paper {column.split()[0]}"], [lines[VARIANTS[v][0]] for v in table["measure"]], "k|", ms=22, mew=2

@@ -14,14 +14,13 @@ import pandas as pd
 import xarray as xr
 from filelock import FileLock
 
-from outcrop.curvelet import Curvelet
 from outcrop.identity import known_volume, reopen, take_volume
 from outcrop.job import labelling, options, tables
 from outcrop.job.decisions import Decisions, State, background_of
 from outcrop.job.legacy import import_legacy
 from outcrop.job.strokes import excluded_sections, painted_sections, runs, section_of, stroke_mask
 from outcrop.labels import MAPPERS
-from outcrop.measures import CurveletSVD
+from outcrop.measures import indexed_measure
 from outcrop.patches import DIRECTIONS, PatchGrid
 from outcrop.plots import COLOURS, EXTRA
 from outcrop.retrieval import Index, WeakLabels, build_index, exemplar_picture, finished_index, index_inputs
@@ -455,7 +454,7 @@ class Job:
         chosen = _plain(chosen)
         found = options.index_options(chosen, self.known["shape"])
         grid = PatchGrid(self.volume, **{name: found[name] for name in options.GRID_OPTIONS})
-        Curvelet(grid.size)  # like the grid it refuses what cannot be
+        indexed_measure(found).blocks(grid.size)  # like the grid it refuses what cannot be
         return chosen
 
     def set_options(self, values: dict) -> None:
@@ -477,7 +476,7 @@ class Job:
         every, along, gain
             As in `PatchGrid`, and so are ``area``, ``between``, ``sample``, ``clip`` and ``seed``.
         workers, client, memory
-            As in `build_index`, and so are ``truncate`` and ``finest``.
+            As in `build_index`, and so are ``measure``, ``truncate`` and ``finest``.
         progress : callable, optional
             Called as ``progress(what, done, total)``.
         """
@@ -508,8 +507,8 @@ class Job:
             return index
         told = progress and (lambda done: progress("describing patches", done, len(grid)))
         index = build_index(
-            self.volume, grid, self.path, truncate=found["truncate"], finest=found["finest"], workers=workers,
-            client=client, memory=memory, progress=told, known=self.known,
+            self.volume, grid, self.path, measure=found["measure"], truncate=found["truncate"], finest=found["finest"],
+            workers=workers, client=client, memory=memory, progress=told, known=self.known,
         )  # fmt: skip
         index.client, index.memory = client, memory
         with self._lock:
@@ -521,8 +520,7 @@ class Job:
         if not finished_index(self.stages, key):
             return None
         try:
-            measure = CurveletSVD(truncate=found["truncate"], finest=found["finest"])
-            index = Index(self.path, key, self.volume, grid, measure)
+            index = Index(self.path, key, self.volume, grid, indexed_measure(found))
         except Damaged:
             return None
         with self._lock:
@@ -753,6 +751,18 @@ class Job:
         from outcrop.job.exports import export
 
         return export(self, path, what=what, format=format, stale=stale, seed=seed, memory=memory)
+
+    def audit(self, clicks: int = 30, *, of: str = "patches", seed: int = 0):
+        """Random patches or labelled samples to say yes, no or cannot tell to, and what follows; see `Audit`."""
+        from outcrop.job.auditing import Audit
+
+        return Audit(self, clicks, of=of, seed=seed)
+
+    def unseen(self, groups: int = 5, *, seed: int = 0) -> pd.DataFrame:
+        """Patches that look like nothing that was marked, in a few groups; see `unseen_groups`."""
+        from outcrop.job.unseen import unseen_groups
+
+        return unseen_groups(self, groups, seed=seed)
 
     # ---- what is there ----------------------------------------------------------------------------------------------
 

@@ -15,6 +15,8 @@ forget            ``place`` and ``along`` of a verdict to drop; without them all
 stroke            ``class`` or ``erase``, ``along``, and ``points`` with ``radius`` or ``runs`` on one ``line``;
                   ``filled``: all that the closed line through the points encloses, too
 exclude           as a stroke: samples that are not of ``class``
+audit             ``class``, ``place``, ``along`` of a random patch or sample, ``answer`` (yes, no, unknown),
+                  ``subject`` (patches, samples), ``of`` (key of what was audited), ``stratum`` it was drawn from
 set               ``name``, ``value``: an option of a stage
 undo, redo        ``of``: ids
 ================  =====================================================================================================
@@ -67,6 +69,7 @@ class State(NamedTuple):
     verdicts: list
     strokes: list  # entries
     options: dict
+    audits: list  # entries, the last answer to each question
 
     def places(self):
         """Exemplars of every class that has some, in the order of the classes."""
@@ -313,7 +316,7 @@ def fold(entries):
             undone |= set(entry["of"])
         elif entry["what"] == "redo":
             undone -= set(entry["of"])
-    state = State({}, [], [], [], {})
+    state = State({}, [], [], [], {}, [])
     for entry in entries:
         if entry["id"] not in undone and entry["what"] in FOLDS:
             FOLDS[entry["what"]](state, entry)
@@ -391,6 +394,14 @@ def _stroke(state, entry):
     state.strokes.append(entry)
 
 
+def _audit(state, entry):
+    def question(one):
+        return one["class"], one["place"], one["along"], one["subject"], one["of"]
+
+    state.audits[:] = [one for one in state.audits if question(one) != question(entry)]
+    state.audits.append(entry)
+
+
 def _set(state, entry):
     if entry["value"] is None:
         state.options.pop(entry["name"], None)
@@ -410,5 +421,6 @@ FOLDS = {
     "forget": _forget,
     "stroke": _stroke,
     "exclude": _stroke,
+    "audit": _audit,
     "set": _set,
 }

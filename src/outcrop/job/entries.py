@@ -5,9 +5,10 @@ import math
 
 KINDS = (
     "class", "rename", "remove class", "exemplar", "move", "remove", "accept", "reject", "forget", "stroke", "exclude",
-    "set", "undo", "redo",
+    "audit", "set", "undo", "redo",
 )  # fmt: skip
 STROKES = ("stroke", "exclude")
+AUDIT_ANSWERS = ("yes", "no", "unknown")
 
 
 def parse(line):
@@ -27,6 +28,11 @@ def parse(line):
                 sound = sound and all(_is_place(run) for run in entry["runs"]) and _number(entry["line"])
             else:
                 sound = sound and all(map(_is_place, entry["points"])) and entry["radius"] > 0 and bool(entry["points"])
+        if entry["what"] == "audit":
+            sound = sound and isinstance(entry["class"], str) and _is_place(entry["place"])
+            sound = sound and entry["along"] in ("inline", "crossline") and entry["answer"] in AUDIT_ANSWERS
+            sound = sound and all(isinstance(entry[name], str) for name in ("subject", "of"))
+            sound = sound and _whole(entry["stratum"], 0)
         if entry["what"] in ("undo", "redo"):
             sound = sound and isinstance(entry["of"], list)
         if entry["what"] == "set":
@@ -111,7 +117,7 @@ def _number(value):
 INDEX: dict = {
     "size": _sizes, "step": _sizes, "every": _whole, "sample": _whole, "seed": lambda seed: _whole(seed, 0, 2**63),
     "along": _text, "gain": _text, "clip": lambda clip: _number(clip) and clip > 0, "area": _area, "between": _files,
-    "truncate": _flag, "finest": _flag,
+    "measure": _text, "truncate": _flag, "finest": _flag,
 }  # fmt: skip
 OPTIONS: dict = {
     "index": None, "count": _count, "per_exemplar": _flag, "diverse": _flag, "background": _text, "label": _label,

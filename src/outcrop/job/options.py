@@ -7,7 +7,7 @@ from outcrop.patches import patch_starts
 from outcrop.retrieval import GRID_OPTIONS
 
 INDEX = dict.fromkeys(GRID_OPTIONS) | {"every": 1, "along": "inline", "gain": "volume", "seed": 0}
-INDEX |= {"truncate": True, "finest": True}
+INDEX |= {"measure": "curvelet-svd", "truncate": True, "finest": True}
 RETRIEVE = {"count": "auto", "per_exemplar": False, "diverse": False}
 LABEL = {"mapping": DEFAULT_MAPPING, "seed": 0, "step": None, "with": [], "mapper": None}
 NEIGHBOURHOOD = "neighbourhood"  # option of a job: see `whole_survey`

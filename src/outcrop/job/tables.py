@@ -14,6 +14,7 @@ from outcrop.stages import append_line, digest, read_lines
 from outcrop.workspace import Damaged, whole_file
 
 CODE = 1  # raised when the same inputs would give another table
+CODE_JUDGED = 2  # the same where patches were judged
 TABLE = "retrieved.csv"
 MOST = 0.5  # share of the index from which a class is warned about
 
@@ -51,7 +52,8 @@ def retrieved_key(state, index_key):
 
 def _inputs(asked, index_key):
     order = list(asked["exemplars"])
-    return {"index": index_key, "code": CODE, "classes": order, **asked}
+    judged = any(asked["accepted"].values()) or any(asked["rejected"].values())
+    return {"index": index_key, "code": CODE_JUDGED if judged else CODE, "classes": order, **asked}
 
 
 def retrieved(job, index, state, *, device=None):

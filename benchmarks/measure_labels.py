@@ -1,0 +1,48 @@
+"""Labels on F3 from random exemplars by each measure of an index.
+
+python benchmarks/measure_labels.py --draws 3
+
+Two random exemplars a class on one of the inlines 310 and 330, default options but the measure; the other inline is
+labelled and scored against the expert. Needs OUTCROP_DATA.
+"""
+
+import argparse
+import tempfile
+from pathlib import Path
+
+import outcrop as oc
+from outcrop.measures import INDEXED
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--draws", type=int, default=3)
+    options = parser.parse_args()
+    sections, truth = oc.datasets.f3_sections()
+    volume = sections.sel(time=slice(212, None))  # a caption is burnt into the pictures above
+    truth = truth.sel(time=volume["time"])
+    with tempfile.TemporaryDirectory() as folder:
+        for seed in range(options.draws):
+            line = 310 + 20 * (seed % 2)
+            drawn = oc.datasets.exemplars(truth.sel(inline=[line]), 99, count=2, min_share=0.2, seed=100 + seed)
+            for measure in INDEXED:
+                with oc.Job(Path(folder) / f"{measure}.outcrop", volume=volume) as job:
+                    score = scored(job, measure, drawn, truth.sel(inline=[640 - line]))
+                found = ", ".join(f"{name} {value:.2f}" for name, value in score["IU"].items())
+                print(f"draw {seed}, {measure}: {line} -> {640 - line}: MIU {score['MIU']:.3f}; {found}", flush=True)
+
+
+def scored(job, measure, places, truth):
+    """Scores of the labels of the truth's line that some exemplars lead to."""
+    job.index(measure=measure)
+    for one in job.state.exemplars:
+        job.remove_exemplar(one.id)
+    for name, some in places.items():
+        for place in some:
+            job.add_exemplar(name, place)
+    job.retrieve()
+    return oc.pixel_scores(job.label(truth["inline"].values)["label"].assign_attrs(classes=list(job.classes)), truth)
+
+
+if __name__ == "__main__":
+    main()

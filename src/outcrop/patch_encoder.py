@@ -1,0 +1,59 @@
+"""Descriptions of whole patches by a small net that was pretrained on synthetic sections alone; see docs/retrieval.md.
+
+The weights are part of the package. Gain and polarity do not matter, for the same reasons as in `encoder`; mirror
+images, noise, phase and sampling matter little, because the net was taught to describe such views of a place alike.
+"""
+
+import hashlib
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from outcrop.encoder import balanced, session
+from outcrop.parallel import map_blocks, spans
+
+WEIGHTS = Path(__file__).with_name("patches.onnx")
+LENGTH = 128  # numbers of a description
+SMALLEST = 32  # samples and traces of a patch
+BLOCK = 32  # patches that a thread describes before it takes others
+
+
+def describe(patches, *, workers=None):
+    """Descriptions of a stack of patches.
+
+    Parameters
+    ----------
+    patches : array, shape (n, height, width)
+        With values in [0, 1], 32 x 32 or larger.
+    workers : int, optional
+        Threads; all cores by default.
+
+    Returns
+    -------
+    float32 array, shape (n, 128)
+        From 0 on, of sum one.
+    """
+    check_size(patches.shape[1:])
+    values = np.asarray(patches, np.float32)
+    blocks = map_blocks(lambda span: _describe(values[span]), spans(len(values), BLOCK), workers=workers)
+    return np.concatenate([np.empty((0, LENGTH), np.float32), *blocks])
+
+
+def check_size(size):
+    """Refuse patches that the net cannot see anything in."""
+    if min(size) < SMALLEST:
+        raise ValueError(f"Patches are {size[0]} x {size[1]}; the encoder needs {SMALLEST} x {SMALLEST} or more.")
+
+
+@lru_cache(maxsize=1)
+def weights_digest():
+    """Digest of the weights of the package."""
+    return hashlib.sha256(WEIGHTS.read_bytes()).hexdigest()
+
+
+def _describe(patches):
+    """Descriptions of some patches, one after the other, so that none depends on what is described with it."""
+    net = session(str(WEIGHTS))
+    x = balanced(patches - np.float32(0.5))[:, None]
+    return np.concatenate([net.run(None, {"patches": x[i : i + 1]})[0] for i in range(len(x))])

@@ -1,0 +1,187 @@
+"""Audits: intervals hold the truth as often as they say, and answers are decisions like any other."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+import outcrop as oc
+from outcrop import datasets
+from outcrop.audit import draw_order, estimate, groups_alike
+from outcrop.cli import main
+from outcrop.console import picture
+from outcrop.job.unseen import draw_unseen
+
+PLACES = {"fault": (104, 350, 200), "other": (105, 330, 100), "salt dome": (103, 380, 260)}
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    """A small synthetic survey on disk."""
+    path = tmp_path_factory.mktemp("survey") / "v.sgy"
+    datasets.write_synthetic(path, (8, 110, 96), seed=3)
+    return path
+
+
+@pytest.fixture
+def job(source, tmp_path, monkeypatch):
+    """A job with retrieved patches, and a texture mapper that fits in a moment."""
+    options = {"members": 1, "patches_per_class": 12, "n_features": 40, "rounds": 2}
+    monkeypatch.setitem(oc.MAPPERS, "texture", lambda: oc.TextureMapper(**options))
+    with oc.Job(tmp_path / "v.outcrop", volume=source) as one:
+        one.index(32, step=16)
+        for name, place in PLACES.items():
+            one.add_exemplar(name, place)
+        yield one
+
+
+@pytest.mark.parametrize("shares", [(0.5, 0.5, 0.5, 0.5), (1.0, 0.95, 0.4, 0.1), (0.9, 0.9, 0.95, 1.0)])
+def test_intervals_hold_the_truth(shares):
+    """Of 400 audits of 30 answers at least 93 % hold the truth; groups that differ make them narrower."""
+    groups = np.repeat(np.arange(4), [400, 300, 200, 100])
+    right = np.random.default_rng(0).random(1000) < np.repeat(shares, [400, 300, 200, 100])
+    sizes, found = np.bincount(groups), []
+    for seed in range(400):
+        asked = draw_order(groups, 30, seed=seed)
+        found.append(estimate(np.arange(4), sizes, groups[asked], right[asked]))
+    truth, width = right.mean(), np.mean([(one.high - one.low) / 2 for one in found])
+    assert np.mean([one.low <= truth <= one.high for one in found]) >= 0.93
+    # an interval of independent answers has a half width of 1.96 sqrt(p (1 - p) / n)
+    assert width < 1.1 * 1.96 * np.sqrt(truth * (1 - truth) / 30)
+    assert abs(np.mean([one.share for one in found]) - truth) < 0.01  # of 400 audits, six standard errors
+
+
+def test_equal_answers_are_worth_no_more_than_their_number():
+    """Ten times yes leaves the interval of ten independent answers, however many groups they come from."""
+    found = estimate(np.arange(5), np.full(5, 10**6), np.repeat(np.arange(5), 2), np.ones(10))
+    assert found.share == found.high == 1
+    # Wilson's lower end is n / (n + z^2) where all answers are yes
+    assert found.low == pytest.approx(10 / (10 + 1.96**2), abs=1e-3)
+
+
+def test_a_whole_that_was_asked_about_is_known():
+    """When every member was asked about, nothing is left to guess."""
+    found = estimate([0, 1], [3, 2], [0, 0, 0, 1, 1], [1, 0, 1, 1, 1])
+    assert found.share == pytest.approx(0.8)
+    assert found.high - found.low < 0.01
+
+
+def test_a_longer_draw_goes_on_where_a_shorter_one_ended():
+    """Every question of a short audit is one of the long audit with the same seed; every group is asked about."""
+    groups = np.repeat([0, 1, 2], [50, 30, 3])
+    short, long = (draw_order(groups, n, seed=5) for n in (8, 20))
+    assert set(short) <= set(long) and len(long) == 20
+    assert set(groups[short]) == {0, 1, 2}
+
+
+def test_groups_are_of_what_looks_alike():
+    """Two clouds of descriptors never share a group."""
+    rng = np.random.default_rng(0)
+    clouds = np.concatenate([rng.normal(size=(40, 5)), 50 + rng.normal(size=(40, 5))])
+    groups = groups_alike(clouds, rng.random(80))
+    assert not set(groups[:40]) & set(groups[40:])
+
+
+def test_answers_are_decisions(job):
+    """Answers are kept, seen by who opens the job again, undone as one act, and leave the retrieved patches alone."""
+    key = job.retrieved_key()
+    audit = job.audit(12)
+    audit.answer(yes=range(1, 9), no=[9, 10], unknown=[11])
+    with oc.Job(job.path) as again:
+        table = again.audit(12).estimates.set_index("class").loc["all"]
+        assert table[["yes", "no", "unknown"]].tolist() == [8, 2, 1]
+        assert 0 < table["low"] < table["right"] < table["high"] <= 1
+    assert job.retrieved_key() == key and (job.decisions["what"] == "audit").sum() == 11
+    assert audit.questions["answer"].tolist().count("") == len(audit.questions) - 11
+    job.undo()
+    assert np.isnan(audit.estimates["right"]).all() and not job.state.audits
+
+
+def test_the_last_answer_counts(job):
+    """A question answered again has the last answer alone."""
+    audit = job.audit(10)
+    audit.answer(yes=[1])
+    audit.answer(no=[1])
+    assert audit.questions["answer"][1] == "no" and len(job.state.audits) == 1
+
+
+def test_answers_of_another_table_are_kept_and_not_counted(job):
+    """Another exemplar leads to other patches: their audit begins anew, and says how many answers are older."""
+    job.audit(10).answer(yes=[1, 2, 3])
+    job.add_exemplar("fault", (106, 352, 220))
+    audit = job.audit(10)
+    assert audit.older == 3 and audit.estimates["yes"].sum() == 0
+    job.undo()
+    assert job.audit(10).older == 0
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (lambda job: job.audit(0), "0 clicks"),
+        (lambda job: job.audit(5, of="lines"), "choose patches or samples"),
+        (lambda job: job.audit(5).answer(yes=[99]), "no question 99"),
+        (lambda job: job.audit(5).answer(yes=[1], no=[1]), "say one of them"),
+        (lambda job: job.audit(5, of="samples"), "outcrop label"),
+    ],
+)
+def test_wrong_input_is_refused(job, asked, message):
+    """What cannot be audited is said, with a remedy, and nothing is decided."""
+    job.retrieve()
+    before = len(job.decisions)
+    with pytest.raises(ValueError, match=message):
+        asked(job)
+    assert len(job.decisions) == before
+
+
+def test_samples_of_labels(job):
+    """Samples are drawn where labels are, with the class and place that the labels have there."""
+    job.label([103, 104])
+    audit = job.audit(20, of="samples")
+    labels = job.labels
+    for _, row in audit.questions.iterrows():
+        code = labels["label"].sel(inline=row["inline"], crossline=row["crossline"], time=row["time"]).item()
+        assert labels.attrs["classes"][code - 1] == row["class"]
+    assert audit.population.sizes.sum() == (labels["label"].sel(inline=[103, 104]) > 0).sum().item()
+    audit.answer(yes=range(1, 21))
+    assert audit.estimates.set_index("class")["right"]["all"] == 1
+    assert audit.draw().is_file()
+
+
+def test_what_was_not_shown_is_unlike_the_exemplars(job):
+    """The groups hold patches less like any exemplar than most are; one of them can become an exemplar."""
+    table = job.unseen(3)
+    assert set(table["group"]) == {1, 2, 3} and table["share"].groupby(table["group"]).first().is_monotonic_decreasing
+    weak = job.retrieve()
+    assert table["similarity"].max() < np.median(weak.similarity)
+    assert not set(table["row"]) & set(weak.rows[:5])
+    assert draw_unseen(job, table).is_file()
+    job.add_exemplar("new", table[list(job.volume.dims)].iloc[0].tolist())
+    assert "new" in job.retrieve().classes
+
+
+def test_the_shell_asks_and_answers(job, monkeypatch, capsys):
+    """`outcrop audit` draws its questions, keeps what is answered, and prints shares with their intervals."""
+
+    def outcrop(*words):
+        monkeypatch.setattr(sys, "argv", ["outcrop", *map(str, words)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        return stop.value.code, *capsys.readouterr()
+
+    code, _, said = outcrop("audit", job.path, "--clicks", 12)
+    assert code == 0 and "12 of 12 questions are open" in said and (job.path / "audit-patches.png").is_file()
+    code, shown, _ = outcrop("audit", job.path, "--clicks", 12, "--yes", "1,2,3,4,5", "--no", "6", "--json")
+    total = json.loads(shown)["estimates"][-1]
+    assert (total["class"], total["yes"], total["no"]) == ("all", 5, 1) and total["low"] < total["right"]
+    assert outcrop("audit", job.path, "--yes", "1", "--no", "1")[0] == 2
+    assert outcrop("unseen", job.path, "--groups", 2)[0] == 0 and (job.path / "unseen.png").is_file()
+
+
+def test_a_picture_in_the_shell_has_its_frame():
+    """Two pixels a character, grey as the amplitudes, and the frame in the colour of the class."""
+    text = picture(np.full((8, 6), 0.5), (2, 1, 4, 3), "#ff0000")
+    assert text.plain.count("\n") == 4 and all(len(line) == 6 for line in text.plain.split())
+    assert any("#ff0000" in str(span.style) for span in text.spans)
+    assert any("#7f7f7f" in str(span.style) for span in text.spans)
