@@ -1,5 +1,6 @@
 """Everything the interpreter's page does, without a page: decisions, search, labels, exports, all in a `Job`."""
 
+import re
 import threading
 
 import numpy as np
@@ -262,7 +263,7 @@ class Session:
 
     # ---- brush ------------------------------------------------------------------------------------------------------
 
-    def paint(self, name, direction, position, points, radius=4, *, filled=False):
+    def paint(self, name, direction, position, points, radius=4, *, filled=False, id=None):
         """Say what the samples under a brush stroke are; see `Job.paint`.
 
         Parameters
@@ -277,7 +278,11 @@ class Session:
             Of the brush, in samples and traces.
         filled : bool
             What the closed line through the points encloses is painted too.
+        id : str, optional
+            Of the stroke: sent again by a browser that had no answer, it is stored once.
         """
+        if id is not None and not re.fullmatch("[0-9a-f]{16}", str(id)):
+            raise ValueError(f"{str(id)[:40]!r} is not the id of a stroke; give 16 hexadecimal digits.")
         if direction not in (0, 1):
             raise ValueError("Paint on an inline or a crossline; time slices cannot be painted.")
         if name not in ("right", "wrong", "erase"):
@@ -285,7 +290,7 @@ class Session:
         places = [self.survey.place(direction, position, x, y) for x, y in points[:5000]]
         if direction == self.survey.along:
             self.labelling.begin_correction(position)
-        self.job.paint(name, places, float(np.clip(radius, 0.5, 100)), DIRECTIONS[direction], filled=filled)
+        self.job.paint(name, places, float(np.clip(radius, 0.5, 100)), DIRECTIONS[direction], filled=filled, id=id)
         if direction == self.survey.along:
             self.labelling.follow(position)
         self._seen = (self.job.state, self._seen[1])

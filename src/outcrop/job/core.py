@@ -313,7 +313,7 @@ class Job:
 
     def paint(
         self, name: str, points: Sequence[Place], radius: float | None = None, along: str = "inline", *,
-        filled: bool = False,
+        filled: bool = False, id: str | None = None,
     ) -> None:  # fmt: skip
         """Say what the samples of a section under a stroke are.
 
@@ -330,7 +330,11 @@ class Job:
         along : {"inline", "crossline"}
         filled : bool
             The line is closed, and what it encloses is painted too.
+        id : str, optional
+            Of the decision; a stroke that was painted under this id before is not painted again.
         """
+        if id is not None and any(entry["id"] == id for entry in self.log.entries):
+            return
         points = [[float(part) for part in point] for point in points]
         radius = (0.5 if filled else 4.0) if radius is None else float(radius)
         stroke: dict = {"what": "stroke", "along": along, "points": points, "radius": radius}
@@ -344,6 +348,7 @@ class Job:
             made, first = self._new_class(name)
             entries = [*made, stroke | {"class": first}]
         if entries:
+            entries[0] |= {} if id is None else {"id": id}
             self._decide(*entries)
 
     def erase(
