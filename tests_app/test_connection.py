@@ -145,3 +145,25 @@ def test_a_stroke_belongs_to_the_line_it_was_begun_on(job, browser):
         assert [line for line, *_ in strokes(job)] == [116, 116, 116]
         assert [len(one["points"]) for one in oc.Job(job).state.strokes[1:]] == [3, 3]
         tab.close()
+
+
+def test_names_and_readout_are_those_of_now(job, browser):
+    """A name that is refused gives way to the old one; what is read under the cursor follows the section."""
+    with server(job) as (address, _):
+        tab = Tab(browser, address)
+        tab.line(116)
+        for name in ("Other", ""):
+            field = tab.page.locator(".class[data-name='fault'] input").nth(1)
+            field.fill(name)
+            field.press("Enter")
+            tab.page.wait_for_function(
+                """() => { const all = (root) => [...root.querySelectorAll(".class[data-name='fault'] input"),
+                  ...[...root.querySelectorAll("*")].flatMap((one) => one.shadowRoot ? all(one.shadowRoot) : [])];
+                  return all(document)[1].value === "fault"; }"""
+            )
+        assert [facts["name"] for facts in oc.Job(job).state.classes.values()] == ["fault", "other"]
+        tab.page.mouse.click(*tab.pixel(380, 300))
+        tab.wait_model("readout", "m.text.includes('inline 116')")
+        tab.press("ArrowRight")
+        tab.wait_model("readout", "m.text.includes('inline 117')")
+        tab.close()

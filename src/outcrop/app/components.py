@@ -47,6 +47,7 @@ class Classes(Talking, JSComponent):
 
     items = param.List(doc="name, colour and note of every class")
     selected = param.String()
+    refused = param.Integer(default=0, doc="counts the changes that were refused")
     _esm = HERE / "classes.js"
     _stylesheets: ClassVar = [CSS]
 

@@ -181,10 +181,13 @@ class Job:
 
     def _class(self, name, *, new=False):
         """First name of a class; of one that is not there yet only where it may be made."""
-        name = class_name(name)
-        first = self.state.first_name(name)
+        first = self.state.first_name(name)  # also of an old job, where more names were allowed
+        if first is None:
+            name = class_name(name)
+            first = self.state.first_name(name)
         if first is not None:
             return first
+        self._check_case(name)
         if not new:
             known = ", ".join(facts["name"] for facts in self.state.classes.values())
             raise ValueError(f"Class {name!r} is unknown; choose one of {known or 'none yet'}.")
@@ -193,6 +196,12 @@ class Job:
             number += 1
             first = f"{name} {number}"
         return first
+
+    def _check_case(self, name, *, but=None):
+        """Refuse a name that differs from that of a class, `but` one by its first name, in capitals alone."""
+        for first, facts in self.state.classes.items():
+            if first != but and facts["name"] != name and facts["name"].casefold() == name.casefold():
+                raise ValueError(f"Class {name!r} is there already as {facts['name']!r}; write it the same way.")
 
     def _new_class(self, name):
         """Entries that make a class, none where it is there; its first name."""
@@ -221,6 +230,7 @@ class Job:
             return
         if self.state.first_name(new) is not None:
             raise ValueError(f"Class {new!r} is there already; choose another name.")
+        self._check_case(new, but=first)
         self._decide({"what": "rename", "class": first, "name": new})
 
     def recolour_class(self, name: str, colour: str) -> None:
@@ -782,7 +792,7 @@ def class_name(text):
     'salt dome'
     """
     name = re.sub(r"[-_\s]+", " ", text).strip() if isinstance(text, str) else ""
-    if not re.fullmatch(r"\w[\w .()]{0,39}", name) or name in RESERVED:
+    if not re.fullmatch(r"\w[\w .()]{0,39}", name) or name.casefold() in RESERVED:
         raise ValueError(
             f"{str(text)[:50]!r} is not a class name; use a word such as fault or salt-dome "
             f"({', '.join(RESERVED)} are taken)."
