@@ -151,6 +151,8 @@ class Page:
             words.append("Searching ...")
         self.say(" ".join(words) or "Ready.", wrong=work.wrong and not work.busy)
         self.retrieved.show_note()
+        if not work.busy:
+            self.results.show_written()
         for part in (self.exemplars, self.retrieved, self.labels, self.results):
             for one in part.actions:
                 one.disabled = work.busy
@@ -296,10 +298,13 @@ class ResultPanel:
             return
         self.lines.text = escape(self.results.summary())
         self.stale.visible = "stale" in self.lines.text
-        texts = [one.text.replace(str(one.path), shown_path(one.path), 1) for one in self.results.written]
-        self.written.text = "".join(f"<div>{escape(text)}</div>" for text in texts)
         lines = (command.replace(" --", " \\\n    --") for command in self.results.commands())
         self.commands.text = escape("\n\n".join(lines))
+
+    def show_written(self):
+        """Say what was exported so far."""
+        texts = [one.text.replace(str(one.path), shown_path(one.path), 1) for one in self.results.written]
+        self.written.text = "".join(f"<div>{escape(text)}</div>" for text in texts)
 
 
 def chooser(desk):

@@ -12,7 +12,9 @@ from outcrop.app.results import Results
 from outcrop.app.search import Search
 from outcrop.app.survey import Survey, open_job
 from outcrop.app.view import View
+from outcrop.app.words import in_words
 from outcrop.app.work import Work
+from outcrop.curvelet import SMALLEST
 from outcrop.job.strokes import section_of
 from outcrop.patches import DIRECTIONS
 from outcrop.volume import parse_size
@@ -74,7 +76,7 @@ class Session:
     def listen(self, function):
         """Call a function with what changed whenever something does.
 
-        It is one of "state", "strokes", "work", "weak", "labels", "places", "section" and "exports".
+        It is one of "state", "strokes", "work", "weak", "labels", "places" and "section".
         """
         self._listeners.append(function)
         return lambda: self._listeners.remove(function) if function in self._listeners else None
@@ -123,6 +125,7 @@ class Session:
 
     def _decided(self):
         """Tell the pages of a decision made here, and bring the retrieved patches up to it behind their backs."""
+        self.work.forget()
         self._seen = (self.job.state, self._seen[1])
         self.tell("state")
         self.search.refresh()
@@ -198,6 +201,8 @@ class Session:
     def set_size(self, size, line=None):
         """Take patches of another size, as `parse_size` takes it; exemplars stay where they are."""
         height, width = parse_size(size, self.job.volume) if isinstance(size, str) else size
+        if min(height, width) < SMALLEST:
+            raise ValueError(f"A patch of {height} x {width} is too small; choose at least {SMALLEST} x {SMALLEST}.")
         if (height, width) != self.survey.size:
             self.search.choose_size((height, width), line)
             self._decided()
@@ -237,28 +242,37 @@ class Session:
 
     def undo(self):
         """Take the last decision of this page back; whether there was one."""
-        return self._go_back(self.job.undo)
+        return self._go_back(self.job.undo, "undo")
 
     def redo(self):
         """Do again what was undone; whether there was anything."""
-        return self._go_back(self.job.redo)
+        return self._go_back(self.job.redo, "redo")
 
-    def _go_back(self, change):
-        """Undo or redo; lines whose strokes change by it follow."""
-        before = self.job.state.strokes
+    def _go_back(self, change, verb):
+        """Undo or redo, and say what; lines whose strokes change by it follow."""
+        before, shown = self.job.state, self.labelling.shown()
         done = change()
-        after = self.job.state.strokes
-        for stroke in [one for one in (*before, *after) if (one in before) != (one in after)]:
+        after = self.job.state
+        strokes = [
+            one for one in (*before.strokes, *after.strokes) if (one in before.strokes) != (one in after.strokes)
+        ]
+        for stroke in strokes:
             place = section_of(stroke, self.job.axes)
             if place is not None:
-                self._follow(*place)
+                self._follow(*place, shown)
         self._decided()
+        if done:
+            entries = self.job.log.entries
+            act = [entry for entry in entries if entry["id"] in entries[-1]["of"]]
+            self.work.say(f"{verb.capitalize()}: {in_words(act, before if verb == 'undo' else after)}.")
+        else:
+            self.work.say(f"There is nothing to {verb}.")
         return done
 
-    def _follow(self, direction, position):
-        """Bring a line up to the strokes on it."""
+    def _follow(self, direction, position, shown):
+        """Bring a line up to the strokes on it; `shown` are the labels before they changed."""
         if direction == self.survey.along:
-            self.labelling.begin_correction(position)
+            self.labelling.begin_correction(position, shown)
             self.labelling.follow(position)
 
     # ---- brush ------------------------------------------------------------------------------------------------------
@@ -293,6 +307,7 @@ class Session:
         self.job.paint(name, places, float(np.clip(radius, 0.5, 100)), DIRECTIONS[direction], filled=filled, id=id)
         if direction == self.survey.along:
             self.labelling.follow(position)
+        self.work.forget()
         self._seen = (self.job.state, self._seen[1])
         self.tell("strokes")
 

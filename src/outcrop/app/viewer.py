@@ -85,7 +85,7 @@ class Viewer:
         self.direction_buttons.on_change("active", self._on_direction)
         self.slider = Slider(
             start=0, end=max(1, len(self._axis()) - 1), value=self.position, step=1, show_value=False, title="",
-            sizing_mode="stretch_width", name="line",
+            sizing_mode="stretch_width", name="line", margin=(5, 20, 5, 5),
         )  # fmt: skip
         self.slider.on_change("value", self._on_slider)
         self.number = TextInput(value="", width=80, name="number")
@@ -120,11 +120,11 @@ class Viewer:
         plot = self.plot
         self.readout = Div(text="", name="readout", styles={"font-size": "12px", "white-space": "pre", "color": "#334"})
         self.legend = Legend(self._on_legend)
-        plot.figure.js_on_event(
-            events.MouseMove,
-            script("readout", source=plot.image, overlay=plot.overlay, readout=self.readout, frame=plot.figure),
-        )
-        plot.figure.js_on_event(events.MouseLeave, CustomJS(args={"readout": self.readout}, code="readout.text = ''"))
+        figure = plot.figure
+        self.read = script("readout", source=plot.image, overlay=plot.overlay, readout=self.readout, frame=figure)
+        for event in (events.MouseMove, events.MouseLeave):
+            figure.js_on_event(event, self.read)
+        figure.title.js_on_change("text", self.read)  # the section changes under the cursor
 
     def _listen(self):
         figure, plot = self.plot.figure, self.plot
