@@ -57,8 +57,9 @@ def take_brush(tab, number="1"):
 def test_strokes_outlive_the_server(job, browser):
     """What is painted while the server dies is said to wait in the tab, and stored once when another one is there."""
     with server(job) as (address, process):
-        tab = Tab(browser, address)
+        tab, other = Tab(browser, address), Tab(browser, address)
         take_brush(tab)
+        other.line(120)
         tab.drag((320, 200), (330, 220))
         wait_strokes(job, 1)
         process.send_signal(signal.SIGSTOP)  # it can answer nothing any more
@@ -77,12 +78,17 @@ def test_strokes_outlive_the_server(job, browser):
         tab.ready()
         assert time.monotonic() - back < 30  # seconds, on a machine with other work
         wait_strokes(job, 3)
+        tab.wait_model("section", "m.title.text === 'inline 116'")  # each tab shows the section it showed before
+        other.page.wait_for_selector("#connection-lost", state="hidden", timeout=60_000)
+        other.ready()
+        other.wait_model("section", "m.title.text === 'inline 120'")
         tab.page.reload()
         tab.ready()
         tab.page.wait_for_timeout(1000)
         assert strokes(job) == [(116, 320, "fault"), (116, 340, "other"), (116, 360, "other")]
-        assert not tab.foreign
-        tab.page.close()
+        for one in (tab, other):
+            assert not one.foreign
+            one.page.close()
 
 
 def test_a_stall_needs_no_reload(job, browser):

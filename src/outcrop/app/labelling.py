@@ -22,7 +22,7 @@ from outcrop.patches import DIRECTIONS
 from outcrop.scores import UNCERTAIN
 
 DRAFT_PATCHES = 20  # per class, for labels to look at while the full fit runs
-MOST_LINES = 100  # of labels that are read at once for a section across them
+MOST_LINES = 20  # of labels that are read before a section across them is shown; the others follow
 FOLLOW = 20  # labelled lines next to a corrected one that are labelled again behind it
 SETTLE, QUIET = 0.25, 2.0  # seconds without a stroke before the line is learnt from, and before other lines follow
 KEPT = 4  # sections of labels in memory
