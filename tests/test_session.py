@@ -302,11 +302,11 @@ def test_a_stroke_that_is_sent_twice_is_stored_once(session):
     second = reopened(session)
     second.paint(name, 0, 3, [(340, 100), (350, 140)], id=id)
     assert [one["id"] for one in second.job.state.strokes] == [id]
-    assert second.undo() and second.work.message == f"Undo: stroke of {name} on inline 103."
+    assert second.undo() and second.work.message == f"Taken back: stroke of {name} on inline 103."
     second.paint(name, 0, 3, [(340, 100), (350, 140)], id=id)
     assert second.job.state.strokes == []
     second.redo()
-    assert len(second.job.state.strokes) == 1 and second.work.message.startswith("Redo: stroke")
+    assert len(second.job.state.strokes) == 1 and second.work.message.startswith("Done again: stroke")
     second.close()
 
 

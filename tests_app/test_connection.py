@@ -65,11 +65,14 @@ def test_strokes_outlive_the_server(job, browser):
         process.send_signal(signal.SIGSTOP)  # it can answer nothing any more
         tab.press("2")
         tab.drag((340, 200), (350, 220))
-        tab.drag((360, 200), (370, 220))
-        process.send_signal(signal.SIGKILL)
-        tab.page.wait_for_selector("#connection-lost", state="visible", timeout=8000)
+        tab.page.mouse.move(*tab.pixel(360, 200))
+        tab.page.mouse.down()
+        tab.page.mouse.move(*tab.pixel(370, 220), steps=6)
+        process.send_signal(signal.SIGKILL)  # in the middle of a drag
         # three where the server could not say any more that it has the first one
-        assert re.search("[23] strokes are not saved yet", tab.page.locator("#connection-lost").inner_text())
+        said = tab.page.locator("#connection-lost", has_text=re.compile("[23] strokes are not saved yet"))
+        said.wait_for(timeout=8000)
+        tab.page.mouse.up()
     assert len(strokes(job)) == 1
     with server(job) as (again, _):
         assert again == address

@@ -48,6 +48,7 @@ function watch(model, waiting) {
   };
   const show = (gone) => {
     lost = gone;
+    if (gone && named("section")?.stroke?.dragged) named("section").finish_stroke();  // the cover takes the mouse
     banner.textContent = words();
     cover.style.display = gone ? "block" : "none";
   };
@@ -57,7 +58,7 @@ function watch(model, waiting) {
     window.location.reload();
   };
   model.on("beat", () => { last = Date.now(); answered = 0; if (!closed) show(false); });
-  setInterval(() => { if (Date.now() - last > SILENCE) show(true); }, 500);
+  setInterval(() => { if (lost || Date.now() - last > SILENCE) show(true); }, 500);
   setInterval(async () => {
     if (!lost || asking || leaving) return;
     asking = true;

@@ -264,7 +264,8 @@ class Session:
         if done:
             entries = self.job.log.entries
             act = [entry for entry in entries if entry["id"] in entries[-1]["of"]]
-            self.work.say(f"{verb.capitalize()}: {in_words(act, before if verb == 'undo' else after)}.")
+            words = in_words(act, before if verb == "undo" else after)
+            self.work.say(f"{'Taken back' if verb == 'undo' else 'Done again'}: {words}.")
         else:
             self.work.say(f"There is nothing to {verb}.")
         return done
