@@ -259,7 +259,7 @@ class Session:
         for stroke in strokes:
             place = section_of(stroke, self.job.axes)
             if place is not None:
-                self._follow(*place, shown)
+                self._follow(place[0], place[1], shown)
         self._decided()
         if done:
             entries = self.job.log.entries
