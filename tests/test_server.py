@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import http.client
+import json
 import os
 import re
 import socket
@@ -11,6 +12,7 @@ import sys
 
 import numpy as np
 import pytest
+from bokeh.util.token import generate_jwt_token, generate_session_id, get_token_payload
 from tornado.httpclient import HTTPClientError, HTTPRequest
 from tornado.websocket import WebSocketClosedError, websocket_connect
 
@@ -120,10 +122,15 @@ def test_oversized_requests_are_refused(explorer):
     assert ask(explorer, home(explorer))[0] == 200
 
 
+async def page_token(explorer):
+    """Token of a new page, with which its websocket is opened."""
+    body = await asyncio.to_thread(lambda: ask(explorer, home(explorer))[1])
+    return re.search(r'"token":"([^"]+)"', body)[1]
+
+
 async def send(explorer, message, *, origin=None):
     """Open the websocket as the page does, send a message, and say with which code it was closed."""
-    body = await asyncio.to_thread(lambda: ask(explorer, home(explorer))[1])
-    token = re.search(r'"token":"([^"]+)"', body)[1]
+    token = await page_token(explorer)
     host = explorer.address.split("/")[2]
     request = HTTPRequest(f"ws://{host}{home(explorer)}ws", headers={"Origin": origin or f"http://{host}"})
     socket = await websocket_connect(request, subprotocols=["bokeh", token])
@@ -140,6 +147,48 @@ def test_a_foreign_page_cannot_open_the_websocket(explorer):
     """Neither with the token of the address nor with that of a page."""
     with pytest.raises(HTTPClientError, match="403"):
         asyncio.run(send(explorer, "x", origin="http://evil.example"))
+
+
+async def pulled(explorer):
+    """Document that the websocket gives where the page that was asked for has expired meanwhile."""
+    payload = get_token_payload(await page_token(explorer))
+    payload.pop("session_expiry")
+    token = generate_jwt_token(generate_session_id(), extra_payload=payload)  # of no session that the server has
+    host = explorer.address.split("/")[2]
+    request = HTTPRequest(f"ws://{host}{home(explorer)}ws", headers={"Origin": f"http://{host}"})
+    socket = await websocket_connect(request, subprotocols=["bokeh", token])
+    for _ in range(3):  # header, metadata and content of the first message
+        await asyncio.wait_for(socket.read_message(), 30)
+    for part in ({"msgid": "1", "msgtype": "PULL-DOC-REQ"}, {}, {}):
+        await socket.write_message(json.dumps(part))
+    parts = ""
+    while "PULL-DOC-REPLY" not in parts or '"roots"' not in parts:
+        found = await asyncio.wait_for(socket.read_message(), 30)
+        parts += found if isinstance(found, str) else ""
+    socket.close()
+    return parts
+
+
+def test_no_page_names_another_computer(explorer):
+    """Neither the page, nor a document that is made for the websocket alone."""
+    for text in (ask(explorer, home(explorer))[1], asyncio.run(pulled(explorer))):
+        assert "static/extensions/panel/" in text
+        assert not re.findall(r"https?://[\w.-]*holoviz[\w./@-]*", text)
+
+
+def test_the_browser_may_ask_no_other_computer(explorer):
+    """Every answer carries a policy that names this server alone; asking whether it lives makes no page."""
+    host = explorer.address.split("/")[2]
+    before = len(explorer._server.get_sessions())
+    for path, status in ((home(explorer) + "alive", 204), ("/alive", 403)):
+        connection = http.client.HTTPConnection(host, timeout=20)
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        policy = answer.headers["Content-Security-Policy"]
+        assert answer.status == status and policy.startswith("default-src 'self'")
+        assert set(re.findall(r"ws://([^ ;]+)", policy)) == {host} and "http" not in policy
+        connection.close()
+    assert len(explorer._server.get_sessions()) == before
 
 
 def test_the_cell_of_a_notebook_shows_the_page(explorer):
@@ -184,9 +233,11 @@ def test_a_restart_keeps_the_address_for_this_user_alone(tmp_path, monkeypatch):
     with socket.socket() as other:
         other.bind((host, port))
         other.listen()
-        second = Address(job, host)
-        assert second.token is None and second.taken
-        second.keep(f"http://{host}:1/{'y' * 32}/")  # the first server keeps its place
-    assert Address(job, host).token == token
+        second, free = Address(job, host), free_port(host)
+        assert (second.port, second.token) == (0, None)
+        second.keep(f"http://{host}:{free}/{'y' * 32}/")
+        again = Address(job, host)  # a second server of the job has its own address, after a restart too
+        assert (again.port, again.token) == (free, "y" * 32)
+    assert Address(job, host).token == token  # the first one keeps its place
     file.write_text("nonsense")
     assert Address(job, host).token is None

@@ -273,6 +273,14 @@ def test_a_refused_change_changes_nothing(session):
         lambda: session.add_class(name),
         lambda: session.add_class("<script>"),
         lambda: session.add_class("uncertain"),
+        lambda: session.add_class("Uncertain"),
+        lambda: session.add_class(name.upper()),
+        lambda: session.rename_class(name, ""),
+        lambda: session.rename_class(name, "Wrong"),
+        lambda: session.rename_class(name, list(session.job.palette)[1].title()),
+        lambda: session.add_exemplar(name.upper(), (1, 2, 3)),
+        lambda: session.set_size("5"),
+        lambda: session.paint(name, 0, 3, [(340, 100)], id="../x"),
         lambda: session.recolour_class(name, "red; background: url(x)"),
         lambda: session.add_exemplar("unknown", (1, 2, 3)),
         lambda: session.add_exemplar(name, (1, 2, float("nan"))),
@@ -282,6 +290,63 @@ def test_a_refused_change_changes_nothing(session):
         with pytest.raises(ValueError):
             change()
     assert session.job.state == before
+    session.rename_class(name, name.upper())  # the same class
+    assert name.upper() in session.job.palette
+
+
+def test_a_stroke_that_is_sent_twice_is_stored_once(session):
+    """A browser that had no answer sends it again, to this server or the next one, also after it was undone."""
+    name, id = next(iter(session.job.palette)), "0123456789abcdef"
+    for _ in range(2):
+        session.paint(name, 0, 3, [(340, 100), (350, 140)], id=id)
+    second = reopened(session)
+    second.paint(name, 0, 3, [(340, 100), (350, 140)], id=id)
+    assert [one["id"] for one in second.job.state.strokes] == [id]
+    assert second.undo() and second.work.message == f"Taken back: stroke of {name} on inline 103."
+    second.paint(name, 0, 3, [(340, 100), (350, 140)], id=id)
+    assert second.job.state.strokes == []
+    second.redo()
+    assert len(second.job.state.strokes) == 1 and second.work.message.startswith("Done again: stroke")
+    second.close()
+
+
+def test_what_the_page_says_is_of_now(session, survey):
+    """A refusal goes with the next decision, strokes that are not learnt from are said to be, counts are explained."""
+    pytest.importorskip("panel")
+    from bokeh.document import Document
+
+    from outcrop.app.page import Page
+
+    line = next(iter(survey[1].values()))[0]
+    labelled(searched(session, survey[1]), [line])
+    position = int(np.flatnonzero(session.survey.lines == line)[0])
+    name = session.search.weak.classes[0]
+    place = session.search.places()[1]
+    page = Page(session, Document())
+    page.layout()
+    page.viewer.go(0, position)
+    page.viewer.outlined = name
+    page.retrieved.show()
+    count = page.retrieved.count.value
+    session.judge(name, place, accept=False)
+    session.search.wait()
+    session.results.start("segy")
+    with pytest.raises(ValueError, match="of older decisions"):
+        session.work.wait()
+    page._update("work")
+    assert "of older decisions" in page.status.text
+    session.paint(name, 0, position, [(340, 100), (350, 140)])
+    session.labelling.wait()
+    page._update("strokes")
+    assert page.status.text == "Ready."
+    assert "the mapping learns from them when you label again" in page.labels.changed.text
+    # the order of before stays in the gallery: where the numbers differ it says why
+    page.retrieved.show()
+    taken = int(np.count_nonzero(session.search.weak.classes == name))
+    assert taken != count and page.retrieved.count.value == taken
+    assert f"1 to 24 of {count}" in page.retrieved.note.text
+    assert f"made it {taken} patches instead of {count}" in page.retrieved.note.text
+    page.close()
 
 
 def test_a_rejected_patch_goes_and_an_accepted_one_stays_first(session, survey):
@@ -415,6 +480,7 @@ def test_painted_pixels_teach_the_mapper(session, survey):
     session.undo()
     session.labelling.wait()
     np.testing.assert_array_equal(session.labelling.codes(line), before)
+    assert session.labelling.changed == (after != before).mean()  # undoing it changes as much
 
 
 def test_of_strokes_in_a_row_the_last_is_learnt_from(session, survey, monkeypatch):

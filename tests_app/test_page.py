@@ -116,7 +116,7 @@ def test_the_whole_walk(survey, browser, tmp_path):
         # a server that is gone is no longer "Ready"
         process.send_signal(signal.SIGKILL)
         tab.page.wait_for_selector("#connection-lost", state="visible", timeout=8000)
-        assert "What you decided is saved" in tab.page.locator("#connection-lost").inner_text()
+        assert "What you decided before is saved" in tab.page.locator("#connection-lost").inner_text()
         tab.page.close()
         assert not tab.foreign and not [text for text in tab.errors if "WebSocket" not in text and "ERR_" not in text]
     with server(job, "--truth", truth) as (address, _):

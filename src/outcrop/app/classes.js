@@ -10,8 +10,8 @@ export function render({ model }) {
     const row = input?.closest?.(".class[data-name]");
     return row && input.maxLength === 40 ? { row: row.dataset.name, value: input.value, at: input.selectionStart } : null;
   };
-  const draw = () => {
-    const before = typed();
+  const draw = (keep = true) => {
+    const before = keep ? typed() : null;
     const rows = model.items.map((item) => {
       const row = element("div", { className: "class" + (item.name === model.selected ? " selected" : "") });
       row.dataset.name = item.name;
@@ -46,8 +46,9 @@ export function render({ model }) {
   button.onclick = add;
   form.append(name, button);
   box.append(list, form);
-  model.on("items", draw);
-  model.on("selected", draw);
+  model.on("items", () => draw());
+  model.on("selected", () => draw());
+  model.on("refused", () => draw(false));  // the names that hold come back
   draw();
   return box;
 }

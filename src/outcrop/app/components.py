@@ -47,6 +47,7 @@ class Classes(Talking, JSComponent):
 
     items = param.List(doc="name, colour and note of every class")
     selected = param.String()
+    refused = param.Integer(default=0, doc="counts the changes that were refused")
     _esm = HERE / "classes.js"
     _stylesheets: ClassVar = [CSS]
 
@@ -59,10 +60,17 @@ class Legend(Talking, JSComponent):
     _stylesheets: ClassVar = [CSS]
 
 
-class Keys(Talking, JSComponent):
-    """Keys that work anywhere on the page, and the banner where the server is gone."""
+class Connection(Talking, JSComponent):
+    """Strokes on their way to the server, and the banner where it is gone."""
 
     beat = param.Integer(default=0, doc="counts on while the server lives")
+    stored = param.List(doc="ids of the last strokes that need not be sent again")
+    _esm = HERE / "connection.js"
+
+
+class Keys(Talking, JSComponent):
+    """Keys that work anywhere on the page."""
+
     help = param.Integer(default=0, doc="counts how often the list of keys was asked for")
     _esm = HERE / "keys.js"
 

@@ -46,6 +46,13 @@ class ExemplarPanel:
 
     @guarded
     def _on_class(self, message):
+        try:
+            self._change_class(message)
+        except ValueError:
+            self.classes.refused += 1
+            raise
+
+    def _change_class(self, message):
         session, verb, name, value = self.session, message["verb"], message.get("name"), message.get("value")
         if verb == "select" and name in session.job.palette:
             self.choose(name)
@@ -69,6 +76,7 @@ class ExemplarPanel:
         if new != self._size_text():
             try:
                 self.session.set_size(new, self.viewer.line)
+                self.session.work.say("")  # what was said about another size
             finally:
                 self.size.value = self._size_text()
 

@@ -1,6 +1,4 @@
-// Keys that work wherever the focus is but in a field, and a banner where the server is gone: at once where the
-// connection breaks, after six seconds without a beat. A server that is back is found again by itself.
-const SILENCE = 6000, AGAIN = 1500;
+// Keys that work wherever the focus is but in a field.
 const HELP = [
   ["L  P", "look, place exemplars"], ["B  T  U", "brush, straight line, outline that is filled"],
   ["E", "paint what erases"], ["W", "paint what is wrong"], ["1 ... 9", "class to place or to paint"],
@@ -16,27 +14,6 @@ const element = (css, ...children) => {
   one.append(...children);
   return one;
 };
-
-function watch(model) {
-  const banner = element(
-    "background:#b01818; color:#fff; font:600 15px sans-serif; padding:14px 20px; text-align:center",
-    "Connection lost: the server is gone. What you decided is saved. Run outcrop app on the job again and this page goes on by itself.",
-  );
-  banner.setAttribute("role", "alert");
-  const cover = element("position:fixed; inset:0; z-index:100000; background:rgba(255,255,255,.6); display:none", banner);
-  cover.id = "connection-lost";
-  document.body.append(cover);
-  let last = Date.now(), lost = false;
-  const show = (gone) => { lost = gone; cover.style.display = gone ? "block" : "none"; };
-  model.on("beat", () => { last = Date.now(); show(false); });
-  setInterval(() => { if (Date.now() - last > SILENCE) show(true); }, 500);
-  setInterval(async () => {
-    if (!lost) return;
-    const answer = await fetch(window.location.href, { cache: "no-store" }).catch(() => null);
-    if (answer?.ok && lost) window.location.reload();
-  }, AGAIN);
-  for (const one of window.Bokeh?.documents ?? []) one.on_event("connection_lost", () => show(true));
-}
 
 function help() {
   const rows = HELP.map(([key, text]) => element("display:flex; gap:16px; padding:3px 0",
@@ -66,6 +43,9 @@ export function render({ model }) {
     section.panning = on;
     named("pan").active = on || named("tool").active === 0;
   };
+  const brush = (what) => {  // at once, so that the next stroke has it
+    if (what && named("tool").active >= 2) named("brush-class").value = what;
+  };
   const before = (on) => {
     const cut = named("cut");
     if (!cut || Boolean(cut.before) === on) return;
@@ -88,16 +68,21 @@ export function render({ model }) {
     else if (ctrl && (key === "y" || key === "z")) model.send_msg({ verb: "redo" });
     else if (ctrl || event.altKey) return;
     else if (event.composedPath()[0].closest?.("[role=tablist], .noUi-handle, .thumbnails") && (steps[key] || /^[ar]$/.test(key))) return;
+    else if (steps[key] && named("section").stroke?.dragged) ;  // the line stays while it is painted on
     else if (steps[key]) model.send_msg({ verb: "step", by: steps[key] });
     else if (key === " ") pan(true);
     else if (key === "c") before(true);
     else if (event.repeat && key !== "[" && key !== "]") return;
     else if (tools[key]) model.send_msg({ verb: "tool", name: tools[key] });
-    else if (says[key]) model.send_msg({ verb: "says", what: says[key] });
+    else if (says[key]) { brush(says[key]); model.send_msg({ verb: "says", what: says[key] }); }
     else if (key === "n") model.send_msg({ verb: "next" });
     else if (key === "Enter" && named("section").stroke) named("section").finish_stroke();
     else if (key === "Escape" && named("section").stroke) named("section").drop_stroke();
-    else if (/^[1-9]$/.test(key)) model.send_msg({ verb: "class", number: Number(key) });
+    else if (/^[1-9]$/.test(key)) {
+      const classes = named("brush-class").options.slice(2, -1);  // between right, wrong and erase
+      brush(classes[Number(key) - 1]);
+      model.send_msg({ verb: "class", number: Number(key) });
+    }
     else if (key === "[" || key === "]") model.send_msg({ verb: "radius", by: key === "]" ? 1 : -1 });
     else if (key === "s") model.send_msg({ verb: "strokes" });
     else if (key === "o") model.send_msg({ verb: "overlay" });
@@ -109,7 +94,6 @@ export function render({ model }) {
     if (event.key === " ") { pan(false); if (!other(event)) event.preventDefault(); }
     if (event.key.toLowerCase() === "c") before(false);
   };
-  watch(model);
   document.addEventListener("keydown", press);
   document.addEventListener("keyup", lift);
   window.addEventListener("blur", () => { pan(false); before(false); });

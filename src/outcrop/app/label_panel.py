@@ -60,6 +60,7 @@ class LabelPanel:
             (plot.cut, "visible"), (self.what, "active"),
         ):  # fmt: skip
             one.js_on_change(name, hide)
+        plot.overlay.js_on_change("data", self.viewer.read)  # after what it reads
         parts = {"labels": plot.labels, "sure": plot.confidence, "bar": plot.bar, "hatch": plot.hatch}
         labels = CustomJS(
             args={"what": self.what, "opacity": self.opacity, "expert": [plot.over, plot.beside]} | parts,
@@ -210,6 +211,8 @@ class LabelPanel:
         stale_here = line is not None and labelling.is_stale(self.viewer.position)
         if stale_here and not labelling.draft and self.viewer.position not in following:
             yield "<b>labels of this line are stale: label again</b>"
+            if labelling.waits(self.viewer.position):
+                yield "<b>strokes change it only near themselves; the mapping learns from them when you label again</b>"
         if labelling.draft:
             yield "a quick draft is shown while the full fit runs"
         elif labelling.changed is not None and corrected:

@@ -15,13 +15,14 @@ from outcrop.app.places import places
 from outcrop.app.work import Latest
 from outcrop.job import labelling as stages
 from outcrop.job import tables
+from outcrop.job.strokes import section_of
 from outcrop.labels import decide, line_votes
 from outcrop.parallel import checked, n_cores, one_blas_thread
 from outcrop.patches import DIRECTIONS
 from outcrop.scores import UNCERTAIN
 
 DRAFT_PATCHES = 20  # per class, for labels to look at while the full fit runs
-MOST_LINES = 100  # of labels that are read at once for a section across them
+MOST_LINES = 20  # of labels that are read before a section across them is shown; the others follow
 FOLLOW = 20  # labelled lines next to a corrected one that are labelled again behind it
 SETTLE, QUIET = 0.25, 2.0  # seconds without a stroke before the line is learnt from, and before other lines follow
 KEPT = 4  # sections of labels in memory
@@ -156,9 +157,10 @@ class Labelling:
             self.work.tell("labels")
             self.look()
 
-    def begin_correction(self, position):
-        """Remember the labels of a line, unless a correction of it is under way."""
-        before, codes = self._before, self.codes(self.survey.lines[position])
+    def begin_correction(self, position, shown=None):
+        """Remember the labels of a line, the present ones or those `shown` before, unless a correction is under way."""
+        before, found = self._before, shown or self.shown()
+        codes = self._section(position, found=found)[0] if position in found.labels.stores else None
         if codes is not None and (before is None or before.fitted or before.position != position):
             self._before = Before(position, codes, 1 + (before.number if before else 0), fitted=False)
 
@@ -343,17 +345,22 @@ class Labelling:
         """Whether a line has labels of older decisions."""
         return position in self.shown().stale and position != self.correcting
 
+    def waits(self, position):
+        """Whether strokes on a line are not learnt from before it is labelled again, for the mapper is not fitted."""
+        painted = any(section_of(one, self.job.axes) == (self.survey.along, position) for one in self.job.state.strokes)
+        return painted and self.is_stale(position) and not self._updates(stages.Labelling(self.job))
+
     def codes(self, line):
         """Label codes of a line, None where it is not labelled."""
         position = self._position(line)
         return self._section(position)[0] if position in self.shown().labels.stores else None
 
-    def _section(self, position, limit=None):
+    def _section(self, position, limit=None, found=None):
         """Labels and confidence of a line with the limit that is decided, or another; the last ones are kept.
 
         Of a line that is being corrected these are the ones in view: the new ones are read behind.
         """
-        found = self.shown()
+        found = found or self.shown()
         limit = float(found.labels.limit if limit is None else limit)
         kept = self._sections.get((position, limit), (None, None))
         if kept[1] is not None and (kept[0] is found or position == self.correcting):

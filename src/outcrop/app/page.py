@@ -7,7 +7,7 @@ from typing import Any
 import panel as pn
 from bokeh.models import CheckboxGroup, CustomJS, Div
 
-from outcrop.app.components import Keys, button, escape, guarded, heading, hint, title
+from outcrop.app.components import Connection, Keys, button, escape, guarded, heading, hint, title
 from outcrop.app.exemplar_panel import ExemplarPanel
 from outcrop.app.label_panel import LabelPanel
 from outcrop.app.results import shown_path
@@ -16,7 +16,8 @@ from outcrop.app.viewer import LOOK, PAINTING, PLACE, TOOLS, Viewer
 
 EXEMPLARS, RETRIEVED, LABELS, RESULTS = range(4)  # numbers of the steps
 STEP_OF = {PLACE: EXEMPLARS} | dict.fromkeys(PAINTING, LABELS)  # where a tool belongs
-BEAT = 2000  # milliseconds between two signs of life; see keys.js
+MOST_STORED = 100  # ids that the browser is told at once
+BEAT = 2000  # milliseconds between two signs of life; see connection.js
 
 
 class Page:
@@ -46,11 +47,13 @@ class Page:
         self.redo_button = button("↷ Redo", self._on_redo, name="redo")
         self.cancel_button = button("Cancel", session.work.cancel, name="cancel", visible=False)
         self.keys = Keys(self._on_key, width=0, height=0, margin=0)
+        self.connection = Connection(self._on_connection, width=0, height=0, margin=0)
         self.help_button = button("Keys ( ? )", self._on_help, name="keys")
         for one in (*self.viewer.on_ready, *self.labels.on_ready):
             document.js_on_event("document_ready", one)
         document.add_periodic_callback(self._beat, BEAT)
-        document.config.notify_connection_status = False  # keys.js says it in words
+        document.config.notify_connection_status = False  # connection.js says it in words
+        document.config.reconnect_session = False  # and reloads, for a new server has another document
         self.stop_listening = session.listen(self._told)
         self.viewer.draw(new_frame=True)
         for what in ("state", "weak", "labels", "places"):
@@ -61,14 +64,16 @@ class Page:
         self.stop_listening()
 
     def _beat(self):
-        self.keys.beat += 1
+        self.connection.beat += 1
 
     def layout(self):
         """Everything, arranged."""
         both, wide = {"sizing_mode": "stretch_both"}, {"sizing_mode": "stretch_width"}
         bar = {"background": "#eef2f6", "border-bottom": "1px solid #cfd8e3"}
         actions = (self.undo_button, self.redo_button, self.help_button, self.status, self.cancel_button)
-        top = pn.Row(title(self.session.path.name), pn.Spacer(width=20), *actions, self.keys, styles=bar, **wide)
+        top = pn.Row(
+            title(self.session.path.name), pn.Spacer(width=20), *actions, self.keys, self.connection, styles=bar, **wide
+        )
         self.steps = pn.Tabs(
             ("1 Exemplars", self.exemplars.layout()),
             ("2 Retrieved", self.retrieved.layout()),
@@ -146,6 +151,8 @@ class Page:
             words.append("Searching ...")
         self.say(" ".join(words) or "Ready.", wrong=work.wrong and not work.busy)
         self.retrieved.show_note()
+        if not work.busy:
+            self.results.show_written()
         for part in (self.exemplars, self.retrieved, self.labels, self.results):
             for one in part.actions:
                 one.disabled = work.busy
@@ -180,6 +187,25 @@ class Page:
 
     def _on_help(self):
         self.keys.help += 1
+
+    @guarded
+    def _on_connection(self, message):
+        """Store a stroke and tell the browser, or show the section that was in view before the connection broke."""
+        if message["verb"] == "section":
+            self.viewer.go(*(int(part) for part in message["section"]))
+            return
+        try:
+            self.viewer.paint(message)
+        except OSError as error:  # the browser keeps it
+            raise OSError(f"{error}; this tab keeps the stroke: reload the page to store it.") from error
+        except Exception:
+            self._let_go(message["id"])  # it is refused, now and later
+            raise
+        self._let_go(message["id"])
+
+    def _let_go(self, id):
+        """Tell the browser that a stroke need not be kept."""
+        self.connection.stored = [*self.connection.stored, id][-MOST_STORED:]
 
     @guarded
     def _on_key(self, message):
@@ -272,10 +298,13 @@ class ResultPanel:
             return
         self.lines.text = escape(self.results.summary())
         self.stale.visible = "stale" in self.lines.text
-        texts = [one.text.replace(str(one.path), shown_path(one.path), 1) for one in self.results.written]
-        self.written.text = "".join(f"<div>{escape(text)}</div>" for text in texts)
         lines = (command.replace(" --", " \\\n    --") for command in self.results.commands())
         self.commands.text = escape("\n\n".join(lines))
+
+    def show_written(self):
+        """Say what was exported so far."""
+        texts = [one.text.replace(str(one.path), shown_path(one.path), 1) for one in self.results.written]
+        self.written.text = "".join(f"<div>{escape(text)}</div>" for text in texts)
 
 
 def chooser(desk):

@@ -21,7 +21,6 @@ from outcrop.plots import COLOURS
 MISSING = "#cfd8e3"  # colour of samples that are not there
 NOTHING: dict = {"image": [], "x": [], "y": [], "dw": [], "dh": []}
 BOX = ("x", "y", "width", "height", "left", "top", "colour", "name", "ink")
-STROKE = ("xs", "ys", "radius", "filled")  # columns of what was just drawn
 UNITS = {"time": "ms", "depth": "m"}
 ALONE, BESIDE, SWIPE = "alone", "expert beside", "swipe"  # ways to compare
 OPACITY = 0.35  # of labels
@@ -134,7 +133,6 @@ class SectionPlot:
                 setattr(one, name, (x.start + x.end) / 2)
 
     def _make_tools(self):
-        self.strokes = ColumnDataSource(data={name: [] for name in STROKE})
         self.preview = ColumnDataSource(data=dict(NOTHING))
         self.cursor = ColumnDataSource(data={"x": [], "y": [], "width": [], "height": []})
         self.ink = LinearColorMapper(palette=["#00000000", BRUSH], low=0, high=1)
@@ -163,7 +161,7 @@ class SectionPlot:
             f"{name} ({UNITS[name]})" if name in UNITS else name for name in names
         )
         axes = [axis_tag(name, axis) for name, axis in zip(names, (across, down), strict=True)]
-        plot.tags = [{"clip": self.survey.sections.clip, "axes": axes, "classes": []}]
+        plot.tags = [{"clip": self.survey.sections.clip, "axes": axes, "classes": [], "section": [direction, 0]}]
         plot.x_range.update(start=left, end=right, reset_start=left, reset_end=right)
         plot.y_range.update(start=bottom, end=top, reset_start=bottom, reset_end=top)
         self._centre_cut()
@@ -184,6 +182,7 @@ class SectionPlot:
 
     def show_section(self, picture, direction, position):
         """Show the amplitudes of a section."""
+        self.figure.tags = [self.figure.tags[0] | {"section": [direction, position]}]  # what is painted belongs to it
         self.image.data = columns(picture)
         name, label = self.survey.volume.dims[direction], self.survey.axes[direction].labels[position]
         self.figure.title.text = " ".join([name, f"{label:g}", *([UNITS[name]] if name in UNITS else [])])

@@ -1,5 +1,6 @@
-// Position and amplitude under the cursor.
-const { x, y } = cb_obj, data = source.data;
+// Position and amplitude under the cursor, which moves, or stays while the section or its labels change.
+if (cb_obj.event_name) frame.mouse = cb_obj.event_name === "mouseleave" ? {} : { x: cb_obj.x, y: cb_obj.y };
+const { x, y } = frame.mouse ?? {}, data = source.data;
 const inside = data.image.length && x >= data.x[0] && x < data.x[0] + data.dw[0] && y >= data.y[0] && y < data.y[0] + data.dh[0];
 if (!inside) { readout.text = ""; } else {
   const [rows, columns] = data.image[0].shape;

@@ -51,8 +51,7 @@ class Results:
         """Export in a thread."""
 
         def write(_):
-            self.written.append(self.export(kind, line=line, stale=stale))
-            self.labelling.work.tell("exports")
+            self.written.append(self.export(kind, line=line, stale=stale))  # shown when the work has ended
 
         return self.labelling.work.start(f"writing {EXPORTS[kind]}", write)
 

@@ -225,7 +225,9 @@ class RetrievedPanel:
             words.append("<b>these are of older decisions: search again</b>")
         elif search.survey_waits():
             words.append("the survey is indexed: search again to cover it")
-        elif moved:
+        if moved and not search.searching and not search.stale:
+            taken = int(np.count_nonzero(search.weak.classes == name))
+            words += [f"<b>your yes and no made it {taken} patches instead of {total}</b>"] if taken != total else []
             words.append("sort anew to see the order after your yes and no")
         if name and search.weak is not None and search.asked(name) is None:
             words.append("no exemplar of it was searched for: place one in step 1")

@@ -17,6 +17,8 @@ from outcrop.stages import digest
 
 try:
     import panel as pn
+    from bokeh.settings import settings
+    from panel.io.resources import LOCAL_DIST
     from panel.io.server import get_server
     from tornado.routing import Router
     from tornado.web import Application, RequestHandler
@@ -27,7 +29,10 @@ except ImportError as error:
 
 SWITCH = 0.001  # seconds that a thread which computes may keep a click waiting for Python
 MOST_BYTES = 1 << 20  # of one request or message; a long brush stroke has some ten thousand
+MOST_SERVERS = 20  # of one job whose addresses are remembered
 LOOPBACK = ("127.0.0.1", "localhost")
+UNUSED = 20_000  # milliseconds that a page waits for the browser; a later one would make it build everything again
+ALIVE = ("alive", "favicon.ico")  # answered by the gate itself, at no cost
 KINDS = (".outcrop", ".sgy", ".segy", ".npy", ".zarr", ".mdio")
 
 
@@ -48,7 +53,7 @@ class Gate(Router):
     """Let in only requests that know the token and come from the page itself.
 
     The token is the first part of every path. So it guards scripts and the websocket as well as the page, and works in
-    a cell of a notebook, where a browser sends no cookies.
+    a cell of a notebook, where a browser sends no cookies. Every answer forbids the browser to ask another computer.
     """
 
     def __init__(self, application, token, hosts):
@@ -58,6 +63,7 @@ class Gate(Router):
     def find_handler(self, request, **_):
         """What answers a request."""
         status = self.refusal(request)
+        self._forbid_others(request)
         if status is None:
             return self.application.find_handler(request)
         return self._refusals.get_handler_delegate(request, Refusal, {"status": status})
@@ -76,7 +82,20 @@ class Gate(Router):
             return 405  # nothing can be uploaded
         if request.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in request.headers:
             return 413
-        return 204 if request.path == self.prefix + "favicon.ico" else None
+        return 204 if request.path in [self.prefix + name for name in ALIVE] else None
+
+    def _forbid_others(self, request):
+        """Add a policy to the headers of the answer: nothing comes from, or goes to, anywhere but this server."""
+        host, write = request.headers.get("Host", ""), request.connection.write_headers
+        allowed = ["'self'", "'unsafe-inline'", "'unsafe-eval'", "data:", "blob:"]
+        if re.fullmatch(r"[\w.:\[\]-]+", host):
+            allowed += [f"ws://{host}", f"wss://{host}"]
+
+        def write_headers(start_line, headers, *arguments, **options):
+            headers["Content-Security-Policy"] = f"default-src {' '.join(allowed)}"
+            return write(start_line, headers, *arguments, **options)
+
+        request.connection.write_headers = write_headers
 
 
 def make_server(desk, *, port=0, host="127.0.0.1", token=None):
@@ -94,6 +113,7 @@ def make_server(desk, *, port=0, host="127.0.0.1", token=None):
         The secret part of the address; random by default.
     """
     token = token or secrets.token_urlsafe(24)
+    settings.resources = "server"  # whatever the environment says: scripts and styles come from this server
     try:
         port = port or free_port(host)
         hosts = [f"{name}:{port}" for name in LOOPBACK] if host in LOOPBACK else []
@@ -101,7 +121,7 @@ def make_server(desk, *, port=0, host="127.0.0.1", token=None):
             {"/": desk.page}, port=port, address=host, prefix=f"/{token}", title="Outcrop",
             allow_websocket_origin=hosts or ["*"], websocket_max_message_size=MOST_BYTES,
             http_server_kwargs={"max_body_size": MOST_BYTES, "max_header_size": 65536},
-            check_unused_sessions_milliseconds=3000, unused_session_lifetime_milliseconds=5000,
+            check_unused_sessions_milliseconds=3000, unused_session_lifetime_milliseconds=UNUSED,
         )  # fmt: skip
     except OSError as error:
         raise ValueError(f"Port {port} of {host} cannot be used ({error.strerror}); choose another --port.") from None
@@ -138,6 +158,9 @@ class Desk:
 
     def page(self):
         """Contents of a new tab."""
+        # Panel writes addresses of its CDN into the styles and replaces them when it answers the request for the page.
+        # A document that is made for the websocket, because the first one expired meanwhile, had no such request.
+        pn.state.curdoc._template_variables["dist_url"] = LOCAL_DIST
         if self.session is None:
             return chooser(self)
         one = Page(self.session, pn.state.curdoc)
@@ -155,7 +178,8 @@ def free_port(host):
 class Address:
     """The address that a job or folder had before, so that tabs which are open go on after a restart.
 
-    It lies among the files of this user, who alone can read it, and not in the job folder, which others may read.
+    It lies among the files of this user, who alone can read it, and not in the job folder, which others may read. Each
+    of several servers of one job has an address of its own; one that starts takes the first that nobody uses.
 
     Parameters
     ----------
@@ -166,32 +190,36 @@ class Address:
     Attributes
     ----------
     port : int
-        0 where there was none, or where another server has it now.
+        0 where there was none.
     token : str or None
-    taken : bool
-        Whether another server has it: it stays remembered, and this one has an address of its own.
     """
 
     def __init__(self, path, host):
         name = digest("address", str(Path(path).resolve()), host)
         state = os.environ.get("XDG_STATE_HOME") or os.environ.get("LOCALAPPDATA") or Path.home() / ".local" / "state"
-        self._path = Path(state) / "outcrop" / f"{name}.txt"
-        self.port, self.token, self.taken = 0, None, False
-        with contextlib.suppress(OSError, ValueError):
-            port, token = self._path.read_text(encoding="utf-8").split()
-            self.taken = not is_free(host, int(port))
-            if re.fullmatch(r"[\w-]{20,}", token) and not self.taken:
-                self.port, self.token = int(port), token
+        for number in range(1, MOST_SERVERS + 1):
+            self._path = Path(state) / "outcrop" / f"{name}{f'-{number}' if number > 1 else ''}.txt"
+            self.port, self.token = read_address(self._path)
+            if not self.port or is_free(host, self.port):
+                return
+        self.port, self.token = 0, None
 
     def keep(self, address):
         """Remember an address; where that cannot be, the next start has another one."""
-        if self.taken:
-            return
         port, token = urlsplit(address).port, urlsplit(address).path.strip("/")
         with contextlib.suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with open(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
                 file.write(f"{port} {token}\n")
+
+
+def read_address(path):
+    """Port and token in a file, 0 and None where it holds none."""
+    with contextlib.suppress(OSError, ValueError):
+        port, token = path.read_text(encoding="utf-8").split()
+        if re.fullmatch(r"[\w-]{20,}", token) and 0 < int(port) < 65536:
+            return int(port), token
+    return 0, None
 
 
 def is_free(host, port):

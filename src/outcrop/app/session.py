@@ -1,5 +1,6 @@
 """Everything the interpreter's page does, without a page: decisions, search, labels, exports, all in a `Job`."""
 
+import re
 import threading
 
 import numpy as np
@@ -11,7 +12,9 @@ from outcrop.app.results import Results
 from outcrop.app.search import Search
 from outcrop.app.survey import Survey, open_job
 from outcrop.app.view import View
+from outcrop.app.words import in_words
 from outcrop.app.work import Work
+from outcrop.curvelet import SMALLEST
 from outcrop.job.strokes import section_of
 from outcrop.labels import DEFAULT_MAPPING
 from outcrop.patches import DIRECTIONS
@@ -74,7 +77,7 @@ class Session:
     def listen(self, function):
         """Call a function with what changed whenever something does.
 
-        It is one of "state", "strokes", "work", "weak", "labels", "places", "section" and "exports".
+        It is one of "state", "strokes", "work", "weak", "labels", "places" and "section".
         """
         self._listeners.append(function)
         return lambda: self._listeners.remove(function) if function in self._listeners else None
@@ -123,6 +126,7 @@ class Session:
 
     def _decided(self):
         """Tell the pages of a decision made here, and bring the retrieved patches up to it behind their backs."""
+        self.work.forget()
         self._seen = (self.job.state, self._seen[1])
         self.tell("state")
         self.search.refresh()
@@ -198,6 +202,8 @@ class Session:
     def set_size(self, size, line=None):
         """Take patches of another size, as `parse_size` takes it; exemplars stay where they are."""
         height, width = parse_size(size, self.job.volume) if isinstance(size, str) else size
+        if min(height, width) < SMALLEST:
+            raise ValueError(f"A patch of {height} x {width} is too small; choose at least {SMALLEST} x {SMALLEST}.")
         if (height, width) != self.survey.size:
             self.search.choose_size((height, width), line)
             self._decided()
@@ -237,33 +243,43 @@ class Session:
 
     def undo(self):
         """Take the last decision of this page back; whether there was one."""
-        return self._go_back(self.job.undo)
+        return self._go_back(self.job.undo, "undo")
 
     def redo(self):
         """Do again what was undone; whether there was anything."""
-        return self._go_back(self.job.redo)
+        return self._go_back(self.job.redo, "redo")
 
-    def _go_back(self, change):
-        """Undo or redo; lines whose strokes change by it follow."""
-        before = self.job.state.strokes
+    def _go_back(self, change, verb):
+        """Undo or redo, and say what; lines whose strokes change by it follow."""
+        before, shown = self.job.state, self.labelling.shown()
         done = change()
-        after = self.job.state.strokes
-        for stroke in [one for one in (*before, *after) if (one in before) != (one in after)]:
+        after = self.job.state
+        strokes = [
+            one for one in (*before.strokes, *after.strokes) if (one in before.strokes) != (one in after.strokes)
+        ]
+        for stroke in strokes:
             place = section_of(stroke, self.job.axes)
             if place is not None:
-                self._follow(*place)
+                self._follow(place[0], place[1], shown)
         self._decided()
+        if done:
+            entries = self.job.log.entries
+            act = [entry for entry in entries if entry["id"] in entries[-1]["of"]]
+            words = in_words(act, before if verb == "undo" else after)
+            self.work.say(f"{'Taken back' if verb == 'undo' else 'Done again'}: {words}.")
+        else:
+            self.work.say(f"There is nothing to {verb}.")
         return done
 
-    def _follow(self, direction, position):
-        """Bring a line up to the strokes on it."""
+    def _follow(self, direction, position, shown):
+        """Bring a line up to the strokes on it; `shown` are the labels before they changed."""
         if direction == self.survey.along:
-            self.labelling.begin_correction(position)
+            self.labelling.begin_correction(position, shown)
             self.labelling.follow(position)
 
     # ---- brush ------------------------------------------------------------------------------------------------------
 
-    def paint(self, name, direction, position, points, radius=4, *, filled=False):
+    def paint(self, name, direction, position, points, radius=4, *, filled=False, id=None):
         """Say what the samples under a brush stroke are; see `Job.paint`.
 
         Parameters
@@ -278,7 +294,11 @@ class Session:
             Of the brush, in samples and traces.
         filled : bool
             What the closed line through the points encloses is painted too.
+        id : str, optional
+            Of the stroke: sent again by a browser that had no answer, it is stored once.
         """
+        if id is not None and not re.fullmatch("[0-9a-f]{16}", str(id)):
+            raise ValueError(f"{str(id)[:40]!r} is not the id of a stroke; give 16 hexadecimal digits.")
         if direction not in (0, 1):
             raise ValueError("Paint on an inline or a crossline; time slices cannot be painted.")
         if name not in ("right", "wrong", "erase"):
@@ -286,9 +306,10 @@ class Session:
         places = [self.survey.place(direction, position, x, y) for x, y in points[:5000]]
         if direction == self.survey.along:
             self.labelling.begin_correction(position)
-        self.job.paint(name, places, float(np.clip(radius, 0.5, 100)), DIRECTIONS[direction], filled=filled)
+        self.job.paint(name, places, float(np.clip(radius, 0.5, 100)), DIRECTIONS[direction], filled=filled, id=id)
         if direction == self.survey.along:
             self.labelling.follow(position)
+        self.work.forget()
         self._seen = (self.job.state, self._seen[1])
         self.tell("strokes")
 

@@ -11,7 +11,7 @@ from bokeh.palettes import Greys256
 from outcrop.app.components import Legend, guarded, script
 from outcrop.app.pictures import MOST_PIXELS
 from outcrop.app.plot import BRUSH as BRUSH_COLOUR
-from outcrop.app.plot import FOLLOWS, MISSING, SOME_STALE, STALE, STROKE, SectionPlot
+from outcrop.app.plot import FOLLOWS, MISSING, SOME_STALE, STALE, SectionPlot
 from outcrop.patches import DIRECTIONS
 
 TOOLS = ("Look", "Place", "Brush", "Line", "Outline")
@@ -85,7 +85,7 @@ class Viewer:
         self.direction_buttons.on_change("active", self._on_direction)
         self.slider = Slider(
             start=0, end=max(1, len(self._axis()) - 1), value=self.position, step=1, show_value=False, title="",
-            sizing_mode="stretch_width", name="line",
+            sizing_mode="stretch_width", name="line", margin=(5, 20, 5, 5),
         )  # fmt: skip
         self.slider.on_change("value", self._on_slider)
         self.number = TextInput(value="", width=80, name="number")
@@ -120,11 +120,11 @@ class Viewer:
         plot = self.plot
         self.readout = Div(text="", name="readout", styles={"font-size": "12px", "white-space": "pre", "color": "#334"})
         self.legend = Legend(self._on_legend)
-        plot.figure.js_on_event(
-            events.MouseMove,
-            script("readout", source=plot.image, overlay=plot.overlay, readout=self.readout, frame=plot.figure),
-        )
-        plot.figure.js_on_event(events.MouseLeave, CustomJS(args={"readout": self.readout}, code="readout.text = ''"))
+        figure = plot.figure
+        self.read = script("readout", source=plot.image, overlay=plot.overlay, readout=self.readout, frame=figure)
+        for event in (events.MouseMove, events.MouseLeave):
+            figure.js_on_event(event, self.read)
+        figure.title.js_on_change("text", self.read)  # the section changes under the cursor
 
     def _listen(self):
         figure, plot = self.plot.figure, self.plot
@@ -132,26 +132,20 @@ class Viewer:
         self.tool_buttons.js_on_change("active", drag)
         brush = script(
             "brush", plot=figure, tool=self.tool_buttons, slider=self.radius, cursor=plot.cursor, preview=plot.preview,
-            strokes=plot.strokes,
         )  # fmt: skip
         for event in (
             events.MouseMove, events.MouseLeave, events.PanStart, events.Pan, events.PanEnd, events.Tap,
             events.DoubleTap,
         ):  # fmt: skip
             figure.js_on_event(event, brush)
-        clear = CustomJS(
-            args={"preview": plot.preview, "strokes": plot.strokes, "plot": figure},
-            code="""if (strokes.data.xs.length || plot.stroke) return;
-                preview.data.image.length = 0; preview.change.emit()""",
-        )  # what was painted takes its place
-        plot.strokes.js_on_change("data", clear)
+        redraw = CustomJS(args={"plot": figure}, code="plot.redraw_stroke?.()")
+        figure.title.js_on_change("text", redraw)  # corners are drawn on the section they belong to
         figure.on_event(events.Tap, self._on_tap)
         figure.on_event(events.DoubleTap, self._on_tap)
         figure.on_event(events.PanStart, self._on_grab)
         figure.on_event(events.PanEnd, self._on_drop)
         figure.on_event(events.RangesUpdate, self._on_zoom)
         figure.on_change("inner_width", self._on_resize)
-        self.plot.strokes.on_change("data", self._on_stroke)
 
     def layout(self):
         """Everything, arranged."""
@@ -395,16 +389,14 @@ class Viewer:
             place = self.survey.moved(place, self.direction, event.x - x, event.y - y)
             self.session.move_exemplar(id, place)
 
-    @guarded
-    def _on_stroke(self, _attr, _old, new):
-        if new["xs"]:
-            points = list(zip(new["xs"][-1], new["ys"][-1], strict=True))
-            radius, filled = float(new["radius"][-1]), bool(new["filled"][-1])
-            try:
-                self.session.paint(self.says, self.direction, self.position, points, radius, filled=filled)
-            finally:
-                self.show_painted()
-                self.plot.strokes.data = {name: [] for name in STROKE}
+    def paint(self, stroke):
+        """Paint a stroke as brush.js sends it: on the section where it was begun, whatever is in view by now."""
+        points = list(zip(stroke["xs"], stroke["ys"], strict=True))
+        section, how = (int(stroke["direction"]), int(stroke["position"])), {"filled": bool(stroke["filled"])}
+        try:
+            self.session.paint(stroke["says"], *section, points, float(stroke["radius"]), id=stroke["id"], **how)
+        finally:
+            self.show_painted()
 
 
 def seismic_palette():

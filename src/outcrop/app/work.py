@@ -48,6 +48,10 @@ class Work:
         self.message, self.wrong = message, wrong
         self.tell("work")
 
+    def forget(self):
+        """Drop the sentence: it was about what was before."""
+        self.message, self.wrong = "", False
+
     def start(self, title, function, *arguments):
         """Run ``function(task, *arguments)`` in a thread; one at a time."""
         with self._lock:

@@ -180,10 +180,13 @@ class Job:
 
     def _class(self, name, *, new=False):
         """First name of a class; of one that is not there yet only where it may be made."""
-        name = class_name(name)
-        first = self.state.first_name(name)
+        first = self.state.first_name(name)  # also of an old job, where more names were allowed
+        if first is None:
+            name = class_name(name)
+            first = self.state.first_name(name)
         if first is not None:
             return first
+        self._check_case(name)
         if not new:
             known = ", ".join(facts["name"] for facts in self.state.classes.values())
             raise ValueError(f"Class {name!r} is unknown; choose one of {known or 'none yet'}.")
@@ -192,6 +195,12 @@ class Job:
             number += 1
             first = f"{name} {number}"
         return first
+
+    def _check_case(self, name, *, but=None):
+        """Refuse a name that differs from that of a class, `but` one by its first name, in capitals alone."""
+        for first, facts in self.state.classes.items():
+            if first != but and facts["name"] != name and facts["name"].casefold() == name.casefold():
+                raise ValueError(f"Class {name!r} is there already as {facts['name']!r}; write it the same way.")
 
     def _new_class(self, name):
         """Entries that make a class, none where it is there; its first name."""
@@ -220,6 +229,7 @@ class Job:
             return
         if self.state.first_name(new) is not None:
             raise ValueError(f"Class {new!r} is there already; choose another name.")
+        self._check_case(new, but=first)
         self._decide({"what": "rename", "class": first, "name": new})
 
     def recolour_class(self, name: str, colour: str) -> None:
@@ -312,7 +322,7 @@ class Job:
 
     def paint(
         self, name: str, points: Sequence[Place], radius: float | None = None, along: str = "inline", *,
-        filled: bool = False,
+        filled: bool = False, id: str | None = None,
     ) -> None:  # fmt: skip
         """Say what the samples of a section under a stroke are.
 
@@ -329,7 +339,11 @@ class Job:
         along : {"inline", "crossline"}
         filled : bool
             The line is closed, and what it encloses is painted too.
+        id : str, optional
+            Of the decision; a stroke that was painted under this id before is not painted again.
         """
+        if id is not None and any(entry["id"] == id for entry in self.log.entries):
+            return
         points = [[float(part) for part in point] for point in points]
         radius = (0.5 if filled else 4.0) if radius is None else float(radius)
         stroke: dict = {"what": "stroke", "along": along, "points": points, "radius": radius}
@@ -343,6 +357,7 @@ class Job:
             made, first = self._new_class(name)
             entries = [*made, stroke | {"class": first}]
         if entries:
+            entries[0] |= {} if id is None else {"id": id}
             self._decide(*entries)
 
     def erase(
@@ -799,7 +814,7 @@ def class_name(text):
     'salt dome'
     """
     name = re.sub(r"[-_\s]+", " ", text).strip() if isinstance(text, str) else ""
-    if not re.fullmatch(r"\w[\w .()]{0,39}", name) or name in RESERVED:
+    if not re.fullmatch(r"\w[\w .()]{0,39}", name) or name.casefold() in RESERVED:
         raise ValueError(
             f"{str(text)[:50]!r} is not a class name; use a word such as fault or salt-dome "
             f"({', '.join(RESERVED)} are taken)."

@@ -193,7 +193,12 @@ class Decisions:
             who, last = self.who, self._entries[-1]["time"] if self._entries else ""
             written: list = []
             for entry in entries:
-                about = {"id": uuid.uuid4().hex[:12], "time": _after(last), "who": who, "from": self.origin}
+                about = {
+                    "id": entry.get("id") or uuid.uuid4().hex[:12],
+                    "time": _after(last),
+                    "who": who,
+                    "from": self.origin,
+                }
                 about["group"] = self._act or (written[0]["id"] if written else about["id"])
                 self._act = None if self._act is None else about["group"]
                 written.append(about | entry)

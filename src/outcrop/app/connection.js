@@ -1,0 +1,85 @@
+// The connection to the server: strokes until they are stored, a banner where the server is gone, and the way back.
+//
+// A stroke stays in this tab until the server says that it is stored, and is sent again after a reload; the server knows
+// it by its id, so that none is stored twice. Where the connection breaks the banner shows at once, where the server is
+// silent after six seconds. A server that answers again is left in peace: one small request at a time asks for it, and
+// one reload goes on; where it was only slow the next beat does, without a reload.
+const SILENCE = 6000, AGAIN = 700, PATIENCE = 10000, GRACE = 8000;  // milliseconds
+const STROKES = `outcrop strokes ${window.location.pathname}`, SECTION = `outcrop section ${window.location.pathname}`;
+
+const stored = (key) => { try { return JSON.parse(sessionStorage.getItem(key)); } catch { return null; } };
+const store = (key, value) => { try { sessionStorage.setItem(key, JSON.stringify(value)); } catch { /* only here */ } };
+const named = (name) => window.Bokeh.documents[0].get_model_by_name(name);
+
+const element = (css, ...children) => {
+  const one = document.createElement("div");
+  one.style.cssText = css;
+  one.append(...children);
+  return one;
+};
+
+function strokes(model) {
+  let waiting = stored(STROKES) ?? [];
+  const keep = (some) => { waiting = some; store(STROKES, some); };
+  window.addEventListener("outcrop-stroke", ({ detail }) => {
+    keep([...waiting, detail]);
+    model.send_msg({ verb: "stroke", ...detail });
+  });
+  model.on("stored", () => {
+    keep(waiting.filter((one) => !model.stored.includes(one.id)));
+    if (!waiting.length) named("section")?.clear_preview?.();
+  });
+  for (const one of waiting) model.send_msg({ verb: "stroke", ...one });
+  return () => waiting.length;
+}
+
+function watch(model, waiting) {
+  const banner = element("background:#b01818; color:#fff; font:600 15px sans-serif; padding:14px 20px; text-align:center");
+  banner.setAttribute("role", "alert");
+  const cover = element("position:fixed; inset:0; z-index:100000; background:rgba(255,255,255,.6); display:none", banner);
+  cover.id = "connection-lost";
+  document.body.append(cover);
+  let last = Date.now(), answered = 0, lost = false, closed = false, asking = false, leaving = false;
+  const words = () => {
+    const count = waiting();
+    const kept = count === 0 ? "What you decided before is saved."
+      : `${count === 1 ? "1 stroke is" : `${count} strokes are`} not saved yet: this tab keeps what you painted and sends it; leave it open.`;
+    return `Connection lost: the server does not answer. ${kept} If it ended, run outcrop app on the job again and this page goes on by itself.`;
+  };
+  const show = (gone) => {
+    lost = gone;
+    if (gone && named("section")?.stroke?.dragged) named("section").finish_stroke();  // the cover takes the mouse
+    banner.textContent = words();
+    cover.style.display = gone ? "block" : "none";
+  };
+  const reload = () => {
+    leaving = true;
+    store(SECTION, named("section")?.tags[0]?.section);  // another tab may have gone elsewhere
+    window.location.reload();
+  };
+  model.on("beat", () => { last = Date.now(); answered = 0; if (!closed) show(false); });
+  setInterval(() => { if (lost || Date.now() - last > SILENCE) show(true); }, 500);
+  setInterval(async () => {
+    if (!lost || asking || leaving) return;
+    asking = true;
+    try {
+      const answer = await fetch("alive", { cache: "no-store", signal: AbortSignal.timeout(PATIENCE) });
+      if (answer.ok) answered ||= Date.now();
+      if (answer.ok && lost && (closed || Date.now() - answered > GRACE)) reload();
+    } catch { answered = 0; } finally { asking = false; }
+  }, AGAIN);
+  for (const one of window.Bokeh?.documents ?? []) {
+    one.on_event("connection_lost", () => { closed = true; if (!leaving) show(true); });
+  }
+  window.addEventListener("beforeunload", (event) => { if (waiting() && lost && !leaving) event.preventDefault(); });
+}
+
+export function render({ model }) {
+  const section = stored(SECTION);
+  if (section) {
+    sessionStorage.removeItem(SECTION);
+    model.send_msg({ verb: "section", section });
+  }
+  watch(model, strokes(model));
+  return document.createElement("span");
+}

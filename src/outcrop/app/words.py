@@ -1,0 +1,44 @@
+"""Decisions in words, to say what was undone."""
+
+from outcrop.patches import DIRECTIONS
+
+KINDS = {
+    "class": "class {name}", "rename": "new name of {name}", "remove class": "removing class {name}",
+    "exemplar": "exemplar of {name}", "move": "moving an exemplar", "remove": "removing an exemplar",
+    "accept": "yes to a patch of {name}", "reject": "no to a patch of {name}", "forget": "taking a yes or no back",
+    "stroke": "stroke of {name}", "exclude": "stroke of what is wrong", "set": "choice of {option}",
+}  # fmt: skip
+OPTIONS = {
+    "index": "patches", "neighbourhood": "patches", "count": "how many patches", "label": "the mapping",
+    "limits": "the least confidence",
+}  # fmt: skip
+
+
+def in_words(entries, state):
+    """What an act of an interpreter was.
+
+    Parameters
+    ----------
+    entries : list of dict
+        Of the act, as `Decisions` keeps them.
+    state : State
+        For the present names of classes.
+
+    Examples
+    --------
+    >>> from outcrop.job.decisions import fold
+    >>> stroke = {"what": "stroke", "class": "fault", "along": "inline", "points": [[310, 547, 1600]], "radius": 4}
+    >>> in_words([stroke], fold([]))
+    'stroke of fault on inline 310'
+    >>> in_words([stroke | {"class": "erase"}], fold([]))
+    'erasing on inline 310'
+    """
+    entry = entries[-1]  # a class that appears with an exemplar or a stroke comes first
+    first = entry.get("class", "")
+    name = state.classes.get(first, {"name": first})["name"]
+    option = str(entry.get("name", ""))
+    text = KINDS[entry["what"]].format(name=name, option=OPTIONS.get(option, option.replace("_", " ")))
+    if entry["what"] in ("stroke", "exclude"):
+        line = entry["line"] if "runs" in entry else entry["points"][0][DIRECTIONS.index(entry["along"])]
+        text = f"{'erasing' if first == 'erase' else text} on {entry['along']} {line:g}"
+    return text
