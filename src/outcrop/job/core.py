@@ -292,6 +292,8 @@ class Job:
         found = tables.published(self)
         if found is None or not set(rows) <= set(found.index):
             found = self.retrieve().table.set_index("row")
+        if not set(rows) <= set(found.index):  # an earlier no may have moved it out of the table that was looked at
+            found = pd.concat([found, *tables.earlier(self)])
         for row in rows:
             if row not in found.index:
                 raise ValueError(f"Row {row} is not among the retrieved patches; give numbers of their column 'row'.")

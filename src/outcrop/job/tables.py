@@ -112,6 +112,20 @@ def newest(job, state):
     return None
 
 
+def earlier(job):
+    """Tables of the same index that earlier decisions led to, the last one first, by their column `row`."""
+    state = job.state
+    index = job.open_index(state)
+    names = {first: about["name"] for first, about in state.classes.items()}
+    for key, *_ in reversed(job.stages.journal("retrieved")):
+        if job.stages.facts("retrieved", key).get("inputs", {}).get("index") == index.key:
+            try:
+                weak, _, facts = _read(job.stages.path("retrieved", key), index)
+            except ValueError:  # damaged
+                continue
+            yield _renamed(weak, facts, names).table.set_index("row")
+
+
 def _make(job, index, asked, key, device):
     """Search, and keep the table."""
     fits, left_out = _fitting(job, index, asked["exemplars"])
