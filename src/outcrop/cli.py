@@ -707,7 +707,7 @@ def decisions(
     """
     with oc.Job(job, origin="shell") as opened:
         if import_from is not None:
-            say(f"{opened.log.take(import_from)} decisions taken over from {import_from}")
+            take_decisions(opened, import_from)
             outside = exemplars_outside(opened)
             if outside:
                 say(f"Warning: {outside} exemplars do not lie inside this volume and are not used.", style="yellow")
@@ -722,6 +722,17 @@ def decisions(
         print(json.dumps(table.to_dict("records"), default=str))
     else:
         show_frame(table.drop(columns="id").assign(when=table["when"].astype(str).str[:19]), f"{len(table)} decisions")
+
+
+def take_decisions(job, path):
+    """Import decisions, and say what that changed."""
+    from outcrop.job.decisions import import_name
+    from outcrop.job.imports import import_words
+
+    before = job.state
+    say(f"{job.log.take(path)} decisions taken over from {path}")
+    for text in import_words(job.log.entries, import_name(path), before, job.state):
+        say(text.replace("JOB", str(job.path)))
 
 
 def step(job, what):

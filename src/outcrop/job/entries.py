@@ -5,7 +5,7 @@ import math
 
 KINDS = (
     "class", "rename", "remove class", "exemplar", "move", "remove", "accept", "reject", "forget", "stroke", "exclude",
-    "set", "undo", "redo",
+    "set", "undo", "redo", "import",
 )  # fmt: skip
 STROKES = ("stroke", "exclude")
 
@@ -27,6 +27,10 @@ def parse(line):
                 sound = sound and all(_is_place(run) for run in entry["runs"]) and _number(entry["line"])
             else:
                 sound = sound and all(map(_is_place, entry["points"])) and entry["radius"] > 0 and bool(entry["points"])
+        if "import" in entry:
+            sound = sound and isinstance(entry["import"], list) and all(map(_text, entry["import"]))
+        if entry["what"] == "import":
+            sound = sound and isinstance(entry["name"], str)
         if entry["what"] in ("undo", "redo"):
             sound = sound and isinstance(entry["of"], list)
         if entry["what"] == "set":

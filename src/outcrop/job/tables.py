@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from outcrop.job.entries import STROKES
+from outcrop.job.imports import holding, scope
 from outcrop.patches import PatchGrid
 from outcrop.retrieval import GRID_OPTIONS, drop_damaged, read_table, retrieve
 from outcrop.stages import append_line, digest, read_lines
@@ -302,10 +303,7 @@ def summarise(weak):
 
 def decisions_table(entries):
     """Decisions as a DataFrame that people read: when, who, from where, what, class, where, and whether it holds."""
-    undone: set = set()
-    for entry in entries:
-        if entry["what"] in ("undo", "redo"):
-            undone = undone | set(entry["of"]) if entry["what"] == "undo" else undone - set(entry["of"])
+    holds = holding(entries)
     rows = [
         {
             "when": pd.Timestamp(entry["time"]),
@@ -314,7 +312,7 @@ def decisions_table(entries):
             "what": entry["what"],
             "class": entry.get("class", ""),
             "where": _where(entry),
-            "undone": entry["id"] in undone,
+            "undone": (scope(entry), entry["id"]) not in holds,
             "id": entry["id"],
         }
         for entry in entries
