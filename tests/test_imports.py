@@ -1,4 +1,4 @@
-"""Decisions of a colleague: they come in whole, they go out by one undo, and they touch nothing that was decided here."""
+"""Decisions of a colleague: they come in whole, go out by one undo, and touch nothing that was decided here."""
 
 import pytest
 

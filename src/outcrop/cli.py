@@ -212,6 +212,7 @@ def index(
         work_bars() as progress,
     ):
         before = job.status()
+        job.check_volume(progress=progress)
         job.choose_index(**given)
         built = job.open_index(client=client, memory=budget, progress=progress)
         kept = kept_words(before, job.status())
@@ -221,6 +222,7 @@ def index(
     }
     counted = ", ".join(f"{n} {why}" for why, n in skipped.items() if n)
     say(f"{output}: {(built.status == 0).sum()} patches described" + (f"; skipped {counted}" if counted else ""))
+    say_notes(job)
     if kept:
         say(kept)
 
@@ -517,8 +519,7 @@ def label(
             labels = opened.label(wanted, **chosen, device=device, client=client, memory=budget, progress=progress)
         for text in dict.fromkeys(str(warning.message) for warning in caught):
             say(f"Warning: {text}", style="yellow")
-        for note in opened.notes:
-            say(note, style="yellow")
+        say_notes(opened)
         along = oc.patches.DIRECTIONS[opened.along]
         done = labels[along].values
         middle = done[0].item() if wanted else done[len(done) // 2].item()
@@ -537,6 +538,12 @@ def label(
         f"{opened.path}: {counts['labelled']} of {counts['total']} lines labelled{stale}; "
         f"labels.png of {along} {middle}; {duration(time.perf_counter() - begin)}"
     )
+
+
+def say_notes(job):
+    """Say what was noticed on the way."""
+    for note in dict.fromkeys(job.notes):
+        say(note, style="yellow")
 
 
 def labelled_job(job, mapper, output, header_bytes):
@@ -585,6 +592,9 @@ def evaluate(
     opened, wanted = oc.Job(job, origin="shell"), line_list(lines)
     if net and not truth:
         raise ValueError("Labels of a net can only be scored; name expert labels with --truth.")
+    with work_bars() as progress:
+        opened.check_volume(progress=progress)
+    say_notes(opened)
     if not opened.labelled():
         raise ValueError(f"{job} has no labels yet; run 'outcrop label {job}' first.")
     for one in [opened, *([] if against is None else [oc.Job(against, origin="shell")])]:
@@ -637,7 +647,10 @@ def export(
     with oc.Job(job, origin="shell") as opened:
         labels = net_labels(opened) if net else None
         options = {"what": what, "format": format_, "stale": stale, "seed": seed, "memory": memory_budget(memory)}
-        say(write(opened, out, labels=labels, **options))
+        try:
+            say(write(opened, out, labels=labels, **options))
+        finally:
+            say_notes(opened)
 
 
 @app.command()
@@ -682,7 +695,9 @@ def train(
 @app.command()
 def status(job: Path, json_: AS_JSON = False):
     """Say what is decided and done in a JOB folder, with what parameters, and what would run next."""
-    report = oc.Job(job, origin="shell").status()
+    opened = oc.Job(job, origin="shell")
+    report = opened.status()
+    say_notes(opened)
     if json_:
         print(json.dumps(report, default=plain))
     else:

@@ -225,7 +225,7 @@ def show_status(job, report):
     patches = [f"{name} {n}" for name, n in report["retrieved"].items()]
     chosen = [f"{name.replace('_', ' ')} {value}" for name, value in label.items() if value and name != "mapping"]
     rows = {
-        "volume": report["volume"],
+        "volume": report["volume"] + (f"\n{report['volume_unread']}" if report["volume_unread"] else ""),
         "classes": ", ".join(classes),
         "decided": ", ".join(decided) + (f"; by {', '.join(report['writers'])}" if decided else ""),
         "index": "patches {} x {}, step {} x {}, every {} along {}".format(

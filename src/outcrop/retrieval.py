@@ -16,7 +16,7 @@ from scipy.ndimage import zoom
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
 from outcrop.curvelet import Curvelet
-from outcrop.identity import LineLog, check_lines, line_digest, lines_path, reopen, take_volume, untouched
+from outcrop.identity import LineLog, check_lines, checked_volume, line_digest, lines_path, reopen, untouched
 from outcrop.measures import CurveletSVD
 from outcrop.parallel import map_blocks, memory_budget, spans
 from outcrop.patches import PatchGrid, by_rms, quiet
@@ -114,7 +114,7 @@ def build_index(
     """
     measure = CurveletSVD(truncate=truncate, finest=finest)
     length = sum(measure.lengths(Curvelet(grid.size)))
-    known, stages = known or take_volume(path, volume), Stages(path)
+    known, stages = known or checked_volume(path, volume), Stages(path)
     options = grid_options(grid) | {"truncate": truncate, "finest": finest}
     key = stages.begin("index", index_inputs(known["digest"], options))
     workspace, memory = Workspace(path), memory or memory_budget()
@@ -200,7 +200,7 @@ def open_index(path, *, volume=None):
     if key is None or not finished_index(stages, key):
         raise ValueError(f"The index of {path} is not finished; run the same 'outcrop index' again and it goes on.")
     volume = reopen(path) if volume is None else volume
-    known = take_volume(path, volume)
+    known = checked_volume(path, volume)
     inputs = stages.facts("index", key)["inputs"]
     if inputs["volume"] != known["digest"]:
         raise ValueError(f"The volume of job {path} changed since it was indexed; index it again.")

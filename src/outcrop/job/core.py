@@ -6,6 +6,7 @@ import io
 import json
 import re
 import threading
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -15,7 +16,16 @@ import xarray as xr
 from filelock import FileLock
 
 from outcrop.curvelet import Curvelet
-from outcrop.identity import known_volume, reopen, take_volume
+from outcrop.identity import (
+    compare_lines,
+    file_stamp,
+    glance,
+    known_volume,
+    place_of,
+    record_volume,
+    reopen,
+    take_volume,
+)
 from outcrop.job import labelling, options, tables
 from outcrop.job.decisions import Decisions, State, background_of
 from outcrop.job.legacy import import_legacy
@@ -30,6 +40,7 @@ from outcrop.volume import open_volume
 from outcrop.workspace import Damaged, whole_file
 
 RESERVED = ("uncertain", "right", "wrong", "erase")  # words that name no class
+QUICK = 2**28  # bytes of a changed file that are compared where only its labels are looked at
 Place = Sequence[float]
 
 
@@ -61,8 +72,9 @@ class Job:
         import_legacy(self.path)
         self._volume = None if volume is None else as_volume(volume)
         self._taken: dict | None = None  # what the folder says of the volume that this job reads
+        self._glance: str | None = None  # at an array in memory, which may be changed in place
         if self._volume is not None:
-            self._taken = take_volume(self.path, self._volume)
+            self._taken, self._glance = take_volume(self.path, self._volume), glance(self._volume)
         elif not known_volume(self.path):
             raise ValueError(f"{self.path} is not a job folder; make one with 'outcrop index VOLUME -o {self.path}'.")
         self.stages = Stages(self.path)
@@ -106,7 +118,76 @@ class Job:
             found = self._opened["known"] = (key, known_volume(self.path))
         if self._taken is not None and self._taken["samples"] != found[1].get("samples"):
             return dict(self._taken)  # somebody else goes on with another volume
-        return dict(found[1])
+        return dict(self._opened.get("compared", found[1]))
+
+    def check_volume(self, *, most: int | None = None, progress: Callable | None = None) -> str:
+        """Notice where the volume is not what it was when it was read, so that nothing made from it passes for fresh.
+
+        A file of the same size and time is taken to be the same. Of any other one evenly spaced blocks and all lines
+        that were read before are compared, of an array in memory all samples.
+
+        Parameters
+        ----------
+        most : int, optional
+            Bytes to read at most.
+        progress : callable, optional
+            Called as ``progress(what, done, total)``.
+
+        Returns
+        -------
+        str
+            What could not be compared, empty where nothing was left out.
+        """
+        with self._lock:
+            before = self.known
+            place = place_of(self.path, before) if self._volume is None else self._volume.attrs.get("source", "")
+            if not before["source"]:
+                self._check_array(before, most)
+            elif file_stamp(place) not in ("", before.get("stamp")):
+                return self._check_file(place, before, most, progress)
+            return ""
+
+    def _check_array(self, before, most):
+        """Take an array that was changed in place as another volume."""
+        if self._glance is None or self._volume is None:
+            return
+        now = glance(self._volume)
+        if now != self._glance or most is None:
+            self._taken, self._glance = take_volume(self.path, self._volume), now
+            self._say_changed(before)
+
+    def _check_file(self, place, before, most, progress):
+        """Compare a file that is of another size or time; a sentence where that would take long."""
+        now = open_volume(place, **before["options"])
+        taken = take_volume(self.path, now)
+        told = progress and (lambda done, total: progress("comparing the volume with what was read", done, total))
+        compared = compare_lines(self.path, taken, now, most=most, progress=told)
+        if taken["samples"] != before["samples"] or self._volume is None:
+            self._volume, self._taken = now, taken
+        if compared is None:
+            return (
+                f"{place} was written to since its lines were read; whether they changed is found out by the next "
+                "'outcrop label', 'index' or 'export'."
+            )
+        self._taken = compared
+        try:
+            record_volume(self.path, compared)
+            self._opened.pop("compared", None)
+        except OSError:  # a folder that cannot be written
+            self._opened["compared"] = compared
+        self._say_changed(before)
+        return ""
+
+    def _say_changed(self, before):
+        if self.known["digest"] != before["digest"]:
+            about = before["source"] or "The array"
+            self._note(f"{about} changed since it was read: what was made from its older samples is kept as stale.")
+
+    def _note(self, text):
+        """Keep a sentence for whoever asks; in a notebook it is a warning."""
+        self.notes.append(text)
+        if self.log.origin == "python":
+            warnings.warn(text, stacklevel=3)
 
     @property
     def along(self) -> int:
@@ -481,6 +562,7 @@ class Job:
         progress : callable, optional
             Called as ``progress(what, done, total)``.
         """
+        self.check_volume(progress=progress)
         self.choose_index(size=size, step=step, every=every, along=along, gain=gain, **more)
         return self.open_index(workers=workers, client=client, memory=memory, progress=progress)
 
@@ -571,6 +653,7 @@ class Job:
         WeakLabels
             Classes under their present names.
         """
+        self.check_volume(progress=progress)
         self.choose_retrieval(count=count, per_exemplar=per_exemplar, diverse=diverse)
         if not self.retrievable():
             raise ValueError(
@@ -669,6 +752,7 @@ class Job:
             Of those lines: ``label`` (0 not labelled, 255 uncertain, else the code of a class), ``confidence`` (uint8,
             255 = sure) and ``stale`` of every line; lazy.
         """
+        self.check_volume(progress=progress)
         self.choose_labels(
             mapping=mapping, seed=seed, min_confidence=min_confidence, max_error=max_error, step=step,
             with_jobs=with_jobs,
@@ -679,6 +763,7 @@ class Job:
 
     def mapper(self, *, device=None, client=None, memory=None, progress: Callable | None = None):
         """The mapper that the decisions lead to: loaded where the same was fitted before, fitted otherwise."""
+        self.check_volume(progress=progress)
         return labelling.Labelling(self).mapper(device=device, client=client, memory=memory, progress=progress)
 
     def borrow_mapper(self, source: "Job", *, progress: Callable | None = None) -> None:
@@ -701,6 +786,7 @@ class Job:
     @property
     def labels(self) -> xr.Dataset:
         """Labels of the whole survey, lazy; lines of older decisions are marked in ``stale``."""
+        self.check_volume(most=QUICK)
         return labelling.Labelling(self).dataset().assign_attrs(colours=self.palette)
 
     def changes(self, line: int) -> dict:
@@ -716,6 +802,7 @@ class Job:
 
     def labelled(self) -> dict:
         """Positions of the lines that are labelled -> whether their labels are stale."""
+        self.check_volume(most=QUICK)
         return labelling.Labelling(self).lines()
 
     def export(self, path, *, what="label", format=5, stale=False, seed=0, memory=None) -> str:

@@ -21,6 +21,7 @@ def export(job, path, *, what="label", format=5, stale=False, seed=0, memory=Non
         raise ValueError(
             f"{path} ends in {kind!r}; write OUT.sgy, OUT.zarr, or the name of a folder for a training set."
         )
+    job.check_volume()
     work = Labelling(job)
     lines = work.lines()
     if not lines:

@@ -1,8 +1,8 @@
 """Decisions that came from another job: in which order they count, and which of them hold.
 
-A file that is taken over is kept whole, and each of its entries names it in ``import``: a list, so that an import of an
-import keeps both names. An entry ``import`` of the writer who took it over says when; undoing that entry takes the whole
-file out again. Entries of one file act on each other as they did where they were made, and on nothing else.
+A file that is taken over is kept whole, and each of its entries names it in ``import``: a list, so that an import of
+an import keeps both names. An entry ``import`` of the writer who took it over says when; undoing that entry takes the
+whole file out again. Entries of one file act on each other as they did where they were made, and on nothing else.
 """
 
 from collections import Counter

@@ -291,16 +291,24 @@ class Labelling:
         }
         across = ACROSS if getattr(mapper, "any_size", False) else 0
         labels = self.job.axes[self.along][left]
+        compared: set = set()
         for line, votes in line_votes(self.job.volume, grid, mapper, labels, across=across, **options):
             if check:
-                section = self.job.volume[(slice(None),) * self.along + (line,)].values
-                check_lines(self.job.path, lines_log, {(self.along, line): line_digest(section)})
+                self._check_lines(lines_log, line, across, compared)
             store.write(line, votes)
             self.job.stages.note("votes", key, line)
             store.done.add(line)  # last: a line counts under this key once all of it is there
             done += 1
             told("labelling", done, len(wanted))
         return wanted
+
+    def _check_lines(self, log, line, across, compared):
+        """Note the digests of a line and of those that vote on it, or find that one of them changed."""
+        for near in range(max(0, line - across), min(line + across + 1, self.known["shape"][self.along])):
+            if near not in compared:
+                section = self.job.volume[(slice(None),) * self.along + (near,)].values
+                check_lines(self.job.path, log, {(self.along, near): line_digest(section)})
+                compared.add(near)
 
     def _positions(self, lines, every):
         """Positions of lines given by survey labels; all that can be labelled by default."""

@@ -3,6 +3,7 @@
 import shlex
 
 from outcrop.job import tables
+from outcrop.job.core import QUICK
 from outcrop.job.labelling import Labelling
 
 
@@ -12,11 +13,16 @@ def status(job):
     Returns
     -------
     dict
-        ``volume``; ``classes`` (name -> code) and ``background``; ``decisions``, how many of each kind; ``writers``;
-        ``retrieved`` (class -> patches) with ``retrieved_stale`` where the table is of older decisions; ``lines``
-        (``total``, ``labelled``, ``stale``); ``index``, ``label``: options and how far they got; ``keys``; ``damaged``,
-        lines of decisions that cannot be read; ``next``, a command line.
+        ``volume``, and in ``volume_unread`` what is not known of it; ``classes`` (name -> code) and ``background``;
+        ``decisions``, how many of each kind; ``writers``; ``retrieved`` (class -> patches) with ``retrieved_stale``
+        where the table is of older decisions; ``lines`` (``total``, ``labelled``, ``stale``); ``index``, ``label``:
+        options and how far they got; ``keys``; ``damaged``, lines of decisions that cannot be read; ``next``, a command
+        line.
     """
+    try:
+        unread = job.check_volume(most=QUICK)
+    except (ValueError, OSError) as error:  # the file that is there now is another one, or none
+        unread = str(error)
     state, known = job.state, job.known
     verdicts = [one.accept for one in state.verdicts]
     work = Labelling(job)
@@ -25,6 +31,7 @@ def status(job):
     retrieved, old = _retrieved(job, state)
     report = {
         "volume": known["source"] or "array",
+        "volume_unread": unread,
         "classes": job.classes,
         "background": job.background,
         "decisions": {
