@@ -459,7 +459,10 @@ def label(
         typer.Option(help="How image labels become pixel labels: a name of oc.MAPPERS; texture, or the last one used."),
     ] = None,
     lines: Annotated[str | None, typer.Option(help="Only these lines, e.g. 310,330: look before the long run.")] = None,
-    step: Annotated[int | None, typer.Option(help="Samples and traces between patches; a third of the size.")] = None,
+    step: Annotated[
+        str | None,
+        typer.Option(help="Samples and traces between patches; a third of the size, which 'auto' gives again."),
+    ] = None,
     min_confidence: Annotated[
         float | None, typer.Option(help="Below it a sample is uncertain, 0 to 1; none by default.")
     ] = None,
@@ -469,7 +472,10 @@ def label(
     ] = None,
     with_jobs: Annotated[
         list[Path] | None,
-        typer.Option("--with", help="A job with patches of another size, e.g. small ones for faults. Repeat it."),
+        typer.Option(
+            "--with",
+            help="A job with patches of another size, e.g. small ones for faults. Repeat it; 'none' lifts them.",
+        ),
     ] = None,
     background: Annotated[
         str | None, typer.Option(help="The class that may appear in any patch; found by its usual names by default.")
@@ -493,7 +499,8 @@ def label(
     """Map the classes of the retrieved patches to pixels and label the volume; goes on where it was stopped.
 
     Votes are kept: the same command again computes nothing, another limit is applied on reading, and lines of other
-    decisions stay until they are labelled again, marked as stale.
+    decisions stay until they are labelled again, marked as stale. Options that are not given stay as they were chosen
+    for the job before.
     """
     from outcrop.job.pictures import draw_labels
 
@@ -501,7 +508,10 @@ def label(
         if value is not None and not 0 <= value <= 1:
             raise ValueError(f"{option} is {value}; choose a value between 0 and 1.")
     wanted, budget = line_list(lines), memory_budget(memory)
-    chosen: dict = {"mapping": mapping, "seed": seed, "step": step, "with_jobs": with_jobs or ()}
+    chosen: dict = {"mapping": mapping, "seed": seed, "with_jobs": with_jobs}
+    chosen["step"] = step if step in (None, "auto") else numbers(step, 1, "--step")[0]
+    if with_jobs and Path("none") in with_jobs:
+        chosen["with_jobs"] = [path for path in with_jobs if path != Path("none")]
     chosen |= {"min_confidence": min_confidence, "max_error": max_error}
     with (
         labelled_job(job, mapper, output, header_bytes) as opened,

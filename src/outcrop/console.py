@@ -232,7 +232,13 @@ def show_status(job, report):
             *index["size"], *index["step"], index["every"], index["along"]
         )
         + ("" if index["finished"] else ": not finished"),
-        "retrieved": ", ".join(patches) + (" (of older decisions)" if report["retrieved_stale"] else ""),
+        "retrieved": ", ".join(patches)
+        + (" (of older decisions)" if report["retrieved_stale"] else "")
+        + (
+            " (retrieved.csv was edited by hand: the next retrieve or label takes it)"
+            if report["retrieved_edited"]
+            else ""
+        ),
         "labels": f"{lines['labelled']} of {lines['total']} lines"
         + (f", {lines['stale']} of them stale" if lines["stale"] else "")
         + f"; mapping {', '.join([label['mapping'], *chosen])}",

@@ -660,7 +660,8 @@ class Job:
                 f"{self.path} has no exemplars yet; add some, for instance fault at inline, crossline, time."
             )
         index = self.open_index(progress=progress, **where)
-        self.notes.extend(tables.take_edits(self, index))
+        for text in tables.take_edits(self, index):
+            self._note(text)
         state = self.state
         key, weak, _ = tables.retrieved(self, self.open_index(state), state, device=device)
         if key == self.retrieved_key():  # decided otherwise meanwhile: the next search publishes its table
@@ -683,11 +684,12 @@ class Job:
     # ---- labels -----------------------------------------------------------------------------------------------------
 
     def choose_labels(
-        self, *, mapping=None, seed=None, min_confidence=None, max_error=None, step=None, with_jobs=()
+        self, *, mapping=None, seed=None, min_confidence=None, max_error=None, step=None, with_jobs=None
     ) -> None:
         """Decide how labels are made and which of them are uncertain.
 
-        Mapping, seed and limits stay as they were where they are None; a `min_confidence` of 0 lifts a limit.
+        What is None stays as it was. A `min_confidence` of 0 lifts a limit, a `step` of ``auto`` the step, and no
+        `with_jobs`, an empty sequence, the jobs.
         """
         for name, value in (("min_confidence", min_confidence), ("max_error", max_error)):
             if value is not None and not 0 <= value <= 1:
@@ -702,11 +704,14 @@ class Job:
         seed = before["seed"] if seed is None else seed
         if int(seed) != seed or seed < 0:
             raise ValueError(f"seed is {seed}; choose a whole number from 0 on.")
-        if step is not None and (int(step) != step or not 1 <= step <= min(self.index_options()["size"])):
-            raise ValueError(f"step is {step}; choose 1 to {min(self.index_options()['size'])}, the size of a patch.")
-        others = [Job(path) for path in with_jobs]  # refused here where one is none
-        chosen = {"mapping": mapping or before["mapping"], "seed": int(seed), "step": step}
-        chosen |= {"with": [str(Path(path).resolve()) for path in with_jobs], "mapper": before["mapper"]}
+        step = before["step"] if step is None else None if step == "auto" else step
+        most = min(self.index_options()["size"])
+        if step is not None and (not isinstance(step, int | np.integer) or not 1 <= step <= most):
+            raise ValueError(f"step is {step}; choose 1 to {most}, the size of a patch, or auto for a third of it.")
+        others = [Job(path) for path in with_jobs or ()]  # refused here where one is none
+        paths = before["with"] if with_jobs is None else [str(Path(path).resolve()) for path in with_jobs]
+        chosen = {"mapping": mapping or before["mapping"], "seed": int(seed), "step": step and int(step)}
+        chosen |= {"with": paths, "mapper": before["mapper"]}
         if mapping is not None:
             chosen["mapper"] = None
         chosen = {name: value for name, value in chosen.items() if value != options.LABEL[name]}
@@ -721,7 +726,7 @@ class Job:
                     self._decide(*entries)
 
     def label(
-        self, lines=None, mapping=None, seed=None, min_confidence=None, max_error=None, *, step=None, with_jobs=(),
+        self, lines=None, mapping=None, seed=None, min_confidence=None, max_error=None, *, step=None, with_jobs=None,
         device=None, client=None, memory=None, progress: Callable | None = None,
     ) -> xr.Dataset:  # fmt: skip
         """Label lines of the survey; fits where no mapper of the present decisions is there.
@@ -738,9 +743,11 @@ class Job:
             Samples below a confidence, or as many as would bring more errors than that share, are uncertain. A limit
             stays for the next time; a `min_confidence` of 0 lifts it.
         step : int, optional
-            Samples and traces between patches, for mappings that take patches of one size.
-        with_jobs : sequence of path
-            Jobs on the same volume with patches of another size, to learn from too.
+            Samples and traces between patches, for mappings that take patches of one size; kept for the next time,
+            ``auto`` lifts it.
+        with_jobs : sequence of path, optional
+            Jobs on the same volume with patches of another size, to learn from too; kept for the next time, an empty
+            sequence lifts them.
         device : str, optional
             A torch device.
         progress : callable, optional
@@ -757,6 +764,8 @@ class Job:
             mapping=mapping, seed=seed, min_confidence=min_confidence, max_error=max_error, step=step,
             with_jobs=with_jobs,
         )  # fmt: skip
+        if self.retrievable() and tables.edited(self):
+            self.retrieve(client=client, memory=memory, progress=progress)
         work = labelling.Labelling(self)
         done = work.label(lines, device=device, client=client, memory=memory, progress=progress)
         return self.labels.isel({DIRECTIONS[self.along]: done})

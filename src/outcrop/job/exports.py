@@ -32,6 +32,10 @@ def export(job, path, *, what="label", format=5, stale=False, seed=0, memory=Non
             f"{count} of {len(lines)} labelled lines are of older decisions; run 'outcrop label {job.path}' to bring "
             "them up to date, or export them as they are with --stale."
         )
+    if tables.edited(job):
+        job._note(
+            f"{job.path / tables.TABLE} was edited by hand; the labels are of the table before, until the next label."
+        )
     total = job.known["shape"][job.along]
     words = [f"{len(lines)} of {total} lines labelled"]
     words += [f"{count} of them stale"] if count else []

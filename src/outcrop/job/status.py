@@ -15,9 +15,9 @@ def status(job):
     dict
         ``volume``, and in ``volume_unread`` what is not known of it; ``classes`` (name -> code) and ``background``;
         ``decisions``, how many of each kind; ``writers``; ``retrieved`` (class -> patches) with ``retrieved_stale``
-        where the table is of older decisions; ``lines`` (``total``, ``labelled``, ``stale``); ``index``, ``label``:
-        options and how far they got; ``keys``; ``damaged``, lines of decisions that cannot be read; ``next``, a command
-        line.
+        where the table is of older decisions and ``retrieved_edited`` where it was edited by hand; ``lines``
+        (``total``, ``labelled``, ``stale``); ``index``, ``label``: options and how far they got; ``keys``; ``damaged``,
+        lines of decisions that cannot be read; ``next``, a command line.
     """
     try:
         unread = job.check_volume(most=QUICK)
@@ -43,6 +43,7 @@ def status(job):
         "writers": sorted({entry["who"] for entry in job.log.entries}),
         "retrieved": retrieved,
         "retrieved_stale": old,
+        "retrieved_edited": tables.edited(job),
         "lines": {"total": known["shape"][work.along], "labelled": len(lines), "stale": stale},
         "index": job.index_options(state) | {"finished": job.indexed()},
         "label": work.options | state.options.get("limits", {}),
@@ -79,7 +80,7 @@ def _next(job, report):
         return f"outcrop index {shlex.quote(report['volume'])} -o {name}"
     if report["keys"]["retrieved"] is None:
         return f"outcrop retrieve {name} --exemplar CLASS=INLINE,CROSSLINE,TIME"
-    if not report["retrieved"] or report["retrieved_stale"]:
+    if not report["retrieved"] or report["retrieved_stale"] or report["retrieved_edited"]:
         return f"outcrop retrieve {name}"
     lines = report["lines"]
     if lines["labelled"] == 0 or lines["stale"]:
