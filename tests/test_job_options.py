@@ -155,3 +155,45 @@ def test_the_table_of_a_label_is_published(job):
     status = job.status()
     assert not status["retrieved_edited"] and not status["retrieved_stale"]
     assert len(pd.read_csv(job.path / "retrieved.csv")) == sum(status["retrieved"].values())
+
+
+def test_another_volume_in_a_job_is_said(job, outcrop, made):
+    """A job given a survey with the same axes says how many lines turned stale and how to go back."""
+    job.label([103, 104])
+    job.close()
+    code, _, error = outcrop("index", made / "w.sgy", "-o", job.path)
+    assert code == 0 and "has other samples than" in error and "2 labelled lines are of the samples before" in error
+    code, _, error = outcrop("index", made / "v.sgy", "-o", job.path)
+    assert code == 0 and "stale" not in error.replace("w.sgy", "") and oc.Job(job.path).status()["lines"]["stale"] == 0
+
+
+def test_a_borrowed_mapper_is_no_way_to_swap_a_volume(job, outcrop, made, tmp_path):
+    """Label with a mapper of another job refuses a folder of another volume, and leaves it as it is."""
+    job.label([104])
+    oc.Job(tmp_path / "w.outcrop", volume=made / "w.sgy").close()
+    before = job.status()
+    words = ["--mapper", job.path, "--lines", "104"]
+    code, _, error = outcrop("label", made / "v.sgy", "-o", tmp_path / "w.outcrop", *words)
+    assert code == 2 and "holds the work on" in error and "w.sgy" in error
+    code, _, error = outcrop("label", made / "w.sgy", "-o", tmp_path / "w.outcrop", *words)
+    assert code == 0, error
+    assert job.status() == before
+
+
+def test_options_of_the_index_stay_and_are_lifted(outcrop, made, tmp_path):
+    """An area is chosen axis by axis; what is not given stays, auto gives the default again."""
+    index = ["index", made / "v.sgy", "-o", tmp_path / "a.outcrop"]
+
+    def chosen(*words):
+        code, _, error = outcrop(*index, *words)
+        assert code == 0, error
+        return oc.Job(tmp_path / "a.outcrop").state.options.get("index", {})
+
+    found = chosen("--size", "32", "--step", "16", "--inlines", "100,103", "--clip", "9000")
+    assert found == {"size": [32, 32], "step": [16], "area": {"inline": [100, 103]}, "clip": 9000}
+    found = chosen("--crosslines", "300,380", "--sample", "random:9")
+    assert found["area"] == {"inline": [100, 103], "crossline": [300, 380]} and found["sample"] == 9
+    found = chosen("--inlines", "auto", "--sample", "auto", "--clip", "auto")
+    assert found == {"size": [32, 32], "step": [16], "area": {"crossline": [300, 380]}}
+    assert chosen("--crosslines", "auto", "--step", "auto") == {"size": [32, 32]}
+    assert outcrop(*index, "--step", "1,2,3")[0] == outcrop(*index, "--clip", "x")[0] == 2

@@ -148,16 +148,20 @@ def index(
     every: Annotated[
         int | None, typer.Option(help="Use every Nth line (default 1); neighbours are near-copies.")
     ] = None,
-    inlines: Annotated[str | None, typer.Option(help="Only inlines FIRST,LAST.")] = None,
-    crosslines: Annotated[str | None, typer.Option(help="Only crosslines FIRST,LAST.")] = None,
-    times: Annotated[str | None, typer.Option(help="Only times (or depths) FIRST,LAST.")] = None,
-    between: Annotated[str | None, typer.Option(help="Centres between two horizon files: TOP.txt,BASE.txt.")] = None,
-    sample: Annotated[str | None, typer.Option(help="random:N takes N patches at random places.")] = None,
+    inlines: Annotated[str | None, typer.Option(help="Only inlines FIRST,LAST; auto: all.")] = None,
+    crosslines: Annotated[str | None, typer.Option(help="Only crosslines FIRST,LAST; auto: all.")] = None,
+    times: Annotated[str | None, typer.Option(help="Only times (or depths) FIRST,LAST; auto: all.")] = None,
+    between: Annotated[
+        str | None, typer.Option(help="Centres between two horizon files: TOP.txt,BASE.txt; auto: anywhere.")
+    ] = None,
+    sample: Annotated[
+        str | None, typer.Option(help="random:N takes N patches at random places; auto: one a step again.")
+    ] = None,
     gain: Annotated[
         str | None, typer.Option(help="Amplitudes to [0, 1] by: volume (one clip, default), agc:MS, or patch.")
     ] = None,
     clip: Annotated[
-        float | None, typer.Option(help="Amplitude that becomes 0 and 1; a robust percentile by default.")
+        str | None, typer.Option(help="Amplitude that becomes 0 and 1; auto (default): a robust percentile.")
     ] = None,
     finest: Annotated[bool | None, typer.Option(help="Use the finest curvelet scale, as the paper does.")] = None,
     truncate: Annotated[
@@ -173,34 +177,27 @@ def index(
     """Describe every patch of a VOLUME into a job folder; goes on where an interrupted run stopped.
 
     Exemplars, verdicts and strokes of the job stay, whatever step, size or path is given. Options that are not given
-    stay as they were chosen for the job before; --step auto leaves the step to the size of the survey again.
+    stay as they were chosen for the job before; 'auto' for size, step, area, sample or clip gives the default again.
     """
     from outcrop.job.options import GRID_OPTIONS, index_options
     from outcrop.volume import parse_size
 
     budget = memory_budget(memory)
     data = open_volume(volume, header_bytes)
-    named = zip(data.dims, (inlines, crosslines, times), strict=True)
-    area = {name: numbers(text, 2, f"--{name}s", float) for name, text in named if text}
-    given: dict = {
-        "size": size and parse_size(size, data),
-        "step": None if step in (None, "auto") else numbers(step, step.count(",") + 1, "--step"),
-        "along": along,
-        "every": every,
-        "area": area or None,
-        "between": tuple(between.split(",")) if between else None,
-        "sample": random_count(sample),
-        "gain": gain,
-        "clip": clip,
-        "seed": seed,
-        "finest": finest,
-        "truncate": truncate,
+    before = status_before(output)
+    given = chosen_before(output)
+    given |= {
+        "area": chosen_area(given.get("area"), zip(data.dims, (inlines, crosslines, times), strict=True)),
+        **option("size", size, lambda text: parse_size(text, data)),
+        **option("step", step, lambda text: numbers(text, 2 if "," in text else 1, "--step")),
+        **option("between", between, lambda text: tuple(text.split(","))),
+        **option("sample", sample, random_count),
+        **option("clip", clip, lambda text: numbers(text, 1, "--clip", float)[0]),
     }
-    if given["step"] and len(given["step"]) > 2:
-        raise ValueError(f"--step is {step!r}; give one number, or down,across.")
-    given = chosen_before(output) | {name: value for name, value in given.items() if value is not None}
-    if step == "auto":
-        given.pop("step", None)
+    for name, value in (("along", along), ("every", every), ("gain", gain), ("seed", seed)):
+        given |= {} if value is None else {name: value}
+    given |= {name: value for name, value in (("finest", finest), ("truncate", truncate)) if value is not None}
+    given = {name: value for name, value in given.items() if value is not None}
     chosen = index_options(given, data.shape)
     grid = oc.PatchGrid(data, **{name: chosen[name] for name in GRID_OPTIONS})
     announce(data, grid, chosen["finest"], chosen="step" not in given)
@@ -211,11 +208,10 @@ def index(
         cluster(workers=workers, scheduler=scheduler, memory=budget) as client,
         work_bars() as progress,
     ):
-        before = job.status()
         job.check_volume(progress=progress)
         job.choose_index(**given)
         built = job.open_index(client=client, memory=budget, progress=progress)
-        kept = kept_words(before, job.status())
+        after = job.status()
     skipped = {
         "touch missing samples": (built.status == 1).sum(),
         "muted, water or constant": (built.status == 2).sum(),
@@ -223,8 +219,8 @@ def index(
     counted = ", ".join(f"{n} {why}" for why, n in skipped.items() if n)
     say(f"{output}: {(built.status == 0).sum()} patches described" + (f"; skipped {counted}" if counted else ""))
     say_notes(job)
-    if kept:
-        say(kept)
+    for text, style in kept_words(before, after):
+        say(text, style=style)
 
 
 def chosen_before(path):
@@ -237,19 +233,56 @@ def chosen_before(path):
         return {}
 
 
+def status_before(path):
+    """Status of a job that is there, before anything changes in it; None where there is none."""
+    if not (path / "job.toml").is_file():
+        return None
+    try:
+        job = oc.Job(path, origin="shell")
+        report = job.status()
+    except ValueError:  # unreadable, and about to be given its volume again
+        return None
+    say_notes(job)
+    return report
+
+
+def option(name, text, parse):
+    """An option of the index by its text: nothing where it was not given, None where the default is wanted again."""
+    return {} if text is None else {name: None if text == "auto" else parse(text)}
+
+
+def chosen_area(before, given):
+    """Area of an index: that of before, with the axes that are given now; None where it is the whole survey."""
+    area = dict(before or {})
+    for name, text in given:
+        if text == "auto":
+            area.pop(name, None)
+        elif text is not None:
+            area[name] = numbers(text, 2, f"--{name}s", float)
+    return area or None
+
+
 def kept_words(before, after):
-    """What a job that was there keeps, and what of it is of older decisions now."""
+    """What a job that was there keeps, and what of it is of an older volume or index now: sentences with a style."""
     counts = [f"{n} {name}" for name, n in after["decisions"].items() if n]
-    words = [f"kept: {', '.join(counts)}"] if counts else []
-    if after["lines"]["stale"] and before["keys"] != after["keys"]:
-        words.append(f"{after['lines']['stale']} labelled lines are of the index before; 'outcrop label' renews them")
-    return "; ".join(words)
+    words: list = [(f"kept: {', '.join(counts)}", None)] if counts else []
+    stale = after["lines"]["stale"]
+    if before is not None and before["keys"]["volume"] != after["keys"]["volume"]:
+        lines = f"; {stale} labelled lines are of the samples before (stale)" if stale else ""
+        words.append(
+            (
+                f"Warning: {after['volume']} has other samples than {before['volume']}, the volume of this job so "
+                f"far{lines}. To go back, index {before['volume']} again.",
+                "yellow",
+            )
+        )
+    elif stale and before is not None and before["keys"] != after["keys"]:
+        words.append((f"{stale} labelled lines are of the index before; 'outcrop label' renews them", None))
+    return words
 
 
 def random_count(text):
     """Number of random patches that --sample asks for."""
-    if text is None:
-        return None
     match = re.fullmatch(r"random:(\d+)", text)
     if not match or not int(match[1]):
         raise ValueError(f"--sample is {text!r}; write random:N, for instance random:20000.")
@@ -566,10 +599,24 @@ def labelled_job(job, mapper, output, header_bytes):
         raise ValueError("--mapper needs --output: the job folder of the other volume, e.g. -o OTHER.outcrop.")
     if output.resolve() == mapper.resolve():
         raise ValueError(f"--mapper and --output are both {output}; give the other volume a folder of its own.")
+    volume = open_volume(str(job), header_bytes)
+    refuse_other_volume(output, volume)
     with oc.Job(mapper, origin="shell") as source, work_bars() as progress:
-        opened = oc.Job(output, volume=open_volume(str(job), header_bytes), origin="shell")
+        opened = oc.Job(output, volume=volume, origin="shell")
         opened.borrow_mapper(source, progress=progress)
     return opened
+
+
+def refuse_other_volume(path, volume):
+    """Refuse a job folder that holds the work on another volume."""
+    from outcrop.identity import identify, known_volume
+
+    known, found = known_volume(path), identify(volume)
+    if known and known["samples"] != found["digest"] and known["source"] != found["source"]:
+        raise ValueError(
+            f"{path} holds the work on {known['source'] or 'an array'}, not on {found['source']}; choose another "
+            f"folder with -o, or say that it changes its volume with 'outcrop index {found['source']} -o {path}'."
+        )
 
 
 def number_list(text, option):
