@@ -108,10 +108,12 @@ def info(
 
 def patch_extent(volume, size):
     """Patch size in samples and traces, and in ms (or m) and metres where the volume tells."""
-    axis = volume[volume.dims[2]].values
-    unit = "ms" if volume.dims[2] == "time" else "m"
-    step = abs(float(axis[1] - axis[0])) if len(axis) > 1 else float("nan")
-    extent = {"samples": size[0], "traces": size[1], f"height_{unit}": size[0] * step}
+    from outcrop.volume import sample_unit
+
+    axis, unit = volume[volume.dims[2]].values, sample_unit(volume)
+    extent = {"samples": size[0], "traces": size[1]}
+    if unit and len(axis) > 1:
+        extent[f"height_{unit}"] = size[0] * abs(float(axis[1] - axis[0]))
     if "bin_size" in volume.attrs:
         extent["width_m"] = size[1] * float(volume.attrs["bin_size"][1])
     return extent
@@ -638,15 +640,21 @@ def evaluate(
     against: Annotated[
         Path | None, typer.Option(help="Another job on the same survey: where the labels of two colleagues differ.")
     ] = None,
-    lines: Annotated[str | None, typer.Option(help="Only these inlines.")] = None,
+    lines: Annotated[
+        str | None, typer.Option(help="Only these lines (crosslines where the job labels crosslines).")
+    ] = None,
     net: NET = False,
     json_: AS_JSON = False,
 ):
     """Score the labels of a JOB against expert labels or another job; without them, say how stable the labels are."""
-    from outcrop.job.scoring import compare_jobs, labelled_lines, probe_labels, score_labels
+    from outcrop.job.scoring import compare_jobs, probe_labels, score_labels
     from outcrop.job.training import net_labels
 
     opened, wanted = oc.Job(job, origin="shell"), line_list(lines)
+    other = None if against is None else oc.Job(against, origin="shell")
+    along = oc.patches.DIRECTIONS[opened.along]
+    if against is not None and (truth or net):
+        raise ValueError("--against compares two jobs; give --truth or --net in a command of its own.")
     if net and not truth:
         raise ValueError("Labels of a net can only be scored; name expert labels with --truth.")
     with work_bars() as progress:
@@ -654,16 +662,16 @@ def evaluate(
     say_notes(opened)
     if not opened.labelled():
         raise ValueError(f"{job} has no labels yet; run 'outcrop label {job}' first.")
-    for one in [opened, *([] if against is None else [oc.Job(against, origin="shell")])]:
+    for one in [opened, *([] if other is None else [other])]:
         old = sum(one.labelled().values())
         if old:
             say(f"Warning: {old} labelled lines of {one.path} are of older decisions (stale).", style="yellow")
     for line in wanted or []:
-        if line not in opened.volume["inline"].values:
-            raise ValueError(f"--lines names inline {line}, which {job} does not have; choose another.")
+        if line not in opened.lines:
+            raise ValueError(f"--lines names {along} {line}, which {job} does not have; choose another.")
     result: Any
     if against is not None:
-        result = compare_jobs(opened, oc.Job(against, origin="shell"))
+        result = compare_jobs(opened, other, lines=wanted)
         if not json_:
             show_comparison(result, job, against)
         result = {
@@ -675,13 +683,13 @@ def evaluate(
             show_scores(result)
             say(f"{job}: evaluation.png, confusion.png")
     else:
-        done = labelled_lines(opened.labels)
+        done = opened.lines[list(opened.labelled())].tolist()
         chosen = wanted or done[:: max(1, len(done) // 2)][:2]
         with progress_bar("labelling under changes", 6) as update:
             table = probe_labels(opened, chosen, progress=update)
         result = table.to_dict("records")
         if not json_:
-            show_frame(table, f"share of labels unchanged on inlines {', '.join(map(str, chosen))}")
+            show_frame(table, f"share of labels unchanged on {along}s {', '.join(map(str, chosen))}")
     if json_:
         print(json.dumps(result, default=plain))
 

@@ -112,7 +112,8 @@ def show_facts(name, facts):
     """Print what `describe` found as a table a person reads."""
     amplitude, rms, patch, geometry, unit = (facts[key] for key in ("amplitude", "rms", "patch", "geometry", "unit"))
     flaws = [f"{n} {key.replace('_', ' ')}" for key, n in geometry.items() if key.endswith("traces") and n]
-    across = f" x {patch['width_m']:g} m" if "width_m" in patch else ""
+    extent = [f"{patch['height_' + unit]:g} {unit}" if f"height_{unit}" in patch else f"{patch['samples']} samples"]
+    extent += [f"{patch['width_m']:g} m" if "width_m" in patch else f"{patch['traces']} traces"]
     rows = {"format": facts["format"]}
     for axis, a in facts["axes"].items():
         step = "uneven steps" if a["step"] is None else f"step {a['step']:g}"
@@ -122,7 +123,7 @@ def show_facts(name, facts):
         "header bytes": facts["header_bytes"] and "inline {}, crossline {}".format(*facts["header_bytes"]),
         "bin size": facts["bin_size"]
         and "{:g} m between inlines, {:g} m between crosslines".format(*facts["bin_size"]),
-        "patch": f"{patch['samples']} x {patch['traces']} = {patch['height_' + unit]:g} {unit}{across}",
+        "patch": f"{patch['samples']} x {patch['traces']} = {' x '.join(extent)}",
         "amplitude": ", ".join(f"{p} %: {value:g}" for p, value in amplitude["percentiles"].items()),
         "range": f"{amplitude['minimum']:g} to {amplitude['maximum']:g}; clip to [0, 1] at {amplitude['clip']:g}",
         "histogram": sparkline(amplitude["histogram"]["counts"]),
@@ -184,7 +185,8 @@ def show_stages(rows):
 
 def show_scores(scores):
     """Print pixel scores, MIU first, and what is known of the boundaries and zones of each structure."""
-    table = Table(title=f"inlines {', '.join(map(str, scores['inlines']))}", title_justify="left")
+    along = "crosslines" if "crosslines" in scores else "inlines"
+    table = Table(title=f"{along} {', '.join(map(str, scores[along]))}", title_justify="left")
     keys = {
         "MIU": "MIU",
         "MIU_without_boundary": "MIU without 5 px",
@@ -199,9 +201,12 @@ def show_scores(scores):
         table.add_column(title)
     table.add_row(*(f"{value:.3f}" for value in values.values()))
     show(table)
-    bodies = Table("structure", "boundary off by (median, 95 %)", "zones hit", "false alarms")
+    titles = ("boundary off by (median, 95 %)", "zones labelled by half or more", "labelled zones less than half true")
+    bodies = Table("structure", *titles)
+    down, across = scores.get("units", ("ms", "m"))
     for body in scores["bodies"]:
-        off = "{:.0f}, {:.0f} ms; ".format(*body["vertical"]) + "{:.0f}, {:.0f} m".format(*body["horizontal"])
+        off = "{:.0f}, {:.0f} {}; ".format(*body["vertical"], down)
+        off += "{:.0f}, {:.0f} {}".format(*body["horizontal"], across)
         hits, alarms = f"{body['hits']} of {body['zones']}", f"{body['false_alarms']} of {body['alarms']}"
         bodies.add_row(body["class"], off if body["sections"] else "-", hits, alarms)
     show(bodies)

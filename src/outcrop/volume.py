@@ -501,7 +501,7 @@ def describe(volume, *, lines=16):
         "format": attrs.get("format"),
         "axes": axes,
         "domain": volume.dims[2],
-        "unit": "m" if volume.dims[2] == "depth" else "ms",
+        "unit": sample_unit(volume),
         **{name: attrs.get(name) for name in ("sample_interval", "delay", "bin_size", "header_bytes", "classes")},
         "geometry": {
             "regular": bool(live.all()) and all(axis["step"] is not None for axis in axes.values()),
@@ -516,6 +516,21 @@ def describe(volume, *, lines=16):
         "amplitude": describe_amplitude(sample, finite),
         "rms": describe_rms(sample, finite, volume["inline"].values[rows], volume[volume.dims[2]].values),
     }
+
+
+def sample_unit(volume):
+    """Unit of the sample axis, ms or m; None where the volume only counts samples.
+
+    Examples
+    --------
+    >>> sample_unit(open_volume(np.zeros((2, 3, 4)))) is None
+    True
+    """
+    labels = volume[volume.dims[2]].values
+    counts = np.array_equal(labels, np.arange(len(labels)))
+    if "sample_interval" not in volume.attrs and counts:
+        return None
+    return "m" if volume.dims[2] == "depth" else "ms"
 
 
 def describe_axis(labels):
