@@ -135,7 +135,7 @@ def test_a_kill_while_the_table_is_written_is_no_edit(job, monkeypatch):
 
 def test_an_edited_table_is_seen_by_label_status_and_export(job, tmp_path):
     """Status says it, export warns, label in a notebook takes it as the shell does."""
-    job.label([104])
+    job.label(104)
     drop_row(job, 1)
     status = job.status()
     assert status["retrieved_edited"] and "retrieve" in status["next"]

@@ -40,6 +40,7 @@ app = typer.Typer(
 )
 AS_JSON = Annotated[bool, typer.Option("--json", help="Answer in JSON on standard output.")]
 NET = Annotated[bool, typer.Option("--net", help="The labels that 'outcrop train' made, not those of the mapping.")]
+INTERRUPTED = 130  # exit code of a command that was stopped by Ctrl-C
 USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # typer may carry its own copy of click
 HEADER_BYTES = Annotated[
     str | None,
@@ -57,12 +58,14 @@ def main():
     """Run a command: wrong input gives one line on standard error and exit code 2."""
     try:
         code = app(standalone_mode=False)
+        if code == INTERRUPTED:  # typer turns it into a code
+            raise KeyboardInterrupt
     except USAGE_ERROR as error:
         fail(error.format_message())
     except (ValueError, ImportError) as error:
         fail(str(error))
     except (KeyboardInterrupt, typer.Abort):
-        fail("Interrupted; run the same command again and it goes on.", code=130)
+        fail("Interrupted; run the same command again and it goes on.", code=INTERRUPTED)
     except MemoryError:
         fail("Not enough memory for this request; choose a smaller area or size.")
     except OSError as error:
@@ -785,6 +788,10 @@ def decisions(
     Positions are survey coordinates, so that decisions travel to another folder or to another version of the survey;
     those that lie outside another volume are kept and not used.
     """
+    choices = {"--export": export_to, "--import": import_from, "--undo": undo, "--redo": redo}
+    asked = [name for name, value in choices.items() if value]
+    if len(asked) > 1:
+        raise ValueError(f"{' and '.join(asked)} are several things to do; give one of them a command.")
     with oc.Job(job, origin="shell") as opened:
         if import_from is not None:
             take_decisions(opened, import_from)
@@ -818,12 +825,26 @@ def take_decisions(job, path):
 def step(job, what):
     """Undo or redo, and say what was."""
     if not (job.undo() if what == "undo" else job.redo()):
-        say(f"There is nothing to {what}.")
+        say(f"There is nothing of {job.log.who} to {what} here.{last_words(job)}")
         return
     table = job.decisions
     changed = table[table["id"].isin(job.log.entries[-1]["of"])]
     show_frame(
         changed.drop(columns=["id", "undone"]).assign(when=changed["when"].astype(str).str[:19]), f"{what}: done"
+    )
+
+
+def last_words(job):
+    """Who decided last, where that was somebody else: each writer takes back what is his own."""
+    table = job.decisions
+    table = table[~table["undone"] & ~table["what"].isin(["undo", "redo"]) & (table["who"] != job.log.who)]
+    if table.empty:
+        return ""
+    last = table.iloc[-1]
+    what = " ".join(str(last[name]) for name in ("what", "class", "where") if last[name])
+    return (
+        f" The last decision is of {last['who']}, from {last['from'] or 'elsewhere'}: {what}. Each writer takes back "
+        "his own decisions; undo it there, or here once that program is closed."
     )
 
 

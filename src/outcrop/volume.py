@@ -328,7 +328,20 @@ def assemble(array, dims=None, *, attrs, domain, beside=None):
         first, last = map(float, coords[names[2]][[0, -1]])
         volume.attrs.update(sample_interval=(last - first) / (lazy.shape[2] - 1), delay=first)
     plane = [dims[i] for i in axes[:2] if i is not None]
+    check_axes(volume)
     return add_survey(volume, {name: upright(other, plane) for name, other in beside.items()})
+
+
+def check_axes(volume):
+    """Refuse a volume with two lines, traces or samples of one number, for nobody could tell them apart."""
+    for name in volume.dims:
+        labels, counts = np.unique(volume[name].values, return_counts=True)
+        if (counts > 1).any():
+            twice = labels[counts > 1][0]
+            raise ValueError(
+                f"{volume.attrs.get('source') or 'The array'} has {name} {twice:g} {counts.max()} times; give every "
+                f"{name} a number of its own."
+            )
 
 
 def upright(variable, plane):

@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import difflib
 import io
 import json
 import re
@@ -36,7 +37,7 @@ from outcrop.patches import DIRECTIONS, PatchGrid
 from outcrop.plots import COLOURS, EXTRA
 from outcrop.retrieval import Index, WeakLabels, build_index, exemplar_picture, finished_index, index_inputs
 from outcrop.stages import Stages, digest
-from outcrop.volume import open_volume
+from outcrop.volume import check_axes, open_volume
 from outcrop.workspace import Damaged, whole_file
 
 RESERVED = ("uncertain", "right", "wrong", "erase")  # words that name no class
@@ -280,10 +281,18 @@ class Job:
         first = self._class(name, new=True)
         if first in self.state.classes:
             return [], first
+        self._warn_of_typo(class_name(name))
         entries = [{"what": "class", "class": first}]
         if first != class_name(name):
             entries.append({"what": "rename", "class": first, "name": class_name(name)})
         return entries, first
+
+    def _warn_of_typo(self, name):
+        """Say that a class is new where its name is nearly that of another one, but for a number."""
+        known = [facts["name"] for facts in self.state.classes.values()]
+        near = difflib.get_close_matches(name, known, 1, 0.8)
+        if near and re.sub(r"[\W\d]", "", near[0]) != re.sub(r"[\W\d]", "", name):
+            self._note(f"Class {name!r} is new here; if {near[0]!r} is meant, undo this and name it so.")
 
     def add_class(self, name: str, colour: str | None = None) -> str:
         """Add a class; its name as it is written here."""
@@ -345,9 +354,9 @@ class Job:
 
     def _check_place(self, place):
         """Place as plain numbers; refused where no patch around it fits into the volume."""
-        if isinstance(place, str) or len(place) != 3:
+        if isinstance(place, str) or np.ndim(place) != 1 or len(place) != 3:
             raise ValueError(f"Place {place!r} is not inline, crossline and {self.volume.dims[2]}; give three numbers.")
-        place = [float(part) for part in place]
+        place = _points(place)[0]
         self.grid().start_at(place)
         return [int(part) if part == int(part) else part for part in place]
 
@@ -412,7 +421,7 @@ class Job:
         filled : bool
             The line is closed, and what it encloses is painted too.
         """
-        points = [[float(part) for part in point] for point in points]
+        points = _points(points)
         radius = (0.5 if filled else 4.0) if radius is None else float(radius)
         stroke: dict = {"what": "stroke", "along": along, "points": points, "radius": radius}
         stroke |= {"filled": True} if filled else {}
@@ -447,6 +456,12 @@ class Job:
             axis = self.axes[direction]
             label = stroke["points"][0][direction]
             raise ValueError(f"The volume has no {stroke['along']} {label:g}; it has {axis[0]:g} to {axis[-1]:g}.")
+        if not stroke_mask(stroke, self.axes).any():
+            inside = ", ".join(
+                f"{name} {axis.min():g} to {axis.max():g}"
+                for name, axis in zip(self.volume.dims, self.axes, strict=True)
+            )
+            raise ValueError(f"The stroke at {stroke['points'][0]} covers no sample of the volume: it has {inside}.")
 
     def _as_labelled(self, stroke, what):
         """Entries, class by class, of the samples under a stroke that are labelled so: they are, or are not."""
@@ -857,10 +872,9 @@ def as_volume(source):
     """A volume of a path, or of a DataArray whose axes are put into the order inline, crossline, time or depth."""
     if not hasattr(source, "dims"):
         return open_volume(source)
-    if source.dims[:2] == DIRECTIONS and len(source.dims) == 3:
-        return source
     if set(DIRECTIONS) < set(source.dims) and len(source.dims) == 3:
-        return source.transpose(*DIRECTIONS, ...)
+        check_axes(source)
+        return source if source.dims[:2] == DIRECTIONS else source.transpose(*DIRECTIONS, ...)
     return open_volume(source.load().assign_attrs(source="array"))
 
 
@@ -908,10 +922,21 @@ def _rows(rows):
     return found.tolist()
 
 
+def _points(points):
+    """Points of inline, crossline and time as lists of float; one alone is a list of one."""
+    try:
+        found = np.atleast_2d(np.asarray(points, float))
+    except (TypeError, ValueError):
+        found = np.zeros((0, 0))
+    if found.ndim != 2 or found.shape[1] != 3 or not np.isfinite(found).all():
+        raise ValueError(f"Points are {str(points)[:80]}; give inline, crossline and time (or depth) of each.")
+    return found.tolist()
+
+
 def _count(value):
     if value == "auto":
         return value
-    if int(value) != value or value < 1:
+    if not isinstance(value, int | float | np.number) or int(value) != value or value < 1:
         raise ValueError(f"Count is {value}; choose a number of patches from 1 on, or auto.")
     return int(value)
 

@@ -16,7 +16,7 @@ stroke            ``class`` or ``erase``, ``along``, and ``points`` with ``radiu
                   ``filled``: all that the closed line through the points encloses, too
 exclude           as a stroke: samples that are not of ``class``
 set               ``name``, ``value``: an option of a stage
-undo, redo        ``of``: ids
+undo, redo        ``of``: ids; ``withdrawn``: the act failed half-way, and there is nothing to do again
 import            ``name``: the decisions of a file count from here on, those of them alone; see `outcrop.job.imports`
 ================  =====================================================================================================
 """
@@ -139,7 +139,7 @@ class Decisions:
     def _read(self, name):
         """Entries of one file."""
         entries, bad = [], 0
-        for line in read_lines(self.folder / name):
+        for line in (self.folder / name).read_bytes().decode("utf-8", "replace").split("\n"):
             entry = parse(line)
             if entry is not None:
                 entries.append(entry)
@@ -218,7 +218,7 @@ class Decisions:
                 written = [entry["id"] for entry in self._entries if self._act and entry.get("group") == self._act]
                 self._act = None
                 if written:
-                    self.add({"what": "undo", "of": written})
+                    self.add({"what": "undo", "of": written, "withdrawn": True})
                 raise
             finally:
                 self._act = None
@@ -312,8 +312,12 @@ def acts(entries):
     """Ids of the acts of one writer that can be undone and redone, the next one last."""
     past: list = []
     future: list = []
+    before: list = []  # what could be redone before the last act
     for entry in entries:
-        if entry["what"] == "undo":
+        if entry["what"] == "undo" and entry.get("withdrawn"):
+            past = [act for act in past if act != entry["of"]]
+            future = before
+        elif entry["what"] == "undo":
             past = [act for act in past if act != entry["of"]]
             future.append(entry["of"])
         elif entry["what"] == "redo":
@@ -323,7 +327,7 @@ def acts(entries):
             past[-1] = [*past[-1], entry["id"]]
         else:
             past.append([entry["id"]])
-            future = []
+            before, future = future, []
     return past, future
 
 

@@ -317,7 +317,7 @@ class Labelling:
             return sorted(every)
         able = set(every)
         found = []
-        for label in lines:
+        for label in _line_numbers(lines, DIRECTIONS[self.along]):
             at = np.flatnonzero(axis == label)
             if not len(at) or int(at[0]) not in able:
                 have = axis[sorted(able)]
@@ -452,6 +452,17 @@ def changes(job, line):
     known = found[1].corrections.codes(position) > 0
     outside = float((where & ~known).sum() / max(((codes[1] > 0) & ~known).sum(), 1))
     return {"where": where, "share": outside, "table": table.reset_index(drop=True)}
+
+
+def _line_numbers(lines, along):
+    """Numbers of lines as a list; one alone is a list of one."""
+    try:
+        found = [lines] if np.isscalar(lines) else list(lines)
+    except TypeError:
+        found = ["none"]
+    if not all(isinstance(one, int | float | np.number) for one in found):
+        raise ValueError(f"Lines are {str(lines)[:80]}; give numbers of {along}s, for instance [310, 330].")
+    return found
 
 
 def _is_last_stroke(entry, state):

@@ -1,0 +1,166 @@
+"""Wrong or half-done input: nothing of it is kept in silence, and one line says what is wrong."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import outcrop as oc
+from outcrop import datasets
+from outcrop.cli import main
+from outcrop.job.decisions import Decisions
+
+PLACES = {"fault": (104, 350, 200), "other": (105, 330, 100)}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A small survey."""
+    path = tmp_path_factory.mktemp("survey")
+    datasets.write_synthetic(path / "v.sgy", (8, 110, 96), seed=3)
+    return path
+
+
+@pytest.fixture
+def job(folder, tmp_path):
+    """A job with two exemplars, not indexed."""
+    with oc.Job(tmp_path / "v.outcrop", volume=folder / "v.sgy") as one:
+        one.choose_index(size=32, step=16)
+        for name, place in PLACES.items():
+            one.add_exemplar(name, place)
+        yield one
+
+
+@pytest.fixture
+def outcrop(monkeypatch, capsys):
+    """Run the command line in this process: (exit code, standard output, standard error)."""
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["outcrop", *map(str, words)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        return stop.value.code, *capsys.readouterr()
+
+    return run
+
+
+def test_an_interrupt_is_said_in_one_line(outcrop, folder, tmp_path, monkeypatch):
+    """Ctrl-C while patches are described: exit code 130 and what to do next."""
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("outcrop.retrieval.map_blocks", interrupted)
+    code, _, error = outcrop("index", folder / "v.sgy", "-o", tmp_path / "i.outcrop", "--size", "32", "--step", "16")
+    assert code == 130 and error.splitlines()[-1] == "Error: Interrupted; run the same command again and it goes on."
+
+
+def test_an_interrupt_while_loading_is_no_traceback(tmp_path):
+    """Ctrl-C before the program has loaded its libraries."""
+    (tmp_path / "typer.py").write_text("import os, time\nprint('loading', flush=True)\ntime.sleep(60)\n")
+    command = [sys.executable, "-m", "outcrop", "--help"]
+    paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ | {"PYTHONPATH": paths}, text=True
+    ) as process:
+        assert process.stdout.readline() == "loading\n"
+        time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=60)
+    assert process.returncode == 130 and error.startswith("Error: Interrupted") and len(error.splitlines()) == 1
+
+
+def test_strokes_outside_the_survey_are_refused(job):
+    """Traces, times and lines that are not there: refused, and no decision is kept."""
+    for point in ((104, 99999, 200), (104, 350, -4000), (999, 350, 200)):
+        with pytest.raises(ValueError, match="volume"):
+            job.paint("fault", [point])
+    assert not job.state.strokes
+    job.paint("fault", [(104, 298, 200)], radius=4)  # its rim lies inside
+    job.paint("fault", (104, 350, 200))
+    assert len(job.state.strokes) == 2
+
+
+def test_what_failed_is_not_redone(tmp_path):
+    """A command that was withdrawn leaves nothing to redo, and what could be redone before still can."""
+    log = Decisions(tmp_path)
+    log.add({"what": "class", "class": "a"})
+    log.add({"what": "class", "class": "b"})
+    log.undo()
+    with pytest.raises(ValueError), log.act():
+        log.add({"what": "class", "class": "c"})
+        raise ValueError
+    assert log.redo() and list(log.state().classes) == ["a", "b"] and not log.redo()
+
+
+def test_undo_names_who_decided_last(job, outcrop):
+    """While a notebook holds the job the shell is another writer, and says whose the last decision is."""
+    code, _, error = outcrop("decisions", job.path, "--undo")
+    assert code == 0 and "nothing of" in error and job.log.who in error and "exemplar other 105, 330, 100" in error
+    job.close()
+    code, said, _ = outcrop("decisions", job.path, "--undo")
+    assert code == 0 and "undo: done" in said
+
+
+def test_a_cut_decision_is_counted(job):
+    """The last line of a file cut short: status says so; a line that lacks its end alone counts."""
+    path = job.path / "decisions" / f"{job.log.who}.jsonl"
+    text = path.read_bytes()
+    path.write_bytes(text[:-30])
+    status = oc.Job(job.path).status()
+    assert status["damaged"] == {path.name: 1} and status["decisions"]["exemplars"] == 1
+    path.write_bytes(text[:-1])
+    status = oc.Job(job.path).status()
+    assert status["damaged"] == {} and status["decisions"]["exemplars"] == 2
+
+
+def test_two_lines_of_one_number_are_refused(folder, tmp_path):
+    """No label could say which of them is meant."""
+    volume = oc.open_volume(folder / "v.sgy").load().assign_coords(inline=np.r_[100, 100:107])
+    for make in (lambda: oc.Job(tmp_path / "d.outcrop", volume=volume), lambda: oc.open_volume(volume)):
+        with pytest.raises(ValueError, match="inline 100 2 times"):
+            make()
+    assert not (tmp_path / "d.outcrop").exists()
+
+
+def test_one_thing_to_do_a_command(job, outcrop, tmp_path):
+    """Undo with redo, or with an export, is refused before anything is done."""
+    before = len(job.log.entries)
+    for words in (["--undo", "--redo"], ["--export", tmp_path / "e.jsonl", "--undo"]):
+        code, _, error = outcrop("decisions", job.path, *words)
+        assert code == 2 and "several things" in error
+    assert len(job.log.entries) == before and not (tmp_path / "e.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda job: job.add_exemplar("fault", None),
+        lambda job: job.add_exemplar("fault", ("a", "b", "c")),
+        lambda job: job.paint("fault", "104,350,200"),
+        lambda job: job.paint("fault", [(104, float("nan"), 200)]),
+        lambda job: job.paint("fault", 5),
+        lambda job: job.retrieve(count="x"),
+        lambda job: job.retrieve(count=None, diverse=True) and job.label(lines="x"),
+        lambda job: job.label(lines=slice(100, 104)),
+        lambda job: job.label(step="x"),
+    ],
+)
+def test_wrong_values_are_one_line(job, call, monkeypatch):
+    """Whatever a notebook passes: a ValueError that names it."""
+    monkeypatch.setattr("outcrop.job.labelling.Labelling.first_mapper", lambda *_, **__: oc.MAPPERS["texture"]())
+    with pytest.raises(ValueError) as error:
+        call(job)
+    assert "\n" not in str(error.value)
+
+
+def test_a_class_that_is_nearly_there_is_asked_about(job):
+    """A new class whose name is one letter off is made, and warned about; numbered ones are meant."""
+    with pytest.warns(UserWarning, match="'fault' is meant"):
+        job.paint("falt", [(104, 350, 200)])
+    job.add_class("fault 2")
+    job.add_class("channel")
