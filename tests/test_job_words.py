@@ -1,5 +1,6 @@
 """Wrong or half-done input: nothing of it is kept in silence, and one line says what is wrong."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -12,7 +13,10 @@ import pytest
 import outcrop as oc
 from outcrop import datasets
 from outcrop.cli import main
+from outcrop.console import explain
 from outcrop.job.decisions import Decisions
+from outcrop.job.pictures import save
+from outcrop.volume import amplitude_clip
 
 PLACES = {"fault": (104, 350, 200), "other": (105, 330, 100)}
 
@@ -164,3 +168,50 @@ def test_a_class_that_is_nearly_there_is_asked_about(job):
         job.paint("falt", [(104, 350, 200)])
     job.add_class("fault 2")
     job.add_class("channel")
+
+
+def test_what_comes_next_can_be_done(folder, tmp_path, monkeypatch):
+    """A job on an array goes on in Python; one with the mapper of another job needs no index."""
+    volume = oc.open_volume(folder / "v.sgy").load()
+    job = oc.Job(tmp_path / "a.outcrop", volume=volume)
+    assert job.status()["next"].endswith("volume=array).add_exemplar(...)")
+    job.choose_index(size=32, step=16)
+    job.add_exemplar("fault", PLACES["fault"])
+    assert job.status()["next"].endswith("volume=array).label()")
+    carried = oc.Job(tmp_path / "c.outcrop", volume=folder / "v.sgy")
+    carried.set_options({"label": {"mapping": "texture", "mapper": "0" * 16}})
+    assert carried.status()["next"] == f"outcrop label {carried.path}"
+
+
+def test_a_picture_that_cannot_be_written_stops_nothing(tmp_path, monkeypatch):
+    """A read-only folder: a warning; a full disk is an error as ever."""
+    figure = oc.plots.new_figure()
+
+    def refuse(code):
+        def replace(*_):
+            raise OSError(code, os.strerror(code), str(tmp_path / ".p.png.host-1-2.part"))
+
+        return replace
+
+    monkeypatch.setattr("os.replace", refuse(errno.EROFS))
+    with pytest.warns(UserWarning, match=r"p\.png is not written"):
+        save(figure, tmp_path / "p.png")
+    monkeypatch.setattr("os.replace", refuse(errno.ENOSPC))
+    with pytest.raises(OSError) as error:
+        save(figure, tmp_path / "p.png")
+    assert explain(error.value).endswith(f"({tmp_path / 'p.png'}).")
+
+
+def test_words_of_the_shell(outcrop, job, folder, tmp_path):
+    """One dot at the end, the array called an array, names and kinds of files checked before anything is made."""
+    code, _, error = outcrop("info", tmp_path / "nix.sgy")
+    assert code == 2 and error.rstrip().endswith("volume.")
+    assert outcrop("synth", tmp_path / "x.npy")[0] == 2 and not list(tmp_path.glob("x.*"))
+    for what, path in (("foo", "l.zarr"), ("confidence", "patches")):
+        code, _, error = outcrop("export", job.path, tmp_path / path, "--what", what)
+        assert code == 2 and what in error and "labels yet" not in error
+    assert "at least 32" in " ".join(outcrop("index", "--help")[1].split())
+    zeros = oc.open_volume(folder / "v.sgy").load() * 0
+    zeros.attrs["source"] = str(folder / "v.sgy")
+    with pytest.raises(ValueError, match="The array holds only zeros"):
+        amplitude_clip(zeros)

@@ -57,7 +57,9 @@ MEMORY = Annotated[str | None, typer.Option(help="Memory to use, e.g. 2GB; a qua
 def main():
     """Run a command: wrong input gives one line on standard error and exit code 2."""
     try:
-        code = app(standalone_mode=False)
+        with warnings.catch_warnings():
+            warnings.showwarning = show_warning
+            code = app(standalone_mode=False)
         if code == INTERRUPTED:  # typer turns it into a code
             raise KeyboardInterrupt
     except USAGE_ERROR as error:
@@ -71,6 +73,11 @@ def main():
     except OSError as error:
         fail(explain(error))
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def show_warning(message, *_, **__):
+    """Say a warning in one line, without the place in the code it comes from."""
+    say(f"Warning: {message}", style="yellow")
 
 
 def open_volume(path, header_bytes=None):
@@ -131,6 +138,8 @@ def synth(
     """Write a synthetic volume OUT.sgy with faults, salt domes and chaotic bands, and its truth OUT.truth.sgy."""
     from outcrop.datasets import write_synthetic
 
+    if out.suffix.lower() not in (".sgy", ".segy"):
+        raise ValueError(f"{out} is no SEG-Y name; write OUT.sgy.")
     lines, traces, samples = numbers(shape, 3, "--shape")
     with progress_bar("writing", lines) as update:
         write_synthetic(out, (lines, traces, samples), seed=seed, progress=update)
@@ -141,7 +150,9 @@ def synth(
 def index(
     volume: str,
     output: Annotated[Path, typer.Option("--output", "-o", help="Job folder, by convention NAME.outcrop.")],
-    size: Annotated[str | None, typer.Option(help="Patch size: 99 (default), or height,width, or 400ms,2500m.")] = None,
+    size: Annotated[
+        str | None, typer.Option(help="Patch size, at least 32: 99 (default), or height,width, or 400ms,2500m.")
+    ] = None,
     step: Annotated[
         str | None,
         typer.Option(

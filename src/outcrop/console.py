@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import re
 import sys
 
 import numpy as np
@@ -28,7 +29,7 @@ def say(text, *, style=None):
 
 def explain(error):
     """An operating-system error as problem, place and remedy."""
-    where = f" ({error.filename})" if error.filename else ""
+    where = f" ({_final_name(str(error.filename))})" if error.filename else ""
     remedies = {
         errno.ENOSPC: "The disk is full; free some space and run the same command again, it goes on where it was",
         errno.EFBIG: "A file may not grow further here; lift the limit on its size and run the same command again",
@@ -37,7 +38,18 @@ def explain(error):
         errno.EROFS: "This folder cannot be written; choose another one",
         errno.ENOENT: "No such file or folder",
     }
-    return (remedies.get(error.errno) or error.strerror or str(error)) + where + "."
+    return (remedies.get(error.errno) or error.strerror or str(error)).rstrip(".") + where + "."
+
+
+def _final_name(path):
+    """Name that a file was to have when it was whole.
+
+    Examples
+    --------
+    >>> _final_name("f3.outcrop/.labels.png.host-12-34.part")
+    'f3.outcrop/labels.png'
+    """
+    return re.sub(r"\.([^/\\]+)\.[^/\\]+-\d+-\d+\.part", r"\1", path)
 
 
 def _bars():

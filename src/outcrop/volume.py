@@ -476,10 +476,14 @@ def amplitude_clip(volume, *, percentile=99.5, lines=16):
     sample = np.abs(sample_lines(volume, lines)[1])
     sample = sample[np.isfinite(sample) & (sample > 0)]
     if not sample.size:
-        raise ValueError(
-            f"{volume.attrs.get('source', 'The volume')} holds only zeros or NaN; give one with amplitudes."
-        )
+        raise ValueError(f"{volume_name(volume)} holds only zeros or NaN; give one with amplitudes.")
     return float(np.percentile(sample, percentile))
+
+
+def volume_name(volume):
+    """What an error calls a volume: its file, but the array where it lies in memory, whatever it was read from."""
+    in_memory = isinstance(volume.variable._data, np.ndarray)
+    return "The array" if in_memory else str(volume.attrs.get("source") or "The volume")
 
 
 def scale(amplitudes, clip):
@@ -507,7 +511,7 @@ def describe(volume, *, lines=16):
     rows, sample = sample_lines(volume, lines)
     finite = np.isfinite(sample)
     if not finite.any():
-        raise ValueError(f"{attrs.get('source', 'The volume')} holds no finite amplitude; give one with data.")
+        raise ValueError(f"{volume_name(volume)} holds no finite amplitude; give one with data.")
     axes = {name: describe_axis(volume[name].values) for name in volume.dims}
     return {
         "source": attrs.get("source"),

@@ -1,5 +1,6 @@
 """Labels of a job in the user's world, with what they were made from."""
 
+import re
 from functools import partial
 from pathlib import Path
 
@@ -21,6 +22,10 @@ def export(job, path, *, what="label", format=5, stale=False, seed=0, memory=Non
         raise ValueError(
             f"{path} ends in {kind!r}; write OUT.sgy, OUT.zarr, or the name of a folder for a training set."
         )
+    if not re.fullmatch(r"label|confidence|score:.+", what):
+        raise ValueError(f"{what!r} cannot be exported; choose label, confidence, or score:CLASS.")
+    if kind not in (".sgy", ".segy", ".zarr") and what != "label":
+        raise ValueError(f"A training set holds labels; export {what!r} to OUT.sgy or OUT.zarr.")
     job.check_volume()
     work = Labelling(job)
     lines = work.lines()

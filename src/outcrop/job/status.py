@@ -17,7 +17,7 @@ def status(job):
         ``decisions``, how many of each kind; ``writers``; ``retrieved`` (class -> patches) with ``retrieved_stale``
         where the table is of older decisions and ``retrieved_edited`` where it was edited by hand; ``lines``
         (``total``, ``labelled``, ``stale``); ``index``, ``label``: options and how far they got; ``keys``; ``damaged``,
-        lines of decisions that cannot be read; ``next``, a command line.
+        lines of decisions that cannot be read; ``next``, a command line, or Python where the volume is an array.
     """
     try:
         unread = job.check_volume(most=QUICK)
@@ -75,14 +75,20 @@ def _retrieved(job, state):
 
 def _next(job, report):
     """The command that would go on."""
-    name = shlex.quote(str(job.path))
+    name, lines = shlex.quote(str(job.path)), report["lines"]
+    if report["volume"] == "array":
+        ready = lines["labelled"] and not lines["stale"]
+        step = 'export("labels.zarr")' if ready else "label()" if report["keys"]["mapper"] else "add_exemplar(...)"
+        return f"oc.Job({str(job.path)!r}, volume=array).{step}"
+    if report["label"]["mapper"]:
+        ready = lines["labelled"] and not lines["stale"]
+        return f"outcrop export {name} labels.sgy" if ready else f"outcrop label {name}"
     if not report["index"]["finished"]:
         return f"outcrop index {shlex.quote(report['volume'])} -o {name}"
     if report["keys"]["retrieved"] is None:
         return f"outcrop retrieve {name} --exemplar CLASS=INLINE,CROSSLINE,TIME"
     if not report["retrieved"] or report["retrieved_stale"] or report["retrieved_edited"]:
         return f"outcrop retrieve {name}"
-    lines = report["lines"]
     if lines["labelled"] == 0 or lines["stale"]:
         return f"outcrop label {name}"
     return f"outcrop export {name} labels.sgy"

@@ -216,10 +216,10 @@ def publish(job, key, weak):
     path, known = job.path / TABLE, hashlib.sha256(text.encode()).hexdigest()
     folder = job.stages.root / "retrieved"
     copy = folder / f"published-{known[:16]}.csv"
+    if _last_published(job) == [known] and copy.is_file() and _content(path) == known:
+        return
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / ".published.lock", timeout=10):
-        if _last_published(job) == [known] and copy.is_file() and _content(path) == known:
-            return
         with whole_file(copy) as aside:
             aside.write_text(text, encoding="utf-8", newline="")
         append_line(folder / PUBLISHED, f"{known} {key}")
