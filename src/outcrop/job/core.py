@@ -5,8 +5,10 @@ import contextlib
 import difflib
 import io
 import json
+import os
 import re
 import threading
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -73,6 +75,7 @@ class Job:
         import_legacy(self.path)
         self._volume = None if volume is None else as_volume(volume)
         self._taken: dict | None = None  # what the folder says of the volume that this job reads
+        self._look_again = 0.0  # when the time of a volume in many files is next looked at
         self._glance: str | None = None  # at an array in memory, which may be changed in place
         if self._volume is not None:
             self._taken, self._glance = take_volume(self.path, self._volume), glance(self._volume)
@@ -139,14 +142,17 @@ class Job:
         str
             What could not be compared, empty where nothing was left out.
         """
-        with self._lock:
-            before = self.known
-            place = place_of(self.path, before) if self._volume is None else self._volume.attrs.get("source", "")
-            if not before["source"]:
-                self._check_array(before, most)
-            elif file_stamp(place) not in ("", before.get("stamp")):
-                return self._check_file(place, before, most, progress)
+        before = self.known
+        if not before["source"]:
+            self._check_array(before, most)
             return ""
+        place = place_of(self.path, before)
+        if os.path.isdir(place) and most is not None and time.monotonic() < self._look_again:
+            return ""
+        begin = time.monotonic()
+        stamp = file_stamp(place)
+        self._look_again = time.monotonic() + 20 * (time.monotonic() - begin)  # a folder may hold very many files
+        return "" if stamp in ("", before.get("stamp")) else self._check_file(place, before, most, progress)
 
     def _check_array(self, before, most):
         """Take an array that was changed in place as another volume."""
@@ -163,8 +169,9 @@ class Job:
         taken = take_volume(self.path, now)
         told = progress and (lambda done, total: progress("comparing the volume with what was read", done, total))
         compared = compare_lines(self.path, taken, now, most=most, progress=told)
-        if taken["samples"] != before["samples"] or self._volume is None:
-            self._volume, self._taken = now, taken
+        with self._lock:
+            if taken["samples"] != before["samples"] or self._volume is None:
+                self._volume, self._taken = now, taken
         if compared is None:
             return (
                 f"{place} was written to since its lines were read; whether they changed is found out by the next "
