@@ -797,7 +797,8 @@ def decisions(
     """Say what was decided in a JOB, by whom, when and from where; nothing in it is ever removed.
 
     Positions are survey coordinates, so that decisions travel to another folder or to another version of the survey;
-    those that lie outside another volume are kept and not used.
+    those that lie outside another volume are kept and not used. What is imported is added: what a colleague removed or
+    chose as options leaves yours alone, and one --undo takes the whole import back.
     """
     choices = {"--export": export_to, "--import": import_from, "--undo": undo, "--redo": redo}
     asked = [name for name, value in choices.items() if value]
