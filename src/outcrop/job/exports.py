@@ -34,8 +34,8 @@ def export(job, path, *, what="label", format=5, stale=False, seed=0, memory=Non
     count = sum(lines.values())
     if count and not stale and labels is None:
         raise ValueError(
-            f"{count} of {len(lines)} labelled lines are of older decisions or samples; run 'outcrop label {job.path}' to bring "
-            "them up to date, or export them as they are with --stale."
+            f"{count} of {len(lines)} labelled lines are of older decisions or samples; run 'outcrop label {job.path}' "
+            "to bring them up to date, or export them as they are with --stale."
         )
     if tables.edited(job):
         job._note(
