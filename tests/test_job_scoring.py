@@ -110,3 +110,16 @@ def test_two_jobs_are_compared_on_the_lines_asked_for(crossline, folder, outcrop
     assert code == 0 and json.loads(said)["lines"] == lines[:1]
     code, _, error = outcrop(*words, "--truth", folder / "v.truth.sgy")
     assert code == 2 and "--against" in error
+
+
+def test_labels_of_an_axis_in_seconds_reach_segy_in_milliseconds(folder, tmp_path):
+    """An array whose time axis is in seconds: the file has the times of the survey, with and without its headers."""
+    volume = oc.open_volume(folder / "v.sgy").load()
+    seconds = volume.assign_coords(time=volume["time"] / 1000)
+    for number, given in enumerate((seconds, seconds.drop_attrs())):
+        places = {"fault": (120, 320, 0.1), "other": (130, 322, 0.14)}
+        job, lines = made(tmp_path / f"{number}.outcrop", given, "inline", places)
+        job.export(tmp_path / "l.sgy")
+        written = oc.open_volume(tmp_path / "l.sgy")
+        np.testing.assert_allclose(written["time"].values, volume["time"].values)
+        np.testing.assert_array_equal(written.sel(inline=lines).values, job.labels["label"].sel(inline=lines).values)

@@ -11,7 +11,7 @@ from xarray.core import indexing
 from outcrop.export import export_segy, export_training_set, export_zarr
 from outcrop.job import tables
 from outcrop.job.labelling import Labelling
-from outcrop.volume import LazyVolume
+from outcrop.volume import LazyVolume, in_seconds
 
 
 def export(job, path, *, what="label", format=5, stale=False, seed=0, memory=None, labels=None):
@@ -51,7 +51,8 @@ def export(job, path, *, what="label", format=5, stale=False, seed=0, memory=Non
     if what.startswith("score:"):
         found = with_scores(work, found)
     if kind in (".sgy", ".segy"):
-        export_segy(found, path, like=job.volume, what=what, format=format, memory=memory)
+        found, like = (_in_milliseconds(one) for one in (found, job.volume))
+        export_segy(found, path, like=like, what=what, format=format, memory=memory)
     elif kind == ".zarr":
         export_zarr(found, path, memory=memory)
     else:
@@ -59,6 +60,13 @@ def export(job, path, *, what="label", format=5, stale=False, seed=0, memory=Non
     limit = float(found.attrs.get("min_confidence") or 0)
     about += f"; below {100 * limit:.0f} % confidence uncertain" if limit else ""
     return f"{path} written: {about}"
+
+
+def _in_milliseconds(data):
+    """Labels or a volume as SEG-Y has them: a time axis in seconds becomes one in milliseconds."""
+    if "time" not in data.dims or not in_seconds(data["time"]):
+        return data
+    return data.assign_coords(time=np.round(1000 * data["time"].values, 3))
 
 
 def _training_set(job, labels, path, lines, seed):
