@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import outcrop as oc
-from outcrop import datasets
+from outcrop import datasets, retrieval
 from outcrop.cli import main
 from outcrop.console import explain
 from outcrop.job.decisions import Decisions
@@ -200,6 +200,26 @@ def test_a_picture_that_cannot_be_written_stops_nothing(tmp_path, monkeypatch):
     with pytest.raises(OSError) as error:
         save(figure, tmp_path / "p.png")
     assert explain(error.value).endswith(f"({tmp_path / 'p.png'}).")
+
+
+def test_an_error_while_describing_ends_the_threads(job, monkeypatch):
+    """A file that may not grow: the threads that describe patches have ended when the error arrives."""
+    ended, real = [], retrieval.map_blocks
+
+    def blocks(*words, **options):
+        try:
+            yield from real(*words, **options)
+        finally:
+            ended.append(True)
+
+    def full(*_):
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+
+    monkeypatch.setattr(retrieval, "map_blocks", blocks)
+    monkeypatch.setattr(retrieval.DoneLog, "add", full)
+    with pytest.raises(OSError) as error:
+        job.open_index()
+    assert ended and error.value.errno == errno.EFBIG
 
 
 def test_words_of_the_shell(outcrop, job, folder, tmp_path):

@@ -1,5 +1,6 @@
 """An index of descriptors on disk, exact search in it, and the patches that look like an interpreter's exemplars."""
 
+import contextlib
 import hashlib
 import time
 from dataclasses import dataclass, field, replace
@@ -130,13 +131,14 @@ def build_index(
     cost = 2 * at_once * patch + 8 * BLOCK * length
     described = map_blocks(describe, blocks, workers=workers, client=client, memory=memory, cost=cost)
     lines = LineLog(lines_path(path, known["digest"]))
-    for span, (features, status, digests) in zip(blocks, described, strict=True):
-        check_lines(path, lines, digests)
-        group["features"][span], group["status"][span] = features, status
-        log.add(span.start // BLOCK)
-        finished += span.stop - span.start
-        if progress:
-            progress(finished)
+    with contextlib.closing(described):  # an error here ends the threads before it goes on
+        for span, (features, status, digests) in zip(blocks, described, strict=True):
+            check_lines(path, lines, digests)
+            group["features"][span], group["status"][span] = features, status
+            log.add(span.start // BLOCK)
+            finished += span.stop - span.start
+            if progress:
+                progress(finished)
     stages.note("index", key, -(-len(grid) // BLOCK))
     if blocks:
         workspace.log("index", key=key, patches=len(grid), seconds=round(time.monotonic() - begin, 3))

@@ -29,8 +29,10 @@ def holding(entries):
     """
     undone: set = set()
     for entry in entries:
-        marks = {(scope(entry), one) for one in entry["of"]} if entry["what"] in ("undo", "redo") else set()
-        undone = undone | marks if entry["what"] == "undo" else undone - marks
+        if entry["what"] == "undo":
+            undone.update((scope(entry), one) for one in entry["of"])
+        elif entry["what"] == "redo":
+            undone.difference_update((scope(entry), one) for one in entry["of"])
     taken = {
         (*scope(entry), entry["name"])
         for entry in entries
