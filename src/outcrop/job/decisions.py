@@ -21,6 +21,7 @@ import            ``name``: the decisions of a file count from here on, those of
 ================  =====================================================================================================
 """
 
+import bisect
 import contextlib
 import datetime
 import getpass
@@ -426,11 +427,9 @@ def _forget(state, entry):
 def _stroke(state, entry):
     if entry["class"] != "erase":
         _class(state, entry)
-    if not scope(entry):
-        state.strokes.append(entry)
-        return
-    below = sum(bool(scope(one)) for one in state.strokes)
-    state.strokes.insert(below, entry)  # what was painted in this job lies on top
+    # What was painted in this job lies on top of what was imported.
+    below = bisect.bisect_left(state.strokes, True, key=lambda one: not scope(one))
+    state.strokes.insert(below if scope(entry) else len(state.strokes), entry)
 
 
 def _set(state, entry):
