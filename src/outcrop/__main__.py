@@ -1,5 +1,17 @@
-"""Run the command line with ``python -m outcrop``."""
+"""Run the command line, with ``python -m outcrop`` or as ``outcrop``."""
 
-from outcrop.cli import main
+import sys
 
-main()
+
+def main():
+    """Run a command; being stopped while the program is still loading is no error either."""
+    try:
+        from outcrop.cli import main as run
+    except KeyboardInterrupt:
+        print("Error: Interrupted; run the same command again.", file=sys.stderr)
+        sys.exit(130)
+    run()
+
+
+if __name__ == "__main__":
+    main()

@@ -42,6 +42,7 @@ app = typer.Typer(
 )
 AS_JSON = Annotated[bool, typer.Option("--json", help="Answer in JSON on standard output.")]
 NET = Annotated[bool, typer.Option("--net", help="The labels that 'outcrop train' made, not those of the mapping.")]
+INTERRUPTED = 130  # exit code of a command that was stopped by Ctrl-C
 USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # typer may carry its own copy of click
 HEADER_BYTES = Annotated[
     str | None,
@@ -58,18 +59,27 @@ MEMORY = Annotated[str | None, typer.Option(help="Memory to use, e.g. 2GB; a qua
 def main():
     """Run a command: wrong input gives one line on standard error and exit code 2."""
     try:
-        code = app(standalone_mode=False)
+        with warnings.catch_warnings():
+            warnings.showwarning = show_warning
+            code = app(standalone_mode=False)
+        if code == INTERRUPTED:  # typer turns it into a code
+            raise KeyboardInterrupt
     except USAGE_ERROR as error:
         fail(error.format_message())
     except (ValueError, ImportError) as error:
         fail(str(error))
     except (KeyboardInterrupt, typer.Abort):
-        fail("Interrupted; run the same command again and it goes on.", code=130)
+        fail("Interrupted; run the same command again and it goes on.", code=INTERRUPTED)
     except MemoryError:
         fail("Not enough memory for this request; choose a smaller area or size.")
     except OSError as error:
         fail(explain(error))
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def show_warning(message, *_, **__):
+    """Say a warning in one line, without the place in the code it comes from."""
+    say(f"Warning: {message}", style="yellow")
 
 
 def open_volume(path, header_bytes=None):
@@ -110,10 +120,12 @@ def info(
 
 def patch_extent(volume, size):
     """Patch size in samples and traces, and in ms (or m) and metres where the volume tells."""
-    axis = volume[volume.dims[2]].values
-    unit = "ms" if volume.dims[2] == "time" else "m"
-    step = abs(float(axis[1] - axis[0])) if len(axis) > 1 else float("nan")
-    extent = {"samples": size[0], "traces": size[1], f"height_{unit}": size[0] * step}
+    from outcrop.volume import sample_unit
+
+    axis, unit = volume[volume.dims[2]].values, sample_unit(volume)
+    extent = {"samples": size[0], "traces": size[1]}
+    if unit and len(axis) > 1:
+        extent[f"height_{unit}"] = size[0] * abs(float(axis[1] - axis[0]))
     if "bin_size" in volume.attrs:
         extent["width_m"] = size[1] * float(volume.attrs["bin_size"][1])
     return extent
@@ -128,6 +140,8 @@ def synth(
     """Write a synthetic volume OUT.sgy with faults, salt domes and chaotic bands, and its truth OUT.truth.sgy."""
     from outcrop.datasets import write_synthetic
 
+    if out.suffix.lower() not in (".sgy", ".segy"):
+        raise ValueError(f"{out} is no SEG-Y name; write OUT.sgy.")
     lines, traces, samples = numbers(shape, 3, "--shape")
     with progress_bar("writing", lines) as update:
         write_synthetic(out, (lines, traces, samples), seed=seed, progress=update)
@@ -138,7 +152,9 @@ def synth(
 def index(
     volume: str,
     output: Annotated[Path, typer.Option("--output", "-o", help="Job folder, by convention NAME.outcrop.")],
-    size: Annotated[str | None, typer.Option(help="Patch size: 99 (default), or height,width, or 400ms,2500m.")] = None,
+    size: Annotated[
+        str | None, typer.Option(help="Patch size, at least 32: 99 (default), or height,width, or 400ms,2500m.")
+    ] = None,
     step: Annotated[
         str | None,
         typer.Option(
@@ -150,16 +166,20 @@ def index(
     every: Annotated[
         int | None, typer.Option(help="Use every Nth line (default 1); neighbours are near-copies.")
     ] = None,
-    inlines: Annotated[str | None, typer.Option(help="Only inlines FIRST,LAST.")] = None,
-    crosslines: Annotated[str | None, typer.Option(help="Only crosslines FIRST,LAST.")] = None,
-    times: Annotated[str | None, typer.Option(help="Only times (or depths) FIRST,LAST.")] = None,
-    between: Annotated[str | None, typer.Option(help="Centres between two horizon files: TOP.txt,BASE.txt.")] = None,
-    sample: Annotated[str | None, typer.Option(help="random:N takes N patches at random places.")] = None,
+    inlines: Annotated[str | None, typer.Option(help="Only inlines FIRST,LAST; auto: all.")] = None,
+    crosslines: Annotated[str | None, typer.Option(help="Only crosslines FIRST,LAST; auto: all.")] = None,
+    times: Annotated[str | None, typer.Option(help="Only times (or depths) FIRST,LAST; auto: all.")] = None,
+    between: Annotated[
+        str | None, typer.Option(help="Centres between two horizon files: TOP.txt,BASE.txt; auto: anywhere.")
+    ] = None,
+    sample: Annotated[
+        str | None, typer.Option(help="random:N takes N patches at random places; auto: one a step again.")
+    ] = None,
     gain: Annotated[
         str | None, typer.Option(help="Amplitudes to [0, 1] by: volume (one clip, default), agc:MS, or patch.")
     ] = None,
     clip: Annotated[
-        float | None, typer.Option(help="Amplitude that becomes 0 and 1; a robust percentile by default.")
+        str | None, typer.Option(help="Amplitude that becomes 0 and 1; auto (default): a robust percentile.")
     ] = None,
     measure: Annotated[
         str | None, typer.Option(help="How patches are compared: curvelet-svd (the paper's) or encoder.")
@@ -178,35 +198,27 @@ def index(
     """Describe every patch of a VOLUME into a job folder; goes on where an interrupted run stopped.
 
     Exemplars, verdicts and strokes of the job stay, whatever step, size or path is given. Options that are not given
-    stay as they were chosen for the job before; --step auto leaves the step to the size of the survey again.
+    stay as they were chosen for the job before; 'auto' for size, step, area, sample or clip gives the default again.
     """
     from outcrop.job.options import GRID_OPTIONS, index_options
     from outcrop.volume import parse_size
 
     budget = memory_budget(memory)
     data = open_volume(volume, header_bytes)
-    named = zip(data.dims, (inlines, crosslines, times), strict=True)
-    area = {name: numbers(text, 2, f"--{name}s", float) for name, text in named if text}
-    given: dict = {
-        "size": size and parse_size(size, data),
-        "step": None if step in (None, "auto") else numbers(step, step.count(",") + 1, "--step"),
-        "along": along,
-        "every": every,
-        "area": area or None,
-        "between": tuple(between.split(",")) if between else None,
-        "sample": random_count(sample),
-        "gain": gain,
-        "clip": clip,
-        "seed": seed,
-        "measure": measure,
-        "finest": finest,
-        "truncate": truncate,
+    before = status_before(output)
+    given = chosen_before(output)
+    given |= {
+        "area": chosen_area(given.get("area"), zip(data.dims, (inlines, crosslines, times), strict=True)),
+        **option("size", size, lambda text: parse_size(text, data)),
+        **option("step", step, lambda text: numbers(text, 2 if "," in text else 1, "--step")),
+        **option("between", between, lambda text: tuple(text.split(","))),
+        **option("sample", sample, random_count),
+        **option("clip", clip, lambda text: numbers(text, 1, "--clip", float)[0]),
     }
-    if given["step"] and len(given["step"]) > 2:
-        raise ValueError(f"--step is {step!r}; give one number, or down,across.")
-    given = chosen_before(output) | {name: value for name, value in given.items() if value is not None}
-    if step == "auto":
-        given.pop("step", None)
+    for name, value in (("along", along), ("every", every), ("gain", gain), ("seed", seed), ("measure", measure)):
+        given |= {} if value is None else {name: value}
+    given |= {name: value for name, value in (("finest", finest), ("truncate", truncate)) if value is not None}
+    given = {name: value for name, value in given.items() if value is not None}
     chosen = index_options(given, data.shape)
     grid = oc.PatchGrid(data, **{name: chosen[name] for name in GRID_OPTIONS})
     announce(data, grid, chosen, by_size="step" not in given)
@@ -217,18 +229,19 @@ def index(
         cluster(workers=workers, scheduler=scheduler, memory=budget) as client,
         work_bars() as progress,
     ):
-        before = job.status()
+        job.check_volume(progress=progress)
         job.choose_index(**given)
         built = job.open_index(client=client, memory=budget, progress=progress)
-        kept = kept_words(before, job.status())
+        after = job.status()
     skipped = {
         "touch missing samples": (built.status == 1).sum(),
         "muted, water or constant": (built.status == 2).sum(),
     }
     counted = ", ".join(f"{n} {why}" for why, n in skipped.items() if n)
     say(f"{output}: {(built.status == 0).sum()} patches described" + (f"; skipped {counted}" if counted else ""))
-    if kept:
-        say(kept)
+    say_notes(job)
+    for text, style in kept_words(before, after):
+        say(text, style=style)
 
 
 def chosen_before(path):
@@ -241,19 +254,56 @@ def chosen_before(path):
         return {}
 
 
+def status_before(path):
+    """Status of a job that is there, before anything changes in it; None where there is none."""
+    if not (path / "job.toml").is_file():
+        return None
+    try:
+        job = oc.Job(path, origin="shell")
+        report = job.status()
+    except ValueError:  # unreadable, and about to be given its volume again
+        return None
+    say_notes(job)
+    return report
+
+
+def option(name, text, parse):
+    """An option of the index by its text: nothing where it was not given, None where the default is wanted again."""
+    return {} if text is None else {name: None if text == "auto" else parse(text)}
+
+
+def chosen_area(before, given):
+    """Area of an index: that of before, with the axes that are given now; None where it is the whole survey."""
+    area = dict(before or {})
+    for name, text in given:
+        if text == "auto":
+            area.pop(name, None)
+        elif text is not None:
+            area[name] = numbers(text, 2, f"--{name}s", float)
+    return area or None
+
+
 def kept_words(before, after):
-    """What a job that was there keeps, and what of it is of older decisions now."""
+    """What a job that was there keeps, and what of it is of an older volume or index now: sentences with a style."""
     counts = [f"{n} {name}" for name, n in after["decisions"].items() if n]
-    words = [f"kept: {', '.join(counts)}"] if counts else []
-    if after["lines"]["stale"] and before["keys"] != after["keys"]:
-        words.append(f"{after['lines']['stale']} labelled lines are of the index before; 'outcrop label' renews them")
-    return "; ".join(words)
+    words: list = [(f"kept: {', '.join(counts)}", None)] if counts else []
+    stale = after["lines"]["stale"]
+    if before is not None and before["keys"]["volume"] != after["keys"]["volume"]:
+        lines = f"; {stale} labelled lines are of the samples before (stale)" if stale else ""
+        words.append(
+            (
+                f"Warning: {after['volume']} has other samples than {before['volume']}, the volume of this job so "
+                f"far{lines}. To go back, index {before['volume']} again.",
+                "yellow",
+            )
+        )
+    elif stale and before is not None and before["keys"] != after["keys"]:
+        words.append((f"{stale} labelled lines are of the index before; 'outcrop label' renews them", None))
+    return words
 
 
 def random_count(text):
     """Number of random patches that --sample asks for."""
-    if text is None:
-        return None
     match = re.fullmatch(r"random:(\d+)", text)
     if not match or not int(match[1]):
         raise ValueError(f"--sample is {text!r}; write random:N, for instance random:20000.")
@@ -463,7 +513,10 @@ def label(
         typer.Option(help="How image labels become pixel labels: a name of oc.MAPPERS; encoder, or the last one used."),
     ] = None,
     lines: Annotated[str | None, typer.Option(help="Only these lines, e.g. 310,330: look before the long run.")] = None,
-    step: Annotated[int | None, typer.Option(help="Samples and traces between patches; a third of the size.")] = None,
+    step: Annotated[
+        str | None,
+        typer.Option(help="Samples and traces between patches; a third of the size, which 'auto' gives again."),
+    ] = None,
     min_confidence: Annotated[
         float | None, typer.Option(help="Below it a sample is uncertain, 0 to 1; none by default.")
     ] = None,
@@ -473,7 +526,10 @@ def label(
     ] = None,
     with_jobs: Annotated[
         list[Path] | None,
-        typer.Option("--with", help="A job with patches of another size, e.g. small ones for faults. Repeat it."),
+        typer.Option(
+            "--with",
+            help="A job with patches of another size, e.g. small ones for faults. Repeat it; 'none' lifts them.",
+        ),
     ] = None,
     background: Annotated[
         str | None, typer.Option(help="The class that may appear in any patch; found by its usual names by default.")
@@ -497,7 +553,8 @@ def label(
     """Map the classes of the retrieved patches to pixels and label the volume; goes on where it was stopped.
 
     Votes are kept: the same command again computes nothing, another limit is applied on reading, and lines of other
-    decisions stay until they are labelled again, marked as stale.
+    decisions stay until they are labelled again, marked as stale. Options that are not given stay as they were chosen
+    for the job before.
     """
     from outcrop.job.pictures import draw_labels
 
@@ -505,7 +562,10 @@ def label(
         if value is not None and not 0 <= value <= 1:
             raise ValueError(f"{option} is {value}; choose a value between 0 and 1.")
     wanted, budget = line_list(lines), memory_budget(memory)
-    chosen: dict = {"mapping": mapping, "seed": seed, "step": step, "with_jobs": with_jobs or ()}
+    chosen: dict = {"mapping": mapping, "seed": seed, "with_jobs": with_jobs}
+    chosen["step"] = step if step in (None, "auto") else numbers(step, 1, "--step")[0]
+    if with_jobs and Path("none") in with_jobs:
+        chosen["with_jobs"] = [path for path in with_jobs if path != Path("none")]
     chosen |= {"min_confidence": min_confidence, "max_error": max_error}
     with (
         labelled_job(job, mapper, output, header_bytes) as opened,
@@ -523,8 +583,7 @@ def label(
             labels = opened.label(wanted, **chosen, device=device, client=client, memory=budget, progress=progress)
         for text in dict.fromkeys(str(warning.message) for warning in caught):
             say(f"Warning: {text}", style="yellow")
-        for note in opened.notes:
-            say(note, style="yellow")
+        say_notes(opened)
         along = oc.patches.DIRECTIONS[opened.along]
         done = labels[along].values
         middle = done[0].item() if wanted else done[len(done) // 2].item()
@@ -545,6 +604,12 @@ def label(
     )
 
 
+def say_notes(job):
+    """Say what was noticed on the way."""
+    for note in dict.fromkeys(job.notes):
+        say(note, style="yellow")
+
+
 def labelled_job(job, mapper, output, header_bytes):
     """The job to label: a folder, or a new one on another volume with the mapper of a job."""
     if mapper is None:
@@ -555,10 +620,24 @@ def labelled_job(job, mapper, output, header_bytes):
         raise ValueError("--mapper needs --output: the job folder of the other volume, e.g. -o OTHER.outcrop.")
     if output.resolve() == mapper.resolve():
         raise ValueError(f"--mapper and --output are both {output}; give the other volume a folder of its own.")
+    volume = open_volume(str(job), header_bytes)
+    refuse_other_volume(output, volume)
     with oc.Job(mapper, origin="shell") as source, work_bars() as progress:
-        opened = oc.Job(output, volume=open_volume(str(job), header_bytes), origin="shell")
+        opened = oc.Job(output, volume=volume, origin="shell")
         opened.borrow_mapper(source, progress=progress)
     return opened
+
+
+def refuse_other_volume(path, volume):
+    """Refuse a job folder that holds the work on another volume."""
+    from outcrop.identity import identify, known_volume
+
+    known, found = known_volume(path), identify(volume)
+    if known and known["samples"] != found["digest"] and known["source"] != found["source"]:
+        raise ValueError(
+            f"{path} holds the work on {known['source'] or 'an array'}, not on {found['source']}; choose another "
+            f"folder with -o, or say that it changes its volume with 'outcrop index {found['source']} -o {path}'."
+        )
 
 
 def number_list(text, option):
@@ -580,29 +659,38 @@ def evaluate(
     against: Annotated[
         Path | None, typer.Option(help="Another job on the same survey: where the labels of two colleagues differ.")
     ] = None,
-    lines: Annotated[str | None, typer.Option(help="Only these inlines.")] = None,
+    lines: Annotated[
+        str | None, typer.Option(help="Only these lines (crosslines where the job labels crosslines).")
+    ] = None,
     net: NET = False,
     json_: AS_JSON = False,
 ):
     """Score the labels of a JOB against expert labels or another job; without them, say how stable the labels are."""
-    from outcrop.job.scoring import compare_jobs, labelled_lines, probe_labels, score_labels
+    from outcrop.job.scoring import compare_jobs, probe_labels, score_labels
     from outcrop.job.training import net_labels
 
     opened, wanted = oc.Job(job, origin="shell"), line_list(lines)
+    other = None if against is None else oc.Job(against, origin="shell")
+    along = oc.patches.DIRECTIONS[opened.along]
+    if against is not None and (truth or net):
+        raise ValueError("--against compares two jobs; give --truth or --net in a command of its own.")
     if net and not truth:
         raise ValueError("Labels of a net can only be scored; name expert labels with --truth.")
+    with work_bars() as progress:
+        opened.check_volume(progress=progress)
+    say_notes(opened)
     if not opened.labelled():
         raise ValueError(f"{job} has no labels yet; run 'outcrop label {job}' first.")
-    for one in [opened, *([] if against is None else [oc.Job(against, origin="shell")])]:
+    for one in [opened, *([] if other is None else [other])]:
         old = sum(one.labelled().values())
         if old:
             say(f"Warning: {old} labelled lines of {one.path} are of older decisions (stale).", style="yellow")
     for line in wanted or []:
-        if line not in opened.volume["inline"].values:
-            raise ValueError(f"--lines names inline {line}, which {job} does not have; choose another.")
+        if line not in opened.lines:
+            raise ValueError(f"--lines names {along} {line}, which {job} does not have; choose another.")
     result: Any
     if against is not None:
-        result = compare_jobs(opened, oc.Job(against, origin="shell"))
+        result = compare_jobs(opened, other, lines=wanted)
         if not json_:
             show_comparison(result, job, against)
         result = {
@@ -614,13 +702,13 @@ def evaluate(
             show_scores(result)
             say(f"{job}: evaluation.png, confusion.png")
     else:
-        done = labelled_lines(opened.labels)
+        done = opened.lines[list(opened.labelled())].tolist()
         chosen = wanted or done[:: max(1, len(done) // 2)][:2]
         with progress_bar("labelling under changes", 6) as update:
             table = probe_labels(opened, chosen, progress=update)
         result = table.to_dict("records")
         if not json_:
-            show_frame(table, f"share of labels unchanged on inlines {', '.join(map(str, chosen))}")
+            show_frame(table, f"share of labels unchanged on {along}s {', '.join(map(str, chosen))}")
     if json_:
         print(json.dumps(result, default=plain))
 
@@ -643,7 +731,10 @@ def export(
     with oc.Job(job, origin="shell") as opened:
         labels = net_labels(opened) if net else None
         options = {"what": what, "format": format_, "stale": stale, "seed": seed, "memory": memory_budget(memory)}
-        say(write(opened, out, labels=labels, **options))
+        try:
+            say(write(opened, out, labels=labels, **options))
+        finally:
+            say_notes(opened)
 
 
 @app.command()
@@ -753,7 +844,9 @@ def train(
 @app.command()
 def status(job: Path, json_: AS_JSON = False):
     """Say what is decided and done in a JOB folder, with what parameters, and what would run next."""
-    report = oc.Job(job, origin="shell").status()
+    opened = oc.Job(job, origin="shell")
+    report = opened.status()
+    say_notes(opened)
     if json_:
         print(json.dumps(report, default=plain))
     else:
@@ -774,11 +867,16 @@ def decisions(
     """Say what was decided in a JOB, by whom, when and from where; nothing in it is ever removed.
 
     Positions are survey coordinates, so that decisions travel to another folder or to another version of the survey;
-    those that lie outside another volume are kept and not used.
+    those that lie outside another volume are kept and not used. What is imported is added: what a colleague removed or
+    chose as options leaves yours alone, and one --undo takes the whole import back.
     """
+    choices = {"--export": export_to, "--import": import_from, "--undo": undo, "--redo": redo}
+    asked = [name for name, value in choices.items() if value]
+    if len(asked) > 1:
+        raise ValueError(f"{' and '.join(asked)} are several things to do; give one of them a command.")
     with oc.Job(job, origin="shell") as opened:
         if import_from is not None:
-            say(f"{opened.log.take(import_from)} decisions taken over from {import_from}")
+            take_decisions(opened, import_from)
             outside = exemplars_outside(opened)
             if outside:
                 say(f"Warning: {outside} exemplars do not lie inside this volume and are not used.", style="yellow")
@@ -795,15 +893,40 @@ def decisions(
         show_frame(table.drop(columns="id").assign(when=table["when"].astype(str).str[:19]), f"{len(table)} decisions")
 
 
+def take_decisions(job, path):
+    """Import decisions, and say what that changed."""
+    from outcrop.job.decisions import import_name
+    from outcrop.job.imports import import_words
+
+    before = job.state
+    say(f"{job.log.take(path)} decisions taken over from {path}")
+    for text in import_words(job.log.entries, import_name(path), before, job.state):
+        say(text.replace("JOB", str(job.path)))
+
+
 def step(job, what):
     """Undo or redo, and say what was."""
     if not (job.undo() if what == "undo" else job.redo()):
-        say(f"There is nothing to {what}.")
+        say(f"There is nothing of {job.log.who} to {what} here.{last_words(job)}")
         return
     table = job.decisions
     changed = table[table["id"].isin(job.log.entries[-1]["of"])]
     show_frame(
         changed.drop(columns=["id", "undone"]).assign(when=changed["when"].astype(str).str[:19]), f"{what}: done"
+    )
+
+
+def last_words(job):
+    """Who decided last, where that was somebody else: each writer takes back what is his own."""
+    table = job.decisions
+    table = table[~table["undone"] & ~table["what"].isin(["undo", "redo"]) & (table["who"] != job.log.who)]
+    if table.empty:
+        return ""
+    last = table.iloc[-1]
+    what = " ".join(str(last[name]) for name in ("what", "class", "where") if last[name])
+    return (
+        f" The last decision is of {last['who']}, from {last['from'] or 'elsewhere'}: {what}. Each writer takes back "
+        "his own decisions; undo it there, or here once that program is closed."
     )
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import re
 import sys
 
 import numpy as np
@@ -29,7 +30,7 @@ def say(text, *, style=None):
 
 def explain(error):
     """An operating-system error as problem, place and remedy."""
-    where = f" ({error.filename})" if error.filename else ""
+    where = f" ({_final_name(str(error.filename))})" if error.filename else ""
     remedies = {
         errno.ENOSPC: "The disk is full; free some space and run the same command again, it goes on where it was",
         errno.EFBIG: "A file may not grow further here; lift the limit on its size and run the same command again",
@@ -38,7 +39,18 @@ def explain(error):
         errno.EROFS: "This folder cannot be written; choose another one",
         errno.ENOENT: "No such file or folder",
     }
-    return (remedies.get(error.errno) or error.strerror or str(error)) + where + "."
+    return (remedies.get(error.errno) or error.strerror or str(error)).rstrip(".") + where + "."
+
+
+def _final_name(path):
+    """Name that a file was to have when it was whole.
+
+    Examples
+    --------
+    >>> _final_name("f3.outcrop/.labels.png.host-12-34.part")
+    'f3.outcrop/labels.png'
+    """
+    return re.sub(r"\.([^/\\]+)\.[^/\\]+-\d+-\d+\.part", r"\1", path)
 
 
 def _bars():
@@ -113,7 +125,8 @@ def show_facts(name, facts):
     """Print what `describe` found as a table a person reads."""
     amplitude, rms, patch, geometry, unit = (facts[key] for key in ("amplitude", "rms", "patch", "geometry", "unit"))
     flaws = [f"{n} {key.replace('_', ' ')}" for key, n in geometry.items() if key.endswith("traces") and n]
-    across = f" x {patch['width_m']:g} m" if "width_m" in patch else ""
+    extent = [f"{patch['height_' + unit]:g} {unit}" if f"height_{unit}" in patch else f"{patch['samples']} samples"]
+    extent += [f"{patch['width_m']:g} m" if "width_m" in patch else f"{patch['traces']} traces"]
     rows = {"format": facts["format"]}
     for axis, a in facts["axes"].items():
         step = "uneven steps" if a["step"] is None else f"step {a['step']:g}"
@@ -123,7 +136,7 @@ def show_facts(name, facts):
         "header bytes": facts["header_bytes"] and "inline {}, crossline {}".format(*facts["header_bytes"]),
         "bin size": facts["bin_size"]
         and "{:g} m between inlines, {:g} m between crosslines".format(*facts["bin_size"]),
-        "patch": f"{patch['samples']} x {patch['traces']} = {patch['height_' + unit]:g} {unit}{across}",
+        "patch": f"{patch['samples']} x {patch['traces']} = {' x '.join(extent)}",
         "amplitude": ", ".join(f"{p} %: {value:g}" for p, value in amplitude["percentiles"].items()),
         "range": f"{amplitude['minimum']:g} to {amplitude['maximum']:g}; clip to [0, 1] at {amplitude['clip']:g}",
         "histogram": sparkline(amplitude["histogram"]["counts"]),
@@ -185,7 +198,8 @@ def show_stages(rows):
 
 def show_scores(scores):
     """Print pixel scores, MIU first, and what is known of the boundaries and zones of each structure."""
-    table = Table(title=f"inlines {', '.join(map(str, scores['inlines']))}", title_justify="left")
+    along = "crosslines" if "crosslines" in scores else "inlines"
+    table = Table(title=f"{along} {', '.join(map(str, scores[along]))}", title_justify="left")
     keys = {
         "MIU": "MIU",
         "MIU_without_boundary": "MIU without 5 px",
@@ -200,9 +214,12 @@ def show_scores(scores):
         table.add_column(title)
     table.add_row(*(f"{value:.3f}" for value in values.values()))
     show(table)
-    bodies = Table("structure", "boundary off by (median, 95 %)", "zones hit", "false alarms")
+    titles = ("boundary off by (median, 95 %)", "zones labelled by half or more", "labelled zones less than half true")
+    bodies = Table("structure", *titles)
+    down, across = scores.get("units", ("ms", "m"))
     for body in scores["bodies"]:
-        off = "{:.0f}, {:.0f} ms; ".format(*body["vertical"]) + "{:.0f}, {:.0f} m".format(*body["horizontal"])
+        off = "{:.0f}, {:.0f} {}; ".format(*body["vertical"], down)
+        off += "{:.0f}, {:.0f} {}".format(*body["horizontal"], across)
         hits, alarms = f"{body['hits']} of {body['zones']}", f"{body['false_alarms']} of {body['alarms']}"
         bodies.add_row(body["class"], off if body["sections"] else "-", hits, alarms)
     show(bodies)
@@ -226,14 +243,20 @@ def show_status(job, report):
     patches = [f"{name} {n}" for name, n in report["retrieved"].items()]
     chosen = [f"{name.replace('_', ' ')} {value}" for name, value in label.items() if value and name != "mapping"]
     rows = {
-        "volume": report["volume"],
+        "volume": report["volume"] + (f"\n{report['volume_unread']}" if report["volume_unread"] else ""),
         "classes": ", ".join(classes),
         "decided": ", ".join(decided) + (f"; by {', '.join(report['writers'])}" if decided else ""),
         "index": "patches {} x {}, step {} x {}, every {} along {}".format(
             *index["size"], *index["step"], index["every"], index["along"]
         )
         + ("" if index["finished"] else ": not finished"),
-        "retrieved": ", ".join(patches) + (" (of older decisions)" if report["retrieved_stale"] else ""),
+        "retrieved": ", ".join(patches)
+        + (" (of older decisions)" if report["retrieved_stale"] else "")
+        + (
+            " (retrieved.csv was edited by hand: the next retrieve or label takes it)"
+            if report["retrieved_edited"]
+            else ""
+        ),
         "labels": f"{lines['labelled']} of {lines['total']} lines"
         + (f", {lines['stale']} of them stale" if lines["stale"] else "")
         + f"; mapping {', '.join([label['mapping'], *chosen])}",

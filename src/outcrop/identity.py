@@ -1,5 +1,6 @@
 """What tells one volume from another: its samples, never its path or its time stamp."""
 
+import contextlib
 import hashlib
 import os
 import threading
@@ -91,6 +92,24 @@ def _bytes(values):
     return np.where(np.isnan(values), np.float32(np.nan), values).tobytes()
 
 
+def file_stamp(source):
+    """Size and time of the last change of a file or folder; empty where there is none, or it lies in the network."""
+    path = Path(source)
+    if not str(source) or "://" in str(source) or not path.exists():
+        return ""
+    files = [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else [path]
+    found = [file.stat() for file in files]
+    return f"{sum(one.st_size for one in found)} {max((one.st_mtime_ns for one in found), default=0)}"
+
+
+def glance(volume, most=4_000_000):
+    """Digest of evenly spaced samples of an array in memory, of all where they are few; None for anything lazy."""
+    if not isinstance(volume.variable._data, np.ndarray):
+        return None
+    step = max(1, int(np.ceil((volume.size / most) ** (1 / volume.ndim))))
+    return hashlib.sha256(_bytes(volume.variable._data[(slice(None, None, step),) * volume.ndim])).hexdigest()
+
+
 def line_digest(section):
     """Digest of the samples of one line.
 
@@ -137,6 +156,12 @@ class LineLog:
                 self._known[key] = found
             elif self._known[key] != found:
                 raise ChangedVolume(f"Line {line} has other samples than when it was first read.")
+
+    def read(self):
+        """Digests so far: (direction, position) -> digest."""
+        with self._lock:
+            self._catch_up()
+            return dict(self._known)
 
     def _catch_up(self):
         """Read what this or another process has written since; the first word on a line counts."""
@@ -207,6 +232,8 @@ def take_volume(job, volume):
     else:
         record |= {"samples": found["digest"], "digest": found["digest"], "axes": axes}
         record |= {"shape": found["shape"], "dims": found["dims"]}
+        if not lines_path(job, found["digest"]).exists():  # none of its lines was read so far
+            record["stamp"] = file_stamp(found["source"])
     if record != known:
         try:
             Path(job).mkdir(parents=True, exist_ok=True)
@@ -227,6 +254,12 @@ def _relative(source, job):
         return ""
 
 
+def record_volume(job, record):
+    """Keep what is known of the volume of a job, unless somebody goes on with another one meanwhile."""
+    if known_volume(job)["samples"] == record["samples"] and known_volume(job) != record:
+        Workspace(job).write({"volume": record})
+
+
 def reopen(job):
     """Volume of a job folder, from where it was or from beside the folder; refused where neither holds it."""
     known = known_volume(job)
@@ -234,20 +267,98 @@ def reopen(job):
         raise ValueError(f"{job} has no volume yet; give one with 'outcrop index VOLUME -o {job}'.")
     if not known["source"]:
         raise ValueError(f"Job {job} was made from an array; pass the volume.")
-    places = [known["source"]]
-    if known["relative"]:
-        places.append(os.path.normpath(os.path.join(os.path.abspath(job), known["relative"])))
-    for place in places:
-        if "://" in place or os.path.exists(place):
-            return open_volume(place, **known["options"])
+    place = place_of(job, known)
+    if place:
+        return open_volume(place, **known["options"])
     raise ValueError(
         f"The volume of {job} is no longer at {known['source']}; say where it is: 'outcrop index VOLUME -o {job}'."
     )
 
 
+def place_of(job, known):
+    """Where the volume of a job lies: where it was, or beside the folder; empty where it is at neither place."""
+    places = [known["source"]] if known["source"] else []
+    if known["relative"]:
+        places.append(os.path.normpath(os.path.join(os.path.abspath(job), known["relative"])))
+    return next((place for place in places if "://" in place or os.path.exists(place)), "")
+
+
 def lines_path(job, volume_digest):
     """File with the digests of the lines of a volume of a job."""
     return Path(job) / "volume" / f"{volume_digest}.txt"
+
+
+def compare_lines(job, known, volume, *, most=None, progress=None):
+    """Compare a file whose size or time changed with the digests of all lines that were read from it.
+
+    Parameters
+    ----------
+    job : path
+    known : dict
+        Of `take_volume`; its ``stamp`` says of what size and time the file was when its lines were compared last.
+    volume : DataArray
+        As `open_volume` gives it now.
+    most : int, optional
+        Bytes to read at most; where there are more to read, nothing is done.
+    progress : callable, optional
+        Called with the lines compared so far and their number.
+
+    Returns
+    -------
+    dict or None
+        `known` with the present ``stamp``, and with another ``digest`` where a line changed: that of an earlier state
+        of the file where all its lines are as they were then. None where there is more to read than `most`.
+    """
+    stamp = file_stamp(volume.attrs["source"])
+    expected = LineLog(lines_path(job, known["digest"])).read()
+    if most is not None and sum(volume[line].nbytes for line in map(_selection, expected)) > most:
+        return None
+    fresh: dict = {}
+
+    def found(key):
+        if key not in fresh:
+            fresh[key] = line_digest(volume[_selection(key)].values)
+        return fresh[key]
+
+    for number, key in enumerate(expected, 1):
+        found(key)
+        if progress:
+            progress(number, len(expected))
+    if fresh == expected:
+        return known | {"stamp": stamp}
+    for path in sorted(lines_path(job, known["digest"]).parent.glob("*.txt")):
+        lines = LineLog(path).read() if _state_of(path, known["samples"]) else {}
+        if lines and all(found(key) == value for key, value in lines.items()):
+            return known | {"digest": path.stem, "stamp": stamp}
+    return known | {"digest": _new_state(job, known, fresh), "stamp": stamp}
+
+
+def checked_volume(job, volume):
+    """Record a volume as that of a job, as `take_volume`, with its lines compared where the file changed."""
+    known = take_volume(job, volume)
+    if known["source"] and file_stamp(known["source"]) not in ("", known.get("stamp")):
+        known = compare_lines(job, known, volume)
+        with contextlib.suppress(OSError):  # a folder that cannot be written
+            record_volume(job, known)
+    return known
+
+
+def _selection(key):
+    """Index of a line, given as (direction, position)."""
+    return (slice(None),) * key[0] + (key[1],)
+
+
+def _state_of(path, samples):
+    """Whether digests of lines are of a file with these evenly spaced blocks."""
+    return path.stem == samples or f"samples {samples}" in read_lines(path)
+
+
+def _new_state(job, known, digests):
+    """Digest of a volume some lines of which have other samples than before; those lines are noted."""
+    name = digest(known["digest"], sorted(digests.items()))
+    rows = [f"samples {known['samples']}", *(f"{d} {line} {found}" for (d, line), found in digests.items())]
+    append_line(lines_path(job, name), "\n".join(rows))
+    return name
 
 
 def check_lines(job, log, digests):
@@ -265,7 +376,8 @@ def check_lines(job, log, digests):
             log.check(direction, line, found)
     except ChangedVolume as error:
         known = known_volume(job)
-        Workspace(job).write({"volume": known | {"digest": digest(known["digest"], direction, line, found)}})
+        other = _new_state(job, known, {(direction, line): found})
+        Workspace(job).write({"volume": known | {"digest": other, "stamp": ""}})
         raise ChangedVolume(
             f"{known['source']} changed since job {job} first read it: {error} What was made from the old samples is "
             "kept and marked stale; run the same command again to go on with the new ones."

@@ -85,7 +85,7 @@ def labelled_section(line, labels, *, truth=None, opacity=0.5):
     figure = new_figure(figsize=(12, 4 * rows), layout="constrained")
     *above, middle, below = figure.subplots(rows, 1, sharex=True)
     if truth is not None:
-        overlay(line, truth, truth.attrs["classes"], palette=palette, opacity=opacity, ax=above[0]).set_title("expert")
+        overlay(line, truth, truth.attrs["classes"], palette=palette, opacity=opacity, ax=above[0]).set_title("truth")
     limit = float(labels.attrs.get("min_confidence") or 0)
     title = f"labels, uncertain below {100 * limit:.0f} % confidence" if limit else "labels"
     overlay(line, labels["label"], labels.attrs["classes"], palette=palette, opacity=opacity, ax=middle).set_title(

@@ -1,5 +1,6 @@
 """An index of descriptors on disk, exact search in it, and the patches that look like an interpreter's exemplars."""
 
+import contextlib
 import hashlib
 import time
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,7 @@ from scipy.ndimage import zoom
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
 from outcrop.feedback import SAMPLE, learn, rooted
-from outcrop.identity import LineLog, check_lines, line_digest, lines_path, reopen, take_volume, untouched
+from outcrop.identity import LineLog, check_lines, checked_volume, line_digest, lines_path, reopen, untouched
 from outcrop.measures import indexed_measure
 from outcrop.parallel import map_blocks, memory_budget, spans
 from outcrop.patches import PatchGrid, by_rms, quiet
@@ -134,7 +135,7 @@ def build_index(
     options = grid_options(grid) | {"measure": measure, "truncate": truncate, "finest": finest}
     chosen = indexed_measure(options)
     length = sum(chosen.blocks(grid.size))
-    known, stages = known or take_volume(path, volume), Stages(path)
+    known, stages = known or checked_volume(path, volume), Stages(path)
     key = stages.begin("index", index_inputs(known["digest"], options))
     workspace, memory = Workspace(path), memory or memory_budget()
     group = _prepare(stages, key, grid, length)
@@ -149,13 +150,14 @@ def build_index(
     cost = 2 * at_once * patch + 8 * BLOCK * length
     described = map_blocks(describe, blocks, workers=workers, client=client, memory=memory, cost=cost)
     lines = LineLog(lines_path(path, known["digest"]))
-    for span, (features, status, digests) in zip(blocks, described, strict=True):
-        check_lines(path, lines, digests)
-        group["features"][span], group["status"][span] = features, status
-        log.add(span.start // BLOCK)
-        finished += span.stop - span.start
-        if progress:
-            progress(finished)
+    with contextlib.closing(described):  # an error here ends the threads before it goes on
+        for span, (features, status, digests) in zip(blocks, described, strict=True):
+            check_lines(path, lines, digests)
+            group["features"][span], group["status"][span] = features, status
+            log.add(span.start // BLOCK)
+            finished += span.stop - span.start
+            if progress:
+                progress(finished)
     stages.note("index", key, -(-len(grid) // BLOCK))
     if blocks:
         workspace.log("index", key=key, patches=len(grid), seconds=round(time.monotonic() - begin, 3))
@@ -221,7 +223,7 @@ def open_index(path, *, volume=None):
     if key is None or not finished_index(stages, key):
         raise ValueError(f"The index of {path} is not finished; run the same 'outcrop index' again and it goes on.")
     volume = reopen(path) if volume is None else volume
-    known = take_volume(path, volume)
+    known = checked_volume(path, volume)
     inputs = stages.facts("index", key)["inputs"]
     if inputs["volume"] != known["digest"]:
         raise ValueError(f"The volume of job {path} changed since it was indexed; index it again.")

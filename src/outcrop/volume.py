@@ -328,7 +328,20 @@ def assemble(array, dims=None, *, attrs, domain, beside=None):
         first, last = map(float, coords[names[2]][[0, -1]])
         volume.attrs.update(sample_interval=(last - first) / (lazy.shape[2] - 1), delay=first)
     plane = [dims[i] for i in axes[:2] if i is not None]
+    check_axes(volume)
     return add_survey(volume, {name: upright(other, plane) for name, other in beside.items()})
+
+
+def check_axes(volume):
+    """Refuse a volume with two lines, traces or samples of one number, for nobody could tell them apart."""
+    for name in volume.dims:
+        labels, counts = np.unique(volume[name].values, return_counts=True)
+        if (counts > 1).any():
+            twice = labels[counts > 1][0]
+            raise ValueError(
+                f"{volume.attrs.get('source') or 'The array'} has {name} {twice:g} {counts.max()} times; give every "
+                f"{name} a number of its own."
+            )
 
 
 def upright(variable, plane):
@@ -463,10 +476,14 @@ def amplitude_clip(volume, *, percentile=99.5, lines=16):
     sample = np.abs(sample_lines(volume, lines)[1])
     sample = sample[np.isfinite(sample) & (sample > 0)]
     if not sample.size:
-        raise ValueError(
-            f"{volume.attrs.get('source', 'The volume')} holds only zeros or NaN; give one with amplitudes."
-        )
+        raise ValueError(f"{volume_name(volume)} holds only zeros or NaN; give one with amplitudes.")
     return float(np.percentile(sample, percentile))
+
+
+def volume_name(volume):
+    """What an error calls a volume: its file, but the array where it lies in memory, whatever it was read from."""
+    in_memory = isinstance(volume.variable._data, np.ndarray)
+    return "The array" if in_memory else str(volume.attrs.get("source") or "The volume")
 
 
 def scale(amplitudes, clip):
@@ -494,14 +511,14 @@ def describe(volume, *, lines=16):
     rows, sample = sample_lines(volume, lines)
     finite = np.isfinite(sample)
     if not finite.any():
-        raise ValueError(f"{attrs.get('source', 'The volume')} holds no finite amplitude; give one with data.")
+        raise ValueError(f"{volume_name(volume)} holds no finite amplitude; give one with data.")
     axes = {name: describe_axis(volume[name].values) for name in volume.dims}
     return {
         "source": attrs.get("source"),
         "format": attrs.get("format"),
         "axes": axes,
         "domain": volume.dims[2],
-        "unit": "m" if volume.dims[2] == "depth" else "ms",
+        "unit": sample_unit(volume),
         **{name: attrs.get(name) for name in ("sample_interval", "delay", "bin_size", "header_bytes", "classes")},
         "geometry": {
             "regular": bool(live.all()) and all(axis["step"] is not None for axis in axes.values()),
@@ -516,6 +533,21 @@ def describe(volume, *, lines=16):
         "amplitude": describe_amplitude(sample, finite),
         "rms": describe_rms(sample, finite, volume["inline"].values[rows], volume[volume.dims[2]].values),
     }
+
+
+def sample_unit(volume):
+    """Unit of the sample axis, ms or m; None where the volume only counts samples.
+
+    Examples
+    --------
+    >>> sample_unit(open_volume(np.zeros((2, 3, 4)))) is None
+    True
+    """
+    labels = volume[volume.dims[2]].values
+    counts = np.array_equal(labels, np.arange(len(labels)))
+    if "sample_interval" not in volume.attrs and counts:
+        return None
+    return "m" if volume.dims[2] == "depth" else "ms"
 
 
 def describe_axis(labels):

@@ -2,10 +2,14 @@
 
 import base64
 import contextlib
+import difflib
 import io
 import json
+import os
 import re
 import threading
+import time
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -14,7 +18,16 @@ import pandas as pd
 import xarray as xr
 from filelock import FileLock
 
-from outcrop.identity import known_volume, reopen, take_volume
+from outcrop.identity import (
+    compare_lines,
+    file_stamp,
+    glance,
+    known_volume,
+    place_of,
+    record_volume,
+    reopen,
+    take_volume,
+)
 from outcrop.job import labelling, options, tables
 from outcrop.job.decisions import Decisions, State, background_of
 from outcrop.job.legacy import import_legacy
@@ -25,10 +38,11 @@ from outcrop.patches import DIRECTIONS, PatchGrid
 from outcrop.plots import COLOURS, EXTRA
 from outcrop.retrieval import Index, WeakLabels, build_index, exemplar_picture, finished_index, index_inputs
 from outcrop.stages import Stages, digest
-from outcrop.volume import open_volume
+from outcrop.volume import check_axes, open_volume
 from outcrop.workspace import Damaged, whole_file
 
 RESERVED = ("uncertain", "right", "wrong", "erase")  # words that name no class
+QUICK = 2**28  # bytes of a changed file that are compared where only its labels are looked at
 Place = Sequence[float]
 
 
@@ -60,8 +74,10 @@ class Job:
         import_legacy(self.path)
         self._volume = None if volume is None else as_volume(volume)
         self._taken: dict | None = None  # what the folder says of the volume that this job reads
+        self._look_again = 0.0  # when the time of a volume in many files is next looked at
+        self._glance: str | None = None  # at an array in memory, which may be changed in place
         if self._volume is not None:
-            self._taken = take_volume(self.path, self._volume)
+            self._taken, self._glance = take_volume(self.path, self._volume), glance(self._volume)
         elif not known_volume(self.path):
             raise ValueError(f"{self.path} is not a job folder; make one with 'outcrop index VOLUME -o {self.path}'.")
         self.stages = Stages(self.path)
@@ -105,7 +121,80 @@ class Job:
             found = self._opened["known"] = (key, known_volume(self.path))
         if self._taken is not None and self._taken["samples"] != found[1].get("samples"):
             return dict(self._taken)  # somebody else goes on with another volume
-        return dict(found[1])
+        return dict(self._opened.get("compared", found[1]))
+
+    def check_volume(self, *, most: int | None = None, progress: Callable | None = None) -> str:
+        """Notice where the volume is not what it was when it was read, so that nothing made from it passes for fresh.
+
+        A file of the same size and time is taken to be the same. Of any other one evenly spaced blocks and all lines
+        that were read before are compared, of an array in memory all samples.
+
+        Parameters
+        ----------
+        most : int, optional
+            Bytes to read at most.
+        progress : callable, optional
+            Called as ``progress(what, done, total)``.
+
+        Returns
+        -------
+        str
+            What could not be compared, empty where nothing was left out.
+        """
+        before = self.known
+        if not before["source"]:
+            self._check_array(before, most)
+            return ""
+        place = place_of(self.path, before)
+        if os.path.isdir(place) and most is not None and time.monotonic() < self._look_again:
+            return ""
+        begin = time.monotonic()
+        stamp = file_stamp(place)
+        self._look_again = time.monotonic() + 20 * (time.monotonic() - begin)  # a folder may hold very many files
+        return "" if stamp in ("", before.get("stamp")) else self._check_file(place, before, most, progress)
+
+    def _check_array(self, before, most):
+        """Take an array that was changed in place as another volume."""
+        if self._glance is None or self._volume is None:
+            return
+        now = glance(self._volume)
+        if now != self._glance or most is None:
+            self._taken, self._glance = take_volume(self.path, self._volume), now
+            self._say_changed(before)
+
+    def _check_file(self, place, before, most, progress):
+        """Compare a file that is of another size or time; a sentence where that would take long."""
+        now = open_volume(place, **before["options"])
+        taken = take_volume(self.path, now)
+        told = progress and (lambda done, total: progress("comparing the volume with what was read", done, total))
+        compared = compare_lines(self.path, taken, now, most=most, progress=told)
+        with self._lock:
+            if taken["samples"] != before["samples"] or self._volume is None:
+                self._volume, self._taken = now, taken
+        if compared is None:
+            return (
+                f"{place} was written to since its lines were read; whether they changed is found out by the next "
+                "'outcrop label', 'index' or 'export'."
+            )
+        self._taken = compared
+        try:
+            record_volume(self.path, compared)
+            self._opened.pop("compared", None)
+        except OSError:  # a folder that cannot be written
+            self._opened["compared"] = compared
+        self._say_changed(before)
+        return ""
+
+    def _say_changed(self, before):
+        if self.known["digest"] != before["digest"]:
+            about = before["source"] or "The array"
+            self._note(f"{about} changed since it was read: what was made from its older samples is kept as stale.")
+
+    def _note(self, text):
+        """Keep a sentence for whoever asks; in a notebook it is a warning."""
+        self.notes.append(text)
+        if self.log.origin == "python":
+            warnings.warn(text, stacklevel=3)
 
     @property
     def along(self) -> int:
@@ -207,10 +296,18 @@ class Job:
         first = self._class(name, new=True)
         if first in self.state.classes:
             return [], first
+        self._warn_of_typo(class_name(name))
         entries = [{"what": "class", "class": first}]
         if first != class_name(name):
             entries.append({"what": "rename", "class": first, "name": class_name(name)})
         return entries, first
+
+    def _warn_of_typo(self, name):
+        """Say that a class is new where its name is nearly that of another one, but for a number."""
+        known = [facts["name"] for facts in self.state.classes.values()]
+        near = difflib.get_close_matches(name, known, 1, 0.8)
+        if near and re.sub(r"[\W\d]", "", near[0]) != re.sub(r"[\W\d]", "", name):
+            self._note(f"Class {name!r} is new here; if {near[0]!r} is meant, undo this and name it so.")
 
     def add_class(self, name: str, colour: str | None = None) -> str:
         """Add a class; its name as it is written here."""
@@ -273,9 +370,9 @@ class Job:
 
     def _check_place(self, place):
         """Place as plain numbers; refused where no patch around it fits into the volume."""
-        if isinstance(place, str) or len(place) != 3:
+        if isinstance(place, str) or np.ndim(place) != 1 or len(place) != 3:
             raise ValueError(f"Place {place!r} is not inline, crossline and {self.volume.dims[2]}; give three numbers.")
-        place = [float(part) for part in place]
+        place = _points(place)[0]
         self.grid().start_at(place)
         return [int(part) if part == int(part) else part for part in place]
 
@@ -346,7 +443,7 @@ class Job:
         """
         if id is not None and any(entry["id"] == id for entry in self.log.entries):
             return
-        points = [[float(part) for part in point] for point in points]
+        points = _points(points)
         radius = (0.5 if filled else 4.0) if radius is None else float(radius)
         stroke: dict = {"what": "stroke", "along": along, "points": points, "radius": radius}
         stroke |= {"filled": True} if filled else {}
@@ -382,6 +479,12 @@ class Job:
             axis = self.axes[direction]
             label = stroke["points"][0][direction]
             raise ValueError(f"The volume has no {stroke['along']} {label:g}; it has {axis[0]:g} to {axis[-1]:g}.")
+        if not stroke_mask(stroke, self.axes).any():
+            inside = ", ".join(
+                f"{name} {axis.min():g} to {axis.max():g}"
+                for name, axis in zip(self.volume.dims, self.axes, strict=True)
+            )
+            raise ValueError(f"The stroke at {stroke['points'][0]} covers no sample of the volume: it has {inside}.")
 
     def _as_labelled(self, stroke, what):
         """Entries, class by class, of the samples under a stroke that are labelled so: they are, or are not."""
@@ -497,6 +600,7 @@ class Job:
         progress : callable, optional
             Called as ``progress(what, done, total)``.
         """
+        self.check_volume(progress=progress)
         self.choose_index(size=size, step=step, every=every, along=along, gain=gain, **more)
         return self.open_index(workers=workers, client=client, memory=memory, progress=progress)
 
@@ -586,13 +690,15 @@ class Job:
         WeakLabels
             Classes under their present names.
         """
+        self.check_volume(progress=progress)
         self.choose_retrieval(count=count, per_exemplar=per_exemplar, diverse=diverse)
         if not self.retrievable():
             raise ValueError(
                 f"{self.path} has no exemplars yet; add some, for instance fault at inline, crossline, time."
             )
         index = self.open_index(progress=progress, **where)
-        self.notes.extend(tables.take_edits(self, index))
+        for text in tables.take_edits(self, index):
+            self._note(text)
         state = self.state
         key, weak, _ = tables.retrieved(self, self.open_index(state), state, device=device)
         if key == self.retrieved_key():  # decided otherwise meanwhile: the next search publishes its table
@@ -615,11 +721,12 @@ class Job:
     # ---- labels -----------------------------------------------------------------------------------------------------
 
     def choose_labels(
-        self, *, mapping=None, seed=None, min_confidence=None, max_error=None, step=None, with_jobs=()
+        self, *, mapping=None, seed=None, min_confidence=None, max_error=None, step=None, with_jobs=None
     ) -> None:
         """Decide how labels are made and which of them are uncertain.
 
-        Mapping, seed and limits stay as they were where they are None; a `min_confidence` of 0 lifts a limit.
+        What is None stays as it was. A `min_confidence` of 0 lifts a limit, a `step` of ``auto`` the step, and no
+        `with_jobs`, an empty sequence, the jobs.
         """
         for name, value in (("min_confidence", min_confidence), ("max_error", max_error)):
             if value is not None and not 0 <= value <= 1:
@@ -634,11 +741,14 @@ class Job:
         seed = before["seed"] if seed is None else seed
         if int(seed) != seed or seed < 0:
             raise ValueError(f"seed is {seed}; choose a whole number from 0 on.")
-        if step is not None and (int(step) != step or not 1 <= step <= min(self.index_options()["size"])):
-            raise ValueError(f"step is {step}; choose 1 to {min(self.index_options()['size'])}, the size of a patch.")
-        others = [Job(path) for path in with_jobs]  # refused here where one is none
-        chosen = {"mapping": mapping or before["mapping"], "seed": int(seed), "step": step}
-        chosen |= {"with": [str(Path(path).resolve()) for path in with_jobs], "mapper": before["mapper"]}
+        step = before["step"] if step is None else None if step == "auto" else step
+        most = min(self.index_options()["size"])
+        if step is not None and (not isinstance(step, int | np.integer) or not 1 <= step <= most):
+            raise ValueError(f"step is {step}; choose 1 to {most}, the size of a patch, or auto for a third of it.")
+        others = [Job(path) for path in with_jobs or ()]  # refused here where one is none
+        paths = before["with"] if with_jobs is None else [str(Path(path).resolve()) for path in with_jobs]
+        chosen = {"mapping": mapping or before["mapping"], "seed": int(seed), "step": step and int(step)}
+        chosen |= {"with": paths, "mapper": before["mapper"]}
         if mapping is not None:
             chosen["mapper"] = None
         chosen = {name: value for name, value in chosen.items() if value != options.LABEL[name]}
@@ -653,7 +763,7 @@ class Job:
                     self._decide(*entries)
 
     def label(
-        self, lines=None, mapping=None, seed=None, min_confidence=None, max_error=None, *, step=None, with_jobs=(),
+        self, lines=None, mapping=None, seed=None, min_confidence=None, max_error=None, *, step=None, with_jobs=None,
         device=None, client=None, memory=None, progress: Callable | None = None,
     ) -> xr.Dataset:  # fmt: skip
         """Label lines of the survey; fits where no mapper of the present decisions is there.
@@ -670,9 +780,11 @@ class Job:
             Samples below a confidence, or as many as would bring more errors than that share, are uncertain. A limit
             stays for the next time; a `min_confidence` of 0 lifts it.
         step : int, optional
-            Samples and traces between patches, for mappings that take patches of one size.
-        with_jobs : sequence of path
-            Jobs on the same volume with patches of another size, to learn from too.
+            Samples and traces between patches, for mappings that take patches of one size; kept for the next time,
+            ``auto`` lifts it.
+        with_jobs : sequence of path, optional
+            Jobs on the same volume with patches of another size, to learn from too; kept for the next time, an empty
+            sequence lifts them.
         device : str, optional
             A torch device.
         progress : callable, optional
@@ -684,16 +796,20 @@ class Job:
             Of those lines: ``label`` (0 not labelled, 255 uncertain, else the code of a class), ``confidence`` (uint8,
             255 = sure) and ``stale`` of every line; lazy.
         """
+        self.check_volume(progress=progress)
         self.choose_labels(
             mapping=mapping, seed=seed, min_confidence=min_confidence, max_error=max_error, step=step,
             with_jobs=with_jobs,
         )  # fmt: skip
+        if self.retrievable() and tables.edited(self):
+            self.retrieve(client=client, memory=memory, progress=progress)
         work = labelling.Labelling(self)
         done = work.label(lines, device=device, client=client, memory=memory, progress=progress)
         return self.labels.isel({DIRECTIONS[self.along]: done})
 
     def mapper(self, *, device=None, client=None, memory=None, progress: Callable | None = None):
         """The mapper that the decisions lead to: loaded where the same was fitted before, fitted otherwise."""
+        self.check_volume(progress=progress)
         return labelling.Labelling(self).mapper(device=device, client=client, memory=memory, progress=progress)
 
     def borrow_mapper(self, source: "Job", *, progress: Callable | None = None) -> None:
@@ -716,6 +832,7 @@ class Job:
     @property
     def labels(self) -> xr.Dataset:
         """Labels of the whole survey, lazy; lines of older decisions are marked in ``stale``."""
+        self.check_volume(most=QUICK)
         return labelling.Labelling(self).dataset().assign_attrs(colours=self.palette)
 
     def fused_labels(self, *, device=None, client=None, memory=None, progress: Callable | None = None) -> xr.Dataset:
@@ -743,6 +860,7 @@ class Job:
 
     def labelled(self) -> dict:
         """Positions of the lines that are labelled -> whether their labels are stale."""
+        self.check_volume(most=QUICK)
         return labelling.Labelling(self).lines()
 
     def export(self, path, *, what="label", format=5, stale=False, seed=0, memory=None) -> str:
@@ -800,10 +918,9 @@ def as_volume(source):
     """A volume of a path, or of a DataArray whose axes are put into the order inline, crossline, time or depth."""
     if not hasattr(source, "dims"):
         return open_volume(source)
-    if source.dims[:2] == DIRECTIONS and len(source.dims) == 3:
-        return source
     if set(DIRECTIONS) < set(source.dims) and len(source.dims) == 3:
-        return source.transpose(*DIRECTIONS, ...)
+        check_axes(source)
+        return source if source.dims[:2] == DIRECTIONS else source.transpose(*DIRECTIONS, ...)
     return open_volume(source.load().assign_attrs(source="array"))
 
 
@@ -851,10 +968,21 @@ def _rows(rows):
     return found.tolist()
 
 
+def _points(points):
+    """Points of inline, crossline and time as lists of float; one alone is a list of one."""
+    try:
+        found = np.atleast_2d(np.asarray(points, float))
+    except (TypeError, ValueError):
+        found = np.zeros((0, 0))
+    if found.ndim != 2 or found.shape[1] != 3 or not np.isfinite(found).all():
+        raise ValueError(f"Points are {str(points)[:80]}; give inline, crossline and time (or depth) of each.")
+    return found.tolist()
+
+
 def _count(value):
     if value == "auto":
         return value
-    if int(value) != value or value < 1:
+    if not isinstance(value, int | float | np.number) or int(value) != value or value < 1:
         raise ValueError(f"Count is {value}; choose a number of patches from 1 on, or auto.")
     return int(value)
 

@@ -18,10 +18,12 @@ exclude           as a stroke: samples that are not of ``class``
 audit             ``class``, ``place``, ``along`` of a random patch or sample, ``answer`` (yes, no, unknown),
                   ``subject`` (patches, samples), ``of`` (key of what was audited), ``stratum`` it was drawn from
 set               ``name``, ``value``: an option of a stage
-undo, redo        ``of``: ids
+undo, redo        ``of``: ids; ``withdrawn``: the act failed half-way, and there is nothing to do again
+import            ``name``: the decisions of a file count from here on, those of them alone; see `outcrop.job.imports`
 ================  =====================================================================================================
 """
 
+import bisect
 import contextlib
 import datetime
 import getpass
@@ -36,6 +38,7 @@ from typing import Any, NamedTuple
 from filelock import FileLock, Timeout
 
 from outcrop.job.entries import parse
+from outcrop.job.imports import arrange, holding, scope
 from outcrop.scores import find_background
 from outcrop.stages import append_line, read_lines
 from outcrop.workspace import whole_file
@@ -50,6 +53,7 @@ class Exemplar(NamedTuple):
     name: str  # of its class
     place: tuple | None
     picture: str | None = None
+    scope: tuple = ()  # files through which it was imported
 
 
 class Verdict(NamedTuple):
@@ -59,12 +63,13 @@ class Verdict(NamedTuple):
     place: tuple
     along: str
     accept: bool
+    scope: tuple = ()
 
 
 class State(NamedTuple):
     """What holds after all decisions; classes go by the name under which they first appeared."""
 
-    classes: dict  # first name -> {"name", "colour"}
+    classes: dict  # first name -> {"name", "colour", "scope"}
     exemplars: list
     verdicts: list
     strokes: list  # entries
@@ -126,18 +131,19 @@ class Decisions:
                 if self._files.get(name, (None,))[0] != size:
                     self._files[name] = (size, self._read(name))
             self._files = {name: self._files[name] for name in sizes}
-            merged: dict = {}
-            for name in sorted(self._files):
-                for number, entry in enumerate(self._files[name][1]):
-                    merged.setdefault(entry["id"], (entry["time"], name, number, entry))  # an import counts once
-            self._entries = [entry for *_, entry in sorted(merged.values(), key=lambda item: item[:3])]
+            found = [
+                (entry["time"], name, number, entry)
+                for name, (_, entries) in self._files.items()
+                for number, entry in enumerate(entries)
+            ]
+            self._entries = arrange([entry for *_, entry in sorted(found, key=lambda item: item[:3])])
             self._state = None
             return True
 
     def _read(self, name):
         """Entries of one file."""
         entries, bad = [], 0
-        for line in read_lines(self.folder / name):
+        for line in (self.folder / name).read_bytes().decode("utf-8", "replace").split("\n"):
             entry = parse(line)
             if entry is not None:
                 entries.append(entry)
@@ -190,7 +196,7 @@ class Decisions:
         """
         with self._lock:
             self.refresh()
-            who, last = self.who, self._entries[-1]["time"] if self._entries else ""
+            who, last = self.who, max((entry["time"] for entry in self._entries if not scope(entry)), default="")
             written: list = []
             for entry in entries:
                 about = {
@@ -221,7 +227,7 @@ class Decisions:
                 written = [entry["id"] for entry in self._entries if self._act and entry.get("group") == self._act]
                 self._act = None
                 if written:
-                    self.add({"what": "undo", "of": written})
+                    self.add({"what": "undo", "of": written, "withdrawn": True})
                 raise
             finally:
                 self._act = None
@@ -237,7 +243,8 @@ class Decisions:
     def _step(self, what):
         with self._lock:
             self.refresh()
-            past, future = acts([entry for entry in self._entries if entry["who"] == self.who])
+            written_here = [entry for entry in self._entries if entry["who"] == self.who and not scope(entry)]
+            past, future = acts(written_here)
             stack = past if what == "undo" else future
             if not stack:
                 return False
@@ -261,22 +268,38 @@ class Decisions:
         return len(entries)
 
     def take(self, path):
-        """Take over the entries of an exported file or of a colleague's file; how many there were."""
+        """Take over the entries of an exported file or of a colleague's file, as one act; how many there were.
+
+        They act on each other, and on nothing that was decided in this job: see `outcrop.job.imports`.
+        """
         path = Path(path)
+        if not path.is_file():
+            raise ValueError(f"There is no file {path}; give one that 'outcrop decisions --export' wrote.")
         lines = [line for line in read_lines(path) if line.strip()]
-        if lines and not path.read_bytes().endswith(b"\n"):
-            raise ValueError(f"{path} ends in the middle of a line; export it again.")
-        if not lines:
-            raise ValueError(f"{path} holds no decisions; give a file that 'outcrop decisions --export' wrote.")
         for number, line in enumerate(lines, 1):
             if parse(line) is None:
                 raise ValueError(f"{path}, line {number} is not a decision; give a file of decisions.")
-        text = "\n".join(lines)
-        name = f"import-{hashlib.sha256(text.encode()).hexdigest()[:12]}.jsonl"
-        if not (self.folder / name).exists():
-            append_line(self.folder / name, text)
-        self.refresh()
+        if not lines:
+            raise ValueError(f"{path} holds no decisions; give a file that 'outcrop decisions --export' wrote.")
+        if not path.read_bytes().endswith(b"\n"):
+            raise ValueError(f"{path} ends in the middle of a line; export it again.")
+        name = import_name(path)
+        entries = [json.loads(line) for line in lines]
+        text = "\n".join(json.dumps(entry | {"import": [name, *scope(entry)]}) for entry in entries)
+        with self._lock:
+            if not (self.folder / f"{name}.jsonl").exists():
+                append_line(self.folder / f"{name}.jsonl", text)
+            mine = [entry for entry in self.entries if entry["what"] == "import" and entry["name"] == name]
+            holds = holding(self._entries)
+            if not any((scope(entry), entry["id"]) in holds for entry in mine if not scope(entry)):
+                self.add({"what": "import", "name": name})
         return len(lines)
+
+
+def import_name(path):
+    """Name under which a file of decisions is kept in a job."""
+    text = "\n".join(line for line in read_lines(path) if line.strip())
+    return f"import-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
 def _user():
@@ -298,8 +321,12 @@ def acts(entries):
     """Ids of the acts of one writer that can be undone and redone, the next one last."""
     past: list = []
     future: list = []
+    before: list = []  # what could be redone before the last act
     for entry in entries:
-        if entry["what"] == "undo":
+        if entry["what"] == "undo" and entry.get("withdrawn"):
+            past = [act for act in past if act != entry["of"]]
+            future = before
+        elif entry["what"] == "undo":
             past = [act for act in past if act != entry["of"]]
             future.append(entry["of"])
         elif entry["what"] == "redo":
@@ -309,22 +336,22 @@ def acts(entries):
             past[-1] = [*past[-1], entry["id"]]
         else:
             past.append([entry["id"]])
-            future = []
+            before, future = future, []
     return past, future
 
 
 def fold(entries):
     """What holds after some entries."""
-    undone: set = set()
-    for entry in entries:
-        if entry["what"] == "undo":
-            undone |= set(entry["of"])
-        elif entry["what"] == "redo":
-            undone -= set(entry["of"])
+    holds = holding(entries)
     state = State({}, [], [], [], {}, [])
+    decided: set = set()  # scopes that have decided something so far
     for entry in entries:
-        if entry["id"] not in undone and entry["what"] in FOLDS:
-            FOLDS[entry["what"]](state, entry)
+        path = scope(entry)
+        if (path, entry["id"]) not in holds or entry["what"] not in FOLDS:
+            continue
+        if entry["what"] != "set" or all(other[: len(path)] == path for other in decided):
+            FOLDS[entry["what"]](state, entry)  # options are taken over where nothing else was decided
+        decided.add(path)
     return state
 
 
@@ -337,23 +364,33 @@ def background_of(state):
     return find_background(list(state.classes)) if found is None else state.first_name(found)
 
 
+def _acts_on(entry, path):
+    """Whether an entry may change what came through some files: what was imported changes nothing else."""
+    return not scope(entry) or scope(entry) == path
+
+
 def _class(state, entry):
-    known = state.classes.setdefault(entry["class"], {"name": entry["class"], "colour": None})
-    if entry.get("colour"):
+    fresh = {"name": entry["class"], "colour": None, "scope": scope(entry)}
+    known = state.classes.setdefault(entry["class"], fresh)
+    if entry.get("colour") and _acts_on(entry, known["scope"]):
         known["colour"] = entry["colour"]
 
 
 def _rename(state, entry):
-    if entry["class"] in state.classes and state.first_name(entry["name"]) is None:
-        state.classes[entry["class"]]["name"] = str(entry["name"])
+    known = state.classes.get(entry["class"])
+    if known is not None and state.first_name(entry["name"]) is None and _acts_on(entry, known["scope"]):
+        known["name"] = str(entry["name"])
 
 
 def _remove_class(state, entry):
     name = entry["class"]
+    state.exemplars[:] = [one for one in state.exemplars if one.name != name or not _acts_on(entry, one.scope)]
+    state.verdicts[:] = [one for one in state.verdicts if one.name != name or not _acts_on(entry, one.scope)]
+    state.strokes[:] = [one for one in state.strokes if one["class"] != name or not _acts_on(entry, scope(one))]
+    used = [*(one.name for one in state.exemplars + state.verdicts), *(one["class"] for one in state.strokes)]
+    if name in used or (name in state.classes and not _acts_on(entry, state.classes[name]["scope"])):
+        return
     state.classes.pop(name, None)
-    state.exemplars[:] = [one for one in state.exemplars if one.name != name]
-    state.verdicts[:] = [one for one in state.verdicts if one.name != name]
-    state.strokes[:] = [one for one in state.strokes if one["class"] != name]
     if state.options.get("background") == name:
         del state.options["background"]
     if isinstance(state.options.get("count"), dict):
@@ -365,46 +402,51 @@ def _exemplar(state, entry):
     place = None if "picture" in entry else tuple(entry["place"])
     same = [one for one in state.exemplars if place and (one.name, one.place) == (entry["class"], place)]
     if not same:
-        state.exemplars.append(Exemplar(entry["id"], entry["class"], place, entry.get("picture")))
+        state.exemplars.append(Exemplar(entry["id"], entry["class"], place, entry.get("picture"), scope(entry)))
 
 
 def _move(state, entry):
     for i, one in enumerate(state.exemplars):
-        if one.id == entry["of"]:
+        if one.id == entry["of"] and _acts_on(entry, one.scope):
             state.exemplars[i] = one._replace(place=tuple(entry["place"]))
 
 
 def _remove(state, entry):
-    state.exemplars[:] = [one for one in state.exemplars if one.id != entry["of"]]
+    state.exemplars[:] = [one for one in state.exemplars if one.id != entry["of"] or not _acts_on(entry, one.scope)]
 
 
 def _verdict(state, entry):
     _class(state, entry)
     _forget(state, entry)
-    along = entry.get("along", "inline")
-    state.verdicts.append(Verdict(entry["class"], tuple(entry["place"]), along, entry["what"] == "accept"))
+    place, along = tuple(entry["place"]), entry.get("along", "inline")
+    if not any((one.place, one.along) == (place, along) for one in state.verdicts):
+        state.verdicts.append(Verdict(entry["class"], place, along, entry["what"] == "accept", scope(entry)))
 
 
 def _forget(state, entry):
-    if "place" not in entry:
-        state.verdicts.clear()
-        return
-    place, along = tuple(entry["place"]), entry.get("along", "inline")
-    state.verdicts[:] = [one for one in state.verdicts if (one.place, one.along) != (place, along)]
+    def meant(one):
+        everywhere = "place" not in entry
+        same = everywhere or (one.place, one.along) == (tuple(entry["place"]), entry.get("along", "inline"))
+        return same and _acts_on(entry, one.scope)
+
+    state.verdicts[:] = [one for one in state.verdicts if not meant(one)]
 
 
 def _stroke(state, entry):
     if entry["class"] != "erase":
         _class(state, entry)
-    state.strokes.append(entry)
+    # What was painted in this job lies on top of what was imported.
+    below = bisect.bisect_left(state.strokes, True, key=lambda one: not scope(one))
+    state.strokes.insert(below if scope(entry) else len(state.strokes), entry)
 
 
 def _audit(state, entry):
     def question(one):
         return one["class"], one["place"], one["along"], one["subject"], one["of"]
 
-    state.audits[:] = [one for one in state.audits if question(one) != question(entry)]
-    state.audits.append(entry)
+    same = [one for one in state.audits if question(one) == question(entry)]
+    if all(_acts_on(entry, scope(one)) for one in same):
+        state.audits[:] = [one for one in state.audits if one not in same] + [entry]
 
 
 def _set(state, entry):

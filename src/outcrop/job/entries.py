@@ -5,7 +5,7 @@ import math
 
 KINDS = (
     "class", "rename", "remove class", "exemplar", "move", "remove", "accept", "reject", "forget", "stroke", "exclude",
-    "audit", "set", "undo", "redo",
+    "audit", "set", "undo", "redo", "import",
 )  # fmt: skip
 STROKES = ("stroke", "exclude")
 AUDIT_ANSWERS = ("yes", "no", "unknown")
@@ -33,6 +33,10 @@ def parse(line):
             sound = sound and entry["along"] in ("inline", "crossline") and entry["answer"] in AUDIT_ANSWERS
             sound = sound and all(isinstance(entry[name], str) for name in ("subject", "of"))
             sound = sound and _whole(entry["stratum"], 0)
+        if "import" in entry:
+            sound = sound and isinstance(entry["import"], list) and all(map(_text, entry["import"]))
+        if entry["what"] == "import":
+            sound = sound and isinstance(entry["name"], str)
         if entry["what"] in ("undo", "redo"):
             sound = sound and isinstance(entry["of"], list)
         if entry["what"] == "set":

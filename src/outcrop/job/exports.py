@@ -1,5 +1,6 @@
 """Labels of a job in the user's world, with what they were made from."""
 
+import re
 from functools import partial
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from xarray.core import indexing
 from outcrop.export import export_segy, export_training_set, export_zarr
 from outcrop.job import tables
 from outcrop.job.labelling import Labelling
-from outcrop.volume import LazyVolume
+from outcrop.volume import LazyVolume, in_seconds
 
 
 def export(job, path, *, what="label", format=5, stale=False, seed=0, memory=None, labels=None):
@@ -21,6 +22,11 @@ def export(job, path, *, what="label", format=5, stale=False, seed=0, memory=Non
         raise ValueError(
             f"{path} ends in {kind!r}; write OUT.sgy, OUT.zarr, or the name of a folder for a training set."
         )
+    if not re.fullmatch(r"label|confidence|score:.+", what):
+        raise ValueError(f"{what!r} cannot be exported; choose label, confidence, or score:CLASS.")
+    if kind not in (".sgy", ".segy", ".zarr") and what != "label":
+        raise ValueError(f"A training set holds labels; export {what!r} to OUT.sgy or OUT.zarr.")
+    job.check_volume()
     work = Labelling(job)
     lines = work.lines()
     if not lines:
@@ -28,8 +34,12 @@ def export(job, path, *, what="label", format=5, stale=False, seed=0, memory=Non
     count = sum(lines.values())
     if count and not stale and labels is None:
         raise ValueError(
-            f"{count} of {len(lines)} labelled lines are of older decisions; run 'outcrop label {job.path}' to bring "
-            "them up to date, or export them as they are with --stale."
+            f"{count} of {len(lines)} labelled lines are of older decisions or samples; run 'outcrop label {job.path}' "
+            "to bring them up to date, or export them as they are with --stale."
+        )
+    if tables.edited(job):
+        job._note(
+            f"{job.path / tables.TABLE} was edited by hand; the labels are of the table before, until the next label."
         )
     total = job.known["shape"][job.along]
     words = [f"{len(lines)} of {total} lines labelled"]
@@ -41,7 +51,8 @@ def export(job, path, *, what="label", format=5, stale=False, seed=0, memory=Non
     if what.startswith("score:"):
         found = with_scores(work, found)
     if kind in (".sgy", ".segy"):
-        export_segy(found, path, like=job.volume, what=what, format=format, memory=memory)
+        found, like = (_in_milliseconds(one) for one in (found, job.volume))
+        export_segy(found, path, like=like, what=what, format=format, memory=memory)
     elif kind == ".zarr":
         export_zarr(found, path, memory=memory)
     else:
@@ -49,6 +60,13 @@ def export(job, path, *, what="label", format=5, stale=False, seed=0, memory=Non
     limit = float(found.attrs.get("min_confidence") or 0)
     about += f"; below {100 * limit:.0f} % confidence uncertain" if limit else ""
     return f"{path} written: {about}"
+
+
+def _in_milliseconds(data):
+    """Labels or a volume as SEG-Y has them: a time axis in seconds becomes one in milliseconds."""
+    if "time" not in data.dims or not in_seconds(data["time"]):
+        return data
+    return data.assign_coords(time=np.round(1000 * data["time"].values, 3))
 
 
 def _training_set(job, labels, path, lines, seed):

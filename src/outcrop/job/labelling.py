@@ -291,16 +291,24 @@ class Labelling:
         }
         across = ACROSS if getattr(mapper, "any_size", False) else 0
         labels = self.job.axes[self.along][left]
+        compared: set = set()
         for line, votes in line_votes(self.job.volume, grid, mapper, labels, across=across, **options):
             if check:
-                section = self.job.volume[(slice(None),) * self.along + (line,)].values
-                check_lines(self.job.path, lines_log, {(self.along, line): line_digest(section)})
+                self._check_lines(lines_log, line, across, compared)
             store.write(line, votes)
             self.job.stages.note("votes", key, line)
             store.done.add(line)  # last: a line counts under this key once all of it is there
             done += 1
             told("labelling", done, len(wanted))
         return wanted
+
+    def _check_lines(self, log, line, across, compared):
+        """Note the digests of a line and of those that vote on it, or find that one of them changed."""
+        for near in range(max(0, line - across), min(line + across + 1, self.known["shape"][self.along])):
+            if near not in compared:
+                section = self.job.volume[(slice(None),) * self.along + (near,)].values
+                check_lines(self.job.path, log, {(self.along, near): line_digest(section)})
+                compared.add(near)
 
     def _positions(self, lines, every):
         """Positions of lines given by survey labels; all that can be labelled by default."""
@@ -309,7 +317,7 @@ class Labelling:
             return sorted(every)
         able = set(every)
         found = []
-        for label in lines:
+        for label in _line_numbers(lines, DIRECTIONS[self.along]):
             at = np.flatnonzero(axis == label)
             if not len(at) or int(at[0]) not in able:
                 have = axis[sorted(able)]
@@ -446,6 +454,17 @@ def changes(job, line):
     known = found[1].corrections.codes(position) > 0
     outside = float((where & ~known).sum() / max(((codes[1] > 0) & ~known).sum(), 1))
     return {"where": where, "share": outside, "table": table.reset_index(drop=True)}
+
+
+def _line_numbers(lines, along):
+    """Numbers of lines as a list; one alone is a list of one."""
+    try:
+        found = [lines] if np.isscalar(lines) else list(lines)
+    except TypeError:
+        found = ["none"]
+    if not all(isinstance(one, int | float | np.number) for one in found):
+        raise ValueError(f"Lines are {str(lines)[:80]}; give numbers of {along}s, for instance [310, 330].")
+    return found
 
 
 def _is_last_stroke(entry, state):

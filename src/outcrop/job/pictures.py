@@ -1,14 +1,22 @@
 """Pictures that a job keeps of what was found in it."""
 
+import errno
+import warnings
+
 from outcrop import plots
 from outcrop.patches import DIRECTIONS
 from outcrop.workspace import whole_file
 
 
 def save(figure, path):
-    """Save a picture, whole or not at all."""
-    with whole_file(path) as aside:
-        figure.savefig(aside, dpi=110, format="png")
+    """Save a picture, whole or not at all; a folder that cannot be written is warned about and stops nothing."""
+    try:
+        with whole_file(path) as aside:
+            figure.savefig(aside, dpi=110, format="png")
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
+        warnings.warn(f"{path} is not written, for its folder cannot be written.", stacklevel=2)
 
 
 def draw_retrieval(job, weak, folder=None):

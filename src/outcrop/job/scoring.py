@@ -10,7 +10,7 @@ from outcrop.job.pictures import draw_labels, save
 from outcrop.labels import stability
 from outcrop.patches import DIRECTIONS
 from outcrop.scores import UNCERTAIN
-from outcrop.volume import open_volume
+from outcrop.volume import open_volume, sample_unit
 
 
 def labelled_lines(labels, along="inline"):
@@ -19,7 +19,7 @@ def labelled_lines(labels, along="inline"):
 
 
 def score_labels(job, truth_path, *, lines=None, labels=None):
-    """Scores of a job's labels against expert labels, on the inlines that both have; pictures go into the job.
+    """Scores of a job's labels against expert labels, on the lines that both have; pictures go into the job.
 
     Other labels than the job's, for instance of a net, are scored where given.
 
@@ -27,33 +27,42 @@ def score_labels(job, truth_path, *, lines=None, labels=None):
     -------
     dict
         As `pixel_scores`, with ``MIU_without_boundary`` (5 pixels around the truth's boundaries left out), ``inlines``
-        and ``bodies``: per structure its boundary distance and its hits and false alarms per connected zone.
+        (``crosslines`` where those are labelled), and ``bodies``: per structure its boundary distance, in the two
+        ``units``, and its hits and false alarms per connected zone.
     """
     labels = job.labels if labels is None else labels
     truth = open_volume(truth_path)
     if not truth.attrs.get("classes"):
         raise ValueError(f"{truth_path} does not name its codes; write a table {truth_path}.classes.toml beside it.")
-    common = np.intersect1d(lines or labelled_lines(labels), truth["inline"].values)
+    along, across = DIRECTIONS[job.along], DIRECTIONS[1 - job.along]
+    common = np.intersect1d(lines or labelled_lines(labels, along), truth[along].values)
     if not len(common):
-        raise ValueError(f"{truth_path} has none of the labelled inlines; label some of its lines with --lines.")
-    coded = labels["label"].sel(inline=common).assign_attrs(classes=list(labels.attrs["classes"]))
-    truth = truth.sel(inline=common).astype("uint8")
+        raise ValueError(f"{truth_path} has none of the labelled {along}s; label some of its lines with --lines.")
+    coded = labels["label"].sel({along: common}).assign_attrs(classes=list(labels.attrs["classes"]))
+    truth = truth.sel({along: common}).astype("uint8")
     scores = pixel_scores(coded, truth)
     scores["MIU_without_boundary"] = pixel_scores(coded, truth, band=5)["MIU"]
-    scores["inlines"] = common.tolist()
-    samples = job.volume[job.volume.dims[2]].values
-    spacing = (abs(float(samples[1] - samples[0])), float(job.volume.attrs.get("bin_size", (1.0, 1.0))[1]))
-    found, true = (codes.transpose("inline", codes.dims[2], "crossline") for codes in (coded, truth))
+    scores[f"{along}s"] = common.tolist()
+    spacing, scores["units"] = _spacing(job)
+    found, true = (codes.transpose(along, codes.dims[2], across) for codes in (coded, truth))
     scores["bodies"] = [
         {"class": name, **boundary_distance(found, true, name, spacing=spacing), **zone_scores(found, true, name)}
         for name in scores["IU"]
         if name != job.background
     ]
     middle = common[len(common) // 2]
-    if job.along == 0:
-        draw_labels(job, middle, truth=truth.sel(inline=middle), name="evaluation.png", labels=labels)
+    draw_labels(job, middle, truth=truth.sel({along: middle}), name="evaluation.png", labels=labels)
     save(plots.confusion(scores["confusion"], scores["classes"]).figure, job.path / "confusion.png")
     return scores
+
+
+def _spacing(job):
+    """Steps down and across the sections of a job, and their units: samples and traces where the volume tells none."""
+    samples = job.volume[job.volume.dims[2]].values
+    unit, bins = sample_unit(job.volume), job.volume.attrs.get("bin_size")
+    down = abs(float(samples[1] - samples[0])) if unit and len(samples) > 1 else 1.0
+    across = 1.0 if bins is None else float(bins[1 - job.along])
+    return (down, across), (unit or "samples", "traces" if bins is None else "m")
 
 
 def probe_labels(job, lines, *, progress=None):
@@ -66,11 +75,16 @@ def probe_labels(job, lines, *, progress=None):
         work.options = work.options | {"seed": work.options["seed"] + change}
         return work.fit()
 
-    return stability(job.volume, work.grid(), fit, lines=lines, progress=progress)
+    volume = job.volume
+    if job.along:  # the lines that are labelled take the place of the inlines
+        volume = volume.transpose("crossline", "inline", ...).rename(inline="crossline", crossline="inline")
+    return stability(volume, work.grid(), fit, lines=lines, progress=progress)
 
 
-def compare_jobs(job, other):
+def compare_jobs(job, other, *, lines=None):
     """Where the labels of two jobs on one survey differ, how much, and whose decisions they come from.
+
+    Classes whose names differ in capitals alone are one. With `lines`, survey labels, only those are compared.
 
     Returns
     -------
@@ -88,11 +102,16 @@ def compare_jobs(job, other):
     if other.along != job.along:
         raise ValueError(f"{other.path} is labelled along the other direction than {job.path}; compare jobs of one.")
     common = sorted(job.labelled().keys() & other.labelled().keys())
+    if lines is not None:
+        common = [line for line in common if ours[along].values[line] in lines]
     if not common:
         raise ValueError(f"{job.path} and {other.path} have no labelled line in common; label the same lines in both.")
-    names = list(dict.fromkeys([*ours.attrs["classes"], *theirs.attrs["classes"]]))
+    known_names: dict = {}
+    for name in [*ours.attrs["classes"], *theirs.attrs["classes"]]:
+        known_names.setdefault(name.casefold(), name)
+    names = list(known_names.values())
     counts = np.zeros((len(names), len(names)), np.int64)
-    lines = []
+    compared = []
     for line in common:
         pair = [_codes(labels, along, line, names) for labels in (ours, theirs)]
         known = (pair[0] >= 0) & (pair[1] >= 0)
@@ -100,7 +119,7 @@ def compare_jobs(job, other):
         np.add.at(table, (pair[0][known], pair[1][known]), 1)
         counts += table
         total = max(int(known.sum()), 1)
-        lines.append({along: ours[along].values[line].item(), "differs": 1 - np.trace(table) / total})
+        compared.append({along: ours[along].values[line].item(), "differs": 1 - np.trace(table) / total})
     total = max(counts.sum(), 1)
     rows = [
         {
@@ -116,7 +135,7 @@ def compare_jobs(job, other):
         "lines": [ours[along].values[line].item() for line in common],
         "agreement": float(np.trace(counts) / total),
         "rows": pd.DataFrame(rows),
-        "differ": pd.DataFrame(lines).sort_values("differs", ascending=False).reset_index(drop=True),
+        "differ": pd.DataFrame(compared).sort_values("differs", ascending=False).reset_index(drop=True),
         "decisions": pd.concat(writers, ignore_index=True),
         "confusion": counts,
         "classes": names,
@@ -125,9 +144,9 @@ def compare_jobs(job, other):
 
 def _codes(labels, along, line, names):
     """Position of the class of every sample of a line among some names, -1 where it has none."""
-    table = np.full(256, -1)
+    table, folded = np.full(256, -1), [name.casefold() for name in names]
     for code, name in enumerate(labels.attrs["classes"], 1):
-        table[code] = names.index(name)
+        table[code] = folded.index(name.casefold())
     table[UNCERTAIN] = -1
     return table[labels["label"].isel({along: line}).values]
 

@@ -3,6 +3,7 @@
 import shlex
 
 from outcrop.job import tables
+from outcrop.job.core import QUICK
 from outcrop.job.fusion import CrossLabelling
 from outcrop.job.labelling import Labelling
 
@@ -13,11 +14,16 @@ def status(job):
     Returns
     -------
     dict
-        ``volume``; ``classes`` (name -> code) and ``background``; ``decisions``, how many of each kind; ``writers``;
-        ``retrieved`` (class -> patches) with ``retrieved_stale`` where the table is of older decisions; ``lines``
+        ``volume``, and in ``volume_unread`` what is not known of it; ``classes`` (name -> code) and ``background``;
+        ``decisions``, how many of each kind; ``writers``; ``retrieved`` (class -> patches) with ``retrieved_stale``
+        where the table is of older decisions and ``retrieved_edited`` where it was edited by hand; ``lines``
         (``total``, ``labelled``, ``stale``); ``index``, ``label``: options and how far they got; ``keys``; ``damaged``,
-        lines of decisions that cannot be read; ``next``, a command line.
+        lines of decisions that cannot be read; ``next``, a command line, or Python where the volume is an array.
     """
+    try:
+        unread = job.check_volume(most=QUICK)
+    except (ValueError, OSError) as error:  # the file that is there now is another one, or none
+        unread = str(error)
     state, known = job.state, job.known
     verdicts = [one.accept for one in state.verdicts]
     work = Labelling(job)
@@ -26,6 +32,7 @@ def status(job):
     retrieved, old = _retrieved(job, state)
     report = {
         "volume": known["source"] or "array",
+        "volume_unread": unread,
         "classes": job.classes,
         "background": job.background,
         "decisions": {
@@ -37,6 +44,7 @@ def status(job):
         "writers": sorted({entry["who"] for entry in job.log.entries}),
         "retrieved": retrieved,
         "retrieved_stale": old,
+        "retrieved_edited": tables.edited(job),
         "lines": {"total": known["shape"][work.along], "labelled": len(lines), "stale": stale},
         "index": job.index_options(state) | {"finished": job.indexed()},
         "label": work.options | state.options.get("limits", {}),
@@ -68,14 +76,20 @@ def _retrieved(job, state):
 
 def _next(job, report):
     """The command that would go on."""
-    name = shlex.quote(str(job.path))
+    name, lines = shlex.quote(str(job.path)), report["lines"]
+    if report["volume"] == "array":
+        ready = lines["labelled"] and not lines["stale"]
+        step = 'export("labels.zarr")' if ready else "label()" if report["keys"]["mapper"] else "add_exemplar(...)"
+        return f"oc.Job({str(job.path)!r}, volume=array).{step}"
+    if report["label"]["mapper"]:
+        ready = lines["labelled"] and not lines["stale"]
+        return f"outcrop export {name} labels.sgy" if ready else f"outcrop label {name}"
     if not report["index"]["finished"]:
         return f"outcrop index {shlex.quote(report['volume'])} -o {name}"
     if report["keys"]["retrieved"] is None:
         return f"outcrop retrieve {name} --exemplar CLASS=INLINE,CROSSLINE,TIME"
-    if not report["retrieved"] or report["retrieved_stale"]:
+    if not report["retrieved"] or report["retrieved_stale"] or report["retrieved_edited"]:
         return f"outcrop retrieve {name}"
-    lines = report["lines"]
     if lines["labelled"] == 0 or lines["stale"]:
         return f"outcrop label {name}"
     return f"outcrop export {name} labels.sgy"

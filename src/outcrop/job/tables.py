@@ -6,8 +6,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
+from filelock import FileLock
 
 from outcrop.job.entries import STROKES
+from outcrop.job.imports import holding, scope
 from outcrop.patches import PatchGrid
 from outcrop.retrieval import GRID_OPTIONS, drop_damaged, read_table, retrieve
 from outcrop.stages import append_line, digest, read_lines
@@ -16,6 +18,7 @@ from outcrop.workspace import Damaged, whole_file
 CODE = 1  # raised when the same inputs would give another table
 CODE_JUDGED = 2  # the same where patches were judged
 TABLE = "retrieved.csv"
+PUBLISHED = "published.txt"  # what this program wrote to it, the last line last
 MOST = 0.5  # share of the index from which a class is warned about
 
 
@@ -229,18 +232,42 @@ def publish(job, key, weak):
     path, known = job.path / TABLE, hashlib.sha256(text.encode()).hexdigest()
     folder = job.stages.root / "retrieved"
     copy = folder / f"published-{known[:16]}.csv"
-    if copy.is_file() and path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == known:
+    if _last_published(job) == [known] and copy.is_file() and _content(path) == known:
         return
-    with whole_file(copy) as aside:
-        aside.write_text(text, encoding="utf-8", newline="")
-    append_line(
-        folder / "published.txt", f"{known} {key}"
-    )  # before the table: what it holds is never taken for an edit
-    with whole_file(path) as aside:
-        aside.write_text(text, encoding="utf-8", newline="")
-    for old in folder.glob("published-*.csv"):
-        if old != copy:
-            old.unlink(missing_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / ".published.lock", timeout=10):
+        with whole_file(copy) as aside:
+            aside.write_text(text, encoding="utf-8", newline="")
+        append_line(folder / PUBLISHED, f"{known} {key}")
+        with whole_file(path) as aside:
+            aside.write_text(text, encoding="utf-8", newline="")
+        append_line(folder / PUBLISHED, f"{known} written")
+        for old in folder.glob("published-*.csv"):
+            if old != copy:
+                old.unlink(missing_ok=True)
+
+
+def _last_published(job):
+    """Content of ``retrieved.csv`` as this program left it; two of them where a kill came between note and table."""
+    rows = [line.split() for line in read_lines(job.stages.root / "retrieved" / PUBLISHED) if line.strip()]
+    for number in range(len(rows) - 1, -1, -1):
+        if rows[number][1:] in (["written"], ["edited"]):
+            return list(dict.fromkeys(row[0] for row in [rows[number], *rows[number + 1 :]]))
+    return [row[0] for row in rows[-2:]]  # of an older program, which noted nothing after the table
+
+
+def _content(path):
+    """Digest of a file, None where it cannot be read."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return None
+
+
+def edited(job):
+    """Whether ``retrieved.csv`` was changed by hand since this program wrote it."""
+    known, content = _last_published(job), _content(job.path / TABLE)
+    return content is not None and bool(known) and content not in known
 
 
 def published(job):
@@ -258,15 +285,13 @@ def take_edits(job, index):
     A row that is gone is a no to that patch, a row that is new a yes, one with another class both.
     """
     path, folder = job.path / TABLE, job.stages.root / "retrieved"
-    published = [line.split()[0] for line in read_lines(folder / "published.txt") if line.strip()]
-    if not path.is_file() or not published:
+    if not edited(job):
         return []
     content = path.read_bytes()
-    if hashlib.sha256(content).hexdigest() in published:
-        return []
-    base = folder / f"published-{published[-1][:16]}.csv"
-    if not base.is_file():
-        return []
+    last = _last_published(job)[-1][:16]
+    base = next((copy for kind in ("published", "edited") if (copy := folder / f"{kind}-{last}.csv").is_file()), None)
+    if base is None:
+        return [f"{path} was edited by hand, and what it was before is gone: the edit is not taken. Use --reject."]
     before, after = (_patches(read_table(table, index)[0], index) for table in (base, path))
     if not after:
         raise ValueError(
@@ -288,7 +313,7 @@ def take_edits(job, index):
         job._decide(*made, *entries)
     with whole_file(folder / f"edited-{hashlib.sha256(content).hexdigest()[:16]}.csv") as aside:
         aside.write_bytes(content)
-    append_line(folder / "published.txt", f"{hashlib.sha256(content).hexdigest()} edited")
+    append_line(folder / PUBLISHED, f"{hashlib.sha256(content).hexdigest()} edited")
     if not entries:
         return []
     named = [entry["class"] for entry in made if entry["what"] == "class"]
@@ -318,10 +343,7 @@ def summarise(weak):
 
 def decisions_table(entries):
     """Decisions as a DataFrame that people read: when, who, from where, what, class, where, and whether it holds."""
-    undone: set = set()
-    for entry in entries:
-        if entry["what"] in ("undo", "redo"):
-            undone = undone | set(entry["of"]) if entry["what"] == "undo" else undone - set(entry["of"])
+    holds = holding(entries)
     rows = [
         {
             "when": pd.Timestamp(entry["time"]),
@@ -330,7 +352,7 @@ def decisions_table(entries):
             "what": entry["what"],
             "class": entry.get("class", ""),
             "where": _where(entry),
-            "undone": entry["id"] in undone,
+            "undone": (scope(entry), entry["id"]) not in holds,
             "id": entry["id"],
         }
         for entry in entries

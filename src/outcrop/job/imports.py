@@ -1,0 +1,115 @@
+"""Decisions that came from another job: in which order they count, and which of them hold.
+
+A file that is taken over is kept whole, and each of its entries names it in ``import``: a list, so that an import of
+an import keeps both names. An entry ``import`` of the writer who took it over says when; undoing that entry takes the
+whole file out again. Entries of one file act on each other as they did where they were made, and on nothing else.
+"""
+
+from collections import Counter
+
+CHANGES = ("rename", "remove class", "move", "remove", "forget", "undo", "redo")  # they act on earlier entries
+
+
+def scope(entry):
+    """Files through which an entry came, the last one first; empty for what was decided in this job."""
+    return tuple(entry.get("import", ()))
+
+
+def holding(entries):
+    """Which entries were not undone and are of no file that was taken out again, as (scope, id).
+
+    Examples
+    --------
+    >>> mine = {"id": "1", "what": "import", "name": "f"}
+    >>> hers = {"id": "2", "what": "exemplar", "import": ["f"]}
+    >>> sorted(holding([mine, hers]))
+    [((), '1'), (('f',), '2')]
+    >>> holding([mine, hers, {"id": "3", "what": "undo", "of": ["1"]}])
+    {((), '3')}
+    """
+    undone: set = set()
+    for entry in entries:
+        if entry["what"] == "undo":
+            undone.update((scope(entry), one) for one in entry["of"])
+        elif entry["what"] == "redo":
+            undone.difference_update((scope(entry), one) for one in entry["of"])
+    taken = {
+        (*scope(entry), entry["name"])
+        for entry in entries
+        if entry["what"] == "import" and (scope(entry), entry["id"]) not in undone
+    }
+    return {
+        (scope(entry), entry["id"])
+        for entry in entries
+        if (scope(entry), entry["id"]) not in undone and all(part in taken for part in prefixes(scope(entry)))
+    }
+
+
+def prefixes(path):
+    """Beginnings of a tuple, the shortest first, itself last; none of the empty one."""
+    return [path[:end] for end in range(1, len(path) + 1)]
+
+
+def arrange(entries):
+    """Entries in the order in which they count, each of them once.
+
+    What was imported counts when it was imported. Of an entry that is there twice the one decided in this job counts,
+    else the one of the file that was taken over last.
+
+    Parameters
+    ----------
+    entries : list of dict
+        In the order of their time.
+    """
+    holds = holding(entries)
+    when: dict = {}  # of the last time that a file was taken over
+    for entry in entries:
+        if entry["what"] == "import" and (scope(entry), entry["id"]) in holds:
+            when[(*scope(entry), entry["name"])] = entry["time"]
+    placed: dict = {}
+    for number, entry in enumerate(entries):
+        path = scope(entry)
+        times = [when.get(part, "") for part in prefixes(path)]
+        rank = (not path, (path, entry["id"]) in holds, times)
+        if entry["id"] not in placed or rank > placed[entry["id"]][0]:
+            placed[entry["id"]] = rank, ([*times, entry["time"]], number), entry
+    return [entry for *_, entry in sorted(placed.values(), key=lambda item: item[1])]
+
+
+def import_words(entries, name, before, after):
+    """Sentences on what an import changed and what of it was left out.
+
+    Parameters
+    ----------
+    entries : list of dict
+        All entries of the job.
+    name : str
+        Of the imported file.
+    before, after : State
+        What held before and holds after it.
+    """
+    kinds = {
+        "classes": lambda state: len(state.classes),
+        "exemplars": lambda state: len(state.exemplars),
+        "verdicts": lambda state: len(state.verdicts),
+        "strokes": lambda state: len(state.strokes),
+    }
+    added = [f"{count(after) - count(before)} {kind}" for kind, count in kinds.items() if count(after) != count(before)]
+    words = [f"New here: {', '.join(added) or 'nothing'}; 'outcrop decisions JOB --undo' takes all of it back"]
+    of_file = [entry for entry in entries if scope(entry)[:1] == (name,)]
+    options = {entry["name"]: entry["value"] for entry in of_file if entry["what"] == "set"}
+    taken = [key for key in options if after.options.get(key) != before.options.get(key)]
+    kept = [key for key, value in options.items() if after.options.get(key) != value]
+    words += [f"Options taken over, for this job had decided nothing yet: {', '.join(sorted(taken))}"] if taken else []
+    words += [f"Options left out, those of this job stay: {', '.join(sorted(kept))}"] if kept else []
+    changes = Counter(entry["what"] for entry in of_file if entry["what"] in CHANGES)
+    counted = ", ".join(f"{n} {what}" for what, n in changes.items())
+    words += [f"Acting on decisions of the imported file alone: {counted}"] if counted else []
+    mine = {(one.place, one.along): (one.name, one.accept) for one in before.verdicts}
+    other = 0
+    for entry in of_file:
+        if entry["what"] in ("accept", "reject"):
+            held = mine.get((tuple(entry["place"]), entry.get("along", "inline")))
+            other += held is not None and held != (entry["class"], entry["what"] == "accept")
+    words += [f"On {other} patches the verdict is another one than here; that of this job stays"] if other else []
+    return words

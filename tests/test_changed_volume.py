@@ -1,0 +1,168 @@
+"""A volume that changes under a job: nothing made from its older samples passes for fresh, wherever one looks."""
+
+import os
+import shutil
+import sys
+
+import numpy as np
+import pytest
+
+import outcrop as oc
+from outcrop import datasets
+from outcrop.cli import main
+from outcrop.identity import glance
+
+PLACES = {"fault": (104, 350, 200), "other": (105, 330, 100)}
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    """A small synthetic survey on disk."""
+    path = tmp_path_factory.mktemp("survey") / "v.sgy"
+    datasets.write_synthetic(path, (8, 110, 96), seed=3)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    """A texture mapper that fits in a moment, and files told apart by as few blocks as those of many GB."""
+    options = {"members": 1, "patches_per_class": 12, "n_features": 40, "rounds": 2}
+    monkeypatch.setitem(oc.MAPPERS, "texture", lambda: oc.TextureMapper(**options))
+    monkeypatch.setattr("outcrop.workspace.BLOCK", 16)
+
+
+def labelled(path, volume):
+    """A job with three labelled lines."""
+    job = oc.Job(path, volume=volume)
+    job.choose_index(size=32, step=16)
+    for name, place in PLACES.items():
+        job.add_exemplar(name, place)
+    job.label([103, 104, 105])
+    return job
+
+
+@pytest.fixture
+def job(source, tmp_path):
+    """A labelled job on a file."""
+    shutil.copy(source, tmp_path / "v.sgy")
+    with labelled(tmp_path / "v.outcrop", tmp_path / "v.sgy") as one:
+        yield one
+
+
+def change(path, *, line=104, traces=1, offset=201):
+    """Write other samples into a line; with one trace between the blocks that tell files apart."""
+    with open(path, "r+b") as handle:
+        for trace in range(traces):
+            handle.seek(3600 + ((line - 100) * 110 + 50 + trace) * (240 + 4 * 96) + 240 + offset)
+            handle.write(b"\x42\x42\x42\x42" * (1 if traces == 1 else 40))
+
+
+def stale(job):
+    """How many labelled lines are stale."""
+    return job.status()["lines"]["stale"]
+
+
+@pytest.mark.parametrize("traces", [1, 30])
+def test_every_way_to_look_notices_a_changed_file(job, tmp_path, traces):
+    """A new process: status, labels, the list of lines and export all know, each of them as the first to look."""
+    change(tmp_path / "v.sgy", traces=traces)
+    looks = [
+        lambda one: stale(one) == 3,
+        lambda one: all(one.labelled().values()),
+        lambda one: one.labels["stale"].sel(inline=[103, 104, 105]).all(),
+    ]
+    for number, look in enumerate(looks):
+        shutil.copytree(job.path, tmp_path / f"{number}.outcrop")
+        with pytest.warns(UserWarning, match="changed since it was read"):
+            assert look(oc.Job(tmp_path / f"{number}.outcrop"))
+    with pytest.raises(ValueError, match="3 of 3 labelled lines"), pytest.warns(UserWarning, match="changed"):
+        oc.Job(job.path).export(tmp_path / "l.sgy")
+
+
+def test_a_job_that_is_open_goes_on_with_the_changed_file(job, tmp_path):
+    """The same process: the next label takes the new samples at once, and the labels are those of a new job."""
+    change(tmp_path / "v.sgy", traces=30)
+    with pytest.warns(UserWarning, match="changed since it was read"):
+        labels = job.label([104])
+    assert not labels["stale"].any() and stale(job) == 2
+    clean = labelled(tmp_path / "clean.outcrop", tmp_path / "v.sgy")
+    np.testing.assert_array_equal(labels["label"].values, clean.label([104])["label"].values)
+
+
+def test_a_file_put_back_finds_its_labels(job, tmp_path):
+    """One sample changed and changed back, each seen by its time: the labels of before are fresh again."""
+    shutil.copy(tmp_path / "v.sgy", tmp_path / "kept.sgy")
+    change(tmp_path / "v.sgy")
+    with pytest.warns(UserWarning, match="changed"):
+        assert stale(job) == 3
+    shutil.copy(tmp_path / "kept.sgy", tmp_path / "v.sgy")
+    with pytest.warns(UserWarning, match="changed"):
+        assert stale(job) == 0
+
+
+def test_a_touched_file_is_compared_once_and_is_the_same(job, tmp_path, monkeypatch):
+    """Another time stamp alone makes nothing stale, and its lines are not read a second time."""
+    os.utime(tmp_path / "v.sgy")
+    assert stale(oc.Job(job.path)) == 0
+    monkeypatch.setattr("outcrop.identity.line_digest", None)
+    assert stale(oc.Job(job.path)) == 0 and job.export(tmp_path / "l.sgy")
+
+
+def test_a_line_that_votes_on_its_neighbour_counts(job, tmp_path):
+    """A change next to a labelled line changes its votes, so its labels are stale."""
+    change(tmp_path / "v.sgy", line=106)
+    with pytest.warns(UserWarning, match="changed"):
+        assert stale(job) == 3
+
+
+def test_a_large_file_is_compared_by_the_next_export(job, tmp_path, monkeypatch):
+    """Where comparing would take long, status says what it does not know; export compares."""
+    change(tmp_path / "v.sgy")
+    monkeypatch.setattr("outcrop.job.status.QUICK", 1000)
+    assert "was written to since" in job.status()["volume_unread"]
+    with pytest.raises(ValueError, match="3 of 3 labelled lines"), pytest.warns(UserWarning, match="changed"):
+        job.export(tmp_path / "l.sgy")
+    assert not job.status()["volume_unread"]
+
+
+def test_another_survey_in_the_place_of_the_file_is_said(job, tmp_path):
+    """Other axes under the same name: status says so, label refuses."""
+    datasets.write_synthetic(tmp_path / "o.sgy", (6, 80, 80), seed=1)
+    os.replace(tmp_path / "o.sgy", tmp_path / "v.sgy")
+    assert "another survey" in oc.Job(job.path).status()["volume_unread"]
+    with pytest.raises(ValueError, match="another survey"):
+        oc.Job(job.path).label([104])
+
+
+@pytest.mark.parametrize("count", [1, 10**9])
+def test_an_array_changed_in_place_is_another_volume(source, tmp_path, count, monkeypatch):
+    """Labels of the older samples turn stale; a single sample is found by the next label at the latest."""
+    volume = oc.open_volume(source).load().copy()
+    job = labelled(tmp_path / "a.outcrop", volume)
+    monkeypatch.setattr("outcrop.job.core.glance", lambda one: glance(one, most=1000))
+    job._glance = glance(volume, most=1000)
+    volume.values.ravel()[4 * 110 * 96 + 5001 :][:count] *= -1
+    if count > 1:
+        with pytest.warns(UserWarning, match="changed since it was read"):
+            assert all(job.labelled().values())
+        labels = job.label([104])
+    else:
+        with pytest.warns(UserWarning, match="changed since it was read"):
+            labels = job.label([104])
+    assert not labels["stale"].any() and job.labelled() == {3: True, 4: False, 5: True}
+    clean = labelled(tmp_path / "clean.outcrop", volume.copy()).labels.sel(inline=[104])
+    for name in ("label", "confidence"):
+        np.testing.assert_array_equal(labels[name].values, clean[name].values)
+
+
+def test_the_command_line_says_that_the_file_changed(job, tmp_path, monkeypatch, capsys):
+    """Status and export, each in a process of its own, say it in one line."""
+    change(tmp_path / "v.sgy")
+    shutil.copytree(job.path, tmp_path / "w.outcrop")
+    for words, code in ((["status", tmp_path / "w.outcrop"], 0), (["export", job.path, tmp_path / "l.sgy"], 2)):
+        monkeypatch.setattr(sys, "argv", ["outcrop", *map(str, words)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        out, error = capsys.readouterr()
+        assert stop.value.code == code and "changed since it was read" in error
+        assert "3 of them stale" in out or "3 of 3 labelled lines" in error

@@ -1,0 +1,199 @@
+"""What was chosen for a job stays until it is chosen otherwise, and what was edited by hand is never passed over."""
+
+import shutil
+import sys
+
+import pandas as pd
+import pytest
+
+import outcrop as oc
+from outcrop import datasets
+from outcrop.cli import main
+from outcrop.job import tables
+
+PLACES = {"fault": (104, 350, 200), "other": (105, 330, 100)}
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    """A texture mapper that fits in a moment."""
+    options = {"members": 1, "patches_per_class": 12, "n_features": 40, "rounds": 2}
+    monkeypatch.setitem(oc.MAPPERS, "texture", lambda: oc.TextureMapper(**options))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A small survey and a job on it with a table."""
+    folder = tmp_path_factory.mktemp("survey")
+    datasets.write_synthetic(folder / "v.sgy", (8, 110, 96), seed=3)
+    datasets.write_synthetic(folder / "w.sgy", (8, 110, 96), seed=4)
+    with oc.Job(folder / "v.outcrop", volume=folder / "v.sgy") as job:
+        job.choose_index(size=32, step=16)
+        for name, place in PLACES.items():
+            job.add_exemplar(name, place)
+        job.retrieve(count=8)
+    return folder
+
+
+@pytest.fixture
+def job(made, tmp_path):
+    """A copy of that job."""
+    shutil.copytree(made / "v.outcrop", tmp_path / "v.outcrop")
+    with oc.Job(tmp_path / "v.outcrop", volume=made / "v.sgy") as one:
+        yield one
+
+
+@pytest.fixture
+def outcrop(monkeypatch, capsys):
+    """Run the command line in this process: (exit code, standard output, standard error)."""
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["outcrop", *map(str, words)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        return stop.value.code, *capsys.readouterr()
+
+    return run
+
+
+def drop_row(job, number):
+    """Take a row out of the table by hand; the number of the patch."""
+    table = pd.read_csv(job.path / "retrieved.csv")
+    table.drop(index=number).to_csv(job.path / "retrieved.csv", index=False)
+    return int(table["row"][number])
+
+
+def test_step_and_joined_jobs_stay(job, made):
+    """Another limit leaves step and --with as they are; each is lifted when it is asked for."""
+    shutil.copytree(job.path, job.path.with_name("o.outcrop"))
+    job.choose_labels(step=7, with_jobs=[job.path.with_name("o.outcrop")])
+    chosen = job.state.options["label"]
+    job.choose_labels(max_error=0.05)
+    job.choose_labels(seed=3)
+    assert job.state.options["label"] == chosen | {"seed": 3} and chosen["step"] == 7
+    job.choose_labels(step="auto")
+    assert "step" not in job.state.options["label"] and "with" in job.state.options["label"]
+    job.choose_labels(with_jobs=())
+    assert job.state.options["label"] == {"seed": 3}
+    with pytest.raises(ValueError, match="choose 1 to 32"):
+        job.choose_labels(step=2.5)
+
+
+def test_step_and_joined_jobs_stay_in_the_shell(job, outcrop):
+    """The same by commands: nobody's labels fall back because another limit was tried."""
+    shutil.copytree(job.path, job.path.with_name("o.outcrop"))
+    label = ["label", job.path, "--lines", "104"]
+    assert outcrop(*label, "--with", job.path.with_name("o.outcrop"), "--step", "9")[0] == 0
+    key = job.status()["keys"]["votes"]
+    assert outcrop(*label, "--max-error", "0.05")[0] == 0
+    assert job.status()["keys"]["votes"] == key
+    assert outcrop(*label, "--with", "none", "--step", "auto")[0] == 0
+    assert "label" not in job.state.options
+    code, _, error = outcrop(*label, "--step", "a")
+    assert code == 2 and "--step is 'a'" in error
+
+
+def test_the_same_edit_after_an_undo_counts_again(job):
+    """Only the table that was written last is no edit: the same rows taken out twice, and an old copy put back."""
+    first = (job.path / "retrieved.csv").read_text()
+    row = drop_row(job, 2)
+    after_edit = (job.path / "retrieved.csv").read_text()
+    for _ in range(2):
+        (job.path / "retrieved.csv").write_text(after_edit)
+        with pytest.warns(UserWarning, match="1 rows taken out"):
+            assert row not in job.retrieve().rows
+        job.undo()
+        job.retrieve()
+        assert (job.path / "retrieved.csv").read_text() == first
+    job.redo()
+    job.retrieve()
+    (job.path / "retrieved.csv").write_text(first)  # an old copy put back: the row is wanted after all
+    with pytest.warns(UserWarning, match="edited by hand"):
+        assert row in job.retrieve().rows
+
+
+def test_a_kill_while_the_table_is_written_is_no_edit(job, monkeypatch):
+    """The note is there and the table is still the old one: the next search takes neither for an edit."""
+    job.reject(int(pd.read_csv(job.path / "retrieved.csv")["row"][1]))
+    calls = []
+
+    def killed(path, text):
+        append(path, text)
+        calls.append(text)
+        raise KeyboardInterrupt
+
+    append = tables.append_line
+    monkeypatch.setattr(tables, "append_line", killed)
+    with pytest.raises(KeyboardInterrupt):
+        job.retrieve()
+    monkeypatch.undo()
+    assert calls and not tables.edited(job)
+    before = job.status()["decisions"]
+    oc.Job(job.path).retrieve()
+    assert job.status()["decisions"] == before
+
+
+def test_an_edited_table_is_seen_by_label_status_and_export(job, tmp_path):
+    """Status says it, export warns, label in a notebook takes it as the shell does."""
+    job.label(104)
+    drop_row(job, 1)
+    status = job.status()
+    assert status["retrieved_edited"] and "retrieve" in status["next"]
+    with pytest.warns(UserWarning, match="edited by hand"):
+        job.export(tmp_path / "l.zarr")
+    with pytest.warns(UserWarning, match="1 rows taken out"):
+        labels = job.label([104])
+    assert job.status()["decisions"]["rejected"] == 1 and not labels["stale"].any()
+    assert not job.status()["retrieved_edited"] or job.status()["retrieved_stale"]
+
+
+def test_the_table_of_a_label_is_published(job):
+    """After label has taken an edit the table on disk is that of the labels."""
+    drop_row(job, 1)
+    with pytest.warns(UserWarning, match="1 rows taken out"):
+        job.label([104])
+    status = job.status()
+    assert not status["retrieved_edited"] and not status["retrieved_stale"]
+    assert len(pd.read_csv(job.path / "retrieved.csv")) == sum(status["retrieved"].values())
+
+
+def test_another_volume_in_a_job_is_said(job, outcrop, made):
+    """A job given a survey with the same axes says how many lines turned stale and how to go back."""
+    job.label([103, 104])
+    job.close()
+    code, _, error = outcrop("index", made / "w.sgy", "-o", job.path)
+    assert code == 0 and "has other samples than" in error and "2 labelled lines are of the samples before" in error
+    code, _, error = outcrop("index", made / "v.sgy", "-o", job.path)
+    assert code == 0 and "stale" not in error.replace("w.sgy", "") and oc.Job(job.path).status()["lines"]["stale"] == 0
+
+
+def test_a_borrowed_mapper_is_no_way_to_swap_a_volume(job, outcrop, made, tmp_path):
+    """Label with a mapper of another job refuses a folder of another volume, and leaves it as it is."""
+    job.label([104])
+    oc.Job(tmp_path / "w.outcrop", volume=made / "w.sgy").close()
+    before = job.status()
+    words = ["--mapper", job.path, "--lines", "104"]
+    code, _, error = outcrop("label", made / "v.sgy", "-o", tmp_path / "w.outcrop", *words)
+    assert code == 2 and "holds the work on" in error and "w.sgy" in error
+    code, _, error = outcrop("label", made / "w.sgy", "-o", tmp_path / "w.outcrop", *words)
+    assert code == 0, error
+    assert job.status() == before
+
+
+def test_options_of_the_index_stay_and_are_lifted(outcrop, made, tmp_path):
+    """An area is chosen axis by axis; what is not given stays, auto gives the default again."""
+    index = ["index", made / "v.sgy", "-o", tmp_path / "a.outcrop"]
+
+    def chosen(*words):
+        code, _, error = outcrop(*index, *words)
+        assert code == 0, error
+        return oc.Job(tmp_path / "a.outcrop").state.options.get("index", {})
+
+    found = chosen("--size", "32", "--step", "16", "--inlines", "100,103", "--clip", "9000")
+    assert found == {"size": [32, 32], "step": [16], "area": {"inline": [100, 103]}, "clip": 9000}
+    found = chosen("--crosslines", "300,380", "--sample", "random:9")
+    assert found["area"] == {"inline": [100, 103], "crossline": [300, 380]} and found["sample"] == 9
+    found = chosen("--inlines", "auto", "--sample", "auto", "--clip", "auto")
+    assert found == {"size": [32, 32], "step": [16], "area": {"crossline": [300, 380]}}
+    assert chosen("--crosslines", "auto", "--step", "auto") == {"size": [32, 32]}
+    assert outcrop(*index, "--step", "1,2,3")[0] == outcrop(*index, "--clip", "x")[0] == 2

@@ -1,0 +1,125 @@
+"""Scores of a job: on the lines that are labelled, in the units that are known, of classes by their names."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+import outcrop as oc
+from outcrop import datasets
+from outcrop.cli import main
+from outcrop.console import show_scores
+from outcrop.job.scoring import compare_jobs, probe_labels, score_labels
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    """A texture mapper that fits in a moment."""
+    options = {"members": 1, "patches_per_class": 12, "n_features": 40, "rounds": 2}
+    monkeypatch.setitem(oc.MAPPERS, "texture", lambda: oc.TextureMapper(**options))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A small survey with its truth."""
+    path = tmp_path_factory.mktemp("survey")
+    datasets.write_synthetic(path / "v.sgy", (48, 44, 64), seed=3)
+    return path
+
+
+def made(path, volume, along, places):
+    """A job with two labelled lines of a direction."""
+    job = oc.Job(path, volume=volume)
+    job.choose_index(size=32, step=16, every=4, along=along)
+    for name, place in places.items():
+        job.add_exemplar(name, place)
+    lines = job.lines[[20, 21]].tolist()
+    job.label(lines)
+    return job, lines
+
+
+@pytest.fixture(scope="module")
+def crossline(folder):
+    """A job that labels crosslines."""
+    with pytest.MonkeyPatch.context() as patch:
+        options = {"members": 1, "patches_per_class": 12, "n_features": 40, "rounds": 2}
+        patch.setitem(oc.MAPPERS, "texture", lambda: oc.TextureMapper(**options))
+        places = {"fault": (120, 320, 100), "Other": (130, 322, 140)}
+        return made(folder / "x.outcrop", folder / "v.sgy", "crossline", places)
+
+
+@pytest.fixture
+def outcrop(monkeypatch, capsys):
+    """Run the command line in this process: (exit code, standard output, standard error)."""
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["outcrop", *map(str, words)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        return stop.value.code, *capsys.readouterr()
+
+    return run
+
+
+def test_crosslines_are_scored_where_crosslines_are_labelled(crossline, folder, outcrop):
+    """Scores, stability and --lines all go by the lines of the job; every labelled sample counts."""
+    job, lines = crossline
+    scores = score_labels(job, folder / "v.truth.sgy")
+    assert scores["crosslines"] == lines and scores["coverage"] > 0.99 and "inlines" not in scores
+    table = probe_labels(job, lines[:1])
+    assert table["all"].between(0, 1).all() and table.set_index("change")["all"]["mirrored"] > 0.5
+    code, said, error = outcrop("evaluate", job.path, "--truth", folder / "v.truth.sgy", "--lines", lines[1])
+    assert code == 0 and f"crosslines {lines[1]}" in said, error
+    code, _, error = outcrop("evaluate", job.path, "--lines", 147)
+    assert code == 2 and "crossline 147" in error
+
+
+def test_units_are_said_where_they_are_known(folder, tmp_path, outcrop, capsys):
+    """Milliseconds and metres of a SEG-Y file; samples and traces of an array that counts them."""
+    values = oc.open_volume(folder / "v.sgy").values
+    truth = oc.open_volume(folder / "v.truth.sgy")
+    np.save(tmp_path / "v.npy", values)
+    np.save(tmp_path / "t.npy", truth.values.astype("u1"))
+    (tmp_path / "t.npy.classes.toml").write_text((folder / "v.truth.sgy.classes.toml").read_text())
+    job, _ = made(tmp_path / "n.outcrop", tmp_path / "v.npy", "inline", {"fault": (20, 20, 25), "other": (30, 22, 35)})
+    scores = score_labels(job, tmp_path / "t.npy")
+    assert scores["units"] == ("samples", "traces")
+    code, said, error = outcrop("evaluate", job.path, "--truth", tmp_path / "t.npy")
+    assert code == 0 and " ms" not in said and "half or more" in said, error
+    off = {"vertical": (3, 9), "horizontal": (2, 7), "sections": 1}
+    show_scores(scores | {"bodies": [{"class": "fault", **off, "hits": 0, "zones": 0, "false_alarms": 0, "alarms": 0}]})
+    assert "3, 9 samples; 2, 7 traces" in capsys.readouterr().out
+    code, said, _ = outcrop("info", tmp_path / "v.npy", "--size", "32")
+    assert code == 0 and "32 x 32 = 32 samples x 32 traces" in said
+    assert json.loads(outcrop("info", tmp_path / "v.npy", "--json")[1])["unit"] is None
+    assert "= 128 ms x 800 m" in outcrop("info", folder / "v.sgy", "--size", "32")[1]
+
+
+def test_two_jobs_are_compared_on_the_lines_asked_for(crossline, folder, outcrop):
+    """Other and other are one class; --lines counts; what cannot be combined is refused."""
+    job, lines = crossline
+    other, _ = made(
+        folder / "y.outcrop", folder / "v.sgy", "crossline", {"fault": (120, 320, 100), "other": (130, 322, 140)}
+    )
+    found = compare_jobs(job, other)
+    assert found["classes"] == ["fault", "Other"] and found["agreement"] > 0.9
+    assert compare_jobs(job, other, lines=lines[:1])["lines"] == lines[:1]
+    words = ["evaluate", job.path, "--against", other.path]
+    code, said, _ = outcrop(*words, "--lines", lines[0], "--json")
+    assert code == 0 and json.loads(said)["lines"] == lines[:1]
+    code, _, error = outcrop(*words, "--truth", folder / "v.truth.sgy")
+    assert code == 2 and "--against" in error
+
+
+def test_labels_of_an_axis_in_seconds_reach_segy_in_milliseconds(folder, tmp_path):
+    """An array whose time axis is in seconds: the file has the times of the survey, with and without its headers."""
+    volume = oc.open_volume(folder / "v.sgy").load()
+    seconds = volume.assign_coords(time=volume["time"] / 1000)
+    for number, given in enumerate((seconds, seconds.drop_attrs())):
+        places = {"fault": (120, 320, 0.1), "other": (130, 322, 0.14)}
+        job, lines = made(tmp_path / f"{number}.outcrop", given, "inline", places)
+        job.export(tmp_path / "l.sgy")
+        written = oc.open_volume(tmp_path / "l.sgy")
+        np.testing.assert_allclose(written["time"].values, volume["time"].values)
+        np.testing.assert_array_equal(written.sel(inline=lines).values, job.labels["label"].sel(inline=lines).values)
