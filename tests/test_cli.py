@@ -67,6 +67,14 @@ def test_retrieve_writes_what_it_found(outcrop, job):
         assert (job / "v.outcrop" / picture).stat().st_size > 1000
 
 
+def test_version_and_help_load_little():
+    """Both answer at once: what computes is loaded by the command that needs it."""
+    words = "import sys, outcrop.cli; print({'pandas', 'zarr', 'scipy', 'sklearn', 'xarray'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", words], capture_output=True, text=True).stdout.strip() == "set()"
+    told = subprocess.run([sys.executable, "-m", "outcrop", "--version"], capture_output=True, text=True)
+    assert told.returncode == 0 and told.stdout.split() == ["outcrop", oc.__version__]
+
+
 def test_yes_and_no_are_remembered(outcrop, job):
     """Rejected rows stay away from the next retrievals too, accepted ones stay, until the job is told to forget."""
     words = ["retrieve", job / "v.outcrop"]

@@ -77,6 +77,13 @@ def main():
     sys.exit(code if isinstance(code, int) else 0)
 
 
+def show_version(asked):
+    """Print the version and stop, where it is asked for."""
+    if asked:
+        print(f"outcrop {oc.__version__}")
+        raise typer.Exit
+
+
 def show_warning(message, *_, **__):
     """Say a warning in one line, without the place in the code it comes from."""
     say(f"Warning: {message}", style="yellow")
@@ -98,6 +105,15 @@ def numbers(text, count, option, kind=int):
     if len(values) != count:
         raise ValueError(f"{option} is {text!r}; give {count} numbers separated by commas.")
     return values
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=show_version, help="Which it is.")
+    ] = False,
+):
+    """From a few exemplar patches of seismic to thousands of retrieved patches and pixel labels."""
 
 
 @app.command()

@@ -6,13 +6,10 @@ import re
 import sys
 
 import numpy as np
-import pandas as pd
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
-
-from outcrop.job.tables import summarise
 
 screen = Console(stderr=True)
 
@@ -169,6 +166,8 @@ def show(table):
 
 def show_summary(weak, job, decided):
     """Print the summary as a table."""
+    from outcrop.job.tables import summarise
+
     table = Table("class", "patches", "best", "last", "lost to a nearer class", "suggested count", "likely wrong")
     for name, row in summarise(weak).items():
         table.add_row(name, *(str(value) for value in row.values()))
@@ -227,6 +226,8 @@ def show_scores(scores):
 
 def show_gain(gain):
     """Print how far a net agrees with the labels it was trained on, and the scores of both where they are known."""
+    import pandas as pd
+
     agreement = pd.DataFrame([gain["agreement"]])
     show_frame(agreement, f"share of the labels that the net repeats, {len(gain['inlines'])} inlines")
     if "rows" in gain:
