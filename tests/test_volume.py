@@ -212,7 +212,6 @@ def test_seconds_become_milliseconds(tmp_path, stored, times, attrs):
         (0.05 * np.arange(6), {"units": "ms"}),
         (0.05 * np.arange(6), {"name": "depth"}),
         (np.arange(6), {"name": "depth", "units": "m"}),
-        (np.zeros(6), {}),
     ],
 )
 def test_milliseconds_and_metres_stay(tmp_path, times, attrs):
