@@ -68,8 +68,14 @@ def test_an_interrupt_while_loading_is_no_traceback(tmp_path):
     (tmp_path / "typer.py").write_text("import os, time\nprint('loading', flush=True)\ntime.sleep(60)\n")
     command = [sys.executable, "-m", "outcrop", "--help"]
     paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    heard = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}  # programs behind a shell ignore it
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ | {"PYTHONPATH": paths}, text=True
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": paths},
+        text=True,
+        **heard,
     ) as process:
         assert process.stdout.readline() == "loading\n"
         time.sleep(0.1)
