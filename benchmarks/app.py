@@ -118,7 +118,7 @@ CLICKS = {  # what is done, and what shows that it was
         "(() => {const one = all('.class input[type=color]')[0];"
         "one.value = '#' + Math.floor(1e6 + 9e6 * Math.random()).toString(16).slice(0, 6).padStart(6, '0');"
         "one.dispatchEvent(new Event('change'))})()",
-        "model('legend').text",
+        "all('.legend .swatch').map((one) => one.style.background).join()",
     ),
 }
 TIMED = """async () => {{ {find}
