@@ -24,10 +24,8 @@ def source(tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
-def small(monkeypatch):
+def small(monkeypatch, quick_mapping):
     """A texture mapper that fits in a moment, and files told apart by as few blocks as those of many GB."""
-    options = {"members": 1, "patches_per_class": 12, "n_features": 40, "rounds": 2}
-    monkeypatch.setitem(oc.MAPPERS, "texture", lambda: oc.TextureMapper(**options))
     monkeypatch.setattr("outcrop.workspace.BLOCK", 16)
 
 

@@ -13,23 +13,9 @@ import segyio
 
 import outcrop as oc
 from outcrop import datasets
-from outcrop.cli import main
 from outcrop.console import show_frame
 
 DATA = os.environ.get("OUTCROP_DATA")
-
-
-@pytest.fixture
-def outcrop(monkeypatch, capsys):
-    """Run the command line in this process: (exit code, standard output, standard error)."""
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["outcrop", *map(str, words)])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        return stop.value.code, *capsys.readouterr()
-
-    return run
 
 
 @pytest.fixture(scope="module")

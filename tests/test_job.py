@@ -20,6 +20,7 @@ from outcrop.job.strokes import excluded_sections, stroke_mask
 
 SIZE = 32
 PLACES = {"fault": (104, 350, 200), "other": (105, 330, 100), "salt dome": (103, 380, 260)}
+pytestmark = pytest.mark.usefixtures("quick_mapping")
 
 
 @pytest.fixture(scope="module")
@@ -28,13 +29,6 @@ def source(tmp_path_factory):
     path = tmp_path_factory.mktemp("survey") / "v.sgy"
     datasets.write_synthetic(path, (8, 110, 96), seed=3)
     return path
-
-
-@pytest.fixture(autouse=True)
-def small(monkeypatch):
-    """A texture mapper that fits in a moment."""
-    options = {"members": 1, "patches_per_class": 12, "n_features": 40, "rounds": 2}
-    monkeypatch.setitem(oc.MAPPERS, "encoder", lambda: oc.TextureMapper(**options))
 
 
 @pytest.fixture

@@ -25,10 +25,8 @@ def source(tmp_path_factory):
 
 
 @pytest.fixture
-def job(source, tmp_path, monkeypatch):
+def job(source, tmp_path, quick_mapping):
     """A job on five labelled lines; of the four faults on each, two are painted as fault and two as other."""
-    options = {"members": 1, "patches_per_class": 12, "n_features": 40, "rounds": 2}
-    monkeypatch.setitem(oc.MAPPERS, "texture", lambda: oc.TextureMapper(**options))
     with oc.Job(tmp_path / "v.outcrop", volume=source) as one:
         one.index(48, step=24)
         one.add_exemplar("fault", (104, 440, 560))

@@ -1,24 +1,16 @@
 """What was chosen for a job stays until it is chosen otherwise, and what was edited by hand is never passed over."""
 
 import shutil
-import sys
 
 import pandas as pd
 import pytest
 
 import outcrop as oc
 from outcrop import datasets
-from outcrop.cli import main
 from outcrop.job import tables
 
 PLACES = {"fault": (104, 350, 200), "other": (105, 330, 100)}
-
-
-@pytest.fixture(autouse=True)
-def small(monkeypatch):
-    """A texture mapper that fits in a moment."""
-    options = {"members": 1, "patches_per_class": 12, "n_features": 40, "rounds": 2}
-    monkeypatch.setitem(oc.MAPPERS, "texture", lambda: oc.TextureMapper(**options))
+pytestmark = pytest.mark.usefixtures("quick_mapping")
 
 
 @pytest.fixture(scope="module")
@@ -41,19 +33,6 @@ def job(made, tmp_path):
     shutil.copytree(made / "v.outcrop", tmp_path / "v.outcrop")
     with oc.Job(tmp_path / "v.outcrop", volume=made / "v.sgy") as one:
         yield one
-
-
-@pytest.fixture
-def outcrop(monkeypatch, capsys):
-    """Run the command line in this process: (exit code, standard output, standard error)."""
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["outcrop", *map(str, words)])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        return stop.value.code, *capsys.readouterr()
-
-    return run
 
 
 def drop_row(job, number):

@@ -1,23 +1,17 @@
 """Scores of a job: on the lines that are labelled, in the units that are known, of classes by their names."""
 
 import json
-import sys
 
 import numpy as np
 import pytest
 
 import outcrop as oc
 from outcrop import datasets
-from outcrop.cli import main
 from outcrop.console import show_scores
 from outcrop.job.scoring import compare_jobs, probe_labels, score_labels
+from outcrop.labels import DEFAULT_MAPPING
 
-
-@pytest.fixture(autouse=True)
-def small(monkeypatch):
-    """A texture mapper that fits in a moment."""
-    options = {"members": 1, "patches_per_class": 12, "n_features": 40, "rounds": 2}
-    monkeypatch.setitem(oc.MAPPERS, "texture", lambda: oc.TextureMapper(**options))
+pytestmark = pytest.mark.usefixtures("quick_mapping")
 
 
 @pytest.fixture(scope="module")
@@ -44,22 +38,9 @@ def crossline(folder):
     """A job that labels crosslines."""
     with pytest.MonkeyPatch.context() as patch:
         options = {"members": 1, "patches_per_class": 12, "n_features": 40, "rounds": 2}
-        patch.setitem(oc.MAPPERS, "texture", lambda: oc.TextureMapper(**options))
+        patch.setitem(oc.MAPPERS, DEFAULT_MAPPING, lambda: oc.TextureMapper(**options))
         places = {"fault": (120, 320, 100), "Other": (130, 322, 140)}
         return made(folder / "x.outcrop", folder / "v.sgy", "crossline", places)
-
-
-@pytest.fixture
-def outcrop(monkeypatch, capsys):
-    """Run the command line in this process: (exit code, standard output, standard error)."""
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["outcrop", *map(str, words)])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        return stop.value.code, *capsys.readouterr()
-
-    return run
 
 
 def test_crosslines_are_scored_where_crosslines_are_labelled(crossline, folder, outcrop):

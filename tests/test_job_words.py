@@ -12,7 +12,6 @@ import pytest
 
 import outcrop as oc
 from outcrop import datasets, retrieval
-from outcrop.cli import main
 from outcrop.console import explain
 from outcrop.job.decisions import Decisions
 from outcrop.job.pictures import save
@@ -37,19 +36,6 @@ def job(folder, tmp_path):
         for name, place in PLACES.items():
             one.add_exemplar(name, place)
         yield one
-
-
-@pytest.fixture
-def outcrop(monkeypatch, capsys):
-    """Run the command line in this process: (exit code, standard output, standard error)."""
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["outcrop", *map(str, words)])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        return stop.value.code, *capsys.readouterr()
-
-    return run
 
 
 def test_an_interrupt_is_said_in_one_line(outcrop, folder, tmp_path, monkeypatch):

@@ -415,12 +415,23 @@ def commonest(values):
     return int(distinct[counts.argmax()])
 
 
+def coordinate_scalars(headers):
+    """What the coordinates of trace headers are multiplied by; a negative scalar in a file divides, 0 is 1.
+
+    Examples
+    --------
+    >>> coordinate_scalars({"scalar": np.array([-100, 0, 10], "i2")}).tolist()
+    [0.01, 1.0, 10.0]
+    """
+    scalar = headers["scalar"].astype(np.float64)
+    return np.where(scalar < 0, -1 / np.where(scalar < 0, scalar, 1), np.where(scalar == 0, 1, scalar))
+
+
 def find_bin_size(words, rows, columns, *, metres):
     """Metres between neighbouring inlines and crosslines by coordinates of some traces, None if they do not tell."""
     if commonest(words["coordinate_units"]) > 1:  # angles
         return None
-    scalar = words["scalar"].astype(np.float64)
-    scalar = np.where(scalar < 0, -1 / np.where(scalar < 0, scalar, 1), np.where(scalar == 0, 1, scalar)) * metres
+    scalar = coordinate_scalars(words) * metres
     for name in ("cdp", "source"):
         steps = fit_steps(rows, columns, (words[f"{name}_x"] + 1j * words[f"{name}_y"]) * scalar)
         if steps is not None:

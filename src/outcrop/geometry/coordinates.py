@@ -70,8 +70,7 @@ def _from_headers(volume):
     if segy.commonest(words["coordinate_units"]) > 1:  # angles
         return None
     lines = [segy.word_at(headers, byte, order).ravel().astype(float) for byte in geometry.header_bytes]
-    scalar = words["scalar"].astype(float)
-    scalar = np.where(scalar < 0, -1 / np.where(scalar < 0, scalar, 1), np.where(scalar == 0, 1, scalar))
+    scalar = segy.coordinate_scalars(words)
     design = np.column_stack([np.ones(len(words)), *lines])
     for name in ("cdp", "source"):
         points = np.column_stack([words[f"{name}_x"], words[f"{name}_y"]]) * scalar[:, None]

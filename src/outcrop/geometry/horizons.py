@@ -103,8 +103,7 @@ def _points(headers, path):
     """X + iY of trace headers, of the midpoints where they have any, else of the sources."""
     if (headers["coordinate_units"] > 1).any():
         raise ValueError(f"The coordinates of {path} are angles, not X and Y; write csv.")
-    scalar = headers["scalar"].astype(np.float64)
-    scalar = np.where(scalar < 0, -1 / np.where(scalar < 0, scalar, 1), np.where(scalar == 0, 1, scalar))
+    scalar = segy.coordinate_scalars(headers)
     for name in ("cdp", "source"):
         points = (headers[f"{name}_x"] + 1j * headers[f"{name}_y"]) * scalar
         if points.any() or not len(points):

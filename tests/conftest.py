@@ -1,0 +1,29 @@
+"""Fixtures that several files of tests share."""
+
+import sys
+
+import pytest
+
+import outcrop as oc
+from outcrop.cli import main
+from outcrop.labels import DEFAULT_MAPPING
+
+
+@pytest.fixture
+def outcrop(monkeypatch, capsys):
+    """Run the command line in this process: (exit code, standard output, standard error)."""
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["outcrop", *map(str, words)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        return stop.value.code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def quick_mapping(monkeypatch):
+    """The default mapping fits in a moment."""
+    options = {"members": 1, "patches_per_class": 12, "n_features": 40, "rounds": 2}
+    monkeypatch.setitem(oc.MAPPERS, DEFAULT_MAPPING, lambda: oc.TextureMapper(**options))
