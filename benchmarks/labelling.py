@@ -1,7 +1,7 @@
 """Time and memory of a mapping at the paper's size: fitted on its 2000 patches, then whole sections of F3 labelled.
 
-python benchmarks/labelling.py                  # texture, the default
-python benchmarks/labelling.py --mapping net    # on a GPU where torch finds one
+python benchmarks/labelling.py                  # encoder, the default
+python benchmarks/labelling.py --mapping texture
 python benchmarks/labelling.py --fits           # the fit with one BLAS thread, as a job does it, and with all of them
 
 Reads the real data from OUTCROP_DATA.
@@ -41,7 +41,7 @@ def time_fits(mapping, dataset, rounds=3):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--mapping", default="texture", choices=["texture", "net"])
+    parser.add_argument("--mapping", default="encoder", choices=["encoder", "texture"])
     parser.add_argument("--lines", type=int, default=16, help="sections to label")
     parser.add_argument("--fits", action="store_true", help="only time the fit, with and without BLAS threads")
     options = parser.parse_args()

@@ -9,6 +9,7 @@ from outcrop import encoder
 from outcrop.encoder import ANSWERS, WEIGHTS, Encoder
 from outcrop.encoder_mapping import SURROUND, Places
 from outcrop.labels import load_mapper
+from outcrop.texture import UNSURE, class_shares, node_usual
 
 
 @pytest.fixture(scope="module")
@@ -174,3 +175,17 @@ def test_other_weights_are_another_mapper(weak, tmp_path, monkeypatch):
     monkeypatch.setattr("outcrop.encoder_mapping.weights_digest", lambda: "others")
     with pytest.raises(ValueError, match=r"other weights|fit the mapper again"):
         load_mapper(tmp_path / "m")
+
+
+def test_answers_that_nobody_showed_are_doubted(weak):
+    """Where the texture is usual but the encoder sees what it has not seen in any patch, nothing is sure."""
+    _, patches, classes = weak
+    mapper = oc.EncoderMapper(members=1, patches_per_class=10, n_features=60, rounds=2).fit(patches, classes)
+    nodes = mapper.nodes(patches[:2]).reshape(-1, 78)
+    other = nodes.copy()
+    other[:, 64:] += 20
+    before, after = (node_usual(mapper.models_, side) for side in (nodes, other))
+    np.testing.assert_array_equal(after[:, 0], before[:, 0])
+    assert (before[:, 1] <= before[:, 0]).all() and after[:, 1].max() < 0.01 < before[:, 1].mean()
+    unsure = class_shares(mapper.node_votes(nodes), after, np.zeros(len(mapper.classes_), bool), 1.0)
+    assert unsure.max() <= 1 - UNSURE * (1 - 1 / len(mapper.classes_)) + 1e-6

@@ -9,7 +9,6 @@ import pytest
 from test_texture import textures
 
 import outcrop as oc
-from outcrop.nets import NetMapper
 
 FRESH = """
 import sys
@@ -21,12 +20,9 @@ np.save(sys.argv[3], oc.load_mapper(sys.argv[1]).scores(np.load(sys.argv[2])))
 
 def make(kind):
     """A small unfitted mapper."""
-    if kind == "net":
-        pytest.importorskip("torch", reason="torch is not installed")
     return {
         "texture": oc.TextureMapper(members=2, patches_per_class=8, n_features=60, rounds=4),
         "encoder": oc.EncoderMapper(members=1, patches_per_class=8, n_features=40, rounds=2),
-        "net": NetMapper(members=1, steps=3, width=4),
         "exact": oc.LabelMapper(5, variant="exact", iterations=10, min_confidence=0.6),
         "published": oc.LabelMapper(5, variant="published", iterations=10),
     }[kind]
@@ -46,7 +42,7 @@ def folder(shown, tmp_path):
     return tmp_path / "mapper"
 
 
-@pytest.mark.parametrize("kind", ["texture", "encoder", "net", "exact", "published"])
+@pytest.mark.parametrize("kind", ["texture", "encoder", "exact", "published"])
 def test_scores_of_a_loaded_mapper_are_the_same_to_the_bit(kind, shown, tmp_path):
     """In a fresh process, which knows nothing but the folder; parameters, classes and shares come back too."""
     patches, _ = shown

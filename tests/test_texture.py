@@ -5,17 +5,21 @@ import pytest
 
 from outcrop import TextureMapper
 from outcrop.texture import (
-    DOUBT,
     OWN,
+    POWER,
+    POWERS,
     REACH,
     STRANGE,
+    UNSURE,
     Familiarity,
     Ridge,
     along_reflectors,
     at_pixels,
     balance,
+    class_shares,
     describe,
     dips,
+    fitted_power,
     maximise,
     mirrored,
     node_masks,
@@ -149,7 +153,7 @@ def test_a_texture_nobody_named_is_background_and_doubted(fitted):
     assert mapper.votes(strange)[1].max() < 0.01
     assert mapper.votes(patches)[1].mean() > 0.9
     assert (mapper.predict(strange) == 2).all()
-    assert mapper.confidence(strange).max() <= 1 - DOUBT / 2 + 1e-3
+    assert mapper.confidence(strange).max() <= 1 - UNSURE / 2 + 1e-3
     assert np.median(mapper.confidence(patches)) > 0.9
 
 
@@ -157,9 +161,9 @@ def test_without_a_background_strange_textures_are_only_doubted(fitted):
     """Votes keep their winner, and move towards all classes alike."""
     mapper, patches, _ = fitted
     votes, _ = mapper.votes(patches[:2])
-    usual, none = np.zeros(votes.shape[:3], "f4"), np.zeros(2, bool)
-    sure, doubted = (at_pixels([votes], own, none, patches[:2]) for own in (usual + 1, usual))
-    np.testing.assert_allclose(doubted, sure + DOUBT * (0.5 - sure), atol=1e-5)
+    usual, none = np.zeros((*votes.shape[:3], 2), "f4"), np.zeros(2, bool)
+    sure, doubted = (at_pixels(votes, own, none, patches[:2]) for own in (usual + 1, usual))
+    np.testing.assert_allclose(doubted, sure + UNSURE * (0.5 - sure), atol=1e-5)
 
 
 def test_few_small_patches_are_enough():
@@ -174,7 +178,8 @@ def test_familiarity_knows_no_amplitude():
     descriptors = np.random.default_rng(0).normal(size=(2000, 64)).astype("f4")
     familiar = Familiarity.learnt(descriptors, 0)
     usual = familiar(descriptors)
-    assert 0.8 * STRANGE < (usual < 1).mean() < 1.2 * STRANGE
+    strange = familiar.log_likelihood(descriptors) < familiar.limits[-1]
+    assert 0.8 * STRANGE < strange.mean() < 1.2 * STRANGE
     np.testing.assert_allclose(familiar(descriptors + 2), usual, atol=1e-4)
     assert familiar(5 * descriptors).max() < 0.01
 
@@ -292,3 +297,22 @@ def test_torch_patches_are_taken_as_numpy():
     here = TextureMapper(**options).fit(patches, classes).scores(patches)
     moved = torch.from_numpy(patches)
     np.testing.assert_array_equal(TextureMapper(**options).fit(moved, classes).scores(moved), here)
+
+
+def test_the_power_that_labels_were_drawn_with_is_found():
+    """Labels drawn from shares of votes raised to the third power, some of them strange, give three again."""
+    rng = np.random.default_rng(0)
+    votes, usual = rng.uniform(0.1, 1, (40000, 3)), rng.uniform(0, 1, (40000, 2))
+    background = np.array([False, True, False])
+    share = class_shares(votes, usual, background, 3.0)
+    np.testing.assert_allclose(share.sum(axis=-1), 1)
+    labels = (rng.random((40000, 1)) > share.cumsum(axis=-1)).sum(axis=-1)
+    assert abs(fitted_power(votes, usual, labels, background) - 3) < 0.15
+
+
+def test_confidence_is_fitted_on_patches_that_members_have_not_seen():
+    """Where every member has seen all of them the power is the one by default."""
+    patches, _, classes = textures(16, size=32)
+    options = {"members": 2, "n_features": 60, "rounds": 4}
+    some, every = (TextureMapper(**options, patches_per_class=n).fit(patches, classes) for n in (8, 16))
+    assert every.power_ == POWER != some.power_ and POWERS[0] <= some.power_ <= POWERS[1]

@@ -1,4 +1,4 @@
-"""The array namespace of an input: the array chooses the backend, and beside the nets nothing else knows torch."""
+"""The array namespace of an input: the array chooses the backend, and but for `train` nothing else knows torch."""
 
 import array_api_compat
 import array_api_compat.numpy

@@ -14,13 +14,14 @@ from scipy.ndimage import gaussian_filter
 from outcrop.encoder import ANSWERS, CLASSES, STRIDE, Encoder, weights_digest
 from outcrop.kept import content
 from outcrop.parallel import map_blocks, spans
-from outcrop.texture import KEPT, TextureMapper, describe, n_energies
+from outcrop.texture import KEPT, Familiarity, TextureMapper, describe, n_energies
 
 SURROUND = 48  # pixels around a patch that the encoder sees too, where they are at hand
 SMOOTH = 3  # nodes: each answer is also averaged over so many around its node
 LARGEST = 8.0  # of a logit
 EMPHASIS = 0.7  # of an answer in the random features, where an energy has 1
 BLOCK = 16  # windows that a thread encodes at once
+STRANGE = 0.05  # answers as rare as the rarest 5 % of those learnt are strange
 
 
 class EncoderMapper(TextureMapper):
@@ -64,6 +65,11 @@ class EncoderMapper(TextureMapper):
 
         return self._fit(patches, classes, masks, weights, progress=progress, more=more)
 
+    @property
+    def familiarities(self):
+        """Textures, and answers of the encoder: it sees faults and bodies that nobody showed."""
+        return [Familiarity, FamiliarAnswers]
+
     def emphasis(self, n_descriptors):
         """How much each descriptor counts in the random features: answers less than energies."""
         return np.where(np.arange(n_descriptors) < n_energies(), 1, EMPHASIS).astype(np.float32)
@@ -85,6 +91,27 @@ class EncoderMapper(TextureMapper):
         if len(sections) > 1:
             return _both(sections)
         return KEPT.get(("encoded", weights_digest(), content(sections)), lambda: _both(sections))
+
+
+class FamiliarAnswers(Familiarity):
+    """How usual the answers of the encoder at a node are among those learnt."""
+
+    strange = STRANGE
+
+    @staticmethod
+    def seen(nodes):
+        """The answers."""
+        return nodes[..., n_energies() :]
+
+    @staticmethod
+    def sides(nodes):
+        """A mirror shows the same answers."""
+        return (nodes,)
+
+    @staticmethod
+    def n_axes(descriptors):
+        """All, where there are nodes enough."""
+        return min(descriptors.shape[1], max(1, len(descriptors) // 2))
 
 
 class Places:

@@ -18,7 +18,6 @@ import outcrop
 from outcrop.arrays import to_numpy
 from outcrop.encoder_mapping import EncoderMapper
 from outcrop.mapping import VARIANTS, LabelMapper
-from outcrop.nets import NetMapper
 from outcrop.parallel import map_blocks, memory_budget, spans
 from outcrop.patches import PatchGrid, add_windows
 from outcrop.saved import digest, read_mapper
@@ -28,9 +27,9 @@ from outcrop.volume import MOST_LINES, LazyVolume, take_block
 from outcrop.workspace import DoneLog, Workspace, damage, whole_file
 
 MAPPERS: dict[str, Any] = {name: partial(LabelMapper, variant=name) for name in VARIANTS}
-MAPPERS = {"encoder": EncoderMapper, "texture": TextureMapper, "net": NetMapper, **MAPPERS}
+MAPPERS = {"encoder": EncoderMapper, "texture": TextureMapper, **MAPPERS}
 DEFAULT_MAPPING = "encoder"
-KINDS = {kind.__name__: kind for kind in (EncoderMapper, TextureMapper, NetMapper, LabelMapper)}  # of saved mappers
+KINDS = {kind.__name__: kind for kind in (EncoderMapper, TextureMapper, LabelMapper)}  # of saved mappers
 BLOCK = 256  # patches whose scores are held at once
 COST = 250, 50  # bytes a sample of a line takes while it is labelled, and more per class
 
@@ -64,8 +63,7 @@ def make_mapper(mapping, *, seed=0, device=None, background=None):
         A name of `MAPPERS`.
     seed : int
     device : str, optional
-        A torch device such as ``cpu`` or ``cuda``. Nets train and answer on it; textures are computed by NumPy whatever
-        the device; the factorisations work where their patches lie.
+        A torch device such as ``cpu`` or ``cuda`` for the factorisations, which work where their patches lie.
     background : str, optional
         The class that may appear in any patch; by default the mapper's.
 

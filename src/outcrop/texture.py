@@ -16,6 +16,7 @@ import numpy as np
 import scipy.fft
 from scipy.linalg import cho_factor, cho_solve
 from scipy.ndimage import gaussian_filter
+from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, clone
 from sklearn.decomposition import PCA
@@ -45,9 +46,12 @@ COLOUR = 0.1  # the same for each wavelength alone: up to 1 dB, for spectra drif
 PAINTED = 4  # weight of a node that was painted by hand
 REACH = 60  # pixels along a reflector at which a vote has fallen to 1 / e
 OWN = 10  # votes of its neighbours that the vote of a node itself counts, so that small bodies stay
-SHARPEN = 2.75  # power of the averaged votes: averaging leaves them less sure than they are right
+POWER = 2.75  # of the votes, where too few patches are unseen by a member to find it by cross-fitting
+POWERS = (1.0, 6.0)  # between which it is looked for
+UNSEEN = 100  # patches of a member that the others have not seen, at most, on which it is looked for
 STRANGE = 0.1  # what is as rare as the rarest 10 % of the textures learnt is strange
-DOUBT = 0.5  # share of the votes on a texture rarer than all learnt that goes to the background, then to all alike
+DOUBT = 0.5  # share of the votes on a texture rarer than all learnt that goes to the background
+UNSURE = 0.4  # share of the votes on what is rarer than all learnt that then goes to all classes alike
 STEEPEST = 2  # samples a trace: the dip up to which votes follow a reflector
 RANKS = np.linspace(0, 1, 21)  # at which the likelihoods of what was learnt are kept
 KEPT = Kept()  # features of the sections looked at last
@@ -130,6 +134,9 @@ class TextureMapper(SectionMapper):
         Per class, the estimated share of its patches that is really of the class, mean over the members.
     background_ : str or None
         The class that was taken as background.
+    power_ : float
+        Of the votes, found by cross-fitting: with it the members are as sure of patches that they have not seen as
+        they agree there with the member that has.
     """
 
     def __init__(
@@ -171,6 +178,7 @@ class TextureMapper(SectionMapper):
         said = [np.zeros((len(own), 1, 1)) for own in stacks] if masks is None else masks
         painted = [np.asarray(own, np.uint8) for own in (said if several or masks is None else [said])]
         members: list = []
+        seen: list = []
 
         def step(round):
             if progress:
@@ -190,10 +198,35 @@ class TextureMapper(SectionMapper):
                 step(0)
                 further = more and more(drawn, step)
                 members.append(self._fit_member(chosen, codes[drawn], rng, step, further))
-        self.models_ = [model for model, *_ in members]
-        self.shares_ = {name: float(np.mean([s[name] for _, s, _ in members])) for name in members[0][1]}
-        self.equations_ = [equations for *_, equations in members]
+                seen.append(drawn)
+        models, shares, equations, learnt = zip(*members, strict=True)
+        self.models_, self.equations_ = list(models), list(equations)
+        self.shares_ = {name: float(np.mean([share[name] for share in shares])) for name in shares[0]}
+        with one_blas_thread():
+            self.power_ = self._cross_fitted(learnt, seen)
         return self
+
+    def _cross_fitted(self, learnt, seen):
+        """Power of the votes that makes what members say of patches they have not seen as likely as can be.
+
+        `learnt` holds the nodes of the patches of every member and their labels, `seen` the numbers of the patches.
+        """
+        votes: list = []
+        usual: list = []
+        labels: list = []
+        for member, ((nodes, found), rows) in enumerate(zip(learnt, seen, strict=True)):
+            rest = [model for other, model in enumerate(self.models_) if other != member]
+            elsewhere = [other for number, other in enumerate(seen) if number != member]
+            unseen = np.flatnonzero(~np.isin(rows, np.concatenate([[], *elsewhere])))
+            for row in unseen[:: max(1, len(unseen) // UNSEEN)] if rest else ():
+                there = np.isfinite(nodes[row, :, 0])
+                votes.append(node_votes(rest, nodes[row][there]))
+                usual.append(node_usual(rest, nodes[row][there]))
+                labels.append(found[row][there])
+        if not labels:
+            return POWER
+        evidence, known, codes = map(np.concatenate, (votes, usual, labels))
+        return fitted_power(evidence, known, codes, self._is_background())
 
     def updated(self, nodes, targets, weights, classes=()):
         """The mapper that has learnt nodes of a known class too; what it knew before stays in its regressions.
@@ -217,7 +250,7 @@ class TextureMapper(SectionMapper):
         check_is_fitted(self, "equations_")
         mapper = clone(self)
         mapper.classes_, mapper.background_ = np.array([*map(str, self.classes_), *classes]), self.background_
-        mapper.shares_, mapper.models_ = self.shares_, []
+        mapper.shares_, mapper.power_, mapper.models_ = self.shares_, self.power_, []
         both = np.concatenate([nodes, mirrored(nodes)])
         targets, weights = np.concatenate([targets, targets]), np.concatenate([weights, weights]) / 2
         for (features, _, familiar), equations in zip(self.models_, self.equations_, strict=True):
@@ -228,7 +261,7 @@ class TextureMapper(SectionMapper):
         return mapper
 
     def _fit_member(self, stacks, codes, rng, step, further=None):
-        """One member: its features and weights, and the share of each structure in its patches.
+        """One member: its features and weights, the share of each structure in its patches, their nodes and labels.
 
         ``further(behind, offset)`` gives more descriptors of the nodes of the patches, a list by sizes.
         """
@@ -239,43 +272,46 @@ class TextureMapper(SectionMapper):
         for patches, masks in stacks:
             part = slice(done, done := done + len(patches))
             described.append(_lattice(patches, masks, behind[part], offset, step))
-            described[-1][0][:] += gain[part, None]
         if further:
             each = further(behind, offset)
             described = [(np.concatenate([a, b], axis=-1), mask) for (a, mask), b in zip(described, each, strict=True)]
-        nodes, known = (_stacked(own) for own in zip(*described, strict=True))
+        plain, known = (_stacked(own) for own in zip(*described, strict=True))
+        nodes = plain.copy()
+        nodes[..., : n_energies()] += gain[:, None]
         there = np.isfinite(nodes[..., 0])  # a small patch has fewer nodes
         features = RandomFeatures.drawn(nodes[there], self.n_features, rng, self.emphasis(nodes.shape[-1]))
         ridge = Ridge(_rows(features, nodes, there), np.where(known > 0, PAINTED, 1) * balance(codes)[:, None])
         n, background = len(self.classes_), np.flatnonzero(self._is_background())
         options = {"background": background, "rounds": self.rounds, "step": step}
         labels, shares = maximise(ridge, codes, known, there, n_classes=n, **options)
-        familiar = Familiarity.learnt(nodes[there][:, : n_energies()], int(rng.integers(2**31)))
+        seed = int(rng.integers(2**31))
+        familiar = [kind.learnt(nodes[there], seed) for kind in self.familiarities]
         shares = {str(self.classes_[c]): share for c, share in shares.items()}
-        return (features, ridge.fit(labels, n), familiar), shares, ridge.equations(labels, n)
+        return (features, ridge.fit(labels, n), familiar), shares, ridge.equations(labels, n), (plain, labels)
 
     def saved(self):
         """What the mapper consists of: a dict for JSON, and arrays."""
         check_is_fitted(self)
         arrays: dict = {}
         for number, (features, weights, familiar) in enumerate(self.models_):
-            arrays |= prefixed(f"{number}/familiar", vars(familiar)) | {f"{number}/weights": weights}
-            arrays |= prefixed(f"{number}/features", vars(features))
+            arrays |= prefixed(f"{number}/features", vars(features)) | {f"{number}/weights": weights}
+            for kind, one in enumerate(familiar):
+                arrays |= prefixed(f"{number}/familiar/{kind}", vars(one))
         for number, equations in enumerate(getattr(self, "equations_", [])):
             arrays |= prefixed(f"{number}/equations", equations.packed())
         about = {"kind": type(self).__name__, "parameters": self.get_params(), "classes": self.classes_.tolist()}
-        return about | {"shares": self.shares_, "background": self.background_}, arrays
+        return about | {"shares": self.shares_, "background": self.background_, "power": self.power_}, arrays
 
     @classmethod
     def restored(cls, about, arrays):
         """The mapper that `saved` took apart."""
         mapper = cls(**about["parameters"])
         mapper.classes_, mapper.shares_ = np.array(about["classes"]), about["shares"]
-        mapper.background_ = about["background"]
+        mapper.background_, mapper.power_ = about["background"], about["power"]
         mapper.models_ = []
         for number in range(mapper.members):
             one = part(str(number), arrays)
-            familiar = Familiarity(**part("familiar", one))
+            familiar = [kind(**part(f"familiar/{k}", one)) for k, kind in enumerate(mapper.familiarities)]
             mapper.models_.append((RandomFeatures(**part("features", one)), one["weights"], familiar))
             if "equations/gram" in one:
                 equations = NormalEquations.unpacked(**part("equations", one))
@@ -284,20 +320,26 @@ class TextureMapper(SectionMapper):
 
     def _block_scores(self, patches):
         votes, usual = self.votes(patches)
-        return at_pixels([votes], usual, self._is_background(), patches)
+        return at_pixels(votes, usual, self._is_background(), patches, self.power_)
 
     def votes(self, patches):
-        """Evidence for every class at the nodes of `describe`, and how usual the texture there is, between 0 and 1.
+        """Evidence for every class at the nodes of `describe`, and how usual they are, between 0 and 1.
 
-        Means of all members, each asked about the nodes and about what a mirror shows of them.
+        Means of all members, each asked about the nodes and about what a mirror shows of them. Usual are first the
+        texture, then whatever describes a node.
         """
         nodes = self.nodes(patches)
         flat = nodes.reshape(-1, nodes.shape[-1])
         parts = spans(len(flat), NODES)  # features of all nodes of a large section would take a kilobyte a sample
         votes = np.concatenate(list(map_blocks(lambda span: self.node_votes(flat[span]), parts)))
-        learnt = [array for *_, familiar in self.models_ for array in vars(familiar).values()]
+        learnt = [array for *_, familiar in self.models_ for one in familiar for array in vars(one).values()]
         usual = KEPT.get(("usual", content(nodes, *learnt)), lambda: self._usual(flat, parts))
-        return votes.reshape(*nodes.shape[:3], -1), usual.reshape(nodes.shape[:3])
+        return votes.reshape(*nodes.shape[:3], -1), usual.reshape(*nodes.shape[:3], -1)
+
+    @property
+    def familiarities(self):
+        """What tells usual nodes from strange ones, the texture first."""
+        return [Familiarity]
 
     def emphasis(self, n_descriptors):
         """How much each descriptor counts in the random features."""
@@ -309,16 +351,25 @@ class TextureMapper(SectionMapper):
 
     def node_votes(self, nodes):
         """Evidence for every class at nodes, shape (n, n_classes)."""
-        both = nodes, mirrored(nodes)
-        votes = sum(features(side) @ weights for features, weights, _ in self.models_ for side in both)
-        return np.clip(votes / (2 * len(self.models_)), 1e-3, None)
+        return node_votes(self.models_, nodes)
 
     def _usual(self, nodes, parts):
-        """How usual the textures of nodes are."""
-        both = nodes[:, : n_energies()], mirrored(nodes[:, : n_energies()])
-        voters = [(familiar, side) for *_, familiar in self.models_ for side in both]
-        means = map_blocks(lambda span: sum(familiar(side[span]) for familiar, side in voters) / len(voters), parts)
-        return np.concatenate(list(means))
+        """How usual nodes are."""
+        return np.concatenate(list(map_blocks(lambda span: node_usual(self.models_, nodes[span]), parts)))
+
+
+def node_votes(models, nodes):
+    """Mean evidence of models for every class at nodes and at what a mirror shows of them, shape (n, n_classes)."""
+    both = nodes, mirrored(nodes)
+    votes = sum(features(side) @ weights for features, weights, _ in models for side in both)
+    return np.clip(votes / (2 * len(models)), 1e-3, None)
+
+
+def node_usual(models, nodes):
+    """How usual nodes are to models, shape (n, 2): their texture, and the strangest that describes them."""
+    each = [[familiar(nodes) for familiar in kinds] for *_, kinds in models]
+    mean = np.mean(each, axis=0)
+    return np.stack([mean[0], mean.min(axis=0)], axis=-1)
 
 
 def _lattice(patches, masks, behind, offset, step):
@@ -506,6 +557,8 @@ class Familiarity:
         Log likelihoods that are 0, 0.05 ... 1 familiar.
     """
 
+    strange = STRANGE
+
     def __init__(self, centre, axes, scale, means, precisions, weights, limits):
         self.centre, self.axes, self.scale = centre, axes, scale
         self.means, self.precisions, self.weights, self.limits = means, precisions, weights, limits
@@ -514,8 +567,8 @@ class Familiarity:
     def learnt(cls, descriptors, seed, most=6000):
         """Familiarity of textures like the given ones."""
         few = descriptors[np.random.default_rng(seed).permutation(len(descriptors))[:most]]
-        both = _proportions(np.concatenate([few, mirrored(few)]))
-        pca = PCA(min(both.shape) // 2, whiten=True, random_state=seed).fit(both)
+        both = np.concatenate([cls.seen(side) for side in cls.sides(few)])
+        pca = PCA(cls.n_axes(both), whiten=True, random_state=seed).fit(both)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # rough is enough
             mixture = GaussianMixture(min(8, len(few)), reg_covar=1e-2, max_iter=30, random_state=seed)
@@ -526,16 +579,33 @@ class Familiarity:
         learnt = cls(
             centre[0], pca.components_, scale, mixture.means_, mixture.precisions_cholesky_, mixture.weights_, None
         )
-        learnt.limits = np.quantile(learnt.log_likelihood(few), STRANGE * RANKS)
+        learnt.limits = np.quantile(learnt.log_likelihood(few), cls.strange * RANKS)
         return learnt
 
-    def __call__(self, descriptors):
-        """Between 0 and 1 for every descriptor."""
-        return np.interp(self.log_likelihood(descriptors), self.limits, RANKS).astype(np.float32)
+    @staticmethod
+    def seen(nodes):
+        """What is told usual from strange: the proportions of the energies."""
+        energies = nodes[..., : n_energies()]
+        return energies - energies.mean(axis=-1, keepdims=True)
 
-    def log_likelihood(self, descriptors):
-        """Logarithm of the density of the mixture at every descriptor."""
-        x = (_proportions(descriptors) @ self.axes.T - self.centre) / self.scale
+    @staticmethod
+    def sides(nodes):
+        """Nodes and what a mirror shows of them."""
+        return nodes, mirrored(nodes)
+
+    @staticmethod
+    def n_axes(descriptors):
+        """Number of principal axes."""
+        return min(descriptors.shape) // 2
+
+    def __call__(self, nodes):
+        """Between 0 and 1 for every node, mean of both sides."""
+        sides = [np.interp(self.log_likelihood(side), self.limits, RANKS) for side in self.sides(nodes)]
+        return (sum(sides) / len(sides)).astype(np.float32)
+
+    def log_likelihood(self, nodes):
+        """Logarithm of the density of the mixture at every node."""
+        x = (self.seen(nodes) @ self.axes.T - self.centre) / self.scale
         constant = x.shape[1] * np.log(2 * np.pi)
         parts = [
             -0.5 * (constant + np.sum(np.square(x @ factor - mean @ factor), axis=1))
@@ -544,10 +614,6 @@ class Familiarity:
             for weight, mean, factor in zip(self.weights, self.means, self.precisions, strict=True)
         ]
         return logsumexp(np.stack(parts, axis=1), axis=1)
-
-
-def _proportions(descriptors):
-    return descriptors - descriptors.mean(axis=-1, keepdims=True)
 
 
 def n_energies():
@@ -628,27 +694,60 @@ def _every_second(x):
     return x[:, 1::2, 1::2]
 
 
-def at_pixels(each, usual, background, sections):
+def fitted_power(votes, usual, labels, background):
+    """Power of votes with which labels are likeliest; see `class_shares`."""
+
+    def surprise(power):
+        share = class_shares(votes, usual, background, power)
+        return -np.log(share[np.arange(len(labels)), labels]).mean()
+
+    return float(minimize_scalar(surprise, bounds=POWERS, method="bounded").x)
+
+
+def at_pixels(votes, usual, background, sections, power=POWER):
     """Votes at the nodes of sections as scores at every pixel that sum to 1.
 
     Parameters
     ----------
-    each : list of arrays, shape (n, rows, columns, n_classes)
-        Votes of one or more voters, who count alike; they are averaged along the reflectors.
-    usual : array, shape (n, rows, columns)
-        Where it is low the votes count less: what nobody showed is rather background, and less sure.
+    votes : array, shape (n, rows, columns, n_classes)
+        They are averaged along the reflectors.
+    usual : array, shape (n, rows, columns, 2)
+        See `class_shares`.
     background : bool array, shape (n_classes,)
         True for the background, if there is one.
     sections : array, shape (n, height, width)
+    power : float
+        Of the averaged votes.
     """
-    values = np.concatenate([*(votes / votes.sum(axis=-1, keepdims=True) for votes in each), usual[..., None]], axis=-1)
-    *each, usual = np.split(along_reflectors(values, dips(sections)), np.cumsum([own.shape[-1] for own in each]), -1)
-    each = [votes**SHARPEN for votes in each]
-    share = sum(votes / votes.sum(axis=-1, keepdims=True) for votes in each) / len(each)
-    doubt = DOUBT * (1 - usual)
+    values = np.concatenate([votes / votes.sum(axis=-1, keepdims=True), usual], axis=-1)
+    votes, usual = np.split(along_reflectors(values, dips(sections)), [votes.shape[-1]], axis=-1)
+    return upsample(class_shares(votes, usual, background, power), sections.shape[1:])
+
+
+def class_shares(votes, usual, background, power):
+    """Shares of the classes, which sum to 1, from votes and from how usual what they are on is.
+
+    Parameters
+    ----------
+    votes : array, shape (..., n_classes)
+    usual : array, shape (..., 2)
+        Of the texture: where it is low the votes go to the background, which is rather what nobody showed. Of all that
+        describes a node: where it is low nothing is sure.
+    background : bool array, shape (n_classes,)
+    power : float
+        Of the votes.
+
+    Examples
+    --------
+    >>> votes, none = np.array([0.9, 0.3]), np.zeros(2, bool)
+    >>> [class_shares(votes, usual, none, 1.0).round(2).tolist() for usual in (np.ones(2), np.zeros(2))]
+    [[0.75, 0.25], [0.65, 0.35]]
+    """
+    share = votes**power
+    share /= share.sum(axis=-1, keepdims=True)
     if background.any():
-        share += doubt * (background - share)
-    return upsample(share + doubt * (1 / share.shape[-1] - share), sections.shape[1:])
+        share += DOUBT * (1 - usual[..., :1]) * (background - share)
+    return share + UNSURE * (1 - usual[..., 1:]) * (1 / share.shape[-1] - share)
 
 
 def dips(sections):

@@ -24,10 +24,8 @@ from outcrop.experiments.evolution import training_set
 from outcrop.experiments.references import flat, references
 from outcrop.experiments.retrieval import eye_exemplars
 from outcrop.job.core import Job
-from outcrop.job.labelling import UNLABELLED
 from outcrop.labels import MAPPERS, label_volume
 from outcrop.mapping import LabelMapper
-from outcrop.nets import NetMapper
 from outcrop.patches import PatchGrid
 from outcrop.retrieval import build_index, retrieve
 from outcrop.scores import labelled
@@ -199,11 +197,6 @@ class Yard:
         (height, width), said = self.grid.size, codes[said.values]
         return np.stack([said[line, i : i + width, j : j + height].T for _, line, i, j in starts])
 
-    def anywhere(self):
-        """Patches from all over the sections, for mappers that look at more than what is labelled."""
-        rows = np.random.default_rng(0).permutation(len(self.grid))[: 20 if self.quick else UNLABELLED]
-        return self.grid.extract(self.clean, np.sort(rows))
-
 
 STRICTER = {
     f"patches, {APART} lines apart": partial(Yard.patches, apart=APART),
@@ -255,8 +248,6 @@ def label(yard, task, mapper, device):
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Class .* has .* patches, fewer than")  # the knee decides
         more = {key: own for key in ("weights", "masks") if (own := getattr(task, key)) is not None}
-        if isinstance(mapper, NetMapper):
-            more["unlabelled"] = yard.anywhere()
         mapper.fit(patches, task.classes, **more)
     fitted, out = time.perf_counter() - begin, []
     for line in task.lines:

@@ -1,4 +1,4 @@
-"""What the texture mapper makes of wrong image labels, of fewer or more exemplars, and of a class that nobody named."""
+"""What the default mapping makes of wrong image labels, of few or many exemplars, and of a class that nobody named."""
 
 import numpy as np
 import pandas as pd
@@ -6,7 +6,7 @@ import pandas as pd
 from outcrop import datasets, plots
 from outcrop.experiments import Result
 from outcrop.experiments.expert import Task, against_expert, fresh, label, opened
-from outcrop.labels import confidence_for
+from outcrop.labels import DEFAULT_MAPPING, confidence_for
 from outcrop.scores import labelled
 
 WRONG = (0.0, 0.05, 0.1, 0.25)
@@ -28,7 +28,7 @@ def run(data, *, quick=False):
 
 
 def _row(yard, task, seed=0):
-    found = label(yard, task, fresh("texture", seed, yard.quick), None)
+    found = label(yard, task, fresh(DEFAULT_MAPPING, seed, yard.quick), None)
     return against_expert(yard, found)[-1], found
 
 

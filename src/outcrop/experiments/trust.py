@@ -8,10 +8,10 @@ from outcrop import plots
 from outcrop.evaluate import calibration_error, risk_coverage
 from outcrop.experiments import Result
 from outcrop.experiments.expert import fresh, label, opened
-from outcrop.labels import confidence_for
+from outcrop.labels import DEFAULT_MAPPING, confidence_for
 from outcrop.scores import labelled
 
-MAPPERS = ("texture", "paper")
+MAPPERS = (DEFAULT_MAPPING, "texture", "paper")
 MAX_ERROR = 0.05
 
 
@@ -70,13 +70,13 @@ def draw(yard, found):
             plots.overlay(section, truth, yard.truth.attrs["classes"], ax=row[0])
         else:
             plots.section(section, ax=row[0])
-        titles = [f"inline {line}, {'expert' if line in yard.lines else 'no expert labels'}", "paper", "texture"]
-        for ax, name in zip(row[1:], ("paper", "texture"), strict=False):
+        titles = [f"inline {line}, {'expert' if line in yard.lines else 'no expert labels'}", "paper", DEFAULT_MAPPING]
+        for ax, name in zip(row[1:], ("paper", DEFAULT_MAPPING), strict=False):
             plots.overlay(section, found[name]["label"].sel(inline=line), found[name].attrs["classes"], ax=ax)
-        sure = found["texture"]["confidence"].sel(inline=line).values.T / 255
+        sure = found[DEFAULT_MAPPING]["confidence"].sel(inline=line).values.T / 255
         image = row[3].imshow(sure, cmap="viridis", vmin=0, vmax=1, **plots.frame(section))
         figure.colorbar(image, ax=row[3], pad=0.01)
-        for ax, title in zip(row, [*titles, "confidence of texture"], strict=True):
+        for ax, title in zip(row, [*titles, f"confidence of {DEFAULT_MAPPING}"], strict=True):
             ax.set_title(title, loc="left")
     _curves(axes[-1], yard, found)
     return figure

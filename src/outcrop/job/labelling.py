@@ -19,7 +19,6 @@ from outcrop.job.votes import Labels, VoteStore, confidence_limit, read_labels
 from outcrop.kept import Kept, content
 from outcrop.labels import line_votes, lines_of, load_mapper, make_mapper
 from outcrop.mapping import LabelMapper
-from outcrop.nets import NetMapper
 from outcrop.parallel import memory_budget, one_blas_thread
 from outcrop.patches import DIRECTIONS, PatchGrid
 from outcrop.saved import saved_digest
@@ -29,7 +28,6 @@ from outcrop.texture import TextureMapper, kept_nodes
 from outcrop.workspace import Damaged, DoneLog
 
 ACROSS = 1  # lines on either side that vote too
-UNLABELLED = 600  # patches from anywhere that nets see in addition to the retrieved ones
 SURE = 1e3  # weight of a patch that was painted, so that a mapper which draws some patches draws it
 MAPPER_CODE, UPDATE_CODE, VOTES_CODE = 2, 1, 1  # raised when the same inputs would give another mapper, or other votes
 STROKE = ("what", "class", "along", "line", "runs", "points", "radius", "filled")  # what a mapper learns of a stroke
@@ -236,9 +234,6 @@ class Labelling:
 
                 patches = torch.from_numpy(patches).to(mapper.torch_device)
             more: dict = {"client": client} if isinstance(mapper, LabelMapper) else {"weights": weights}
-            if isinstance(mapper, NetMapper):
-                index = self.job.open_index(self.state)
-                more["unlabelled"] = index.grid.cut(index.volume, _anywhere(index, UNLABELLED, self.options["seed"]))
             return mapper.fit(patches, classes, masks=masks, progress=told, **more, **context)
 
     # ---- votes ------------------------------------------------------------------------------------------------------
@@ -544,10 +539,3 @@ def _joined(parts):
         codes = np.array([0, *(names.index(name) + 1 for name in dict.fromkeys(some))], np.uint8)
         masks[i] = np.zeros((len(some), 1, 1), np.uint8) if mask is None else codes[mask]
     return patches, np.concatenate(classes), masks, np.concatenate(weights)
-
-
-def _anywhere(index, count, seed):
-    """Starts of patches drawn from all that are alive."""
-    rows = np.flatnonzero(index.status == 0)
-    rows = np.sort(np.random.default_rng(seed).permutation(rows)[:count])
-    return index.grid.places(rows)
