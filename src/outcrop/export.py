@@ -17,12 +17,12 @@ import zarr
 
 import outcrop
 from outcrop import segy
+from outcrop.lazy import as_slice, live_traces
 from outcrop.parallel import spans
 from outcrop.patches import DIRECTIONS
 from outcrop.plots import COLOURS, colours
 from outcrop.retrieval import NEAR_LINES
 from outcrop.scores import UNCERTAIN, as_codes, labelled
-from outcrop.volume import as_slice, live_traces
 from outcrop.workspace import whole_file
 
 LINES = 32  # lines read together and stored in one Zarr chunk
@@ -47,8 +47,8 @@ def export_segy(labels, path, *, like=None, what="label", format=5, memory=None,
         File to make, whole or not at all.
     like : path or volume, optional
         SEG-Y file the labels belong to, or the volume that `open_volume` made of it: its trace headers are copied byte
-        for byte, its binary header but for the sample format. A volume from elsewhere gives its axes. What has no label
-        becomes 0. Without it the file holds the lines that `labels` has.
+        for byte, its binary header but for the sample format. A volume from elsewhere gives its axes, and X and Y where
+        it has them. What has no label becomes 0. Without it the file holds the lines that `labels` has.
     what : str
         ``label``, ``confidence`` or ``score:CLASS``; the latter two in percent.
     format : int
@@ -150,7 +150,8 @@ def _target(path, values, like, *, text, format):
     if isinstance(volume, xr.DataArray) and (like is None or not str(like.attrs.get("format")).startswith("SEG-Y")):
         axes = [volume[name].values for name in volume.dims]
         bins = np.nan_to_num(volume.attrs.get("bin_size", (25.0, 25.0)), nan=25.0)
-        return segy.create(path, *axes, bin_size=bins, text=text, format=format), axes, live_traces(volume)
+        grid = volume.attrs.get("map")
+        return segy.create(path, *axes, bin_size=bins, grid=grid, text=text, format=format), axes, live_traces(volume)
     header_bytes = like.attrs["header_bytes"] if isinstance(like, xr.DataArray) else None
     geometry = segy.scan(_source(like), header_bytes=header_bytes, domain=values.dims[2])
     axes = [geometry.inlines, geometry.crosslines, geometry.samples]
