@@ -14,6 +14,7 @@ import itertools
 import math
 import mmap
 import os
+import threading
 import warnings
 
 import numpy as np
@@ -34,6 +35,7 @@ PLACE = np.uint64((1 << 56) - 1)
 TYPES = {"int8": "<i1", "int16": "<i2", "float": "<f4"}
 
 _decoded = Kept()
+_alone = threading.RLock()  # what is printed is kept back for all threads
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,16 +132,20 @@ def open_zgy(path, *, domain):
     return volume.assign_attrs({name: value for name, value in known.items() if value is not None})
 
 
+@contextlib.contextmanager
+def _quiet():
+    """Without what OpenZGY prints: modules it does not find, headers it does not like, files it left open."""
+    with _alone, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            yield
+
+
 def openzgy():
-    """The API of OpenZGY, which pyzgy brings; it is imported without what it prints about modules it does not find."""
+    """The API of OpenZGY, which pyzgy brings."""
     if importlib.util.find_spec("openzgy") is None:
         raise ImportError("pip install 'outcrop[zgy]'")
-    with (
-        warnings.catch_warnings(),
-        contextlib.redirect_stdout(io.StringIO()),
-        contextlib.redirect_stderr(io.StringIO()),
-    ):
-        warnings.simplefilter("ignore")
+    with _quiet():
         from openzgy import api
     return api
 
@@ -158,14 +164,16 @@ def scan(path):
     except ImportError as error:
         raise ValueError(f"{path} is a ZGY file, which pyzgy reads; install it with {error}.") from None
     stat = os.stat(path)
-    try:
-        with api.ZgyReader(path) as reader:
-            return _layout(reader, path, (stat.st_size, stat.st_mtime_ns))
-    except ImportError as error:
-        raise ValueError(f"{path} is a compressed ZGY file, which zfpy decodes; install it with {error}.") from None
-    except Exception as error:  # OpenZGY asserts, divides and unpacks what the headers say
-        why = " ".join(str(error).split()) or type(error).__name__
-        raise ValueError(f"{path} is a ZGY file with damaged headers ({why}); copy it again from its origin.") from None
+    with _quiet():
+        try:
+            with api.ZgyReader(path) as reader:
+                return _layout(reader, path, (stat.st_size, stat.st_mtime_ns))
+        except ImportError as error:
+            problem = f"{path} is a compressed ZGY file, which zfpy decodes; install it with {error}."
+        except Exception as error:  # OpenZGY asserts, divides and unpacks what the headers say
+            why = " ".join(str(error).split()) or type(error).__name__
+            problem = f"{path} is a ZGY file with damaged headers ({why}); copy it again from its origin."
+    raise ValueError(problem)  # here, where the error of OpenZGY no longer holds the file open
 
 
 def _layout(reader, path, stamp):
@@ -244,7 +252,7 @@ def _sample_axis(reader):
     first, step = (round(float(value) * scale, 4) for value in (reader.zstart, reader.zinc))
     samples = first + step * np.arange(reader.size[2])
     if not np.isfinite(samples).all() or not step > 0:
-        raise ValueError(f"its samples begin at {reader.zstart:g} in steps of {reader.zinc:g}")
+        raise ValueError(f"its samples begin at {first:g} in steps of {step:g} {'m' if domain == 'depth' else 'ms'}")
     return samples, domain, " ".join(str(reader.zunitname or "").split()) if domain else ""
 
 
