@@ -224,7 +224,7 @@ def open_folder(path, open_segy, *, domain=None, **choices):
         choices.pop("header_bytes", None), choices.pop("endian", None)
         parts, attrs, numbered = _array_lines(path, files, kind, domain or "time")
     notes = [f"{len(files)} {kind}, one line each, {numbered}"]
-    notes += [f"{others} other files are left alone"] if others else []
+    notes += [f"{others} other {'file is' if others == 1 else 'files are'} left alone"] if others else []
     about = {"source": str(path), "format": f"folder of {kind}", "scaled": False, "options": choices, "notes": notes}
     return mosaic_volume(Mosaic(parts), about | attrs)
 
