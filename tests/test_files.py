@@ -12,7 +12,7 @@ import scipy.io
 import xarray as xr
 from PIL import Image
 
-from outcrop import plots, segy
+from outcrop import export_segy, plots, segy
 from outcrop.recognise import HDF5, WAYS, recognise
 from outcrop.volume import describe, live_traces, open_volume, sample_unit
 
@@ -239,6 +239,17 @@ def test_the_f3_pictures_stack_in_the_shell(outcrop):
     np.testing.assert_allclose(open_volume(folder).sel(inline=231).values.T, pixels, atol=1e-6)
 
 
+@pytest.mark.parametrize("known", [False, True])
+def test_what_segy_must_hold_and_the_source_does_not_know_is_said(tmp_path, known):
+    """Coordinates and sample interval of labels of pictures are invented; the text header says it, and only then."""
+    coords = {"inline": [1, 2], "crossline": np.arange(4), "time": (4.0 if known else 1.0) * np.arange(5)}
+    attrs = {"classes": ["fault"]} | ({"bin_size": (25.0, 12.5)} if known else {})
+    labels = xr.DataArray(np.ones((2, 4, 5), np.uint8), coords, name="label", attrs=attrs)
+    export_segy(labels, tmp_path / "labels.sgy")
+    text = open_volume(tmp_path / "labels.sgy").attrs["text"]
+    assert ("X and Y are invented" in text, "interval is invented" in text) == (not known, not known)
+
+
 # ---------------------------------------------------------------------------- axes and units
 
 
@@ -322,5 +333,5 @@ def test_units_are_printed_only_where_they_are_known():
     """Counted samples get no ms, on the command line and in figures."""
     counted, timed = open_volume(noise((2, 8, 9))), open_volume(named(("twt", "inline", "crossline"), (9, 2, 8)))
     timed = timed.assign_coords(time=4.0 * np.arange(9)).assign_attrs(sample_interval=4.0)
-    assert plots.section(counted[0]).get_ylabel() == "time (no unit)"
+    assert plots.section(counted[0]).get_ylabel() == "time (samples)"
     assert plots.section(timed[0]).get_ylabel() == "time (ms)"

@@ -59,3 +59,9 @@ def write_zgy(
     with api.ZgyWriter(str(path), **options, **more) as writer:
         writer.write((0, 0, 0), values)
     return path
+
+
+def header_size(path):
+    """Bytes of all headers of a ZGY file, its tables of bricks included."""
+    with openzgy().ZgyReader(str(path)) as reader:
+        return int(reader._meta._oh._bricklupoff + reader._meta._oh._bricklupsize)

@@ -23,6 +23,7 @@ from outcrop.patches import DIRECTIONS
 from outcrop.plots import COLOURS, colours
 from outcrop.retrieval import NEAR_LINES
 from outcrop.scores import UNCERTAIN, as_codes, labelled
+from outcrop.volume import sample_unit
 from outcrop.workspace import whole_file
 
 LINES = 32  # lines read together and stored in one Zarr chunk
@@ -78,7 +79,8 @@ def export_segy(labels, path, *, like=None, what="label", format=5, memory=None,
         raise ValueError(f"{path} is the volume that was labelled; choose another name for the export.")
     provenance = _provenance(labels, provenance)
     lowest = -1 if format == 8 else 0  # code at the lower end of the colour bar
-    text = _text(labels, what, path, source, lowest=lowest, provenance=provenance)
+    invented = _invented(labels["label"].assign_attrs(labels.attrs) if like is None else like)
+    text = _text(labels, what, path, source, lowest=lowest, provenance=provenance, invented=invented)
     file, axes, live = _target(path, values, like, text=text, format=format)
     tables = _colour_tables(path, labels, lowest=lowest)
     origin = Path(f"{path}.provenance.json")
@@ -199,7 +201,16 @@ def _line_spans(values, memory=None):
     return spans(values.shape[-3], max(1, block // line // LINES) * LINES)
 
 
-def _text(labels, what, path, source, *, lowest, provenance):
+def _invented(volume):
+    """What SEG-Y headers must hold and a volume does not know: said in the text header, for nobody should trust it."""
+    if not isinstance(volume, xr.DataArray) or str(volume.attrs.get("format")).startswith("SEG-Y"):
+        return []
+    placed = "map" in volume.attrs or "bin_size" in volume.attrs
+    lines = [] if placed else ["X and Y are invented (25 m from line to line): the source has none"]
+    return lines + ([] if sample_unit(volume) else ["The sample interval is invented: the source tells no unit"])
+
+
+def _text(labels, what, path, source, *, lowest, provenance, invented):
     """Text header: what the file is and is not, and what it was made from, as far as that fits."""
     kind, _, name = what.partition(":")
     classes = labels.attrs["classes"]
@@ -225,6 +236,7 @@ def _text(labels, what, path, source, *, lowest, provenance):
         f"Lines: {labels.attrs['lines']}" if labels.attrs.get("lines") else "",
         f"Made by Outcrop {version}, exported {datetime.date.today().isoformat()}",
         "Depth domain, samples in m" if labels["label"].dims[2] == "depth" else "",
+        *invented,
     ]
     lines = [*about, *filter(None, rest)]
     for key, value in provenance.items():

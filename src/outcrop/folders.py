@@ -223,7 +223,7 @@ def open_folder(path, open_segy, *, domain=None, **choices):
     else:
         choices.pop("header_bytes", None), choices.pop("endian", None)
         parts, attrs, numbered = _array_lines(path, files, kind, domain or "time")
-    notes = [f"{len(files)} {kind}, one line each, {numbered}"]
+    notes = [f"{len(files)} {kind}, lines {numbered}"]
     notes += [f"{others} other {'file is' if others == 1 else 'files are'} left alone"] if others else []
     about = {"source": str(path), "format": f"folder of {kind}", "scaled": False, "options": choices, "notes": notes}
     return mosaic_volume(Mosaic(parts), about | attrs)
@@ -239,11 +239,11 @@ def _segy_lines(path, files, lines):
     parts = [segy_part(line) for line in lines]
     same = len(parts) > 1 and all(part.inlines.tolist() == parts[0].inlines[:1].tolist() for part in parts)
     if not same or all(len(part.crosslines) == 1 for part in parts):
-        return parts, attrs, "numbered by its headers"
+        return parts, attrs, "numbered by their headers"
     # 2-D lines: their headers count traces, and all lines have one number
     numbers, direction = number_files(files)
     parts = [number_part(part, number, direction) for part, number in zip(parts, numbers, strict=True)]
-    return parts, attrs, f"numbered as {direction} by its file name"
+    return parts, attrs, f"numbered as {direction}s by their file names"
 
 
 def _array_lines(path, files, kind, domain):
@@ -258,7 +258,7 @@ def _array_lines(path, files, kind, domain):
         raise ValueError(f"{odd.path} has {min(widths)} traces, others {max(widths)}; give lines of one length.")
     parts = [number_part(part, number, direction) for part, number in zip(parts, numbers, strict=True)]
     attrs = {"domain": domain, "scaled": kind == "pictures" and not codes}
-    return parts, attrs, f"numbered as {direction} by its file name"
+    return parts, attrs, f"numbered as {direction}s by their file names"
 
 
 def mosaic_volume(mosaic, attrs):

@@ -294,8 +294,9 @@ def frame(line):
 
 
 def _time_label(line):
-    unit = sample_unit(line)
-    return f"{line.dims[1]} ({unit})" if unit else f"{line.dims[1]} (no unit)"
+    labels = line[line.dims[1]].values
+    counted = np.array_equal(labels, np.arange(len(labels)))
+    return f"{line.dims[1]} ({sample_unit(line) or ('samples' if counted else 'no unit')})"
 
 
 def _boxes(ax, line, weak, size, fixed, palette):
