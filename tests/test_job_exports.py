@@ -23,6 +23,14 @@ def job(tmp_path_factory):
     return job
 
 
+def test_axes_of_an_array_are_named_in_a_job_too(tmp_path):
+    """A third axis called twt is time, one that nobody knows is refused."""
+    array = xr.DataArray(np.random.default_rng(0).normal(size=(3, 40, 50)), dims=("inline", "crossline", "twt"))
+    assert oc.Job(tmp_path / "a.outcrop", volume=array).volume.dims == ("inline", "crossline", "time")
+    with pytest.raises(ValueError, match="do not tell inline, crossline and time or depth"):
+        oc.Job(tmp_path / "b.outcrop", volume=array.rename(twt="band"))
+
+
 @pytest.mark.parametrize("out", ["x.sgy", "x.zarr", "x"])
 @pytest.mark.parametrize("what", ["foo", "score", "score:", "score:salt", "confidence:fault", "Label"])
 def test_what_is_not_there_is_refused_for_every_kind_of_export(job, tmp_path, outcrop, out, what):
