@@ -65,7 +65,7 @@ class Layout:
         None where the file does not say it.
     unit : str
         Unit of the sample axis as the file names it, empty where it does not say what the axis measures.
-    map : tuple or None
+    grid : tuple or None
         ``origin``, ``inline step`` and ``crossline step``, (X, Y) each, per line number; None where the corners do not
         span an area.
     bin_size : (float, float) or None
@@ -87,7 +87,7 @@ class Layout:
     reversed: tuple
     domain: str | None
     unit: str
-    map: tuple | None
+    grid: tuple | None
     bin_size: tuple | None
 
     def live(self):
@@ -128,7 +128,7 @@ def open_zgy(path, *, domain):
         volume.attrs["notes"] = [f"the file does not say what its samples measure; they are taken as {name}"]
     if not layout.live().all():
         volume = volume.assign_coords(live=(("inline", "crossline"), layout.live()))
-    known = {"bin_size": layout.bin_size, "map": layout.map}
+    known = {"bin_size": layout.bin_size, "map": layout.grid}
     return volume.assign_attrs({name: value for name, value in known.items() if value is not None})
 
 
@@ -216,7 +216,7 @@ def _layout(reader, path, stamp):
         reversed=turned,
         domain=domain,
         unit=unit,
-        map=grid,
+        grid=grid,
         bin_size=bin_size,
     )
 
