@@ -1,4 +1,4 @@
-"""Damage done to SEG-Y files and job folders, by chance but from a seed, for the fuzz test and its benchmark."""
+"""Damage to SEG-Y and ZGY files and to job folders, by chance but from a seed, for the fuzz test and its benchmark."""
 
 import contextlib
 import multiprocessing
@@ -7,6 +7,7 @@ import re
 import resource
 import shutil
 import signal
+import struct
 import sys
 import warnings
 from pathlib import Path
@@ -232,3 +233,76 @@ def fuzz_job(folder, rng, n_commands=2):
         if canary.read_bytes() != b"sing":
             outcome = "wrote outside the job"
         yield kind, COMMANDS[number][0], outcome
+
+
+# Where the headers of a ZGY file of version 2 to 4 hold numbers: byte and struct format.
+ZGY_WORDS = {
+    4: "I", 9: "i", 13: "i", 17: "i", 21: "B", 22: "f", 26: "f", 79: "f", 83: "f", 87: "f", 91: "f", 95: "f", 99: "f",
+    103: "i", 107: "i", 111: "i", 260: "d", 292: "d", 324: "B", 325: "d", 333: "B", 334: "d", 342: "I",
+}  # fmt: skip
+ZGY_NUMBERS = [0, 1, -1, 2, 3, 63, 65, 127, 255, 65535, 10**6, 10**7, 2**30, 2**31 - 1, -(2**31), 1e30, -1e30]
+ZGY_NUMBERS += [float("nan"), float("inf"), 1e-30]
+
+
+def mutate_zgy(raw, rng, header):
+    """Kind of damage, and the bytes of a ZGY file with it in its first `header` bytes."""
+    kinds = [zgy_truncate, zgy_flip, zgy_lie, zgy_lie, zgy_lie, zgy_blank, zgy_noise, zgy_table, zgy_shift]
+    kind = kinds[rng.integers(len(kinds))]
+    return kind.__name__.removeprefix("zgy_"), bytes(kind(bytearray(raw), rng, header))
+
+
+def zgy_truncate(b, rng, header):
+    """Cut in the headers, or anywhere."""
+    return b[: rng.integers(header if rng.random() < 0.5 else len(b))]
+
+
+def zgy_flip(b, rng, header):
+    """Some bytes of the headers."""
+    for _ in range(rng.integers(1, 30)):
+        b[rng.integers(4, header)] = rng.integers(256)
+    return b
+
+
+def zgy_lie(b, rng, header):
+    """Numbers of the headers as they never should be."""
+    for at in rng.choice(list(ZGY_WORDS), rng.integers(1, 4), replace=False).tolist():
+        form = ZGY_WORDS[at]
+        value = ZGY_NUMBERS[rng.integers(len(ZGY_NUMBERS))]
+        if form in "fd":
+            struct.pack_into("<" + form, b, at, value)
+        else:
+            whole = int(value) if np.isfinite(value) else 0
+            size = struct.calcsize(form)
+            b[at : at + size] = (whole % 256**size).to_bytes(size, "little")
+    return b
+
+
+def zgy_blank(b, rng, header):
+    """A piece of the headers as zeros."""
+    at, n = int(rng.integers(4, header)), int(rng.integers(1, header))
+    n = min(n, header - at)
+    b[at : at + n] = bytes(n)
+    return b
+
+
+def zgy_noise(b, rng, header):
+    """A piece of the headers as noise."""
+    at, n = int(rng.integers(4, header)), int(rng.integers(1, 200))
+    n = min(n, header - at)
+    b[at : at + n] = rng.bytes(n)
+    return b
+
+
+def zgy_table(b, rng, header):
+    """Bricks somewhere else, of another kind, or of a wild constant."""
+    for _ in range(rng.integers(1, 4)):
+        at = header - 8 * int(rng.integers(1, 6))
+        entries = [0, 1, 0x80 << 56, rng.integers(2**63), 0xC0 << 56 | 4096, len(b) - 100, 0x80 << 56 | 0x7FC00000]
+        b[at : at + 8] = int(entries[rng.integers(len(entries))]).to_bytes(8, "little")
+    return b
+
+
+def zgy_shift(b, rng, header):
+    """Bytes of the headers taken out or put in."""
+    at, n = int(rng.integers(4, header)), int(rng.integers(1, 60))
+    return b[:at] + b[at + n :] if rng.random() < 0.5 else b[:at] + bytearray(rng.bytes(n)) + b[at:]

@@ -17,12 +17,13 @@ import zarr
 
 import outcrop
 from outcrop import segy
+from outcrop.lazy import as_slice, live_traces
 from outcrop.parallel import spans
 from outcrop.patches import DIRECTIONS
 from outcrop.plots import COLOURS, colours
 from outcrop.retrieval import NEAR_LINES
 from outcrop.scores import UNCERTAIN, as_codes, labelled
-from outcrop.volume import as_slice, live_traces
+from outcrop.volume import sample_unit
 from outcrop.workspace import whole_file
 
 LINES = 32  # lines read together and stored in one Zarr chunk
@@ -47,8 +48,8 @@ def export_segy(labels, path, *, like=None, what="label", format=5, memory=None,
         File to make, whole or not at all.
     like : path or volume, optional
         SEG-Y file the labels belong to, or the volume that `open_volume` made of it: its trace headers are copied byte
-        for byte, its binary header but for the sample format. A volume from elsewhere gives its axes. What has no label
-        becomes 0. Without it the file holds the lines that `labels` has.
+        for byte, its binary header but for the sample format. A volume from elsewhere gives its axes, and X and Y where
+        it has them. What has no label becomes 0. Without it the file holds the lines that `labels` has.
     what : str
         ``label``, ``confidence`` or ``score:CLASS``; the latter two in percent.
     format : int
@@ -78,7 +79,8 @@ def export_segy(labels, path, *, like=None, what="label", format=5, memory=None,
         raise ValueError(f"{path} is the volume that was labelled; choose another name for the export.")
     provenance = _provenance(labels, provenance)
     lowest = -1 if format == 8 else 0  # code at the lower end of the colour bar
-    text = _text(labels, what, path, source, lowest=lowest, provenance=provenance)
+    invented = _invented(labels["label"].assign_attrs(labels.attrs) if like is None else like)
+    text = _text(labels, what, path, source, lowest=lowest, provenance=provenance, invented=invented)
     file, axes, live = _target(path, values, like, text=text, format=format)
     tables = _colour_tables(path, labels, lowest=lowest)
     origin = Path(f"{path}.provenance.json")
@@ -150,7 +152,8 @@ def _target(path, values, like, *, text, format):
     if isinstance(volume, xr.DataArray) and (like is None or not str(like.attrs.get("format")).startswith("SEG-Y")):
         axes = [volume[name].values for name in volume.dims]
         bins = np.nan_to_num(volume.attrs.get("bin_size", (25.0, 25.0)), nan=25.0)
-        return segy.create(path, *axes, bin_size=bins, text=text, format=format), axes, live_traces(volume)
+        grid = volume.attrs.get("map")
+        return segy.create(path, *axes, bin_size=bins, grid=grid, text=text, format=format), axes, live_traces(volume)
     header_bytes = like.attrs["header_bytes"] if isinstance(like, xr.DataArray) else None
     geometry = segy.scan(_source(like), header_bytes=header_bytes, domain=values.dims[2])
     axes = [geometry.inlines, geometry.crosslines, geometry.samples]
@@ -198,7 +201,16 @@ def _line_spans(values, memory=None):
     return spans(values.shape[-3], max(1, block // line // LINES) * LINES)
 
 
-def _text(labels, what, path, source, *, lowest, provenance):
+def _invented(volume):
+    """What SEG-Y headers must hold and a volume does not know: said in the text header, for nobody should trust it."""
+    if not isinstance(volume, xr.DataArray) or str(volume.attrs.get("format")).startswith("SEG-Y"):
+        return []
+    placed = "map" in volume.attrs or "bin_size" in volume.attrs
+    lines = [] if placed else ["X and Y are invented (25 m from line to line): the source has none"]
+    return lines + ([] if sample_unit(volume) else ["The sample interval is invented: the source tells no unit"])
+
+
+def _text(labels, what, path, source, *, lowest, provenance, invented):
     """Text header: what the file is and is not, and what it was made from, as far as that fits."""
     kind, _, name = what.partition(":")
     classes = labels.attrs["classes"]
@@ -224,6 +236,7 @@ def _text(labels, what, path, source, *, lowest, provenance):
         f"Lines: {labels.attrs['lines']}" if labels.attrs.get("lines") else "",
         f"Made by Outcrop {version}, exported {datetime.date.today().isoformat()}",
         "Depth domain, samples in m" if labels["label"].dims[2] == "depth" else "",
+        *invented,
     ]
     lines = [*about, *filter(None, rest)]
     for key, value in provenance.items():

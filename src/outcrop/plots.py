@@ -6,6 +6,7 @@ Every function draws on the matplotlib axes or figure it is given, or makes one,
 import numpy as np
 
 from outcrop.scores import UNCERTAIN, as_codes
+from outcrop.volume import sample_unit
 
 # Told apart with any of the three kinds of colour blindness: two of them differ by 26 or more in CIELAB, the first four
 # by 34.
@@ -163,7 +164,7 @@ def horizon_map(surface, *, ax=None):
     image = ax.imshow(surface.values, cmap="viridis_r", extent=extent, origin="lower", aspect="auto")
     if min(surface.shape) > 1 and np.ptp(surface.values[np.isfinite(surface.values)]) > 0:
         ax.contour(x, y, surface.values, levels=8, colors="black", linewidths=0.6)
-    unit = "ms" if surface.name == "time" else "m"
+    unit = surface.attrs.get("unit", "ms" if surface.name == "time" else "m") or "no unit"
     bar = ax.figure.colorbar(image, ax=ax, label=f"{surface.name} ({unit})", pad=0.02)
     bar.ax.invert_yaxis()
     ax.set(xlabel="crossline", ylabel="inline")
@@ -293,7 +294,9 @@ def frame(line):
 
 
 def _time_label(line):
-    return f"{line.dims[1]} ({'ms' if line.dims[1] == 'time' else 'm'})"
+    labels = line[line.dims[1]].values
+    counted = np.array_equal(labels, np.arange(len(labels)))
+    return f"{line.dims[1]} ({sample_unit(line) or ('samples' if counted else 'no unit')})"
 
 
 def _boxes(ax, line, weak, size, fixed, palette):

@@ -587,7 +587,7 @@ def text_header(text):
 
 
 @contextlib.contextmanager
-def create(path, inlines, crosslines, times, *, bin_size=(25.0, 25.0), text="", format=5):
+def create(path, inlines, crosslines, times, *, bin_size=(25.0, 25.0), grid=None, text="", format=5):
     """Write a SEG-Y file inline by inline; it appears under its name only when it is whole.
 
     Parameters
@@ -599,7 +599,9 @@ def create(path, inlines, crosslines, times, *, bin_size=(25.0, 25.0), text="", 
     times : array, shape (n_sample,)
         Two-way time of the samples in ms, evenly spaced, beginning at a whole millisecond.
     bin_size : (float, float)
-        Metres between neighbouring inlines and between neighbouring crosslines.
+        Metres between neighbouring inlines and between neighbouring crosslines: X along crosslines, Y along inlines.
+    grid : three pairs of float, optional
+        X and Y instead: of inline 0 and crossline 0, then the steps per inline number and per crossline number.
     text : str
         Lines of the text header.
     format : int
@@ -622,7 +624,7 @@ def create(path, inlines, crosslines, times, *, bin_size=(25.0, 25.0), text="", 
     binary["interval"], binary["samples"], binary["format"], binary["sorting"] = interval, len(times), format, 4
     binary["units"] = binary["revision"] = binary["fixed_length"] = 1
     line = np.zeros(len(crosslines), [("header", trace_dtype()), ("samples", ">" + FORMATS[format], len(times))])
-    fill_headers(line["header"], crosslines, bin_size=bin_size, delay=times[0], interval=interval, n_samples=len(times))
+    fill_headers(line["header"], crosslines, delay=times[0], interval=interval, n_samples=len(times))
     written = np.zeros(len(inlines), bool)
 
     with whole_file(path) as aside, open(aside, "wb") as file:
@@ -636,7 +638,9 @@ def create(path, inlines, crosslines, times, *, bin_size=(25.0, 25.0), text="", 
             line["header"]["line_sequence"] = line["header"]["file_sequence"] = number
             line["header"]["record"] = line["header"]["inline"] = inlines[row]
             line["header"]["identification"] = np.where(dead, DEAD, 1)
-            line["header"]["cdp_y"] = line["header"]["source_y"] = round(row * bin_size[0] * 100)
+            x, y = trace_places(row, inlines[row], crosslines, bin_size=bin_size, grid=grid)
+            line["header"]["cdp_x"] = line["header"]["source_x"] = x
+            line["header"]["cdp_y"] = line["header"]["source_y"] = y
             line["samples"] = encode(np.where(dead[:, None], 0, section), format=format)
             file.seek(TEXT_SIZE + BINARY_SIZE + int(row) * line.nbytes)
             file.write(line.tobytes())
@@ -727,12 +731,26 @@ def check_times(times):
     return interval
 
 
-def fill_headers(headers, crosslines, *, bin_size, delay, interval, n_samples):
+def trace_places(row, inline, crosslines, *, bin_size, grid):
+    """X and Y in whole centimetres of the traces of an inline, by bin sizes from the first trace on or by a grid."""
+    if grid is None:
+        places = np.column_stack(
+            [np.arange(len(crosslines)) * bin_size[1], np.full(len(crosslines), row * bin_size[0])]
+        )
+    else:
+        origin, inline_step, crossline_step = np.asarray(grid, np.float64)
+        places = origin + inline * inline_step + np.asarray(crosslines)[:, None] * crossline_step
+    places = np.rint(100 * places)
+    if np.abs(places).max() > np.iinfo(np.int32).max:
+        raise ValueError(f"X and Y reach {np.abs(places).max() / 100:.0f} m, more than SEG-Y headers hold in cm.")
+    return places.T
+
+
+def fill_headers(headers, crosslines, *, delay, interval, n_samples):
     """Set what the trace headers of every inline have in common."""
     headers["crossline"] = headers["cdp"] = crosslines
     headers["scalar"] = -100  # coordinates in centimetres
     headers["coordinate_units"] = 1
-    headers["cdp_x"] = headers["source_x"] = np.rint(np.arange(len(crosslines)) * bin_size[1] * 100)
     headers["delay"], headers["interval"], headers["samples"] = delay, interval, n_samples
 
 

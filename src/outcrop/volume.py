@@ -1,8 +1,7 @@
-"""Any seismic volume as one lazy xarray.DataArray: SEG-Y, Zarr, MDIO, NumPy, pictures; amplitudes scaled to [0, 1]."""
+"""Any seismic volume as one lazy xarray.DataArray: SEG-Y, ZGY, Zarr, NumPy, pictures, lines; scaled to [0, 1]."""
 
 import functools
 import math
-import numbers
 import os
 import re
 from pathlib import Path
@@ -10,23 +9,24 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from xarray.backends import BackendArray
 from xarray.core import indexing
 
-from outcrop import segy
+from outcrop import folders, segy
+from outcrop.axes import in_seconds, name_axes, stated_units
+from outcrop.lazy import LazyVolume, NpyFile, check_axes, live_traces, open_picture, take_block
 from outcrop.parallel import memory_budget
+from outcrop.recognise import recognise, refuse_foreign, refuse_remote
+from outcrop.zgy import open_zgy
 
-PICTURES = {".png", ".bmp", ".tif", ".tiff", ".jpg", ".jpeg"}
+PICTURES = folders.KINDS["pictures"]
 
-# What other programs call the axes.
-AXES = {
-    "inline": {"inline", "iline", "il"},
-    "crossline": {"crossline", "xline", "xl"},
-    "time": {"time", "twt", "sample", "samples"},
-    "depth": {"depth", "z"},
+# What is converted to ms or m.
+CONVERTED = {
+    ("time", 1000.0): "seconds",
+    ("time", 0.001): "microseconds",
+    ("depth", 1000.0): "km",
+    ("depth", 0.3048): "feet",
 }
-
-SECONDS = {"s", "sec", "secs", "second", "seconds"}
 
 MOST_LINES = 10**7  # no survey has more; labels of an axis that claims to would not fit in memory
 
@@ -45,64 +45,16 @@ FORMAT_NAMES = {
 }
 
 
-class LazyVolume(BackendArray):
-    """Array of which xarray reads what is asked for, when it is asked for.
-
-    Parameters
-    ----------
-    read : callable
-        ``read(key)`` returns a block for a key of three slices or arrays of int, and can be pickled.
-    shape : (int, int, int)
-    dtype : dtype
-    """
-
-    def __init__(self, read, shape, dtype=np.float32):
-        self.read, self.shape, self.dtype = read, tuple(shape), np.dtype(dtype)
-
-    def __getitem__(self, key):
-        return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self.block)
-
-    def block(self, key):
-        """Part of the volume by position; an integer takes its axis away."""
-        wanted = tuple(
-            np.array([k]) if isinstance(k, numbers.Integral) else np.arange(n)[k]
-            for k, n in zip(key, self.shape, strict=True)
-        )
-        try:
-            block = self.read(tuple(map(as_slice, wanted)))
-        except (ValueError, OSError):
-            raise
-        except Exception as error:  # whatever a decoder throws at damaged data
-            raise OSError(f"Part of the volume cannot be read ({type(error).__name__}: {error}).") from error
-        block = np.asarray(block, self.dtype)
-        return block[tuple(0 if isinstance(k, numbers.Integral) else slice(None) for k in key)]
-
-
-def as_slice(positions):
-    """Positions as a slice where they ascend evenly, which every reader does faster; as they are otherwise.
-
-    Examples
-    --------
-    >>> as_slice(np.array([2, 4, 6])), as_slice(np.array([3, 1]))
-    (slice(2, 7, 2), array([3, 1]))
-    """
-    if len(positions) == 0:
-        return slice(0, 0)
-    step = int(positions[1] - positions[0]) if len(positions) > 1 else 1
-    if step > 0 and np.all(np.diff(positions) == step):
-        return slice(int(positions[0]), int(positions[-1]) + 1, step)
-    return positions
-
-
 def open_volume(source, *, header_bytes=None, endian=None, domain=None):
     """Open a seismic volume, whatever it is stored in, as one lazy array of raw amplitudes.
 
     Parameters
     ----------
     source : path, address or array
-        A SEG-Y file, a Zarr or MDIO folder, a ``.npy`` file, a picture of one section (rows are time downwards), or an
-        array: (inline, crossline, time), or (time, crossline) for one section, or a DataArray with named axes. Names of
-        codes come from ``SOURCE.classes.toml``; pixels of a picture that has one are codes.
+        A SEG-Y or ZGY file, a Zarr or MDIO folder, a ``.npy`` file, a picture of one section (rows are time downwards),
+        a folder of single lines (pictures, ``.npy`` or SEG-Y files), or an array: (inline, crossline, time), or
+        (time, crossline) for one section, or a DataArray with named axes. Names of codes come from
+        ``SOURCE.classes.toml``; pixels of pictures that have one are codes.
     header_bytes : (int, int), optional
         SEG-Y only: bytes of inline and crossline in the trace header, counted from 1; found if not given.
     endian : {"big", "little"}, optional
@@ -115,7 +67,8 @@ def open_volume(source, *, header_bytes=None, endian=None, domain=None):
     volume : xarray.DataArray of float32, dims ("inline", "crossline", "time" or "depth")
         Missing and dead traces are NaN and False in the coordinate ``live``, which is there where traces are missing.
         Time is in ms, depth in m. Attributes: source, format, domain, and where known sample_interval, delay, bin_size
-        (metres between inlines, between crosslines), header_bytes, text, classes, scaled, notes (what was corrected).
+        (metres between inlines, between crosslines), map (X and Y of line 0, 0 and steps per line number),
+        header_bytes, text, classes, scaled, notes (what was corrected).
         ``open_volume(volume.attrs["source"], **volume.attrs["options"])`` opens the same volume again.
 
     Raises
@@ -146,23 +99,44 @@ def open_path(path, *, header_bytes, endian, domain):
     """Open what lies at a path by the kind of thing it is, and note with which options."""
     options = {} if domain is None else {"domain": domain}
     if "://" in path:
-        return open_zarr(path, domain=domain).assign_attrs(options=options)
+        return open_remote(path, domain=domain).assign_attrs(options=options)
     kind, path = Path(path).suffix.lower(), os.path.abspath(path)
+    choices = {"header_bytes": header_bytes, "endian": endian, "domain": domain}
     if not os.path.exists(path):
         raise FileNotFoundError(f"{path} does not exist; give the path of a volume.")
     if os.path.isdir(path):
+        if not folders.is_zarr(path):
+            return add_classes(folders.open_folder(path, open_segy, **choices), path)
         volume = open_zarr(path, domain=domain)
     elif not os.path.isfile(path):
         raise ValueError(f"{path} is neither a file nor a folder; give the path of a volume.")
-    elif kind == ".npy":
-        volume = assemble(NpyFile(path), attrs={"source": path, "format": "NumPy"}, domain=domain)
     elif kind in PICTURES:
         codes = bool(segy.read_class_table(path))
         attrs = {"source": path, "format": "picture", "scaled": not codes}
         volume = assemble(open_picture(path, codes=codes), attrs=attrs, domain=domain)
     else:
-        return open_segy(path, header_bytes=header_bytes, endian=endian, domain=domain)
+        found = "NumPy" if kind == ".npy" else recognise(path)
+        if found is None:
+            return open_segy(path, **choices)
+        if found == "ZGY":
+            volume = open_zgy(path, domain=domain)
+        elif found == "NumPy":
+            volume = assemble(NpyFile(path), attrs={"source": path, "format": "NumPy"}, domain=domain)
+        else:
+            refuse_foreign(path, found)
     return add_classes(volume.assign_attrs(options=options), path)
+
+
+def open_remote(address, *, domain):
+    """Open a Zarr or MDIO store on another machine; anything else is refused with what to do."""
+    refuse_remote(address)
+    try:
+        return open_zarr(address, domain=domain)
+    except Exception as error:  # of any driver
+        why = " ".join(str(error).split())
+        raise ValueError(
+            f"{address} cannot be read from here ({why}); copy it to this machine and open the copy."
+        ) from error
 
 
 def add_classes(volume, path):
@@ -217,34 +191,6 @@ def read_segy(geometry, key):
         return segy.read(geometry, rows, columns, samples=key[2])
     first = samples.min()
     return segy.read(geometry, rows, columns, samples=slice(first, samples.max() + 1))[..., samples - first]
-
-
-class NpyFile:
-    """A ``.npy`` file, mapped for the length of a read only."""
-
-    def __init__(self, path):
-        self.path = path
-        array = self.load()
-        self.shape, self.ndim, self.dtype = array.shape, array.ndim, array.dtype
-
-    def load(self):
-        """The mapped array."""
-        try:
-            return np.load(self.path, mmap_mode="r", allow_pickle=False)
-        except (ValueError, EOFError) as error:
-            raise ValueError(f"{self.path} is not an array of numbers that NumPy can map ({error}).") from None
-
-
-def open_picture(path, *, codes=False):
-    """Grey values in [0, 1] of a picture of a section, or its pixels as they are where these are codes of classes."""
-    from PIL import Image
-
-    with Image.open(path) as image:
-        if codes:
-            return np.asarray(image.convert("L") if len(image.getbands()) > 1 else image, np.float32)
-        if image.mode == "F" or image.mode.startswith("I"):
-            return np.clip(np.asarray(image, np.float32) / (1 if image.mode == "F" else 65535), 0, 1)
-        return np.asarray(image.convert("L"), np.float32) / 255
 
 
 def open_zarr(path, *, domain):
@@ -309,7 +255,8 @@ def assemble(array, dims=None, *, attrs, domain, beside=None):
         What lies beside it by name: labels of the axes, and which traces are live.
     """
     dims, beside = dims or [None] * array.ndim, beside or {}
-    names, axes = name_axes(dims, domain=domain)
+    units = {name: stated_units(labels) for name, labels in beside.items()}
+    names, axes, factor, notes = name_axes(dims, domain=domain, units=units)
     if array.dtype.kind not in "biuf" or 0 in array.shape or max(array.shape) > MOST_LINES:
         raise ValueError(f"{attrs['source']} holds {array.dtype} of shape {array.shape}; give a volume of numbers.")
     lazy = LazyVolume(functools.partial(take_block, array, axes), [1 if i is None else array.shape[i] for i in axes])
@@ -319,10 +266,14 @@ def assemble(array, dims=None, *, attrs, domain, beside=None):
     ]
     coords = {name: axis_labels(label, n) for name, label, n in zip(names, labels, lazy.shape, strict=True)}
     coords[names[2]] = coords[names[2]].astype(np.float64)
-    if names[2] == "time" and in_seconds(labels[2]):
-        coords["time"] = np.round(1000 * coords["time"], 3)  # whole microseconds, as sampling is
-        note = "the time axis is in seconds, converted to ms"
-        attrs = {**attrs, "notes": [*attrs.get("notes", ()), note]}
+    if factor is None and names[2] == "time" and in_seconds(labels[2]):
+        factor = 1000.0
+    if factor not in (None, 1.0) and labels[2] is not None:
+        coords[names[2]] = np.round(factor * coords[names[2]], 3)  # whole microseconds, as sampling is
+        unit = "ms" if names[2] == "time" else "m"
+        notes.append(f"the {names[2]} axis is in {CONVERTED[names[2], factor]}, converted to {unit}")
+    if notes:
+        attrs = {**attrs, "notes": [*attrs.get("notes", ()), *notes]}
     volume = xr.DataArray(data, coords, names, name="amplitude", attrs={"scaled": False, **attrs, "domain": names[2]})
     if labels[2] is not None and lazy.shape[2] > 1:
         first, last = map(float, coords[names[2]][[0, -1]])
@@ -330,18 +281,6 @@ def assemble(array, dims=None, *, attrs, domain, beside=None):
     plane = [dims[i] for i in axes[:2] if i is not None]
     check_axes(volume)
     return add_survey(volume, {name: upright(other, plane) for name, other in beside.items()})
-
-
-def check_axes(volume):
-    """Refuse a volume with two lines, traces or samples of one number, for nobody could tell them apart."""
-    for name in volume.dims:
-        labels, counts = np.unique(volume[name].values, return_counts=True)
-        if (counts > 1).any():
-            twice = labels[counts > 1][0]
-            raise ValueError(
-                f"{volume.attrs.get('source') or 'The array'} has {name} {twice:g} {counts.max()} times; give every "
-                f"{name} a number of its own."
-            )
 
 
 def upright(variable, plane):
@@ -354,30 +293,6 @@ def axis_labels(labels, n):
     """Labels of an axis, whole numbers as such; positions where there are none."""
     labels = np.arange(n) if labels is None else np.asarray(labels, np.float64).reshape(n)
     return labels.astype(np.int64) if np.array_equal(labels, np.rint(labels)) else labels
-
-
-def in_seconds(labels):
-    """Whether the labels of a time axis are seconds: by their units, or because no survey is sampled below 0.1 ms.
-
-    Examples
-    --------
-    >>> in_seconds(np.array([0.0, 0.004, 0.008])), in_seconds(np.array([0.0, 4.0, 8.0])), in_seconds(None)
-    (True, False, False)
-    """
-    if labels is None:
-        return False
-    units = time_units(getattr(labels, "attrs", {}))
-    if units:
-        return units in SECONDS
-    values = np.asarray(labels, np.float64).ravel()
-    extent = float(np.ptp(values))
-    return 0 < extent < 60 and extent / (len(values) - 1) < 0.1
-
-
-def time_units(attrs):
-    """Units that the attributes of an axis name, as xarray or MDIO write them; empty where they name none."""
-    units = attrs.get("units") or attrs.get("unitsV1") or ""
-    return str(units.get("time", "") if isinstance(units, dict) else units).strip().lower()
 
 
 def add_survey(volume, beside):
@@ -399,46 +314,6 @@ def add_survey(volume, beside):
     if "classes" in volume.attrs:
         volume.attrs["classes"] = list(map(str, volume.attrs["classes"]))
     return volume
-
-
-def name_axes(dims, *, domain):
-    """Names of the axes of a volume, and which axis of an array each is: None for one that the array does not have.
-
-    Examples
-    --------
-    >>> name_axes(["depth", "iline", "xline"], domain=None)
-    (('inline', 'crossline', 'depth'), (1, 2, 0))
-    >>> name_axes([None, None], domain=None)
-    (('inline', 'crossline', 'time'), (None, 1, 0))
-    """
-    if len(dims) not in (2, 3):
-        raise ValueError(f"An array of {len(dims)} dimensions is no volume; give three, or two for a section.")
-    known = [next((axis for axis, names in AXES.items() if str(dim).lower() in names), None) for dim in dims]
-    if domain is None:
-        domain = "depth" if "depth" in known else "time"
-    known = ["vertical" if axis in ("time", "depth") else axis for axis in known]
-    if None in known or len(set(known)) < len(known):
-        known = ["inline", "crossline", "vertical"] if len(dims) == 3 else ["vertical", "crossline"]
-    where = {name: axis for axis, name in enumerate(known)}
-    return ("inline", "crossline", domain), tuple(map(where.get, ("inline", "crossline", "vertical")))
-
-
-def take_block(array, axes, key):
-    """Block of an array whose axis ``axes[i]`` is axis i of a volume, for a key of slices or arrays."""
-    present = [axis for axis in axes if axis is not None]
-    wanted = tuple(key[axes.index(axis)] for axis in sorted(present))
-    if isinstance(array, NpyFile | np.ndarray):
-        array = array if isinstance(array, np.ndarray) else array.load()
-        for axis, k in enumerate(wanted):
-            array = array[(slice(None),) * axis + (k,)]
-    else:
-        array = array[wanted].values if isinstance(array, xr.Variable) else array.oindex[wanted]
-    return array.transpose(present)[tuple(None if axis is None else slice(None) for axis in axes)]
-
-
-def live_traces(volume):
-    """Which traces of a volume hold data, shape (n_inline, n_crossline): all of them unless it says otherwise."""
-    return volume.coords["live"].values if "live" in volume.coords else np.broadcast_to(True, volume.shape[:2])
 
 
 def sample_lines(volume, lines):
@@ -536,18 +411,18 @@ def describe(volume, *, lines=16):
 
 
 def sample_unit(volume):
-    """Unit of the sample axis, ms or m; None where the volume only counts samples.
+    """Unit of the last axis of a volume or a section, ms or m; None where it only counts samples or tells no unit.
 
     Examples
     --------
     >>> sample_unit(open_volume(np.zeros((2, 3, 4)))) is None
     True
     """
-    labels = volume[volume.dims[2]].values
+    labels = volume[volume.dims[-1]].values
     counts = np.array_equal(labels, np.arange(len(labels)))
-    if "sample_interval" not in volume.attrs and counts:
+    if "sample_interval" not in volume.attrs and (counts or volume.attrs.get("unit") == ""):
         return None
-    return "m" if volume.dims[2] == "depth" else "ms"
+    return "m" if volume.dims[-1] == "depth" else "ms"
 
 
 def describe_axis(labels):

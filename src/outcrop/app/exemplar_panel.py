@@ -5,9 +5,9 @@ import panel as pn
 from bokeh.models import Div, TextInput
 
 from outcrop.app.components import Cards, Classes, button, guarded, hint, thumbnail
-from outcrop.app.plot import UNITS
 from outcrop.app.viewer import PLACE
 from outcrop.job.core import unpack
+from outcrop.volume import sample_unit
 
 
 class ExemplarPanel:
@@ -88,7 +88,9 @@ class ExemplarPanel:
         survey = self.session.survey
         height, width = survey.size
         down = height * abs(survey.axes[2].step)
-        words = [f"A patch is {height} samples ({down:g} {UNITS.get(survey.volume.dims[2], '')}) by {width} traces"]
+        unit = sample_unit(survey.volume)
+        extent = f" ({down:g} {unit})" if unit else ""
+        words = [f"A patch is {height} samples{extent} by {width} traces"]
         outside = sum(
             place is not None and survey.snap(place) != list(place) for _, _, place in self.session.exemplars()
         )

@@ -17,11 +17,11 @@ from bokeh.plotting import figure
 
 from outcrop.app.pictures import FRAMES
 from outcrop.plots import COLOURS
+from outcrop.volume import sample_unit
 
 MISSING = "#cfd8e3"  # colour of samples that are not there
 NOTHING: dict = {"image": [], "x": [], "y": [], "dw": [], "dh": []}
 BOX = ("x", "y", "width", "height", "left", "top", "colour", "name", "ink")
-UNITS = {"time": "ms", "depth": "m"}
 ALONE, BESIDE, SWIPE = "alone", "expert beside", "swipe"  # ways to compare
 OPACITY = 0.35  # of labels
 BRUSH = "#ff7a00"  # of a brush that names no class
@@ -49,6 +49,11 @@ class SectionPlot:
         self._make_notice()
         self._make_swipe()
         self._make_tools()
+
+    @property
+    def unit(self):
+        """Unit of the sample axis, None where it is not known."""
+        return sample_unit(self.survey.volume)
 
     def _make_pictures(self):
         plot, nobody = self.figure, {"palette": ["#00000000"], "low": -0.5, "high": 0.5}
@@ -158,7 +163,7 @@ class SectionPlot:
             left, right, top, bottom = self._true_aspect(left, right, top, bottom)
         plot = self.figure
         plot.xaxis.axis_label, plot.yaxis.axis_label = (
-            f"{name} ({UNITS[name]})" if name in UNITS else name for name in names
+            f"{name} ({self.unit})" if self.unit and name == self.survey.volume.dims[2] else name for name in names
         )
         axes = [axis_tag(name, axis) for name, axis in zip(names, (across, down), strict=True)]
         plot.tags = [{"clip": self.survey.sections.clip, "axes": axes, "classes": [], "section": [direction, 0]}]
@@ -185,7 +190,9 @@ class SectionPlot:
         self.figure.tags = [self.figure.tags[0] | {"section": [direction, position]}]  # what is painted belongs to it
         self.image.data = columns(picture)
         name, label = self.survey.volume.dims[direction], self.survey.axes[direction].labels[position]
-        self.figure.title.text = " ".join([name, f"{label:g}", *([UNITS[name]] if name in UNITS else [])])
+        self.figure.title.text = (
+            f"{name} {label:g} {self.unit}" if direction == 2 and self.unit else f"{name} {label:g}"
+        )
 
     def show_labels(self, found, before, colours):
         """Show labels and confidence as `Labelling.pictures` gives them, and keep the labels of before at hand."""

@@ -19,6 +19,7 @@ from outcrop.geometry.fusion import decided
 from outcrop.parallel import map_blocks, memory_budget, spans
 from outcrop.patches import DIRECTIONS
 from outcrop.scores import as_codes, find_background, labelled
+from outcrop.volume import sample_unit
 
 MIN_SAMPLES = 1000  # of a body: about 10 x 10 x 10
 COST = 100  # bytes that a sample of a slab takes: codes and confidence of the slabs in flight, the pieces of one
@@ -59,11 +60,14 @@ class Bodies(NamedTuple):
         (class, body) -> Outline.
     axes : dict
         Name -> labels of each axis of the survey, in the order line, trace, sample.
+    unit : str
+        Of the sample axis, ms or m; empty where it is not known.
     """
 
     table: pd.DataFrame
     outlines: dict
     axes: dict
+    unit: str = ""
 
     def surface(self, name, body=1, side="top"):
         """Top or base of a body; see `surface`."""
@@ -83,7 +87,7 @@ class Bodies(NamedTuple):
         along, across, sample = self.axes
         values = np.interp(depth, np.arange(len(self.axes[sample])), self.axes[sample])
         coords = {along: self.axes[along][lines], across: self.axes[across][traces]}
-        attrs = {"class": name, "body": body, "side": side, "domain": sample}
+        attrs = {"class": name, "body": body, "side": side, "domain": sample, "unit": self.unit}
         found = xr.DataArray(np.where(np.isfinite(depth), values, np.nan), coords, [along, across], sample, attrs)
         return found.transpose(*DIRECTIONS)
 
@@ -202,7 +206,8 @@ def find_bodies(
         if progress:
             progress(part.stop)
     bin_size = labels.attrs.get("bin_size") if bin_size is None else bin_size
-    cell, unit = _cell(axes, sample, bin_size, velocity)
+    down = sample_unit(labels["label"].assign_attrs(labels.attrs))
+    cell, unit = _cell(axes, sample, bin_size if down else None, velocity)
     rows, outlines = [], {}
     for one in names:
         for body, (outline, samples, mean) in enumerate(growing[one].bodies(min_samples), 1):
@@ -211,7 +216,7 @@ def find_bodies(
             rows.append(about | _extent(outline, axes) | {"confidence": mean, "at_edge": _at_edge(outline, axes)})
     limits = [f"{axis}_{end}" for axis in (*DIRECTIONS, sample) for end in ("first", "last")]
     columns = ["class", "body", "samples", "volume", "unit", *limits, "confidence", "at_edge"]
-    return Bodies(pd.DataFrame(rows, columns=columns), outlines, axes)
+    return Bodies(pd.DataFrame(rows, columns=columns), outlines, axes, down or "")
 
 
 def named_labels(labels):

@@ -40,9 +40,12 @@ class MapGrid(NamedTuple):
 def map_grid(volume):
     """Map grid of a volume.
 
-    From the trace headers of a SEG-Y file, scalars applied; else by its bin size, X along crosslines and Y along
-    inlines from the first trace on; else line numbers stand for metres.
+    From the trace headers of a SEG-Y file, scalars applied, or from the corners of a ZGY file; else by its bin size, X
+    along crosslines and Y along inlines from the first trace on; else line numbers stand for metres.
     """
+    if "map" in volume.attrs:
+        origin, inline_step, crossline_step = np.asarray(volume.attrs["map"], float)
+        return MapGrid(origin, inline_step, crossline_step, "corners of the survey")
     if str(volume.attrs.get("format", "")).startswith("SEG-Y"):
         found = _from_headers(volume)
         if found is not None:

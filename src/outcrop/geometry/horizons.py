@@ -13,6 +13,7 @@ import pandas as pd
 import xarray as xr
 
 from outcrop import segy
+from outcrop.geometry.coordinates import map_grid
 from outcrop.patches import DIRECTIONS
 from outcrop.workspace import whole_file
 
@@ -27,7 +28,7 @@ def trace_coordinates(volume, inlines, crosslines):
     Parameters
     ----------
     volume : DataArray
-        As `open_volume` gives it for a SEG-Y file; or any with coordinates ``cdp_x`` and ``cdp_y`` on inline and
+        As `open_volume` gives it for a SEG-Y or ZGY file; or any with coordinates ``cdp_x`` and ``cdp_y`` on inline and
         crossline.
     inlines, crosslines : array of int, shape (n,)
         Survey labels of the traces.
@@ -47,6 +48,8 @@ def trace_coordinates(volume, inlines, crosslines):
         return tuple(
             np.asarray(volume[name].transpose(*DIRECTIONS).values)[rows, columns] for name in ("cdp_x", "cdp_y")
         )
+    if "map" in volume.attrs:
+        return map_grid(volume).to_map(inlines, crosslines)
     geometry = _geometry(volume)
     numbers, order = np.full(len(rows), -1, np.int64), np.argsort(rows, kind="stable")
     for here in np.split(order, np.flatnonzero(np.diff(rows[order])) + 1):

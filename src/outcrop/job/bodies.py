@@ -84,7 +84,7 @@ def _notes(job, found, labels, done):
             "structures with one strike, such as faults, show on the lines across it"
         )
     if (found.table["unit"] == "samples").any():
-        notes.append("the bin size is not known: volumes are numbers of samples")
+        notes.append("the bin size or the unit of the samples is not known: volumes are numbers of samples")
     if (found.table["unit"] == "m2 ms").any():
         notes.append("volumes are in m2 ms, area times two-way time; --velocity gives them in m3")
     return notes

@@ -918,7 +918,7 @@ def as_volume(source):
     """A volume of a path, or of a DataArray whose axes are put into the order inline, crossline, time or depth."""
     if not hasattr(source, "dims"):
         return open_volume(source)
-    if set(DIRECTIONS) < set(source.dims) and len(source.dims) == 3:
+    if len(source.dims) == 3 and set(source.dims) - set(DIRECTIONS) in ({"time"}, {"depth"}):
         check_axes(source)
         return source if source.dims[:2] == DIRECTIONS else source.transpose(*DIRECTIONS, ...)
     return open_volume(source.load().assign_attrs(source="array"))

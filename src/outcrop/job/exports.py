@@ -49,6 +49,9 @@ def export(job, path, *, what="label", format=5, stale=False, seed=0, memory=Non
     found = work.dataset().assign_attrs(lines=about) if labels is None else labels
     found = found.assign_attrs(colours=job.palette)
     if what.startswith("score:"):
+        name, classes = what.partition(":")[2], found.attrs["classes"]
+        if name not in classes:
+            raise ValueError(f"{what!r} cannot be exported; the classes of these labels are {', '.join(classes)}.")
         found = with_scores(work, found)
     if kind in (".sgy", ".segy"):
         found, like = (_in_milliseconds(one) for one in (found, job.volume))
@@ -83,15 +86,15 @@ def _training_set(job, labels, path, lines, seed):
 
 
 def with_scores(work, labels):
-    """Labels with the share of every class, read from the votes: ``score``, in the order of the codes."""
+    """Labels with the share of every class, read lazily from the votes: ``score``, in the order of the codes."""
     view, _ = work.labels()
-    classes = labels.attrs["classes"]
-    codes = work.job._codes()
-    parts = []
-    for code in range(1, len(classes) + 1):
-        first = next((name for name, number in codes.items() if number == code), None)
-        lazy = LazyVolume(partial(view.score_block, first), view.shape, np.uint8)
-        parts.append(indexing.LazilyIndexedArray(lazy))
-    dims = tuple(labels["label"].dims)
-    scores = xr.concat([xr.DataArray(part, dims=dims) for part in parts], "class")
+    first = {number: name for name, number in reversed(work.job._codes().items())}
+    names = [first.get(code) for code in range(1, len(labels.attrs["classes"]) + 1)]
+    lazy = LazyVolume(partial(_score_blocks, view, names), (len(names), *view.shape), np.uint8)
+    scores = xr.DataArray(indexing.LazilyIndexedArray(lazy), dims=("class", *labels["label"].dims))
     return labels.assign(score=scores)
+
+
+def _score_blocks(view, names, key):
+    """Shares of some classes, given by position, in a block of a volume."""
+    return np.stack([view.score_block(name, key[1:]) for name in np.array(names, object)[key[0]]])

@@ -402,6 +402,7 @@ class Labelling:
         }
         if "bin_size" in self.job.volume.attrs:
             attrs["bin_size"] = list(self.job.volume.attrs["bin_size"])
+        attrs |= {name: self.job.volume.attrs[name] for name in ("unit", "map") if name in self.job.volume.attrs}
         return read_labels(labels, coords, stale, attrs)
 
     def class_names(self, labels):

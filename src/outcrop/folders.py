@@ -1,0 +1,301 @@
+"""A folder of single lines as one volume: pictures, arrays or SEG-Y files, numbered by their names or headers."""
+
+import dataclasses
+import functools
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+from xarray.core import indexing
+
+from outcrop import segy
+from outcrop.axes import name_axes
+from outcrop.lazy import LazyVolume, NpyFile, PictureFile, live_traces, take_block
+
+ZARR = ("zarr.json", ".zarray", ".zgroup", ".zmetadata", ".zattrs")
+KINDS = {
+    "pictures": {".png", ".bmp", ".tif", ".tiff", ".jpg", ".jpeg"},
+    "NumPy files": {".npy"},
+    "SEG-Y files": {".sgy", ".segy"},
+}
+BEFORE = r"(?:^|.*[^a-z])"  # what may stand before a word
+INLINE = re.compile(BEFORE + r"(?:il|inline|iline)[\W_]*")
+CROSSLINE = re.compile(BEFORE + r"(?:xl|xline|crossline|cross[\W_]line)[\W_]*")
+SLICE = re.compile(BEFORE + r"(?:time|twt|depth|z|ts|(?:time|depth)[\W_]*slice)[\W_]*")
+
+
+def is_zarr(folder):
+    """Whether a folder holds what Zarr writes into one."""
+    return any((Path(folder) / name).exists() for name in ZARR)
+
+
+def find_lines(folder):
+    """Files of lines in a folder.
+
+    Parameters
+    ----------
+    folder : path
+
+    Returns
+    -------
+    kind : str
+        A key of `KINDS`, empty where there are no such files.
+    files : list of Path
+    others : int
+        Number of other files, which are left alone.
+
+    Raises
+    ------
+    ValueError
+        The folder holds files of two kinds.
+    """
+    files = sorted(path for path in Path(folder).iterdir() if path.is_file() and not path.name.startswith("."))
+    found = {kind: [path for path in files if path.suffix.lower() in ends] for kind, ends in KINDS.items()}
+    kinds = [kind for kind, paths in found.items() if paths]
+    if len(kinds) > 1:
+        raise ValueError(f"{folder} holds {' and '.join(kinds)}; give a folder with lines of one kind.")
+    if not kinds:
+        return "", [], len(files)
+    return kinds[0], found[kinds[0]], len(files) - len(found[kinds[0]])
+
+
+def number_files(files):
+    """Numbers of lines, and whether they are inlines or crosslines, from the number that differs between file names.
+
+    Examples
+    --------
+    >>> number_files([Path("f3_xl_300.png"), Path("f3_xl_0310.png")])
+    ([300, 310], 'crossline')
+    >>> number_files([Path("61.bmp"), Path("211.bmp")])
+    ([61, 211], 'inline')
+    """
+    parts = [re.split(r"(\d+)", path.stem.lower()) for path in files]
+    words, folder = parts[0][::2], files[0].parent
+    for path, part in zip(files, parts, strict=True):
+        if part[::2] != words:
+            raise ValueError(
+                f"{files[0].name} and {path.name} in {folder} are named in different ways; give a folder of lines that "
+                "differ in one number only, such as inline_100.png, inline_101.png."
+            )
+    numbers = [list(map(int, column)) for column in zip(*(part[1::2] for part in parts), strict=True)]
+    varying = [column for column, values in enumerate(numbers) if len(set(values)) > 1]
+    if len(files) == 1 and numbers:
+        varying = [len(numbers) - 1]
+    if len(varying) != 1:
+        what = "more than one number" if varying else "no number"
+        raise ValueError(
+            f"The names of {len(files)} files in {folder}, such as {files[0].name}, differ in {what}; number the lines "
+            "once, such as inline_100.png, inline_101.png."
+        )
+    before, found = words[varying[0]], numbers[varying[0]]
+    if len(set(found)) < len(found):
+        twice = next(number for number in found if found.count(number) > 1)
+        raise ValueError(f"{folder} holds {found.count(twice)} files of line {twice}; keep one of them.")
+    if SLICE.fullmatch(before):
+        raise ValueError(
+            f"{folder} holds time or depth slices ({files[0].name}); give a folder of inlines or crosslines."
+        )
+    return found, "crossline" if CROSSLINE.fullmatch(before) else "inline"
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """What one file holds of a volume: its lines by survey label, and how a block of it is read.
+
+    Attributes
+    ----------
+    path : str
+    inlines, crosslines, samples : array
+    read : callable
+        ``read(key)`` returns a block for a key of three slices or arrays.
+    live : array of bool, shape (n_inline, n_crossline)
+    """
+
+    path: str
+    inlines: np.ndarray
+    crosslines: np.ndarray
+    samples: np.ndarray
+    read: Callable
+    live: np.ndarray
+
+
+class Mosaic:
+    """Volume of parts that do not overlap, on the axes that hold the lines of all of them.
+
+    Parameters
+    ----------
+    parts : list of Part
+
+    Attributes
+    ----------
+    inlines, crosslines, samples : array
+    shape : (int, int, int)
+    live : array of bool, shape (n_inline, n_crossline)
+    """
+
+    def __init__(self, parts):
+        self.parts = parts
+        self.samples = parts[0].samples
+        for part in parts[1:]:
+            if part.samples.shape != self.samples.shape or not np.allclose(part.samples, self.samples, atol=1e-3):
+                raise ValueError(
+                    f"{parts[0].path} has {_extent(self.samples)} samples, {part.path} has {_extent(part.samples)}; "
+                    "give lines of one sampling."
+                )
+        self.inlines = np.unique(np.concatenate([part.inlines for part in parts]))
+        self.crosslines = np.unique(np.concatenate([part.crosslines for part in parts]))
+        self.shape = (len(self.inlines), len(self.crosslines), len(self.samples))
+        places = [
+            (np.searchsorted(self.inlines, part.inlines), np.searchsorted(self.crosslines, part.crosslines))
+            for part in parts
+        ]
+        self.first, self.last = (
+            np.array([[end(rows), end(columns)] for rows, columns in places]) for end in (np.min, np.max)
+        )
+        self.live = np.zeros(self.shape[:2], bool)
+        for part, (rows, columns) in zip(parts, places, strict=True):
+            where = np.ix_(rows, columns)
+            if (self.live[where] & part.live).any():
+                raise ValueError(f"{part.path} holds traces that another file of its folder holds; keep one of them.")
+            self.live[where] |= part.live
+
+    def read(self, key):
+        """Block for a key of three slices or arrays, NaN where no part has a trace."""
+        wanted = [np.arange(n)[k] for k, n in zip(key[:2], self.shape[:2], strict=True)]
+        n_samples = len(np.arange(self.shape[2])[key[2]])
+        block = np.full((*map(len, wanted), n_samples), np.nan, np.float32)
+        if not block.size:
+            return block
+        low, high = np.array([[end(places) for places in wanted] for end in (np.min, np.max)])
+        for number in np.flatnonzero((self.first <= high).all(1) & (self.last >= low).all(1)):
+            part = self.parts[number]
+            rows, part_rows = _match(self.inlines[wanted[0]], part.inlines)
+            columns, part_columns = _match(self.crosslines[wanted[1]], part.crosslines)
+            if len(rows) and len(columns):
+                live = part.live[np.ix_(part_rows, part_columns)]
+                place = np.ix_(rows, columns)
+                block[place] = np.where(live[..., None], part.read((part_rows, part_columns, key[2])), block[place])
+        return block
+
+
+def _match(labels, own):
+    """Positions of the labels that a part has, and where it has them; `own` ascends."""
+    places = np.minimum(np.searchsorted(own, labels), len(own) - 1)
+    there = np.flatnonzero(own[places] == labels)
+    return there, places[there]
+
+
+def _extent(samples):
+    return f"{len(samples)} ({samples[0]:g} to {samples[-1]:g})"
+
+
+def open_folder(path, open_segy, *, domain=None, **choices):
+    """Open a folder of single lines as one volume.
+
+    Parameters
+    ----------
+    path : path
+    open_segy : callable
+        ``open_segy(path, header_bytes=..., endian=..., domain=...)`` opens a SEG-Y file as a volume.
+    domain : {"time", "depth"}, optional
+        What the sample axis measures, where the files do not say it.
+    **choices
+        ``header_bytes`` and ``endian`` of SEG-Y files.
+
+    Returns
+    -------
+    volume : xarray.DataArray
+    """
+    if os.path.exists(os.path.join(path, "job.toml")):
+        raise ValueError(f"{path} is a job folder, not a volume; give the volume that the job is on.")
+    kind, files, others = find_lines(path)
+    if not files:
+        raise ValueError(
+            f"{path} holds no Zarr volume and no lines; give a SEG-Y or ZGY file, a Zarr or MDIO folder, or a folder "
+            "of pictures, .npy or SEG-Y files of single lines."
+        )
+    choices = {name: value for name, value in {**choices, "domain": domain}.items() if value is not None}
+    if kind == "SEG-Y files":
+        parts, attrs, numbered = _segy_lines(path, files, [open_segy(str(file), **choices) for file in files])
+    else:
+        choices.pop("header_bytes", None), choices.pop("endian", None)
+        parts, attrs, numbered = _array_lines(path, files, kind, domain or "time")
+    notes = [f"{len(files)} {kind}, lines {numbered}"]
+    notes += [f"{others} other {'file is' if others == 1 else 'files are'} left alone"] if others else []
+    about = {"source": str(path), "format": f"folder of {kind}", "scaled": False, "options": choices, "notes": notes}
+    return mosaic_volume(Mosaic(parts), about | attrs)
+
+
+def _segy_lines(path, files, lines):
+    """Parts of a folder of SEG-Y files, attributes of the volume, and what numbers its lines."""
+    domains = {line.dims[2] for line in lines}
+    if len(domains) > 1:
+        raise ValueError(f"{path} holds lines in time and lines in depth; give a folder of one of them.")
+    attrs = {"domain": lines[0].dims[2]}
+    attrs |= {name: lines[0].attrs[name] for name in ("sample_interval", "delay", "bin_size") if name in lines[0].attrs}
+    parts = [segy_part(line) for line in lines]
+    same = len(parts) > 1 and all(part.inlines.tolist() == parts[0].inlines[:1].tolist() for part in parts)
+    if not same or all(len(part.crosslines) == 1 for part in parts):
+        return parts, attrs, "numbered by their headers"
+    # 2-D lines: their headers count traces, and all lines have one number
+    numbers, direction = number_files(files)
+    parts = [number_part(part, number, direction) for part, number in zip(parts, numbers, strict=True)]
+    return parts, attrs, f"numbered as {direction}s by their file names"
+
+
+def _array_lines(path, files, kind, domain):
+    """Parts of a folder of pictures or arrays, attributes of the volume, and what numbers its lines."""
+    numbers, direction = number_files(files)
+    codes = bool(segy.read_class_table(path))
+    make = functools.partial(PictureFile, codes=codes) if kind == "pictures" else NpyFile
+    parts = [array_part(make(str(file))) for file in files]
+    widths = [len(part.crosslines) for part in parts]
+    if min(widths) < max(widths):
+        odd = parts[widths.index(min(widths))]
+        raise ValueError(f"{odd.path} has {min(widths)} traces, others {max(widths)}; give lines of one length.")
+    parts = [number_part(part, number, direction) for part, number in zip(parts, numbers, strict=True)]
+    attrs = {"domain": domain, "scaled": kind == "pictures" and not codes}
+    return parts, attrs, f"numbered as {direction}s by their file names"
+
+
+def mosaic_volume(mosaic, attrs):
+    """Volume of the parts of a folder."""
+    axes = {"inline": mosaic.inlines, "crossline": mosaic.crosslines, attrs["domain"]: mosaic.samples}
+    data = indexing.LazilyIndexedArray(LazyVolume(mosaic.read, mosaic.shape))
+    volume = xr.DataArray(data, axes, list(axes), name="amplitude", attrs=attrs)
+    return volume if mosaic.live.all() else volume.assign_coords(live=(("inline", "crossline"), mosaic.live))
+
+
+def segy_part(line):
+    """What a SEG-Y file of a folder holds."""
+    inlines, crosslines, samples = (line[name].values for name in line.dims)
+    read = line.variable._data.array.read
+    return Part(line.attrs["source"], inlines, crosslines, samples, read, live_traces(line))
+
+
+def array_part(array):
+    """What a picture or an array of a folder holds: one line, its traces counted from 0."""
+    _, axes, _, _ = name_axes([None] * array.ndim)
+    shape = [1 if axis is None else array.shape[axis] for axis in axes]
+    if array.dtype.kind not in "biuf" or shape[0] != 1 or 0 in shape:
+        raise ValueError(f"{array.path} holds {array.dtype} of shape {array.shape}; give (time, traces) of one line.")
+    inlines, crosslines, samples = map(np.arange, shape)
+    read = functools.partial(take_block, array, axes)
+    return Part(array.path, inlines, crosslines, samples.astype(np.float64), read=read, live=np.ones(shape[:2], bool))
+
+
+def number_part(part, number, direction):
+    """A line with its number, along inlines or along crosslines."""
+    numbers = np.array([number])
+    if direction == "inline":
+        return dataclasses.replace(part, inlines=numbers)
+    read = functools.partial(read_turned, part.read)
+    return dataclasses.replace(part, inlines=part.crosslines, crosslines=numbers, read=read, live=part.live.T)
+
+
+def read_turned(read, key):
+    """Block of a line that is stored as an inline and is a crossline."""
+    return read((key[1], key[0], key[2])).transpose(1, 0, 2)

@@ -1,0 +1,151 @@
+"""Which format a file is of, by its first bytes; what is not read is refused with its name and the way out."""
+
+import os
+import re
+import struct
+from pathlib import Path
+
+from outcrop import zgy
+
+OPENING = 4096  # bytes that are looked at
+HDF5 = b"\x89HDF\r\n\x1a\n"
+NETCDF = (b"CDF\x01", b"CDF\x02", b"CDF\x05")
+
+# What a format is called, and what to do with a file of it; {path} is the file, {stem} its name without the ending.
+WAYS = {
+    "VDS": (
+        "a VDS file (Bluware, OpenVDS)",
+        "write it as SEG-Y with OpenVDS: SEGYExport --vdsfile {path} {stem}.sgy",
+    ),
+    "SGZ": (
+        "an SGZ file (seismic-zfp)",
+        "write it as SEG-Y with seismic-zfp: seismic-zfp sgz2sgy {path} {stem}.sgy",
+    ),
+    "old ZGY": (
+        "a compressed ZGY file of the old kind (VCS)",
+        "export it from Petrel as SEG-Y or as plain ZGY",
+    ),
+    "CBVS": (
+        "a CBVS file (OpendTect)",
+        "export it from OpendTect as SEG-Y",
+    ),
+    "HDF5": (
+        "an HDF5 file",
+        "save its array: numpy.save('{stem}.npy', h5py.File('{path}')['NAME']), or write it as Zarr",
+    ),
+    "netCDF": (
+        "a netCDF file",
+        "write it as Zarr: xarray.open_dataset('{path}').to_zarr('{stem}.zarr')",
+    ),
+    "MAT": (
+        "a MATLAB file",
+        "save its array: numpy.save('{stem}.npy', scipy.io.loadmat('{path}')['NAME'])",
+    ),
+    "MAT 7.3": (
+        "a MATLAB file of version 7.3, which is HDF5 inside",
+        "save its array: numpy.save('{stem}.npy', h5py.File('{path}')['NAME'][:].T)",
+    ),
+    "NPZ": (
+        "an archive of NumPy arrays",
+        "save the one that is the volume: numpy.save('{stem}.npy', numpy.load('{path}')['NAME'])",
+    ),
+    "archive": ("an archive", "unpack it first"),
+}
+
+# Stores that are read in place hold Zarr; of any other file a copy is needed.
+COPIES = {
+    "s3": "aws s3 cp",
+    "gs": "gcloud storage cp",
+    "http": "curl -O",
+    "https": "curl -O",
+    "az": "azcopy copy",
+    "abfs": "azcopy copy",
+    "sd": "sdutil cp",
+}
+
+
+def recognise(path):
+    """Name of the format of a file as far as its first bytes tell it; None where it may be SEG-Y.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    name : {"ZGY", "NumPy", None} or a key of `WAYS`
+    """
+    with open(path, "rb") as file:
+        opening = file.read(OPENING)
+    kind = Path(path).suffix.lower()
+    if opening.startswith(zgy.MAGIC):
+        return "ZGY"
+    if opening.startswith(b"\x93NUMPY"):
+        return "NumPy"
+    if opening.startswith(b"VCS\0"):
+        return "old ZGY"
+    if opening.startswith(b"HueDataStore"):
+        return "VDS"
+    if any(opening[place:].startswith(HDF5) for place in (0, 512, 1024, 2048)):
+        return {".mat": "MAT 7.3", ".nc": "netCDF", ".nc4": "netCDF"}.get(kind, "HDF5")
+    if opening.startswith(b"MATLAB 5.0") or kind == ".mat":
+        return "MAT"
+    if opening.startswith(NETCDF):
+        return "netCDF"
+    if opening.startswith(b"dGB"):
+        return "CBVS"
+    if opening.startswith(b"PK\x03\x04"):
+        return "NPZ" if kind == ".npz" else "archive"
+    if opening.startswith((b"\x1f\x8b", b"BZh", b"7z\xbc\xaf\x27\x1c", b"\xfd7zXZ\0")):
+        return "archive"
+    return "SGZ" if is_sgz(opening) else None
+
+
+def is_sgz(opening):
+    """Whether a file opens as seismic-zfp writes it: it has no magic, but its blocks hold 4096 bytes each.
+
+    Notes
+    -----
+    Little-endian integers: header blocks of 4096 bytes at byte 0, samples, crosslines and inlines at 4, bits per sample
+    at 40 (-2 for one bit in two samples), shape of a block of samples at 44.
+    """
+    if len(opening) < 56:
+        return False
+    blocks, *sizes = struct.unpack_from("<4i", opening)
+    bits, *shape = struct.unpack_from("<4i", opening, 40)
+    if not 1 <= blocks <= 64 or min(*sizes, *shape) < 1 or bits == 0:
+        return False
+    rate = bits if bits > 0 else -1 / bits
+    return shape[0] * shape[1] * shape[2] * rate == 8 * 4096
+
+
+def refuse_foreign(path, name):
+    """Raise what tells the user which format a file is of and how to go on."""
+    title, way_out = WAYS[name]
+    stem = os.path.splitext(os.path.basename(path))[0]
+    raise ValueError(f"{path} is {title}, which Outcrop does not read; {way_out.format(path=path, stem=stem)}.")
+
+
+def refuse_remote(address):
+    """Raise for an address that can be no Zarr store, by its scheme or its ending.
+
+    Examples
+    --------
+    >>> refuse_remote("s3://bucket/survey.zarr")
+    >>> refuse_remote("s3://bucket/survey.sgy")
+    Traceback (most recent call last):
+        ...
+    ValueError: s3://bucket/survey.sgy lies on a remote store (s3), from which Outcrop reads Zarr and MDIO alone; ...
+    """
+    scheme, _, rest = address.partition("://")
+    scheme = scheme.lower()
+    ending = Path(re.split(r"[?#]", rest)[0].rstrip("/")).suffix.lower()
+    if scheme == "file" and ending not in ("", ".zarr", ".mdio"):
+        raise ValueError(f"{address} is a file of this machine; give its path without file://.")
+    if ending in ("", ".zarr", ".mdio") and scheme != "sd":
+        return
+    how = COPIES.get(scheme)
+    raise ValueError(
+        f"{address} lies on a remote store ({scheme}), from which Outcrop reads Zarr and MDIO alone; copy it to this "
+        f"machine first{f' ({how})' if how else ''}."
+    )

@@ -1,0 +1,370 @@
+"""ZGY: headers through pyzgy, samples from the bricks of the file.
+
+A ZGY file is a grid of bricks, usually 64 x 64 x 64 samples, and a table that says where each lies. pyzgy (OpenZGY)
+reads the headers and the table, and decodes compressed bricks; a plain brick is mapped and only what is asked for is
+read, so that a line costs about what it costs in SEG-Y.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import importlib.util
+import io
+import itertools
+import math
+import mmap
+import os
+import threading
+import warnings
+
+import numpy as np
+import xarray as xr
+from xarray.core import indexing
+
+from outcrop.kept import Kept
+from outcrop.lazy import LazyVolume, check_axes
+
+MAGIC = b"VBS\0"
+LARGEST_BRICK = 1 << 26  # bytes; 64 x 64 x 64 samples take 1 MB
+SMALL = 1 << 18  # bytes that are read rather than mapped
+MOST_LINES = 10**7  # as of any volume
+# Entries of the table of bricks: the highest byte says the kind, the others where the brick begins, or its only value.
+EMPTY, CONSTANT, COMPRESSED = 0x00, 0x80, 0xC0
+ZEROS = np.uint64(CONSTANT << 56)  # which version 1 writes as 1
+PLACE = np.uint64((1 << 56) - 1)
+TYPES = {"int8": "<i1", "int16": "<i2", "float": "<f4"}
+
+_decoded = Kept()
+_alone = threading.RLock()  # what is printed is kept back for all threads
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """Where the bricks of a ZGY file lie, and what its axes are.
+
+    Attributes
+    ----------
+    path : str
+    stamp : (int, int)
+        Size and time of change (ns) of the file that was opened.
+    version : int
+        Of the format, 1 to 4.
+    shape, brick : (int, int, int)
+        Samples of the volume and of a brick along inline, crossline and depth or time.
+    type : str
+        NumPy type of the samples as stored.
+    factor, offset : float
+        Amplitude = factor * stored sample + offset.
+    table : array of uint64, shape (bricks along inline, along crossline, downwards)
+        Entry of every brick at full resolution.
+    inlines, crosslines, samples : array
+        Survey labels, ascending; time in ms, depth in m, or the file's numbers where it does not say what they are.
+    reversed : (bool, bool)
+        Whether inlines and crosslines descend in the file.
+    domain : {"time", "depth"} or None
+        None where the file does not say it.
+    unit : str
+        Unit of the sample axis as the file names it, empty where it does not say what the axis measures.
+    grid : tuple or None
+        ``origin``, ``inline step`` and ``crossline step``, (X, Y) each, per line number; None where the corners do not
+        span an area.
+    bin_size : (float, float) or None
+        Metres between neighbouring inlines and crosslines; None where the file does not say that X and Y are lengths.
+    """
+
+    path: str
+    stamp: tuple
+    version: int
+    shape: tuple
+    brick: tuple
+    type: str
+    factor: float
+    offset: float
+    table: np.ndarray
+    inlines: np.ndarray
+    crosslines: np.ndarray
+    samples: np.ndarray
+    reversed: tuple
+    domain: str | None
+    unit: str
+    grid: tuple | None
+    bin_size: tuple | None
+
+    def live(self):
+        """Which traces were written, shape (n_inline, n_crossline): those of a brick that is there at any depth."""
+        columns = (self.table != EMPTY).any(2)
+        rows, traces = (
+            positions // size for positions, size in zip(map(self.stored, (0, 1)), self.brick[:2], strict=True)
+        )
+        return columns[np.ix_(rows, traces)]
+
+    def stored(self, axis, positions=slice(None)):
+        """Positions in the file along inline (0) or crossline (1) of positions in the volume."""
+        found = np.arange(self.shape[axis])
+        return (found[::-1] if self.reversed[axis] else found)[positions]
+
+
+def open_zgy(path, *, domain):
+    """Open a ZGY file; see `outcrop.open_volume`."""
+    layout = scan(path)
+    if domain and layout.domain and domain != layout.domain:
+        raise ValueError(f"{path} says that its samples are {layout.domain}, not {domain}; leave the domain out.")
+    name = layout.domain or domain or "time"
+    kind = {"i1": "integer, 8 bit", "i2": "integer, 16 bit", "f4": "IEEE float, 32 bit"}[layout.type[1:]]
+    data = LazyVolume(functools.partial(read, layout), layout.shape)
+    volume = xr.DataArray(
+        indexing.LazilyIndexedArray(data),
+        dims=("inline", "crossline", name),
+        coords={"inline": layout.inlines, "crossline": layout.crosslines, name: layout.samples},
+        name="amplitude",
+        attrs={"source": path, "format": f"ZGY {layout.version}, {kind}", "domain": name, "scaled": False, "notes": []},
+    )
+    check_axes(volume)
+    if layout.domain:
+        interval = float(layout.samples[1] - layout.samples[0]) if layout.shape[2] > 1 else 0.0
+        volume.attrs.update(sample_interval=interval, delay=float(layout.samples[0]))
+    else:
+        volume.attrs["unit"] = ""
+        volume.attrs["notes"] = [f"the file does not say what its samples measure; they are taken as {name}"]
+    if not layout.live().all():
+        volume = volume.assign_coords(live=(("inline", "crossline"), layout.live()))
+    known = {"bin_size": layout.bin_size, "map": layout.grid}
+    return volume.assign_attrs({name: value for name, value in known.items() if value is not None})
+
+
+@contextlib.contextmanager
+def _quiet():
+    """Without what OpenZGY prints: modules it does not find, headers it does not like, files it left open."""
+    with _alone, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            yield
+
+
+def openzgy():
+    """The API of OpenZGY, which pyzgy brings."""
+    if importlib.util.find_spec("openzgy") is None:
+        raise ImportError("pip install 'outcrop[zgy]'")
+    with _quiet():
+        from openzgy import api
+    return api
+
+
+def scan(path):
+    """Layout of a ZGY file from its headers; samples are not read.
+
+    Raises
+    ------
+    ValueError
+        pyzgy is not installed, or the headers are damaged.
+    """
+    path = os.path.abspath(path)
+    try:
+        api = openzgy()
+    except ImportError as error:
+        raise ValueError(f"{path} is a ZGY file, which pyzgy reads; install it with {error}.") from None
+    stat = os.stat(path)
+    with _quiet():
+        try:
+            with api.ZgyReader(path) as reader:
+                return _layout(reader, path, (stat.st_size, stat.st_mtime_ns))
+        except ImportError as error:
+            problem = f"{path} is a compressed ZGY file, which zfpy decodes; install it with {error}."
+        except Exception as error:  # OpenZGY asserts, divides and unpacks what the headers say
+            why = " ".join(str(error).split()) or type(error).__name__
+            problem = f"{path} is a ZGY file with damaged headers ({why}); copy it again from its origin."
+    raise ValueError(problem)  # here, where the error of OpenZGY no longer holds the file open
+
+
+def _layout(reader, path, stamp):
+    """Layout of an open file; `ValueError` where its headers cannot be true."""
+    headers = reader._meta
+    version = int(headers._fh._version)
+    shape, brick = (tuple(map(int, sizes)) for sizes in (reader.size, reader.bricksize))
+    if not all(0 < n <= MOST_LINES for n in shape):
+        raise ValueError(f"it claims {shape} inlines, crosslines and samples")
+    kind = np.dtype(TYPES[reader.datatype.name])
+    if not all(0 < n <= LARGEST_BRICK for n in brick) or math.prod(brick) * kind.itemsize > LARGEST_BRICK:
+        raise ValueError(f"it claims bricks of {brick} samples")
+    count = tuple(-(-n // size) for n, size in zip(shape, brick, strict=True))
+    first = int(headers._ih._brickoffsets[0])
+    table = np.array(headers._blup._lookup[first : first + math.prod(count)], np.uint64).reshape(count[::-1]).T
+    table[table == 1] = ZEROS
+    begin = 0 if version == 1 else int(headers._oh._bricklupoff + headers._oh._bricklupsize)
+    _check_table(table, math.prod(brick) * kind.itemsize, begin=begin, end=stamp[0])
+    factor, offset = map(float, reader._accessor._scaleDataFactorsStorageToFloat())
+    if not (math.isfinite(factor) and math.isfinite(offset)):
+        raise ValueError(f"it claims amplitudes of {factor} times the samples plus {offset}")
+    samples, domain, unit = _sample_axis(reader)
+    grid, bin_size = _survey(reader)
+    labels = [_labels(reader, axis) for axis in (0, 1)]
+    turned = tuple(bool(len(axis) > 1 and axis[1] < axis[0]) for axis in labels)
+    inlines, crosslines = (axis[::-1] if turn else axis for axis, turn in zip(labels, turned, strict=True))
+    return Layout(
+        path=path,
+        stamp=stamp,
+        version=version,
+        shape=shape,
+        brick=brick,
+        type=kind.str,
+        factor=factor,
+        offset=offset,
+        table=table,
+        inlines=inlines,
+        crosslines=crosslines,
+        samples=samples,
+        reversed=turned,
+        domain=domain,
+        unit=unit,
+        grid=grid,
+        bin_size=bin_size,
+    )
+
+
+def _check_table(table, size, *, begin, end):
+    """Refuse a table with bricks of `size` bytes in the headers or beyond the end of the file, and unknown ones."""
+    kinds, starts = table >> np.uint64(56), table & PLACE
+    plain, packed = (kinds == 0) & (table != EMPTY), kinds == COMPRESSED
+    if not (plain | packed | (table == EMPTY) | (kinds == CONSTANT)).all():
+        raise ValueError("its table of bricks has entries of an unknown kind")
+    if (starts[plain | packed] < begin).any():
+        raise ValueError("its table of bricks points into its headers")
+    beyond = int((plain & (starts + np.uint64(size) > end)).sum() + (packed & (starts >= end)).sum())
+    if beyond:
+        raise ValueError(f"{beyond} of {table.size} bricks lie beyond its end: it is truncated")
+    if packed.any() and importlib.util.find_spec("zfpy") is None:
+        raise ImportError("pip install zfpy")
+
+
+def _labels(reader, axis):
+    """Numbers of the inlines (0) or crosslines (1) in the order of the file, whole ones as such."""
+    first, step = float(reader.annotstart[axis]), float(reader.annotinc[axis])
+    labels = first + step * np.arange(reader.size[axis])
+    if not np.isfinite(labels).all() or np.abs(labels).max() > MOST_LINES or (step == 0 and len(labels) > 1):
+        raise ValueError(f"it numbers its {('inlines', 'crosslines')[axis]} from {first:g} in steps of {step:g}")
+    return labels.astype(np.int64) if np.array_equal(labels, np.rint(labels)) else labels
+
+
+def _sample_axis(reader):
+    """Samples in ms or m, time or depth, and the unit in the file; numbers as they are where it does not say these."""
+    domain = {"time": "time", "length": "depth"}.get(reader.zunitdim.name)
+    scale = float(reader.zunitfactor) * (1000 if domain == "time" else 1) if domain else 1.0  # to ms or m
+    first, step = (round(float(value) * scale, 4) for value in (reader.zstart, reader.zinc))
+    samples = first + step * np.arange(reader.size[2])
+    if not np.isfinite(samples).all() or not step > 0:
+        raise ValueError(f"its samples begin at {first:g} in steps of {step:g} {'m' if domain == 'depth' else 'ms'}")
+    return samples, domain, " ".join(str(reader.zunitname or "").split()) if domain else ""
+
+
+def _survey(reader):
+    """Where lines lie on the map, and metres between them, from the corners of the survey; None where unknown."""
+    if reader.corners is None or reader.hunitdim.name == "arcangle" or min(reader.size[:2]) < 2:
+        return None, None
+    known = reader.hunitdim.name == "length"
+    corners = np.array(reader.corners, float) * (float(reader.hunitfactor) if known else 1.0)
+    steps = [(corner - corners[0]) / (n - 1) for corner, n in zip(corners[1:3], reader.size, strict=False)]
+    lengths = [float(np.hypot(*step)) for step in steps]
+    area = abs(steps[0][0] * steps[1][1] - steps[0][1] * steps[1][0])
+    if not np.isfinite(corners).all() or not area > 0.1 * math.prod(lengths):
+        return None, None
+    per_line = [step / float(number) for step, number in zip(steps, reader.annotinc, strict=True)]
+    origin = corners[0] - sum(step * float(first) for step, first in zip(per_line, reader.annotstart, strict=True))
+    grid = tuple(tuple(part.tolist()) for part in (origin, *per_line))
+    return grid, tuple(round(length, 2) for length in lengths) if known else None
+
+
+def read(layout, key):
+    """Amplitudes of a block of a ZGY volume, NaN where nothing was written at any depth.
+
+    Parameters
+    ----------
+    layout : Layout
+    key : three slices or arrays of int
+        Positions along inline, crossline and time or depth.
+
+    Returns
+    -------
+    block : array of float32
+    """
+    places = (layout.stored(0, key[0]), layout.stored(1, key[1]), np.arange(layout.shape[2])[key[2]])
+    sorted_places, back = zip(*(np.unique(place, return_inverse=True) for place in places), strict=True)
+    block = np.empty([len(place) for place in sorted_places], np.float32)
+    groups = [_by_brick(place, size) for place, size in zip(sorted_places, layout.brick, strict=True)]
+    empty = ~(layout.table != EMPTY).any(2)
+    with open(layout.path, "rb", buffering=0) as file:
+        if os.fstat(file.fileno()).st_size != layout.stamp[0]:
+            raise ValueError(f"{layout.path} has changed since it was opened; open it again.")
+        for parts in itertools.product(*groups):
+            number, out, inside = zip(*parts, strict=True)
+            block[out] = np.nan if empty[number[:2]] else _part(file, layout, number, inside)
+    if all(np.array_equal(order, np.arange(len(order))) for order in back):
+        return block
+    return block[np.ix_(*back)]
+
+
+def _by_brick(places, size):
+    """Ascending places along an axis by brick: number of the brick, where they go in the block, where in the brick.
+
+    Examples
+    --------
+    >>> _by_brick(np.array([62, 63, 64, 66]), size=64)
+    [(0, slice(0, 2, None), slice(62, 64, None)), (1, slice(2, 4, None), array([0, 2]))]
+    """
+    if not len(places):
+        return []
+    cuts = np.flatnonzero(np.diff(places // size)) + 1
+    found = []
+    for first, last in itertools.pairwise([0, *cuts.tolist(), len(places)]):
+        number, inside = int(places[first] // size), places[first:last] % size
+        whole = inside[-1] - inside[0] + 1 == len(inside)
+        found.append((number, slice(first, last), slice(int(inside[0]), int(inside[-1]) + 1) if whole else inside))
+    return found
+
+
+def _part(file, layout, number, inside):
+    """Amplitudes of a part of a brick: scaled samples, or the one value of a brick that holds no other."""
+    entry = int(layout.table[number])
+    if entry == EMPTY:
+        return np.float32(0)
+    if entry >> 56 == COMPRESSED or layout.version == 1:
+        stored = _decoded.get((layout.path, layout.stamp, number), functools.partial(_decode, layout, number))
+        return _take(stored, inside)
+    kind = np.dtype(layout.type)
+    if entry >> 56 == CONSTANT:
+        stored = np.frombuffer((entry & int(PLACE)).to_bytes(8, "little")[: kind.itemsize], kind)[0]
+    else:
+        stored = _plain(file, entry, layout.brick, kind, inside)
+    if kind.kind == "f":
+        return stored
+    return np.asarray(stored, np.float32) * np.float32(layout.factor) + np.float32(layout.offset)
+
+
+def _take(brick, inside):
+    """Part of a brick for slices and arrays of positions, as a grid."""
+    for axis, places in enumerate(inside):
+        brick = brick[(slice(None),) * axis + (places,)]
+    return brick
+
+
+def _plain(file, start, brick, kind, inside):
+    """Part of a plain brick that begins at byte `start`: few rows are read; many are mapped, so that few pages are."""
+    row, rows = brick[1] * brick[2] * kind.itemsize, inside[0]
+    first, last = (rows.start, rows.stop) if isinstance(rows, slice) else (int(rows[0]), int(rows[-1]) + 1)
+    begin, size = start + first * row, (last - first) * row
+    if size < SMALL:
+        file.seek(begin)
+        found = np.frombuffer(file.read(size), kind)
+    else:
+        page = begin // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
+        window = mmap.mmap(file.fileno(), begin + size - page, offset=page, access=mmap.ACCESS_READ)
+        found = np.frombuffer(window, kind, size // kind.itemsize, begin - page)
+    places = slice(0, last - first) if isinstance(rows, slice) else rows - first
+    return _take(found.reshape(last - first, *brick[1:]), (places, *inside[1:]))
+
+
+def _decode(layout, number):
+    """Amplitudes of a whole brick by OpenZGY, for compressed bricks and those of version 1."""
+    brick = np.zeros(layout.brick, np.float32)
+    with openzgy().ZgyReader(layout.path) as reader:
+        reader.read(tuple(n * size for n, size in zip(number, layout.brick, strict=True)), brick)
+    return brick
