@@ -3,8 +3,8 @@
     python tools/try_wheel.py                                  # the newest dependencies
     python tools/try_wheel.py --oldest --tests tests/test_segy.py ...   # the oldest that pyproject.toml allows
 
-It looks for every file of the package in the wheel, runs ``outcrop demo``, scores its labels against the truth, and asks
-the page for an answer. With ``--tests`` the given tests run on the installed wheel.
+It looks for every file of the package in the wheel, runs ``outcrop demo``, scores its labels against the truth, and
+asks the page for an answer. With ``--tests`` the given tests run on the installed wheel.
 """
 
 import argparse

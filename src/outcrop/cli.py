@@ -158,7 +158,7 @@ def synth(
     from outcrop.datasets import write_synthetic
 
     if out.suffix.lower() not in (".sgy", ".segy"):
-        raise ValueError(f"{out} is no SEG-Y name; write OUT.sgy.")
+        raise ValueError(f"synth writes SEG-Y, and {out} does not end in .sgy; write {out.with_suffix('.sgy')}.")
     lines, traces, samples = numbers(shape, 3, "--shape")
     with progress_bar("writing", lines) as update:
         write_synthetic(out, (lines, traces, samples), seed=seed, progress=update)
