@@ -1,8 +1,8 @@
 """Every Python process with this folder on PYTHONPATH lacks what OUTCROP_BLOCKED names: ``posix``, ``network`` or both.
 
 ``posix`` imitates Windows where Linux can: no `fcntl`, `resource`, `pwd`, `grp`, `termios`, `os.sysconf` or `os.fork`;
-processes start by ``spawn``; a file that this process holds open or mapped is neither replaced nor removed; no file is
-made whose name Windows refuses. ``network`` lets sockets reach this machine alone.
+processes start by ``spawn``; a file that this process holds open or mapped is not replaced or removed; no folder is
+replaced; no file is made whose name Windows refuses. ``network`` lets sockets reach this machine alone.
 """
 
 import contextlib
@@ -15,6 +15,7 @@ MODULES = ("fcntl", "grp", "pwd", "resource", "termios")
 OTHER_ON_WINDOWS = ("locket", "psutil")  # libraries whose part for Linux alone needs them, and may keep them
 BAD_CHARACTERS = set('<>:"|?*\\') | {chr(i) for i in range(32)}
 SYSTEM = ("/proc/", "/sys/", "/dev/")
+DASK = "/dask-scratch-space/"  # Dask removes its folders otherwise on Windows
 LOOPBACK = ("127.", "::1", "localhost")
 
 
@@ -47,6 +48,8 @@ def refuse_file(event, arguments):
     """Refuse to move or remove what is open here, and to make what has a name that Windows does not allow."""
     if event == "os.rename":
         refuse_held(*arguments[:2])
+        if is_users(arguments[1]) and os.path.isdir(arguments[1]):
+            raise PermissionError(13, "Windows replaces no folder", os.fspath(arguments[1]))
     elif event in ("os.remove", "os.rmdir"):
         refuse_held(arguments[0])
     elif event == "os.mkdir" or (event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)):
@@ -57,7 +60,10 @@ def refuse_file(event, arguments):
 
 def is_users(path):
     """Whether something is a path, and lies on the user's disk."""
-    return isinstance(path, (str, os.PathLike)) and not os.path.abspath(path).startswith(SYSTEM)
+    if not isinstance(path, (str, os.PathLike)):
+        return False
+    path = os.path.abspath(path)
+    return not path.startswith(SYSTEM) and DASK not in path
 
 
 def is_bad(name):
@@ -71,22 +77,18 @@ def refuse_held(*paths):
         folder, name = os.path.split(os.path.abspath(path))
         whole = os.path.join(os.path.realpath(folder), name)
         for held in open_files():
-            if held == whole or held.startswith(whole + "/"):
+            if (held == whole or held.startswith(whole + "/")) and not held.endswith(" (deleted)"):
                 raise PermissionError(13, "It is open in this process", held)
 
 
 def open_files():
-    """Paths of the files that this process has open or mapped."""
+    """Paths of the files that this process has open or mapped, and that are still there."""
     for number in os.listdir("/proc/self/fd"):
-        try:
+        with contextlib.suppress(OSError):  # closed meanwhile
             yield os.readlink(f"/proc/self/fd/{number}")
-        except OSError:  # closed meanwhile
-            continue
     with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
         for line in maps:
-            parts = line.rstrip("\n").split(maxsplit=5)
-            if len(parts) == 6:
-                yield parts[5]
+            yield "".join(line.rstrip("\n").split(maxsplit=5)[5:])
 
 
 def refuse_network(event, arguments):
