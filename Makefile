@@ -2,15 +2,23 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-app lint bench docs clean
+.PHONY: demo test test-app test-wheel test-start test-portable test-slow lint bench docs clean
+
+# Files that meet the operating system most: files, locks, processes, the shell and the page.
+PORTABLE := tests/test_workspace.py tests/test_decisions.py tests/test_imports.py tests/test_segy.py \
+	tests/test_volume.py tests/test_cli.py tests/test_server.py
+# Files that meet every dependency but torch.
+OLDEST := $(PORTABLE) tests/test_minimal.py tests/test_encoder.py tests/test_job.py tests/test_labels.py \
+	tests/test_plots.py tests/test_report.py tests/test_bodies.py tests/test_faults.py tests/test_cluster.py
 
 demo: .venv/run        ## the whole job on an embedded synthetic volume; report in demo/
 	$(BIN)/outcrop demo -o demo
 
 test: .venv/dev        ## lint, types, import order, doctests and tests
-	$(BIN)/ruff check src tests tests_app benchmarks
-	$(BIN)/ruff format --check src tests tests_app benchmarks
+	$(BIN)/ruff check src tests tests_app benchmarks tools
+	$(BIN)/ruff format --check src tests tests_app benchmarks tools
 	$(BIN)/mypy
+	$(BIN)/mypy --platform win32 --cache-dir .mypy_cache/win32
 	$(BIN)/lint-imports
 	$(BIN)/pytest
 
@@ -18,9 +26,23 @@ test-app: .venv/dev    ## the interpreter's page in a real browser; needs chromi
 	$(BIN)/python -m pip install -q playwright
 	$(BIN)/pytest tests_app
 
+test-wheel: .venv/run  ## the wheel in an empty environment with the newest dependencies: demo and page
+	$(BIN)/python tools/try_wheel.py
+
+test-start: .venv/run  ## docs/start.md word for word in an empty environment; prints the minutes
+	$(PYTHON) tools/follow_start.py
+
+test-portable: .venv/dev  ## tests without fcntl, resource and os.sysconf, with spawn; TESTS=tests for all of them
+	PYTHONPATH=tests/blocked OUTCROP_BLOCKED=posix $(BIN)/pytest $(or $(TESTS),$(PORTABLE))
+
+test-slow: .venv/dev   ## all tests without POSIX; the wheel with the oldest dependencies it allows
+	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin
+	$(MAKE) test-portable TESTS=tests
+	$(BIN)/python tools/try_wheel.py --oldest --tests $(OLDEST)
+
 lint: .venv/dev        ## mend what can be mended by itself
-	$(BIN)/ruff check --fix src tests tests_app benchmarks
-	$(BIN)/ruff format src tests tests_app benchmarks
+	$(BIN)/ruff check --fix src tests tests_app benchmarks tools
+	$(BIN)/ruff format src tests tests_app benchmarks tools
 
 bench: .venv/dev       ## speed and memory as ratios; prints one table
 	$(BIN)/python -m pip install -q faiss-cpu

@@ -61,6 +61,12 @@ def test_version_and_help_load_little():
     assert told.returncode == 0 and told.stdout.split() == ["outcrop", oc.__version__]
 
 
+def test_synth_names_the_file_it_would_write(outcrop, tmp_path):
+    """Another kind of file is refused with the name to use instead."""
+    code, _, said = outcrop("synth", tmp_path / "x.npy")
+    assert code == 2 and f"write {tmp_path / 'x.sgy'}" in said and not list(tmp_path.iterdir())
+
+
 def test_yes_and_no_are_remembered(outcrop, job):
     """Rejected rows stay away from the next retrievals too, accepted ones stay, until the job is told to forget."""
     words = ["retrieve", job / "v.outcrop"]

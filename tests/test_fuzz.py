@@ -10,10 +10,12 @@ import pandas as pd
 import pytest
 import tomli_w
 import zarr
-from mutations import COMMANDS, command, context, fuzz_job, limits, look_at, mutate_segy
 
 from outcrop import Job, TrainingSet, datasets, open_volume
 from outcrop.workspace import Workspace
+
+pytest.importorskip("resource", reason="limits on a process are POSIX's")
+from mutations import COMMANDS, command, context, fuzz_job, limits, look_at, mutate_segy
 
 DATA = os.environ.get("OUTCROP_DATA")
 MEMORY = 6 << 30

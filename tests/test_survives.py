@@ -1,7 +1,6 @@
 """Every stage may be killed between any two files it writes, and goes on to the result of a run that never was."""
 
 import os
-import resource
 import shutil
 import signal
 import sys
@@ -11,12 +10,16 @@ import numpy as np
 import pytest
 import zarr
 from matplotlib.figure import Figure
-from mutations import context
 
 from outcrop import Job, cli, datasets, stages
 from outcrop.job import decisions, tables
 from outcrop.stages import append_line
 from outcrop.workspace import remove
+
+pytest.importorskip("resource", reason="limits on a process are POSIX's")
+import resource
+
+from mutations import context
 
 STAGES = {
     "index": ["index", "../ein Volumen ø.sgy", "-o", "job.outcrop", "--size", "32", "--step", "7", "--memory", "1GB"],

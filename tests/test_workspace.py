@@ -44,6 +44,37 @@ def test_files_appear_whole_or_not_at_all(tmp_path):
     assert os.listdir(tmp_path) == ["file"]
 
 
+def test_a_rename_that_is_refused_for_a_moment_is_tried_again(tmp_path, monkeypatch):
+    """As on Windows while a reader has the file open; one that stays refused is an error, and the old file stays."""
+    target, replace, refused = tmp_path / "file", os.replace, [2]
+    target.write_text("old")
+
+    def refuse(*paths):
+        if refused[0]:
+            refused[0] -= 1
+            raise PermissionError(13, "in use")
+        replace(*paths)
+
+    monkeypatch.setattr(os, "replace", refuse)
+    with whole_file(target) as aside:
+        aside.write_text("new")
+    assert target.read_text() == "new"
+    refused[0] = 99
+    with pytest.raises(PermissionError), whole_file(target) as aside:
+        aside.write_text("newer")
+    assert target.read_text() == "new" and os.listdir(tmp_path) == ["file"]
+
+
+def test_an_empty_folder_gives_way(tmp_path):
+    """A folder can be written where an empty one is, also where renaming replaces none."""
+    target = tmp_path / "a.zarr"
+    target.mkdir()
+    with whole_file(target) as aside:
+        aside.mkdir()
+        (aside / "part").write_text("content")
+    assert (target / "part").read_text() == "content"
+
+
 def leave(path):
     """Die while a file is being written."""
     with whole_file(path) as aside:

@@ -1,8 +1,43 @@
 """Outcrop: from a few exemplar patches of seismic to thousands of pixel labels."""
 
 import importlib
+from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+if TYPE_CHECKING:  # what is loaded when it is first used, for type checkers and editors
+    from outcrop import datasets as datasets
+    from outcrop import plots as plots
+    from outcrop.app.server import explore as explore
+    from outcrop.curvelet import Curvelet as Curvelet
+    from outcrop.encoder import Encoder as Encoder
+    from outcrop.encoder_mapping import EncoderMapper as EncoderMapper
+    from outcrop.evaluate import cluster_scores as cluster_scores
+    from outcrop.evaluate import pixel_scores as pixel_scores
+    from outcrop.evaluate import retrieval_scores as retrieval_scores
+    from outcrop.export import TrainingSet as TrainingSet
+    from outcrop.export import export_segy as export_segy
+    from outcrop.export import export_training_set as export_training_set
+    from outcrop.export import export_zarr as export_zarr
+    from outcrop.geometry.bodies import bodies as bodies
+    from outcrop.geometry.bodies import surface as surface
+    from outcrop.geometry.faults import fault_sticks as fault_sticks
+    from outcrop.job.core import Job as Job
+    from outcrop.labels import MAPPERS as MAPPERS
+    from outcrop.labels import label_volume as label_volume
+    from outcrop.labels import load_mapper as load_mapper
+    from outcrop.mapping import LabelMapper as LabelMapper
+    from outcrop.measures import MEASURES as MEASURES
+    from outcrop.measures import CurveletSVD as CurveletSVD
+    from outcrop.measures import similarity as similarity
+    from outcrop.patches import PatchGrid as PatchGrid
+    from outcrop.retrieval import WeakLabels as WeakLabels
+    from outcrop.retrieval import build_index as build_index
+    from outcrop.retrieval import open_index as open_index
+    from outcrop.retrieval import refine as refine
+    from outcrop.retrieval import retrieve as retrieve
+    from outcrop.texture import TextureMapper as TextureMapper
+    from outcrop.volume import open_volume as open_volume
+
+__version__ = "0.2.0"
 
 _HOMES = {
     "open_volume": "volume",
@@ -40,7 +75,7 @@ _HOMES = {
 __all__ = [*_HOMES, "__version__"]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(importlib.import_module(f"outcrop.{_HOMES[name]}"), name)
     if name in {"datasets", "patches", "plots"}:
@@ -48,5 +83,5 @@ def __getattr__(name):
     raise AttributeError(f"module 'outcrop' has no attribute {name!r}")
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted([*globals(), *_HOMES, "datasets", "plots"])

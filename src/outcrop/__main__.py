@@ -5,6 +5,9 @@ import sys
 
 def main():
     """Run a command; being stopped while the program is still loading is no error either."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a console or pipe of Windows may lack a letter of a name
+            stream.reconfigure(errors="replace")
     try:
         from outcrop.cli import main as run
     except KeyboardInterrupt:

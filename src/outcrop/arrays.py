@@ -1,9 +1,13 @@
 """The array namespace of an input: the array chooses the backend, and but for `train` nothing else knows torch."""
 
+from typing import Any
+
 import array_api_compat
 import array_api_compat.numpy
 import numpy as np
 import scipy.fft
+
+Array = Any  # of NumPy, torch or another library that array-api-compat knows
 
 
 def array_namespace(x):

@@ -5,6 +5,7 @@ import re
 import sys
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -157,7 +158,7 @@ def synth(
     from outcrop.datasets import write_synthetic
 
     if out.suffix.lower() not in (".sgy", ".segy"):
-        raise ValueError(f"{out} is no SEG-Y name; write OUT.sgy.")
+        raise ValueError(f"synth writes SEG-Y, and {out} does not end in .sgy; write {out.with_suffix('.sgy')}.")
     lines, traces, samples = numbers(shape, 3, "--shape")
     with progress_bar("writing", lines) as update:
         write_synthetic(out, (lines, traces, samples), seed=seed, progress=update)
@@ -448,7 +449,7 @@ def parse_exemplars(texts, option="--exemplar"):
         if not equals or not place:
             raise ValueError(f"{option} is {text!r}; write CLASS=INLINE,CROSSLINE,TIME or CLASS=PICTURE.")
         try:
-            position = [float(part) for part in place.split(",")]
+            position: Any = [float(part) for part in place.split(",")]
         except ValueError:
             position = oc.open_volume(place)[0].transpose().values
         found.append((name, position))
@@ -1100,8 +1101,8 @@ def faults(
                 sticks = sticks_of_class(job, class_, lines=wanted, threshold=threshold, progress=progress)
         else:
             volume = open_volume(source, header_bytes)
-            step_ = {"progress": lambda done, total: progress("picking faults", done, total)}
-            sticks = oc.fault_sticks(volume, along=along, lines=wanted, threshold=threshold, **step_)
+            told = partial(progress, "picking faults")
+            sticks = oc.fault_sticks(volume, along=along, lines=wanted, threshold=threshold, progress=told)
     write_sticks(sticks, output, volume, format=kind)
     table = surface_table(sticks, volume, velocity=velocity)
     table.round(3).to_csv(output.with_name(output.name + ".surfaces.csv"), index=False)

@@ -6,6 +6,7 @@ array per angle: first the cosine parts of the wedges, then their sine parts, cl
 Reference: Candès, Demanet, Donoho, Ying, Fast discrete curvelet transforms, Multiscale Modeling & Simulation 5, 2006.
 """
 
+from collections.abc import Iterator
 from functools import lru_cache
 from math import ceil, floor, log2, pi, sqrt
 from typing import NamedTuple
@@ -13,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from array_api_compat import device
 
-from outcrop.arrays import as_floats, constant, fourier, is_numpy
+from outcrop.arrays import Array, as_floats, constant, fourier, is_numpy
 
 SMALLEST = 32
 
@@ -44,19 +45,19 @@ class Curvelet:
     True
     """
 
-    def __init__(self, shape):
+    def __init__(self, shape: tuple[int, int]):
         self.shape = tuple(int(n) for n in shape)
         if len(self.shape) != 2 or min(self.shape) < SMALLEST:
             raise ValueError(f"Image shape {shape} is too small for curvelets; both sides must be at least {SMALLEST}.")
         self.windows = _windows(self.shape)
 
     @property
-    def shapes(self):
+    def shapes(self) -> list[list[tuple[int, int]]]:
         """Shape of every coefficient array: a list over scales of lists over angles."""
         halves = [[window.shape for window in scale] for scale in self.windows]
         return [half if len(half) == 1 else half + half for half in halves]
 
-    def forward(self, x):
+    def forward(self, x: Array) -> list[list[Array]]:
         """Coefficients of an image or a stack: a list over scales of lists over angles of real arrays."""
         return [
             [scale[0].real]
@@ -65,7 +66,7 @@ class Curvelet:
             for scale in self.wedges(x)
         ]
 
-    def wedges(self, x, *, finest=True):
+    def wedges(self, x: Array, *, finest: bool = True) -> Iterator[list[Array]]:
         """Yield, scale by scale, the complex coefficients whose real and imaginary parts `forward` separates."""
         x, xp = as_floats(x)
         if tuple(x.shape[-2:]) != self.shape:
@@ -81,7 +82,7 @@ class Curvelet:
             band = xp.reshape(spectrum, (*batch, *self.shape))[half] * xp.reshape(weight, self.shape)[half].real
             yield [fft.irfftn(band, s=self.shape, axes=(-2, -1), norm="ortho")]
 
-    def adjoint(self, coefficients):
+    def adjoint(self, coefficients: list[list[Array]]) -> Array:
         """Image or stack from its coefficients; the inverse of `forward`, since the frame is tight."""
         first, xp = as_floats(coefficients[0][0])
         batch, fft = tuple(first.shape[:-2]), fourier(xp)

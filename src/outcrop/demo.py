@@ -19,13 +19,15 @@ SHAPE = (120, 200, 256)
 SIZE, EVERY = 64, 4  # of the patches, and of the lines that are searched
 
 
-def run(folder, *, seed=0, mapping=DEFAULT_MAPPING, progress):
+def run(folder, *, shape=SHAPE, seed=0, mapping=DEFAULT_MAPPING, progress):
     """Make a volume, index it, retrieve from one exemplar a class, label, score against the truth, export and report.
 
     Parameters
     ----------
     folder : path
         For everything that is made; what is there already is used again.
+    shape : (int, int, int)
+        Inlines, crosslines and samples of the volume.
     seed : int
         Of the volume, its exemplars and the mapping.
     mapping : str
@@ -48,8 +50,8 @@ def run(folder, *, seed=0, mapping=DEFAULT_MAPPING, progress):
     source, truth_path = folder / f"{name}.sgy", folder / f"{name}.truth.sgy"
     clock = Clock()
     if synthetic_seed(source) != seed or not truth_path.exists():
-        made = {"progress": lambda done, *_: progress("making a volume", done, SHAPE[0])}
-        write_synthetic(source, SHAPE, seed=seed, **made)
+        made = {"progress": lambda done, *_: progress("making a volume", done, shape[0])}
+        write_synthetic(source, shape, seed=seed, **made)
     volume, truth = open_volume(source), open_volume(truth_path).astype("uint8")
     clock.lap("volume")
     places = exemplars(truth, SIZE, seed=seed)

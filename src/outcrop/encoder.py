@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 from scipy.ndimage import uniform_filter
 
 WEIGHTS = Path(__file__).with_name("encoder.onnx")
@@ -32,10 +33,10 @@ class Encoder:
         Weights (ONNX) as `pretraining.export` writes them; by default those of the package.
     """
 
-    def __init__(self, path=None):
+    def __init__(self, path: str | Path | None = None):
         self.path = Path(path or WEIGHTS)
 
-    def describe(self, sections):
+    def describe(self, sections: npt.ArrayLike) -> np.ndarray:
         """Features around the nodes of a lattice.
 
         Parameters
@@ -53,7 +54,7 @@ class Encoder:
         rows, columns = (-(-side // STRIDE) for side in np.shape(sections)[1:])
         return np.concatenate([_last(part)[:, :rows, :columns] for part in at_nodes], axis=-1)
 
-    def answers(self, sections):
+    def answers(self, sections: npt.ArrayLike) -> dict[str, np.ndarray]:
         """What the net was taught to tell, at every pixel.
 
         Returns

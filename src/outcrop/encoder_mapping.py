@@ -5,12 +5,16 @@ encoder (fault, zone, salt, chaos, edge, unconformity, dip) see just these, in a
 interpreter means them. Both describe the nodes that the rounds of expectation-maximisation sort.
 """
 
+from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy.ndimage import gaussian_filter
 
+from outcrop.arrays import Array
 from outcrop.encoder import ANSWERS, CLASSES, STRIDE, Encoder, weights_digest
 from outcrop.kept import content
 from outcrop.parallel import map_blocks, spans
@@ -35,7 +39,16 @@ class EncoderMapper(TextureMapper):
         As for `TextureMapper`.
     """
 
-    def fit(self, patches, classes, masks=None, weights=None, *, places=None, progress=None):
+    def fit(
+        self,
+        patches: Array,
+        classes: npt.ArrayLike,
+        masks: Array | None = None,
+        weights: npt.ArrayLike | None = None,
+        *,
+        places: Any = None,
+        progress: Callable | None = None,
+    ) -> "EncoderMapper":
         """Learn every class from patches with one class each; see `TextureMapper.fit`.
 
         Parameters
@@ -66,27 +79,27 @@ class EncoderMapper(TextureMapper):
         return self._fit(patches, classes, masks, weights, progress=progress, more=more)
 
     @property
-    def familiarities(self):
+    def familiarities(self) -> list[type[Familiarity]]:
         """Textures, and answers of the encoder: it sees faults and bodies that nobody showed."""
         return [Familiarity, FamiliarAnswers]
 
-    def emphasis(self, n_descriptors):
+    def emphasis(self, n_descriptors: int) -> np.ndarray:
         """How much each descriptor counts in the random features: answers less than energies."""
         return np.where(np.arange(n_descriptors) < n_energies(), 1, EMPHASIS).astype(np.float32)
 
-    def saved(self):
+    def saved(self) -> tuple[dict, dict]:
         """What the mapper consists of, and which weights of the encoder it was fitted with."""
         about, arrays = super().saved()
         return about | {"encoder": weights_digest()}, arrays
 
     @classmethod
-    def restored(cls, about, arrays):
+    def restored(cls, about: dict, arrays: dict) -> "EncoderMapper":
         """The mapper that `saved` took apart; refused where the encoder has other weights now."""
         if about["encoder"] != weights_digest():
             raise ValueError("The mapper was fitted with other weights of the encoder; fit it again.")
         return super().restored(about, arrays)
 
-    def nodes(self, sections):
+    def nodes(self, sections: np.ndarray) -> np.ndarray:
         """Energies and answers at the nodes of sections."""
         if len(sections) > 1:
             return _both(sections)

@@ -1,15 +1,17 @@
 """How good it is: scores of a similarity matrix (retrieval, clustering) and of pixel labels against an expert's."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import scipy.linalg
 import scipy.sparse.linalg
 from scipy import ndimage
 from sklearn.cluster import KMeans
 from sklearn.metrics import rand_score
 
-from outcrop.arrays import to_numpy
+from outcrop.arrays import Array, to_numpy
 from outcrop.parallel import one_blas_thread, spans
 from outcrop.scores import UNCERTAIN, find_background, labelled
 
@@ -17,7 +19,7 @@ UNLABELLED = (0, UNCERTAIN, -1)  # codes that name no class; -1 is uncertain in 
 _BLOCK = 4_000_000  # numbers worked on at a time: a few dozen MB
 
 
-def retrieval_scores(S, classes):
+def retrieval_scores(S: Array, classes: npt.ArrayLike) -> dict[str, Any]:
     """Score a similarity matrix by retrieval: every image asks for the others of its class.
 
     Parameters
@@ -73,7 +75,7 @@ def retrieval_scores(S, classes):
     }
 
 
-def cluster_scores(S, classes, *, random_state=0, seeds=10):
+def cluster_scores(S: Array, classes: npt.ArrayLike, *, random_state: int = 0, seeds: int = 10) -> dict[str, Any]:
     """Score a similarity matrix by clustering: images in a plane by classical scaling, k-means, Rand index.
 
     The Rand index in the plane is unstable, so it is the mean over k-means runs that differ in their seed alone.
@@ -151,7 +153,7 @@ def weak_label_scores(weak, grid, truth, *, share=0.2, background=None):
     return {str(name): shown[weak.classes == name] for name in dict.fromkeys(weak.classes)}
 
 
-def pixel_scores(labels, truth, classes=None, *, band=0):
+def pixel_scores(labels: Any, truth: Any, classes: Sequence[str] | None = None, *, band: int = 0) -> dict[str, Any]:
     """Score pixel labels against an expert's, class by class.
 
     Parameters

@@ -19,9 +19,9 @@ import outcrop
 from outcrop import segy
 from outcrop.lazy import as_slice, live_traces
 from outcrop.parallel import spans
-from outcrop.patches import DIRECTIONS
+from outcrop.patches import DIRECTIONS, PatchGrid
 from outcrop.plots import COLOURS, colours
-from outcrop.retrieval import NEAR_LINES
+from outcrop.retrieval import NEAR_LINES, WeakLabels
 from outcrop.scores import UNCERTAIN, as_codes, labelled
 from outcrop.volume import sample_unit
 from outcrop.workspace import whole_file
@@ -36,7 +36,16 @@ NOTHING = "#ffffff"  # colour of what is not labelled
 PLACE = 1e-3  # ms, m or lines; labels of an axis that differ by less are the same
 
 
-def export_segy(labels, path, *, like=None, what="label", format=5, memory=None, provenance=None):
+def export_segy(
+    labels: xr.Dataset,
+    path: str | Path,
+    *,
+    like: str | Path | None = None,
+    what: str = "label",
+    format: int = 5,
+    memory: int | None = None,
+    provenance: dict | None = None,
+) -> None:
     """Write labels, their confidence or the score of a class as SEG-Y, with a text header that says so.
 
     Parameters
@@ -272,7 +281,9 @@ def _colour_tables(path, labels, *, lowest):
     return {Path(f"{path}.alut"): alut, Path(f"{path}.coltab"): "\n".join([*lines, "!", ""])}
 
 
-def export_zarr(labels, path, *, memory=None, provenance=None):
+def export_zarr(
+    labels: xr.Dataset, path: str | Path, *, memory: int | None = None, provenance: dict | None = None
+) -> None:
     """Write labels and what lies beside them as a Zarr 3 group that ``xarray.open_zarr`` reads by itself.
 
     Parameters
@@ -304,7 +315,7 @@ def export_zarr(labels, path, *, memory=None, provenance=None):
         group = zarr.open_group(aside, mode="w", zarr_format=3, attributes=_plain(about))
         coords = {name: coord for name, coord in labels.coords.items() if coord.dtype.kind in "biuf"}
         for name, coord in coords.items():
-            group.create_array(name, data=coord.values, dimension_names=coord.dims, attributes=_plain(coord.attrs))
+            group.create_array(str(name), data=coord.values, dimension_names=coord.dims, attributes=_plain(coord.attrs))
         beside = " ".join(str(name) for name, coord in coords.items() if coord.dims != (name,))
         for name in ("label", "confidence", "score"):
             if name in labels:
@@ -348,8 +359,17 @@ def _new_folder(path):
 
 
 def export_training_set(
-    labels, folder, *, volume, grid, weak=None, format="png", gap=NEAR_LINES, seed=0, provenance=None
-):
+    labels: xr.Dataset,
+    folder: str | Path,
+    *,
+    volume: xr.DataArray,
+    grid: PatchGrid,
+    weak: WeakLabels | None = None,
+    format: str = "png",
+    gap: int = NEAR_LINES,
+    seed: int = 0,
+    provenance: dict | None = None,
+) -> pd.DataFrame:
     """Write patches with their masks for training a net, split by blocks of lines so that neighbours do not leak.
 
     Parameters
@@ -589,7 +609,7 @@ def _write_classes(path, classes, palette, made):
     )
 
 
-def TrainingSet(folder, split="train"):
+def TrainingSet(folder: str | Path, split: str = "train") -> Any:
     """Open one split of a training set as a ``torch.utils.data.Dataset``.
 
     Parameters

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import tempfile
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ BLOCK = 256  # patches whose scores are held at once
 COST = 250, 50  # bytes a sample of a line takes while it is labelled, and more per class
 
 
-def load_mapper(path):
+def load_mapper(path: str | Path) -> Any:
     """Open a mapper that ``mapper.save(path)`` wrote; its scores are those of the saved one to the bit.
 
     Parameters
@@ -104,9 +105,20 @@ def _folder_digest(mapper):
 
 
 def label_volume(
-    volume, grid, mapper, *, lines=None, across=0, min_confidence=None, scores=False, path=None, device=None,
-    client=None, memory=None, progress=None,
-):  # fmt: skip
+    volume: xr.DataArray,
+    grid: PatchGrid,
+    mapper: Any,
+    *,
+    lines: Sequence[int] | None = None,
+    across: int = 0,
+    min_confidence: float | None = None,
+    scores: bool = False,
+    path: str | Path | None = None,
+    device: str | None = None,
+    client: Any = None,
+    memory: int | None = None,
+    progress: Callable | None = None,
+) -> xr.Dataset:
     """Label every sample of the lines of a grid by the weighted vote of the patches that cover it.
 
     Parameters

@@ -7,15 +7,18 @@ numerical core in the paper's symbols; everything here speaks of atoms and coeff
 
 import contextlib
 import warnings
+from collections.abc import Callable
 from itertools import islice
+from typing import Any
 
 import array_api_compat
 import numpy as np
+import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted
 
-from .arrays import array_namespace, as_floats, constant, is_numpy, on_cpu, to_numpy
+from .arrays import Array, array_namespace, as_floats, constant, is_numpy, on_cpu, to_numpy
 from .factorisation import (
     VARIANTS,
     Paint,
@@ -197,21 +200,21 @@ class LabelMapper(Saved, BaseEstimator):
 
     def __init__(
         self,
-        atoms_per_class=250,
-        sparsity=0.4,
+        atoms_per_class: int = 250,
+        sparsity: float = 0.4,
         *,
-        variant="paper",
-        orthogonality=5.0,
-        atom_penalty=0.1,
-        coefficient_penalty=0.5,
-        iterations=None,
-        tolerance=None,
-        min_confidence=None,
-        smoothing="median",
-        accelerate=False,
-        tf32=False,
-        random_state=0,
-        features=None,
+        variant: str = "paper",
+        orthogonality: float = 5.0,
+        atom_penalty: float = 0.1,
+        coefficient_penalty: float = 0.5,
+        iterations: int | None = None,
+        tolerance: float | None = None,
+        min_confidence: float | None = None,
+        smoothing: str = "median",
+        accelerate: bool = False,
+        tf32: bool = False,
+        random_state: int = 0,
+        features: Any = None,
     ):
         self.atoms_per_class = atoms_per_class
         self.sparsity = sparsity
@@ -228,7 +231,15 @@ class LabelMapper(Saved, BaseEstimator):
         self.random_state = random_state
         self.features = features
 
-    def fit(self, patches, classes, masks=None, *, client=None, progress=None):
+    def fit(
+        self,
+        patches: Array,
+        classes: npt.ArrayLike,
+        masks: Array | None = None,
+        *,
+        client: Any = None,
+        progress: Callable | None = None,
+    ) -> "LabelMapper":
         """Learn atoms and coefficients from patches with one class each.
 
         Parameters
@@ -267,7 +278,7 @@ class LabelMapper(Saved, BaseEstimator):
             self.labels_, self.confidence_ = self._label_fitted(masks)
         return self
 
-    def fit_predict(self, patches, classes, masks=None):
+    def fit_predict(self, patches: Array, classes: npt.ArrayLike, masks: Array | None = None) -> Array:
         """Label the pixels of the patches it is fitted on, from their own coefficients.
 
         Returns
@@ -276,7 +287,7 @@ class LabelMapper(Saved, BaseEstimator):
         """
         return self.fit(patches, classes, masks).labels_
 
-    def predict(self, patches):
+    def predict(self, patches: Array) -> Array:
         """Label the pixels of any patches: atoms held, coefficients solved without the orthogonality term.
 
         Returns
@@ -285,7 +296,7 @@ class LabelMapper(Saved, BaseEstimator):
         """
         return self._by_blocks(self._label, patches)
 
-    def confidence(self, patches):
+    def confidence(self, patches: Array) -> Array:
         """Share of the winning class in the evidence at every pixel, between 0 and 1.
 
         Returns
@@ -294,7 +305,7 @@ class LabelMapper(Saved, BaseEstimator):
         """
         return self._by_blocks(confidence, patches)
 
-    def scores(self, patches):
+    def scores(self, patches: Array) -> Array:
         """Evidence for every class at every pixel, from the class's atoms alone.
 
         Returns
@@ -303,7 +314,7 @@ class LabelMapper(Saved, BaseEstimator):
         """
         return self._by_blocks(lambda scores: scores, patches)
 
-    def saved(self):
+    def saved(self) -> tuple[dict, dict]:
         """What the mapper consists of: a dict for JSON, and arrays; labels of the fitted patches are left out."""
         check_is_fitted(self, "atoms_")
         if self.features is not None:
@@ -312,7 +323,7 @@ class LabelMapper(Saved, BaseEstimator):
         return about, {name: to_numpy(getattr(self, f"{name}_")) for name in LEARNT}
 
     @classmethod
-    def restored(cls, about, arrays):
+    def restored(cls, about: dict, arrays: dict) -> "LabelMapper":
         """The mapper that `saved` took apart, with NumPy arrays wherever it was fitted."""
         mapper = cls(**about["parameters"])
         mapper.classes_ = np.array(about["classes"])

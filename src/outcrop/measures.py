@@ -10,13 +10,14 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from itertools import combinations
 from math import isqrt, pi, prod, sqrt, tan
+from typing import Any
 
 import numpy as np
 from array_api_compat import device
 from scipy.spatial.distance import cdist
 
 from outcrop import patch_encoder
-from outcrop.arrays import array_namespace, as_floats, constant, fourier, is_numpy, to_numpy
+from outcrop.arrays import Array, array_namespace, as_floats, constant, fourier, is_numpy, to_numpy
 from outcrop.curvelet import Curvelet
 from outcrop.parallel import map_blocks, spans
 from outcrop.pyramid import SteerablePyramid, max_levels
@@ -43,11 +44,11 @@ class CurveletSVD:
 
     distance = False
 
-    def __init__(self, *, truncate=True, finest=True):
+    def __init__(self, *, truncate: bool = True, finest: bool = True):
         self.truncate = truncate
         self.finest = finest
 
-    def describe(self, patches, *, workers=None):
+    def describe(self, patches: Array, *, workers: int | None = None) -> Array:
         """Features of a stack of patches, shape (n, n_singular_values); 500 values for 99 x 99 patches."""
         patches, xp = as_floats(patches)
         frame = Curvelet(patches.shape[-2:])
@@ -60,15 +61,15 @@ class CurveletSVD:
         out += map_blocks(lambda span: self._describe_block(patches[span], frame, xp), blocks, workers=workers)
         return np.concatenate(out)
 
-    def blocks(self, size):
+    def blocks(self, size: tuple[int, int]) -> list[int]:
         """Values that are compared together: all of them."""
         return [sum(self.lengths(Curvelet(size)))]
 
-    def inputs(self):
+    def inputs(self) -> dict:
         """What descriptors depend on besides the patches and the parameters of the measure: nothing."""
         return {}
 
-    def lengths(self, frame):
+    def lengths(self, frame: Curvelet) -> list[int]:
         """Number of singular values of each coefficient array that the feature vector strings together."""
         scales = frame.windows if self.finest else frame.windows[:-1]
         return [min(window.shape) for scale in scales for window in scale]
@@ -83,7 +84,7 @@ class CurveletSVD:
         values = values * constant(xp, gains, like=values, dtype=values.dtype)
         return effective(values, self.lengths(frame)) if self.truncate else values
 
-    def compare(self, a, b):
+    def compare(self, a: Array, b: Array) -> Array:
         """Similarity of every pair of features, shape (n_a, n_b), from 0 to 1."""
         return bray_curtis(a, b)
 
@@ -791,7 +792,7 @@ def indexed_measure(options):
     return MEASURES[name]()
 
 
-def similarity(a, b, measure="curvelet-svd", **parameters):
+def similarity(a: Array, b: Array, measure: str = "curvelet-svd", **parameters: Any) -> Array:
     """Similarity of every patch of one stack with every patch of another.
 
     Parameters

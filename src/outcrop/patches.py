@@ -5,14 +5,18 @@ A patch is a window of an inline or crossline section with time (or depth) downw
 """
 
 import os
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
+import xarray as xr
 
 from outcrop.parallel import memory_budget
 from outcrop.volume import amplitude_clip, live_traces, scale
 
+Rows = npt.ArrayLike | slice  # of a grid: numbers, a mask or a slice
 DIRECTIONS = ("inline", "crossline")
 GAP = 5  # traces; a longer run of missing ones is not bridged
 HEADROOM = 3.0  # RMS amplitudes that gain "agc" and "patch" map to the ends of [0, 1]
@@ -87,9 +91,20 @@ class PatchGrid:
     """
 
     def __init__(
-        self, volume, *, size=99, step=33, along="inline", every=1, area=None, between=None, sample=None, gain="volume",
-        clip=None, seed=0,
-    ):  # fmt: skip
+        self,
+        volume: xr.DataArray,
+        *,
+        size: int | tuple[int, int] = 99,
+        step: int | tuple[int, int] = 33,
+        along: str = "inline",
+        every: int = 1,
+        area: dict | None = None,
+        between: tuple | None = None,
+        sample: int | None = None,
+        gain: str = "volume",
+        clip: float | None = None,
+        seed: int = 0,
+    ):
         self.size, self.step = _pair(size, "size"), _pair(step, "step")
         if along not in (*DIRECTIONS, "both"):
             raise ValueError(f"Direction {along!r} is unknown; choose inline, crossline or both.")
@@ -125,14 +140,14 @@ class PatchGrid:
         return _grid_again, (self._volume, self.parameters, self._drawn if self._is_part else None)
 
     @property
-    def clip(self):
+    def clip(self) -> float | None:
         """Amplitude that maps to 0 and 1, found once and then kept; None where the volume is already in [0, 1]."""
         if self._clip is None and not self._volume.attrs.get("scaled"):
             self._clip = float(amplitude_clip(self._volume))
         return self._clip
 
     @property
-    def parameters(self):
+    def parameters(self) -> dict:
         """Keyword arguments that make the same grid again."""
         names = ("size", "step", "along", "every", "sample", "gain", "clip", "seed")
         return {name: getattr(self, name) for name in names} | {"area": self._limits, "between": self._between}
@@ -147,7 +162,7 @@ class PatchGrid:
         """Centre of every patch in survey labels: a DataFrame with inline, crossline, time (or depth) and along."""
         return self.centres(slice(None))
 
-    def places(self, rows):
+    def places(self, rows: Rows) -> np.ndarray:
         """Starts of some rows, shape (n, 4)."""
         if isinstance(rows, slice):
             rows = np.arange(*rows.indices(len(self)))
@@ -161,7 +176,7 @@ class PatchGrid:
             out[here] = own[rows[here] - self._ends[number[here[0]]]]  # counted from the end of the line
         return out
 
-    def rows_at(self, starts):
+    def rows_at(self, starts: np.ndarray) -> np.ndarray:
         """Row of the patch at each of some starts, -1 where no patch of the plan lies."""
         found, lines = np.full(len(starts), -1), {head: n for n, head in enumerate(map(tuple, self._heads.tolist()))}
         heads, which = np.unique(starts[:, :2], axis=0, return_inverse=True)
@@ -174,7 +189,7 @@ class PatchGrid:
                 found[here] = np.where(rows < 0, -1, rows + self._ends[lines[head]] - len(own))
         return found
 
-    def centres(self, rows):
+    def centres(self, rows: Rows) -> pd.DataFrame:
         """Centres of some rows in survey labels, laid out as `table`."""
         direction, line, trace, first = self.places(rows).T
         middle = trace + self.size[1] // 2
@@ -188,14 +203,14 @@ class PatchGrid:
             }
         )
 
-    def extract(self, volume, rows):
+    def extract(self, volume: xr.DataArray, rows: Rows) -> np.ndarray:
         """Patches of some rows, shape (n, height, width), float32 in [0, 1]; NaN where a long run of traces is missing.
 
         Each line is read once, and only the traces its patches need.
         """
         return self.cut(volume, self.places(rows))
 
-    def cut(self, volume, starts):
+    def cut(self, volume: xr.DataArray, starts: npt.ArrayLike) -> np.ndarray:
         """Patches at any starts, laid out like `starts`; otherwise as `extract`."""
         starts = np.asarray(starts).reshape(-1, 4)
         height, width = self.size
@@ -210,7 +225,7 @@ class PatchGrid:
                 out[i] = section[trace : trace + width, sample : sample + height].T
         return by_rms(out) if self.gain == "patch" else out
 
-    def around(self, volume, starts, margin):
+    def around(self, volume: xr.DataArray, starts: npt.ArrayLike, margin: int) -> np.ndarray:
         """Patches at any starts with so many pixels on each side of them, mirrored at the ends of the survey.
 
         Missing traces are silent. Amplitudes are those of the line whatever the gain.
@@ -233,7 +248,7 @@ class PatchGrid:
                 out[i] = section[np.ix_(np.clip(traces - first, 0, len(section) - 1), samples)].T
         return out
 
-    def section(self, volume, direction, line):
+    def section(self, volume: xr.DataArray, direction: int, line: int) -> tuple[np.ndarray, np.ndarray]:
         """Whole line with short gaps bridged, and which of its traces the survey holds.
 
         Parameters
@@ -271,7 +286,7 @@ class PatchGrid:
         """Which traces of a line the survey holds."""
         return self._live[line] if direction == 0 else self._live[:, line]
 
-    def amplify(self, section, volume):
+    def amplify(self, section: np.ndarray, volume: xr.DataArray) -> np.ndarray:
         """Traces of a section in [0, 1] by the grid's clip or sliding gain; gain "patch" comes later."""
         section = np.asarray(section, np.float32)
         if self.gain == "volume":
@@ -280,9 +295,9 @@ class PatchGrid:
             section = 2 * section - 1
         return section if self.gain == "patch" else scale(section / sliding_rms(section, self.agc), HEADROOM)
 
-    def start_at(self, position, *, along=None):
+    def start_at(self, position: Sequence[float], *, along: str | None = None) -> np.ndarray:
         """Start of the patch centred at (inline, crossline, time), cut exactly there and not snapped to the grid."""
-        names = (*DIRECTIONS, self._volume.dims[2])
+        names = (*DIRECTIONS, str(self._volume.dims[2]))
         if len(position) != 3:
             raise ValueError(f"Position {position} has {len(position)} numbers; give {', '.join(names)}.")
         centre = [_nearest(axis, p, name) for axis, p, name in zip(self.axes, position, names, strict=True)]
@@ -303,17 +318,17 @@ class PatchGrid:
             starts.append(start)
         return np.array([direction, line, *starts])
 
-    def take(self, rows):
+    def take(self, rows: Rows) -> "PatchGrid":
         """Plan of some of the patches alone."""
         return self._part(self.places(rows))
 
-    def lines(self):
+    def lines(self) -> Iterator[tuple[int, int, slice]]:
         """Rows of every line in the order of the grid: yields (direction, line, slice of rows)."""
         ends = self._ends.tolist()
         for head, first, last in zip(self._heads.tolist(), [0, *ends][:-1], ends, strict=True):
             yield (*head, slice(first, last))
 
-    def live_lines(self):
+    def live_lines(self) -> np.ndarray:
         """Positions of the lines of the plan that have a live trace inside the area, whether a patch fits or not."""
         if self.along == "both":
             raise ValueError("The grid lies along both directions; make one along inline or crossline.")
@@ -321,7 +336,7 @@ class PatchGrid:
         lines, traces = self.area[direction][:: self.every], self.area[1 - direction]
         return np.array([line for line in lines if self._live_on(direction, line)[traces].any()], int)
 
-    def stitch(self, values, rows):
+    def stitch(self, values: np.ndarray, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
         """Weighted mean of overlapping patches on their common line.
 
         Parameters

@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import numba
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 import zarr
@@ -62,7 +64,8 @@ class Index:
         Bytes that a search may use; None for a quarter of the machine.
     """
 
-    client = memory = None
+    client: Any = None
+    memory: int | None = None
 
     def __init__(self, path, key, volume, grid, measure):
         self.workspace, self.key = Workspace(path), key
@@ -91,15 +94,25 @@ class Index:
             return self.features[rows] if isinstance(rows, slice) else self.features.oindex[rows]
 
     @property
-    def table(self):
+    def table(self) -> pd.DataFrame:
         """Centres of the patches in survey labels."""
         return self.grid.table
 
 
 def build_index(
-    volume, grid, path, *, measure="curvelet-svd", truncate=True, finest=True, workers=None, client=None, memory=None,
-    progress=None, known=None,
-):  # fmt: skip
+    volume: xr.DataArray,
+    grid: PatchGrid,
+    path: str | Path,
+    *,
+    measure: str = "curvelet-svd",
+    truncate: bool = True,
+    finest: bool = True,
+    workers: int | None = None,
+    client: Any = None,
+    memory: int | None = None,
+    progress: Callable | None = None,
+    known: dict | None = None,
+) -> "Index":
     """Describe every patch of a grid and keep the descriptors in a job folder.
 
     A run that was interrupted goes on where it was, and one whose volume and parameters are unchanged reads nothing. An
@@ -207,7 +220,7 @@ def grid_options(grid):
     return options
 
 
-def open_index(path, *, volume=None):
+def open_index(path: str | Path, *, volume: xr.DataArray | None = None) -> "Index":
     """Open the index of a job folder that was built last.
 
     Parameters
@@ -350,39 +363,47 @@ class WeakLabels:
         return len(self.rows)
 
     @property
-    def wrong(self):
+    def wrong(self) -> dict[str, float]:
         """Estimated share of wrong patches, by class."""
         return {str(name): float(1 - self.weights[self.classes == name].mean()) for name in dict.fromkeys(self.classes)}
 
     @property
-    def table(self):
+    def table(self) -> pd.DataFrame:
         """Everything as a DataFrame: class, rank, similarity, position, exemplar, row and weight."""
         rank = pd.Series(self.classes).groupby(self.classes, sort=False).cumcount() + 1
         own = {"class": self.classes, "rank": rank.to_numpy(), "similarity": np.round(self.similarity, 6)}
         last = {"exemplar": self.exemplar, "row": self.rows, "weight": np.round(self.weights, 4)}
         return pd.DataFrame({**own, **dict(self.positions.items()), **last})
 
-    def take(self, chosen):
+    def take(self, chosen: npt.ArrayLike) -> "WeakLabels":
         """Some of the patches alone."""
         chosen = np.flatnonzero(chosen) if np.asarray(chosen).dtype == bool else np.asarray(chosen)
         names = ("rows", "classes", "similarity", "exemplar", "weights")
         arrays = {name: getattr(self, name)[chosen] for name in names}
         return replace(self, positions=self.positions.iloc[chosen].reset_index(drop=True), **arrays)
 
-    def picks(self, n):
+    def picks(self, n: int) -> np.ndarray:
         """Positions of about `n` patches per class, evenly spaced over the ranks, the first and the last among them."""
         own = [np.flatnonzero(self.classes == name) for name in dict.fromkeys(self.classes)]
         return np.concatenate([rows[np.unique(np.linspace(0, len(rows) - 1, n).round().astype(int))] for rows in own])
 
-    def save(self, path):
+    def save(self, path: str | Path) -> None:
         """Write the table as CSV, whole or not at all."""
         with whole_file(path) as aside:
             self.table.to_csv(aside, index=False)
 
 
 def retrieve(
-    index, exemplars, count="auto", *, per_exemplar=False, diverse=False, device=None, accepted=None, rejected=None
-):
+    index: "Index",
+    exemplars: Mapping[str, Sequence[Sequence[float]]],
+    count: int | str | Mapping[str, int | str] = "auto",
+    *,
+    per_exemplar: bool = False,
+    diverse: bool = False,
+    device: str | None = None,
+    accepted: Mapping[str, Sequence[int]] | None = None,
+    rejected: Mapping[str, Sequence[int]] | None = None,
+) -> "WeakLabels":
     """Patches that look most like the exemplars of each class.
 
     Parameters
@@ -469,7 +490,14 @@ def rows_near(grid, starts):
     return found
 
 
-def refine(index, weak, *, accept=(), reject=(), count=None):
+def refine(
+    index: "Index",
+    weak: "WeakLabels",
+    *,
+    accept: Sequence[int] = (),
+    reject: Sequence[int] = (),
+    count: int | str | Mapping[str, int | str] | None = None,
+) -> "WeakLabels":
     """Rank the patches again by an interpreter's yes and no to some of those that were retrieved.
 
     Parameters

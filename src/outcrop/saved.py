@@ -109,10 +109,10 @@ def part(prefix, arrays):
 class Saved:
     """A mapper that can be saved: ``saved`` tells what it consists of, ``restored`` makes it again."""
 
-    def saved(self):
+    def saved(self) -> tuple[dict, dict]:
         """A dict for JSON with at least ``kind``, and the arrays."""
         raise NotImplementedError
 
-    def save(self, path):
+    def save(self, path: str | Path) -> None:
         """Write a folder from which `outcrop.load_mapper` gives a mapper with the same scores to the bit."""
         write_mapper(path, *self.saved())

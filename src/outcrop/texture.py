@@ -9,10 +9,12 @@ averaged along its reflectors; where the texture is unlike anything learnt it is
 """
 
 import warnings
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 import scipy.fft
 from scipy.linalg import cho_factor, cho_solve
 from scipy.ndimage import gaussian_filter
@@ -24,7 +26,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 from sklearn.utils.validation import check_is_fitted
 
-from outcrop.arrays import to_numpy
+from outcrop.arrays import Array, to_numpy
 from outcrop.kept import Kept, content
 from outcrop.mapping import check_patches, class_codes
 from outcrop.parallel import map_blocks, one_blas_thread, spans
@@ -63,7 +65,7 @@ class SectionMapper(Saved, BaseEstimator):
 
     any_size = True
 
-    def scores(self, patches):
+    def scores(self, patches: Array) -> Array:
         """Evidence for every class at every pixel, between 0 and 1, for patches or sections of any size.
 
         Returns
@@ -82,11 +84,11 @@ class SectionMapper(Saved, BaseEstimator):
         """Whether each class is the background."""
         return np.array([name == self.background_ for name in self.classes_])
 
-    def confidence(self, patches):
+    def confidence(self, patches: Array) -> Array:
         """Share of the winning class in the evidence at every pixel, between 0 and 1."""
         return confidence(self.scores(patches))
 
-    def predict(self, patches):
+    def predict(self, patches: Array) -> Array:
         """Label every pixel.
 
         Returns
@@ -97,7 +99,9 @@ class SectionMapper(Saved, BaseEstimator):
         confident = None if self.min_confidence is None else confidence(scores) >= self.min_confidence
         return label(scores, confident=confident, smooth=majority_filter)
 
-    def fit_predict(self, patches, classes, masks=None, weights=None):
+    def fit_predict(
+        self, patches: Array, classes: npt.ArrayLike, masks: Array | None = None, weights: npt.ArrayLike | None = None
+    ) -> Array:
         """Label the pixels of the patches it is fitted on; painted pixels keep their label."""
         labels = self.fit(patches, classes, masks, weights).predict(patches)
         return labels if masks is None else np.where(np.asarray(masks) > 0, masks, labels).astype(np.uint8)
@@ -140,9 +144,16 @@ class TextureMapper(SectionMapper):
     """
 
     def __init__(
-        self, *, members=3, patches_per_class=100, n_features=1000, rounds=30, min_confidence=None, background="other",
-        random_state=0,
-    ):  # fmt: skip
+        self,
+        *,
+        members: int = 3,
+        patches_per_class: int = 100,
+        n_features: int = 1000,
+        rounds: int = 30,
+        min_confidence: float | None = None,
+        background: str = "other",
+        random_state: int = 0,
+    ):
         self.members = members
         self.patches_per_class = patches_per_class
         self.n_features = n_features
@@ -151,7 +162,15 @@ class TextureMapper(SectionMapper):
         self.background = background
         self.random_state = random_state
 
-    def fit(self, patches, classes, masks=None, weights=None, *, progress=None):
+    def fit(
+        self,
+        patches: Array,
+        classes: npt.ArrayLike,
+        masks: Array | None = None,
+        weights: npt.ArrayLike | None = None,
+        *,
+        progress: Callable | None = None,
+    ) -> "TextureMapper":
         """Learn the texture of every class from patches with one class each.
 
         Parameters
@@ -228,7 +247,9 @@ class TextureMapper(SectionMapper):
         evidence, known, codes = map(np.concatenate, (votes, usual, labels))
         return fitted_power(evidence, known, codes, self._is_background())
 
-    def updated(self, nodes, targets, weights, classes=()):
+    def updated(
+        self, nodes: np.ndarray, targets: np.ndarray, weights: np.ndarray, classes: Sequence[str] = ()
+    ) -> "TextureMapper":
         """The mapper that has learnt nodes of a known class too; what it knew before stays in its regressions.
 
         Parameters
@@ -289,7 +310,7 @@ class TextureMapper(SectionMapper):
         shares = {str(self.classes_[c]): share for c, share in shares.items()}
         return (features, ridge.fit(labels, n), familiar), shares, ridge.equations(labels, n), (plain, labels)
 
-    def saved(self):
+    def saved(self) -> tuple[dict, dict]:
         """What the mapper consists of: a dict for JSON, and arrays."""
         check_is_fitted(self)
         arrays: dict = {}
@@ -303,7 +324,7 @@ class TextureMapper(SectionMapper):
         return about | {"shares": self.shares_, "background": self.background_, "power": self.power_}, arrays
 
     @classmethod
-    def restored(cls, about, arrays):
+    def restored(cls, about: dict, arrays: dict) -> "TextureMapper":
         """The mapper that `saved` took apart."""
         mapper = cls(**about["parameters"])
         mapper.classes_, mapper.shares_ = np.array(about["classes"]), about["shares"]
@@ -322,7 +343,7 @@ class TextureMapper(SectionMapper):
         votes, usual = self.votes(patches)
         return at_pixels(votes, usual, self._is_background(), patches, self.power_)
 
-    def votes(self, patches):
+    def votes(self, patches: Array) -> tuple[np.ndarray, np.ndarray]:
         """Evidence for every class at the nodes of `describe`, and how usual they are, between 0 and 1.
 
         Means of all members, each asked about the nodes and about what a mirror shows of them. Usual are first the
@@ -337,19 +358,19 @@ class TextureMapper(SectionMapper):
         return votes.reshape(*nodes.shape[:3], -1), usual.reshape(*nodes.shape[:3], -1)
 
     @property
-    def familiarities(self):
+    def familiarities(self) -> "list[type[Familiarity]]":
         """What tells usual nodes from strange ones, the texture first."""
         return [Familiarity]
 
-    def emphasis(self, n_descriptors):
+    def emphasis(self, n_descriptors: int) -> np.ndarray:
         """How much each descriptor counts in the random features."""
         return np.ones(n_descriptors, np.float32)
 
-    def nodes(self, sections):
+    def nodes(self, sections: np.ndarray) -> np.ndarray:
         """Features at the nodes of sections: see `describe`."""
         return kept_nodes(sections)
 
-    def node_votes(self, nodes):
+    def node_votes(self, nodes: np.ndarray) -> np.ndarray:
         """Evidence for every class at nodes, shape (n, n_classes)."""
         return node_votes(self.models_, nodes)
 

@@ -45,7 +45,9 @@ FORMAT_NAMES = {
 }
 
 
-def open_volume(source, *, header_bytes=None, endian=None, domain=None):
+def open_volume(
+    source: Any, *, header_bytes: tuple[int, int] | None = None, endian: str | None = None, domain: str | None = None
+) -> xr.DataArray:
     """Open a seismic volume, whatever it is stored in, as one lazy array of raw amplitudes.
 
     Parameters

@@ -9,6 +9,7 @@ import re
 import shutil
 import socket
 import threading
+import time
 import tomllib
 from pathlib import Path
 
@@ -19,6 +20,7 @@ import outcrop
 
 FORMAT = 2  # of the job folder; raised when an older program could not read it
 BLOCK = 4096
+REFUSED = (0.01, 0.03, 0.1, 0.3, 0.6)  # seconds until a refused rename is tried again
 
 
 class Workspace:
@@ -139,12 +141,25 @@ def whole_file(path):
     try:
         yield aside
         try:
-            os.replace(aside, path)
+            _replace(aside, path)
         except OSError:
             if was_there or not (aside.is_dir() and _is_filled(path)):
                 raise
     finally:
         remove(aside)
+
+
+def _replace(aside, path):
+    """Rename; where it is refused, as on Windows while a reader has the old file open, for a second again."""
+    if aside.is_dir():
+        with contextlib.suppress(OSError):
+            path.rmdir()  # Windows replaces no folder, not even an empty one
+    for pause in REFUSED:
+        try:
+            return os.replace(aside, path)
+        except PermissionError:
+            time.sleep(pause)
+    return os.replace(aside, path)
 
 
 def _is_filled(path):

@@ -10,6 +10,7 @@ import sys
 import threading
 import webbrowser
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from outcrop.app.session import Session
@@ -269,7 +270,14 @@ def serve(source=None, *, port=0, host="127.0.0.1", browser=True, ready=print, *
             desk.session.close()
 
 
-def explore(volume, *, job=None, size=None, truth=None, height=800):
+def explore(
+    volume: Any,
+    *,
+    job: str | Path | None = None,
+    size: int | tuple[int, int] | None = None,
+    truth: Any = None,
+    height: int = 800,
+) -> "Explorer":
     """Show the interpreter's page of a volume in a cell of a notebook.
 
     Parameters

@@ -92,7 +92,16 @@ class Bodies(NamedTuple):
         return found.transpose(*DIRECTIONS)
 
 
-def bodies(labels, name=None, *, min_samples=MIN_SAMPLES, bin_size=None, velocity=None, along="inline", memory=None):
+def bodies(
+    labels: xr.Dataset | xr.DataArray,
+    name: str | None = None,
+    *,
+    min_samples: int = MIN_SAMPLES,
+    bin_size: tuple[float, float] | None = None,
+    velocity: float | None = None,
+    along: str = "inline",
+    memory: int | None = None,
+) -> pd.DataFrame:
     """Connected bodies of a class in 3-D with their size, the largest first.
 
     Samples that share a face are connected. The labels are streamed; memory holds some lines and a few maps.
@@ -138,7 +147,16 @@ def bodies(labels, name=None, *, min_samples=MIN_SAMPLES, bin_size=None, velocit
     ).table
 
 
-def surface(labels, name, body=1, side="top", *, min_samples=MIN_SAMPLES, along="inline", memory=None):
+def surface(
+    labels: xr.Dataset | xr.DataArray,
+    name: str,
+    body: int = 1,
+    side: str = "top",
+    *,
+    min_samples: int = MIN_SAMPLES,
+    along: str = "inline",
+    memory: int | None = None,
+) -> xr.DataArray:
     """Top or base of a body as a horizon, at subsample positions.
 
     Between the last sample outside and the first inside, the surface lies where the votes of the two classes are equal:

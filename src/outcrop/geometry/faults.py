@@ -9,10 +9,12 @@ along the layers (dip-steered semblance). A scan over fault dips then averages i
 """
 
 from collections import deque
+from collections.abc import Callable, Sequence
 
 import numba
 import numpy as np
 import pandas as pd
+import xarray as xr
 from scipy.ndimage import gaussian_filter, gaussian_filter1d, median_filter, uniform_filter1d
 
 from outcrop.encoder import Encoder, balanced
@@ -40,7 +42,15 @@ NEIGHBOURS = 2  # lines on either side that support a line
 ALIKE = 0.35  # correlation of two lines from which on they are neighbours
 
 
-def fault_sticks(volume, *, along="inline", lines=None, threshold=THRESHOLD, neighbours=NEIGHBOURS, progress=None):
+def fault_sticks(
+    volume: xr.DataArray,
+    *,
+    along: str = "inline",
+    lines: Sequence[int] | None = None,
+    threshold: float = THRESHOLD,
+    neighbours: int = NEIGHBOURS,
+    progress: Callable | None = None,
+) -> pd.DataFrame:
     """Fault sticks of the sections of a volume, joined into surfaces where there are several lines.
 
     Lines are read one after the other, so the volume need not fit in memory. Sections may be as low as 64 samples.

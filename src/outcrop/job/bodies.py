@@ -133,7 +133,7 @@ def write_bodies(job, folder, **options):
             for side in SIDES:
                 table = horizon_table(found.surface(name, body, side), volume)
                 if len(table):
-                    file = f"{re.sub(r'[^a-z0-9]+', '-', name.lower())}-{body}-{side}"
+                    file = re.sub(r"\W+", "-", f"{name.lower()} {body} {side}")
                     for kind in (".csv", ".poi") if volume is not None else (".csv",):
                         write_horizon(aside / f"{file}{kind}", table)
         provenance = {key: labels.attrs[key] for key in ("provenance", "fused", "min_confidence", "mapping")}

@@ -10,8 +10,9 @@ import re
 import threading
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -43,7 +44,11 @@ from outcrop.workspace import Damaged, whole_file
 
 RESERVED = ("uncertain", "right", "wrong", "erase")  # words that name no class
 QUICK = 2**28  # bytes of a changed file that are compared where only its labels are looked at
+if TYPE_CHECKING:
+    from outcrop.job.auditing import Audit
+
 Place = Sequence[float]
+Count = int | str | Mapping[str, int | str]  # of patches to retrieve: a number, auto, or one of these by class
 
 
 class Job:
@@ -69,7 +74,7 @@ class Job:
     (2, True, 1)
     """
 
-    def __init__(self, path, volume=None, *, origin="python"):
+    def __init__(self, path: str | Path, volume: Any = None, *, origin: str = "python"):
         self.path = Path(path)
         import_legacy(self.path)
         self._volume = None if volume is None else as_volume(volume)
@@ -560,11 +565,11 @@ class Job:
                 self._opened["grid"] = (key, PatchGrid(self.volume, **given))
             return self._opened["grid"][1]
 
-    def choose_index(self, **given) -> None:
+    def choose_index(self, **given: Any) -> None:
         """Decide on the options of the index: those given, in place of all earlier ones."""
         self._set("index", self.check_index(**given) or None)
 
-    def check_index(self, **given) -> dict:
+    def check_index(self, **given: Any) -> dict:
         """Options of an index that are not the usual ones, as they are kept; refused where they cannot be."""
         for name in given.keys() - options.INDEX.keys():
             raise ValueError(f"An index has no option {name!r}; choose from {', '.join(options.INDEX)}.")
@@ -582,9 +587,19 @@ class Job:
         self._set(*(part for pair in values.items() for part in pair))
 
     def index(
-        self, size=None, step=None, every=1, along="inline", gain="volume", *, workers=None, client=None, memory=None,
-        progress: Callable | None = None, **more,
-    ) -> Index:  # fmt: skip
+        self,
+        size: int | tuple[int, int] | None = None,
+        step: int | tuple[int, int] | None = None,
+        every: int = 1,
+        along: str = "inline",
+        gain: str = "volume",
+        *,
+        workers: int | None = None,
+        client: Any = None,
+        memory: int | None = None,
+        progress: Callable | None = None,
+        **more: Any,
+    ) -> Index:
         """Describe the patches of the survey; what is described already is not read again.
 
         Parameters
@@ -612,7 +627,15 @@ class Job:
         """Whether the index that the decisions ask for is finished."""
         return finished_index(self.stages, self.index_key(state))
 
-    def open_index(self, state=None, *, workers=None, client=None, memory=None, progress=None) -> Index:
+    def open_index(
+        self,
+        state: State | None = None,
+        *,
+        workers: int | None = None,
+        client: Any = None,
+        memory: int | None = None,
+        progress: Callable | None = None,
+    ) -> Index:
         """The index that the decisions ask for, made where it is not there."""
         state = state or self.state
         key = self.index_key(state)
@@ -650,7 +673,9 @@ class Job:
 
     # ---- retrieved patches ------------------------------------------------------------------------------------------
 
-    def choose_retrieval(self, *, count=None, per_exemplar=None, diverse=None) -> None:
+    def choose_retrieval(
+        self, *, count: Count | None = None, per_exemplar: bool | None = None, diverse: bool | None = None
+    ) -> None:
         """Decide how many patches are retrieved and how; None leaves an option as it is.
 
         `count` is a number, ``auto``, or class -> one of these.
@@ -668,7 +693,14 @@ class Job:
         self._set(*pairs)
 
     def retrieve(
-        self, count=None, *, per_exemplar=None, diverse=None, device=None, progress=None, **where
+        self,
+        count: Count | None = None,
+        *,
+        per_exemplar: bool | None = None,
+        diverse: bool | None = None,
+        device: str | None = None,
+        progress: Callable | None = None,
+        **where: Any,
     ) -> WeakLabels:
         """Patches that look like the exemplars; indexes first where needed.
 
@@ -721,7 +753,14 @@ class Job:
     # ---- labels -----------------------------------------------------------------------------------------------------
 
     def choose_labels(
-        self, *, mapping=None, seed=None, min_confidence=None, max_error=None, step=None, with_jobs=None
+        self,
+        *,
+        mapping: str | None = None,
+        seed: int | None = None,
+        min_confidence: float | None = None,
+        max_error: float | None = None,
+        step: int | str | None = None,
+        with_jobs: Sequence[str | Path] | None = None,
     ) -> None:
         """Decide how labels are made and which of them are uncertain.
 
@@ -763,9 +802,20 @@ class Job:
                     self._decide(*entries)
 
     def label(
-        self, lines=None, mapping=None, seed=None, min_confidence=None, max_error=None, *, step=None, with_jobs=None,
-        device=None, client=None, memory=None, progress: Callable | None = None,
-    ) -> xr.Dataset:  # fmt: skip
+        self,
+        lines: Sequence[int] | None = None,
+        mapping: str | None = None,
+        seed: int | None = None,
+        min_confidence: float | None = None,
+        max_error: float | None = None,
+        *,
+        step: int | str | None = None,
+        with_jobs: Sequence[str | Path] | None = None,
+        device: str | None = None,
+        client: Any = None,
+        memory: int | None = None,
+        progress: Callable | None = None,
+    ) -> xr.Dataset:
         """Label lines of the survey; fits where no mapper of the present decisions is there.
 
         Parameters
@@ -807,7 +857,14 @@ class Job:
         done = work.label(lines, device=device, client=client, memory=memory, progress=progress)
         return self.labels.isel({DIRECTIONS[self.along]: done})
 
-    def mapper(self, *, device=None, client=None, memory=None, progress: Callable | None = None):
+    def mapper(
+        self,
+        *,
+        device: str | None = None,
+        client: Any = None,
+        memory: int | None = None,
+        progress: Callable | None = None,
+    ) -> Any:
         """The mapper that the decisions lead to: loaded where the same was fitted before, fitted otherwise."""
         self.check_volume(progress=progress)
         return labelling.Labelling(self).mapper(device=device, client=client, memory=memory, progress=progress)
@@ -835,7 +892,14 @@ class Job:
         self.check_volume(most=QUICK)
         return labelling.Labelling(self).dataset().assign_attrs(colours=self.palette)
 
-    def fused_labels(self, *, device=None, client=None, memory=None, progress: Callable | None = None) -> xr.Dataset:
+    def fused_labels(
+        self,
+        *,
+        device: str | None = None,
+        client: Any = None,
+        memory: int | None = None,
+        progress: Callable | None = None,
+    ) -> xr.Dataset:
         """Labels by the votes of both directions: the lines across are labelled too, with the same mapper; lazy.
 
         They are kept as those of the lines are; `labels` and exports stay as they are. Votes of both directions and of
@@ -863,7 +927,16 @@ class Job:
         self.check_volume(most=QUICK)
         return labelling.Labelling(self).lines()
 
-    def export(self, path, *, what="label", format=5, stale=False, seed=0, memory=None) -> str:
+    def export(
+        self,
+        path: str | Path,
+        *,
+        what: str = "label",
+        format: int = 5,
+        stale: bool = False,
+        seed: int = 0,
+        memory: int | None = None,
+    ) -> str:
         """Write labels as SEG-Y (.sgy), Zarr (.zarr) or, to any other folder, as a training set.
 
         Parameters
@@ -887,7 +960,7 @@ class Job:
 
         return export(self, path, what=what, format=format, stale=stale, seed=seed, memory=memory)
 
-    def audit(self, clicks: int = 30, *, of: str = "patches", seed: int = 0):
+    def audit(self, clicks: int = 30, *, of: str = "patches", seed: int = 0) -> "Audit":
         """Random patches or labelled samples to say yes, no or cannot tell to, and what follows; see `Audit`."""
         from outcrop.job.auditing import Audit
 

@@ -241,7 +241,7 @@ class Labelling:
     def grid(self):
         """Plan of the labelling: every line, patches that overlap by two thirds."""
         found = self.job.index_options(self.state)
-        step = self.options["step"] or [max(1, n // 3) for n in found["size"]]
+        step = self.options["step"] or tuple(max(1, n // 3) for n in found["size"])
         given = {name: found[name] for name in ("size", "gain", "clip")} | {"area": self._area(found)}
         return PatchGrid(self.job.volume, step=step, along=DIRECTIONS[self.along], **given)
 

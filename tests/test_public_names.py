@@ -1,0 +1,54 @@
+"""Public names are annotated, known to type checkers, and of one version."""
+
+import ast
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+import outcrop as oc
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = Path(oc.__file__).parent
+
+
+def functions(name):
+    """Functions and methods behind a public name, with the parameters that are not self or cls."""
+    found = getattr(oc, name)
+    if inspect.isfunction(found):
+        yield name, inspect.signature(found), 0
+    if inspect.isclass(found):
+        for kind in found.__mro__:
+            for part, value in vars(kind).items() if kind.__module__.startswith("outcrop") else ():
+                value = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
+                if inspect.isfunction(value) and (part == "__init__" or not part.startswith("_")):
+                    yield f"{name}.{part}", inspect.signature(value), 1
+
+
+@pytest.mark.parametrize("name", oc.__all__)
+def test_every_public_name_is_annotated(name):
+    """Parameters and results of functions, methods and properties have a type."""
+    for where, signature, skipped in functions(name):
+        parameters = list(signature.parameters.values())[skipped:]
+        bare = [one.name for one in parameters if one.annotation is one.empty]
+        if signature.return_annotation is signature.empty and not where.endswith("__init__"):
+            bare.append("return")
+        assert not bare, f"{where} lacks types of {', '.join(bare)}"
+
+
+def test_type_checkers_know_what_is_loaded_late():
+    """The imports for type checkers name what `__getattr__` loads, each from its module; the package is typed."""
+    tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
+    (block,) = [node for node in tree.body if isinstance(node, ast.If)]
+    told = {alias.asname: node.module for node in block.body for alias in node.names}
+    loaded = {name: f"outcrop.{module}" for name, module in oc._HOMES.items()}
+    assert told == loaded | dict.fromkeys(["datasets", "plots"], "outcrop")
+    assert (PACKAGE / "py.typed").is_file()
+
+
+def test_one_version_everywhere():
+    """Package, citation and the newest entry of the changelog agree."""
+    cited = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.M)
+    changed = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
+    assert cited[1] == changed[1] == oc.__version__

@@ -1,0 +1,78 @@
+"""Follow docs/start.md word for word, in an empty folder and a new environment, and print the minutes it takes.
+
+    python tools/follow_start.py [--keep FOLDER]
+
+Every ``bash`` block of the page is run, in order, by one shell. The folder holds nothing but this checkout, under the
+name that the page gives it.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "start.md"
+END = "-- end of the block --"
+LEAST_SCORE = 0.7  # mean IU of the labelled line; .79 when the page was written
+
+
+def main():
+    """Run the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--keep", type=Path, help="an empty folder to work in, which stays")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="first hour ") as folder:
+        work = options.keep or Path(folder)
+        work.mkdir(parents=True, exist_ok=True)
+        (work / "outcrop").symlink_to(ROOT)
+        total = follow(blocks(PAGE.read_text(encoding="utf-8")), work)
+        score = mean_iu(work)
+    print(f"From nothing to a labelled line of mean IU {score:.2f} in {total / 60:.1f} minutes")
+    if score < LEAST_SCORE:
+        sys.exit(f"That is less than {LEAST_SCORE}.")
+
+
+def blocks(text):
+    """The bash blocks of a page."""
+    found = re.findall(r"^```bash\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    if not found:
+        sys.exit(f"{PAGE} has no bash block.")
+    return found
+
+
+def follow(commands, work):
+    """Run blocks in one shell and print the seconds of each; seconds of all."""
+    clean = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    shell = subprocess.Popen(
+        ["bash", "-euo", "pipefail"], cwd=work, env=clean, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    begin = last = time.monotonic()
+    for block in commands:
+        shell.stdin.write(f"{block}\necho {END}\n")
+        shell.stdin.flush()
+        for line in shell.stdout:
+            if line.strip() == END:
+                break
+            print("   ", line, end="")
+        else:
+            sys.exit(f"This block of {PAGE.name} failed:\n{block}")
+        now = time.monotonic()
+        print(f"{now - last:5.0f} s  {block.splitlines()[0]} ...", flush=True)
+        last = now
+    return last - begin
+
+
+def mean_iu(work):
+    """Score of what was labelled against the truth."""
+    command = ["outcrop-env/bin/outcrop", "evaluate", "survey.outcrop", "--truth", "survey.truth.sgy", "--json"]
+    return json.loads(subprocess.run(command, cwd=work, check=True, stdout=subprocess.PIPE).stdout)["MIU"]
+
+
+if __name__ == "__main__":
+    main()
