@@ -1065,8 +1065,13 @@ def faults(
     ),
     accept: Annotated[str | None, typer.Option(help="Of a job: sticks of FILE to say yes to, by their number.")] = None,
     reject: Annotated[str | None, typer.Option(help="Of a job: sticks of FILE to say no to.")] = None,
+    forget: Annotated[str | None, typer.Option(help="Of a job: sticks of FILE whose yes or no is taken back.")] = None,
+    extend: Annotated[
+        list[str] | None,
+        typer.Option(help="Of a job: STICK=INLINE,CROSSLINE,TIME, a stick of FILE and a place to extend it to."),
+    ] = None,
     import_from: Annotated[
-        Path | None, typer.Option("--import", help="Of a job: sticks of a file, taken over as strokes of the class.")
+        Path | None, typer.Option("--import", help="Of a job: sticks of a file, taken over as accepted ones.")
     ] = None,
     truth: Annotated[Path | None, typer.Option(help="An interpreter's sticks, to score those found.")] = None,
     velocity: Annotated[float, typer.Option(help="m/s that turns time into depth where a dip is stated.")] = 2500.0,
@@ -1075,28 +1080,32 @@ def faults(
 ):
     """Pick faults of a VOLUME, or those that a JOB shows: sticks to FILE, strike, dip and area to FILE.surfaces.csv.
 
-    With --accept and --reject, numbers of sticks as FILE has them from the last time, a job learns which are meant.
+    With --accept, --reject and --extend, numbers of sticks as FILE has them from the last time, a job learns which are
+    meant; 'outcrop decisions --undo' takes such a decision back.
     """
     from outcrop.geometry.sticks import format_of, read_sticks, stick_scores, write_sticks
     from outcrop.geometry.surfaces import surface_table
-    from outcrop.job.faults import import_sticks, judge_sticks, sticks_of_class
+    from outcrop.job.faults import extend_stick, import_sticks, judge_sticks, sticks_of_class
 
     kind, wanted = format_of(output, format_), line_list(lines)
-    judged = {"accept": number_list(accept, "--accept"), "reject": number_list(reject, "--reject")}
+    given = {"accept": accept, "reject": reject, "forget": forget}
+    judged = {what: number_list(text, f"--{what}") for what, text in given.items() if text}
+    extended = dict(parse_extension(text) for text in extend or [])
     is_job = (Path(source) / "job.toml").is_file()
-    if not is_job and (class_ or accept or reject or import_from):
-        raise ValueError(f"{source} is no job; --class, --accept, --reject and --import belong to one.")
+    if not is_job and (class_ or judged or extended or import_from):
+        words = "--class, --accept, --reject, --forget, --extend and --import belong to one"
+        raise ValueError(f"{source} is no job; {words}.")
     with work_bars() as progress:
         if is_job:
             with oc.Job(source, origin="shell") as job:
                 volume = job.volume
                 if import_from:
                     say(f"{import_sticks(job, import_from, class_ or 'fault')} sticks taken over from {import_from}")
+                before = read_sticks(output, volume, format=kind) if judged or extended else None
                 for what, numbers_ in judged.items():
-                    if numbers_:
-                        judge_sticks(
-                            job, chosen_sticks(read_sticks(output, volume, format=kind), numbers_), what, class_
-                        )
+                    judge_sticks(job, chosen_sticks(before, numbers_), what, class_)
+                for number, place in extended.items():
+                    extend_stick(job, chosen_sticks(before, [number]), place, class_)
                 sticks = sticks_of_class(job, class_, lines=wanted, threshold=threshold, progress=progress)
         else:
             volume = open_volume(source, header_bytes)
@@ -1117,6 +1126,14 @@ def faults(
     say(f"{output}: {counts['sticks']} sticks, {counts['surfaces']} surfaces")
     if truth:
         say("precision {precision:.3f}, recall {recall:.3f}, F1 {F1:.3f} on {sections} sections".format(**scores))
+
+
+def parse_extension(text):
+    """Number of a stick and a place, of an --extend option."""
+    number, _, place = text.partition("=")
+    if not number.isdigit() or place.count(",") != 2:
+        raise ValueError(f"--extend is {text!r}; write STICK=INLINE,CROSSLINE,TIME.")
+    return int(number), numbers(place, 3, "--extend", float)
 
 
 def chosen_sticks(sticks, numbers_):
