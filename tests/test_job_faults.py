@@ -94,7 +94,7 @@ def test_accepted_sticks_come(job):
 
 
 def test_an_accepted_stick_is_written_as_it_was_decided(job):
-    """Whatever the labels say, and on one line of five, it stays point by point; picks along it go, undo brings back."""
+    """Whatever the labels say, and on one line of five, it stays point by point; undo takes it back."""
     before = faults.sticks_of_class(job)
     line = LINES[2]
     drawn = pd.DataFrame(
