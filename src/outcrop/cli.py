@@ -1075,6 +1075,7 @@ def faults(
     ] = None,
     truth: Annotated[Path | None, typer.Option(help="An interpreter's sticks, to score those found.")] = None,
     velocity: Annotated[float, typer.Option(help="m/s that turns time into depth where a dip is stated.")] = 2500.0,
+    report: Annotated[Path | None, typer.Option(help="FILE.html: sticks drawn over sections and a slice.")] = None,
     header_bytes: HEADER_BYTES = None,
     json_: AS_JSON = False,
 ):
@@ -1085,7 +1086,9 @@ def faults(
     """
     from outcrop.geometry.sticks import format_of, read_sticks, stick_scores, write_sticks
     from outcrop.geometry.surfaces import surface_table
+    from outcrop.job.fault_report import write_fault_report
     from outcrop.job.faults import extend_stick, import_sticks, judge_sticks, sticks_of_class
+    from outcrop.patches import DIRECTIONS
 
     kind, wanted = format_of(output, format_), line_list(lines)
     given = {"accept": accept, "reject": reject, "forget": forget}
@@ -1098,7 +1101,8 @@ def faults(
     with work_bars() as progress:
         if is_job:
             with oc.Job(source, origin="shell") as job:
-                volume = job.volume
+                volume, along, labels = job.volume, DIRECTIONS[job.along], job.labels
+                real = read_sticks(truth, volume) if truth else None
                 if import_from:
                     say(f"{import_sticks(job, import_from, class_ or 'fault')} sticks taken over from {import_from}")
                 before = read_sticks(output, volume, format=kind) if judged or extended else None
@@ -1108,17 +1112,20 @@ def faults(
                     extend_stick(job, chosen_sticks(before, [number]), place, class_)
                 sticks = sticks_of_class(job, class_, lines=wanted, threshold=threshold, progress=progress)
         else:
-            volume = open_volume(source, header_bytes)
+            volume, labels = open_volume(source, header_bytes), None
+            real = read_sticks(truth, volume) if truth else None
             step_ = {"progress": lambda done, total: progress("picking faults", done, total)}
             sticks = oc.fault_sticks(volume, along=along, lines=wanted, threshold=threshold, **step_)
     write_sticks(sticks, output, volume, format=kind)
     table = surface_table(sticks, volume, velocity=velocity)
     table.round(3).to_csv(output.with_name(output.name + ".surfaces.csv"), index=False)
     scores = {}
-    if truth:
-        real = read_sticks(truth, volume)
+    if real is not None:
         name = "crossline" if along == "crossline" else "inline"
         scores = stick_scores(sticks, real[real[name].isin(wanted)] if wanted else real, volume)
+    if report:
+        facts = {"source": source, "threshold": threshold, "along": along, "file": str(output)}
+        write_fault_report(report, volume, sticks, table, truth=real, scores=scores, labels=labels, facts=facts)
     counts = {"sticks": int(sticks["stick"].nunique()), "surfaces": len(table), "file": str(output)}
     if json_:
         print(json.dumps(counts | scores, default=plain))
