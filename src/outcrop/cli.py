@@ -670,7 +670,13 @@ def line_list(text):
 def evaluate(
     job: Path,
     truth: Annotated[
-        str | None, typer.Option(help="Expert labels: SEG-Y, .npy or picture with FILE.classes.toml, or Zarr.")
+        str | None,
+        typer.Option(
+            help="Expert labels: SEG-Y, .npy or picture with FILE.classes.toml, or Zarr; or fault sticks, or a horizon."
+        ),
+    ] = None,
+    class_: Annotated[
+        str | None, typer.Option("--class", help="Of sticks (by default that named fault) or of a top: the class.")
     ] = None,
     against: Annotated[
         Path | None, typer.Option(help="Another job on the same survey: where the labels of two colleagues differ.")
@@ -682,6 +688,7 @@ def evaluate(
     json_: AS_JSON = False,
 ):
     """Score the labels of a JOB against expert labels or another job; without them, say how stable the labels are."""
+    from outcrop.job.interpretations import is_interpretation, score_interpretation
     from outcrop.job.scoring import compare_jobs, probe_labels, score_labels
     from outcrop.job.training import net_labels
 
@@ -712,6 +719,15 @@ def evaluate(
         result = {
             key: value.to_dict("records") if hasattr(value, "to_dict") else value for key, value in result.items()
         }
+    elif truth and is_interpretation(truth):
+        result = score_interpretation(opened, truth, class_, lines=wanted)
+        if not json_:
+            say(
+                "; ".join(
+                    f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}"
+                    for key, value in result.items()
+                )
+            )
     elif truth:
         result = score_labels(opened, truth, lines=wanted, labels=net_labels(opened) if net else None)
         if not json_:
@@ -874,8 +890,13 @@ def decisions(
     job: Path,
     export_to: Annotated[Path | None, typer.Option("--export", help="Write all decisions to FILE.")] = None,
     import_from: Annotated[
-        Path | None, typer.Option("--import", help="Take over the decisions of FILE, of a colleague or another survey.")
+        Path | None,
+        typer.Option(
+            "--import", help="Take over FILE: decisions of a colleague or another survey, or sticks or a horizon."
+        ),
     ] = None,
+    class_: Annotated[str | None, typer.Option("--class", help="Of sticks or a horizon: the class.")] = None,
+    as_: Annotated[str, typer.Option("--as", help="Sticks or a horizon become strokes or exemplars.")] = "strokes",
     undo: Annotated[bool, typer.Option("--undo", help="Take back your last decision here.")] = False,
     redo: Annotated[bool, typer.Option("--redo", help="Do again what was undone.")] = False,
     json_: AS_JSON = False,
@@ -892,7 +913,7 @@ def decisions(
         raise ValueError(f"{' and '.join(asked)} are several things to do; give one of them a command.")
     with oc.Job(job, origin="shell") as opened:
         if import_from is not None:
-            take_decisions(opened, import_from)
+            take_interpretation(opened, import_from, class_, as_) or take_decisions(opened, import_from)
             outside = exemplars_outside(opened)
             if outside:
                 say(f"Warning: {outside} exemplars do not lie inside this volume and are not used.", style="yellow")
@@ -907,6 +928,21 @@ def decisions(
         print(json.dumps(table.to_dict("records"), default=str))
     else:
         show_frame(table.drop(columns="id").assign(when=table["when"].astype(str).str[:19]), f"{len(table)} decisions")
+
+
+def take_interpretation(job, path, name, what):
+    """Import sticks or a horizon as strokes or exemplars, and say what that gave; whether the file is one."""
+    from outcrop.job.interpretations import import_exemplars, import_strokes, is_interpretation
+
+    if not is_interpretation(path):
+        return False
+    if name is None:
+        raise ValueError(f"{path} does not say its class; name it with --class.")
+    if what not in ("strokes", "exemplars"):
+        raise ValueError(f"--as is {what!r}; choose strokes or exemplars.")
+    taken = import_strokes(job, path, name) if what == "strokes" else len(import_exemplars(job, path, name))
+    say(f"{taken} {what} of {name} taken over from {path}; --undo takes them back")
+    return True
 
 
 def take_decisions(job, path):

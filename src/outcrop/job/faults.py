@@ -263,8 +263,12 @@ def extend_stick(job, stick, place, name=None):
 
 
 def import_sticks(job, path, name="fault", *, format=None):
-    """Take the sticks of a file over as accepted ones of a class, made where it is not there; how many there were."""
-    sticks = read_sticks(path, job.volume, format=format)
+    """Take the sticks of a file over as accepted ones of a class; see `accept_sticks`."""
+    return accept_sticks(job, read_sticks(path, job.volume, format=format), name)
+
+
+def accept_sticks(job, sticks, name):
+    """Take sticks over as accepted ones of a class, made where it is not there, as one act; how many there were."""
     _paint(job, sticks, name, stick=True)
     return sticks["stick"].nunique()
 
