@@ -91,6 +91,7 @@ def test_sticks_and_horizons_are_truth(outcrop, files, tmp_path, quick_mapping):
         job.add_exemplar("chaotic", (104, 420, 200))
         job.add_exemplar("other", (104, 340, 600))
         for line in LINES:
+            job.paint("other", [(line, 300, 20), (line, 498, 20)], radius=8)
             job.paint("chaotic", [(line, 300, 240), (line, 498, 240)], radius=30)
         job.label(lines=LINES)
     code, _, error = outcrop("decisions", path, "--import", folder / "sticks.dat", "--class", "fault")
