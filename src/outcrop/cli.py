@@ -1095,7 +1095,7 @@ def faults(
     format_: Annotated[str | None, typer.Option("--format", help="csv, opendtect or charisma.")] = None,
     along: Annotated[str, typer.Option(help="Of a volume, sections to pick on: inline, crossline or both.")] = "inline",
     lines: Annotated[str | None, typer.Option(help="Only these lines, e.g. 310,330.")] = None,
-    threshold: Annotated[float, typer.Option(help="Likelihood that a stick must reach somewhere.")] = 0.3,
+    threshold: Annotated[float, typer.Option(help="Likelihood that a stick must reach somewhere.")] = 0.4,
     class_: Annotated[str | None, typer.Option("--class", help="Of a job: the class; by default that named fault.")] = (
         None
     ),

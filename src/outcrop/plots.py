@@ -157,7 +157,9 @@ def _draw_horizons(ax, line, surfaces, palette):
     for surface in surfaces:
         name, side = str(surface.attrs["class"]), surface.attrs["side"]
         style = {"color": shades[name], "ls": "-" if side == "top" else (0, (4, 2)), "lw": 2}
-        for across, down in horizon_traces(surface, direction, label):
+        pieces = horizon_traces(surface, direction, label)
+        if pieces:  # one line with gaps
+            across, down = (np.concatenate([(*piece[i], np.nan) for piece in pieces])[:-1] for i in range(2))
             outlined = [Stroke(linewidth=3.4, foreground="black"), Normal()]
             ax.plot(across, down, path_effects=outlined, **style)
             handles[name, side] = Line2D([], [], label=f"{side} of {name}", **style)

@@ -1,8 +1,8 @@
 """Fault sticks: likelihood of a fault at every sample, thinned along the fault, linked into polylines.
 
-The likelihood is what the pretrained encoder answers and, with a smaller weight, how little neighbouring traces agree
-along the layers (dip-steered semblance). A scan over fault dips then averages it along straight pieces of a fault
-[Hale2013]_; what is largest across traces is linked downwards and upwards, over short gaps.
+The likelihood is what the pretrained encoder answers on the stretched section and, with a smaller weight, how little
+neighbouring traces agree along the layers (dip-steered semblance). A scan over fault dips then averages it along
+straight pieces of a fault [Hale2013]_; what is largest across traces is linked downwards and upwards, over short gaps.
 
 .. [Hale2013] Hale, D., 2013, Methods to compute fault images, extract fault surfaces, and estimate fault throws from 3D
    seismic images: Geophysics 78(2), O33-O43.
@@ -13,7 +13,7 @@ from collections import deque
 import numba
 import numpy as np
 import pandas as pd
-from scipy.ndimage import gaussian_filter, gaussian_filter1d, median_filter, uniform_filter1d
+from scipy.ndimage import gaussian_filter, gaussian_filter1d, median_filter, uniform_filter1d, zoom
 
 from outcrop.encoder import Encoder, balanced
 from outcrop.geometry.surfaces import join_sticks, least_lines
@@ -23,7 +23,8 @@ from outcrop.volume import live_traces, scale
 
 SLOPES = np.linspace(-1.5, 1.5, 31)  # traces a sample, of the faults that the scan looks for
 HALF = 4  # samples up and down over which the scan averages
-WEIGHT = 0.25  # of the discontinuity against the encoder
+STRETCH = 1.5, 3.0  # times the samples and traces of a section that the encoder sees: faults become flatter and clearer
+WEIGHT = 0.1  # of the discontinuity against the encoder
 CONTRAST = 6.0  # times the median of the section at which a discontinuity counts half
 STEERED = 2  # traces on either side that the semblance compares
 SMOOTH = 4.0  # samples, standard deviation of the vertical window of the semblance
@@ -35,7 +36,7 @@ APART = 3  # traces on either side of a stick that belong to it
 SHORTEST = 12  # samples
 EDGE = 4  # traces at the ends of the section and of gaps, where nothing is compared
 NODE = 8  # samples between the points of a stick
-THRESHOLD = 0.3
+THRESHOLD = 0.4
 NEIGHBOURS = 2  # lines on either side that support a line
 ALIKE = 0.35  # correlation of two lines from which on they are neighbours
 
@@ -173,7 +174,7 @@ def section_of_line(volume, direction, position):
     return np.where(valid[:, None], section, np.float32(0.5)).T.astype(np.float32), valid
 
 
-def fault_likelihood(section, *, weight=WEIGHT):
+def fault_likelihood(section, *, weight=WEIGHT, stretch=STRETCH):
     """Likelihood of a fault at every sample of one section.
 
     Parameters
@@ -182,6 +183,8 @@ def fault_likelihood(section, *, weight=WEIGHT):
         Amplitudes of any gain around 0.5.
     weight : float
         Of the discontinuity of the data: 0 is the encoder alone, 1 the discontinuity alone.
+    stretch : (float, float)
+        How many times the samples and the traces of the section the encoder sees.
 
     Returns
     -------
@@ -189,10 +192,19 @@ def fault_likelihood(section, *, weight=WEIGHT):
         ``encoder ** (1 - weight) * discontinuity ** weight``, both times the probability that there is neither chaos
         nor salt, in which every trace differs from the next.
     """
-    answers = {name: answer[0] for name, answer in Encoder().answers(section[None]).items()}
+    answers = stretched_answers(section, stretch)
     layered = (1 - answers["chaos"]) * (1 - answers["salt"])
     measured = discontinuity(section, answers["dip"])
     return (layered * answers["fault"] ** (1 - weight) * measured**weight).astype(np.float32)
+
+
+def stretched_answers(section, stretch):
+    """Answers of the encoder on a section that is stretched for it, at the samples of the section itself."""
+    seen = zoom(section, stretch, order=3) if stretch != (1, 1) else section
+    factors = [n / n_seen for n, n_seen in zip(section.shape, seen.shape, strict=True)]
+    answers = Encoder().answers(seen[None].astype(np.float32))
+    found = {name: zoom(answers[name][0], factors, order=1) for name in ("fault", "chaos", "salt", "dip")}
+    return found | {"dip": found["dip"] * np.float32(factors[0] / factors[1])}
 
 
 def discontinuity(section, dip):

@@ -16,7 +16,7 @@ from outcrop.job.strokes import section_of
 from outcrop.patches import DIRECTIONS
 from outcrop.workspace import whole_file
 
-VERSION = 1  # of how sticks are picked; another one picks anew
+VERSION = 2  # of how sticks are picked; another one picks anew
 NEAR = 2  # traces from a stick within which a label counts for it
 BRIDGED = 12  # samples of another label that do not cut a stick
 STROKE = 3.0  # radius in samples of the stroke that accepts or rejects a stick
