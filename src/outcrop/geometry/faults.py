@@ -1,8 +1,9 @@
 """Fault sticks: likelihood of a fault at every sample, thinned along the fault, linked into polylines.
 
-The likelihood is what the pretrained encoder answers on the stretched section and, with a smaller weight, how little
-neighbouring traces agree along the layers (dip-steered semblance). A scan over fault dips then averages it along
-straight pieces of a fault [Hale2013]_; what is largest across traces is linked downwards and upwards, over short gaps.
+The likelihood is what the pretrained encoder answers on the section and on the stretched section and, with a smaller
+weight, how little neighbouring traces agree along the layers (dip-steered semblance). A scan over fault dips then
+averages it along straight pieces of a fault [Hale2013]_; what is largest across traces is linked downwards and upwards,
+over short gaps.
 
 .. [Hale2013] Hale, D., 2013, Methods to compute fault images, extract fault surfaces, and estimate fault throws from 3D
    seismic images: Geophysics 78(2), O33-O43.
@@ -14,6 +15,7 @@ import numba
 import numpy as np
 import pandas as pd
 from scipy.ndimage import gaussian_filter, gaussian_filter1d, median_filter, uniform_filter1d, zoom
+from scipy.special import expit, logit
 
 from outcrop.encoder import Encoder, balanced
 from outcrop.geometry.surfaces import join_sticks, least_lines
@@ -23,7 +25,7 @@ from outcrop.volume import live_traces, scale
 
 SLOPES = np.linspace(-1.5, 1.5, 31)  # traces a sample, of the faults that the scan looks for
 HALF = 4  # samples up and down over which the scan averages
-STRETCH = 1.5, 3.0  # times the samples and traces of a section that the encoder sees: faults become flatter and clearer
+SCALES = (1.0, 1.0), (1.5, 3.0)  # times the samples and traces of a section at which the encoder sees it
 WEIGHT = 0.1  # of the discontinuity against the encoder
 CONTRAST = 6.0  # times the median of the section at which a discontinuity counts half
 STEERED = 2  # traces on either side that the semblance compares
@@ -174,7 +176,7 @@ def section_of_line(volume, direction, position):
     return np.where(valid[:, None], section, np.float32(0.5)).T.astype(np.float32), valid
 
 
-def fault_likelihood(section, *, weight=WEIGHT, stretch=STRETCH):
+def fault_likelihood(section, *, weight=WEIGHT, scales=SCALES):
     """Likelihood of a fault at every sample of one section.
 
     Parameters
@@ -183,8 +185,8 @@ def fault_likelihood(section, *, weight=WEIGHT, stretch=STRETCH):
         Amplitudes of any gain around 0.5.
     weight : float
         Of the discontinuity of the data: 0 is the encoder alone, 1 the discontinuity alone.
-    stretch : (float, float)
-        How many times the samples and the traces of the section the encoder sees.
+    scales : sequence of (float, float)
+        How many times the samples and the traces of the section the encoder sees; the first is that of the dip.
 
     Returns
     -------
@@ -192,19 +194,28 @@ def fault_likelihood(section, *, weight=WEIGHT, stretch=STRETCH):
         ``encoder ** (1 - weight) * discontinuity ** weight``, both times the probability that there is neither chaos
         nor salt, in which every trace differs from the next.
     """
-    answers = stretched_answers(section, stretch)
+    answers = answers_at_scales(section, scales)
     layered = (1 - answers["chaos"]) * (1 - answers["salt"])
     measured = discontinuity(section, answers["dip"])
     return (layered * answers["fault"] ** (1 - weight) * measured**weight).astype(np.float32)
 
 
-def stretched_answers(section, stretch):
-    """Answers of the encoder on a section that is stretched for it, at the samples of the section itself."""
-    seen = zoom(section, stretch, order=3) if stretch != (1, 1) else section
-    factors = [n / n_seen for n, n_seen in zip(section.shape, seen.shape, strict=True)]
-    answers = Encoder().answers(seen[None].astype(np.float32))
-    found = {name: zoom(answers[name][0], factors, order=1) for name in ("fault", "chaos", "salt", "dip")}
-    return found | {"dip": found["dip"] * np.float32(factors[0] / factors[1])}
+def answers_at_scales(section, scales):
+    """Mean of the encoder's answers, as logits, over scales at which it sees a section; the dip of the first of them.
+
+    A section stretched across shows steep faults flatter and with more traces to either side.
+    """
+    names = ("fault", "chaos", "salt")
+    total, dip = dict.fromkeys(names, np.float32(0)), None
+    for factors in scales:
+        seen = section if factors == (1.0, 1.0) else zoom(section, factors, order=3)
+        answers = Encoder().answers(seen[None].astype(np.float32))
+        back = [n / n_seen for n, n_seen in zip(section.shape, seen.shape, strict=True)]
+        for name in names:
+            total[name] = total[name] + logit(np.clip(zoom(answers[name][0], back, order=1), 1e-5, 1 - 1e-5))
+        if dip is None:
+            dip = zoom(answers["dip"][0], back, order=1) * np.float32(back[0] / back[1])
+    return {name: expit(total[name] / len(scales)) for name in names} | {"dip": dip}
 
 
 def discontinuity(section, dip):
