@@ -154,18 +154,35 @@ def bootstrap(sections, real, ours, theirs, name, *, draws=2000, reach=12):
 
 
 def compare_planes(seeds, shape):
+    """Known planes, with the likelihood of every line computed once for all ways to use it."""
+    plain = faults.likelihood_of_line
     for noise in (None, 6.0):
-        for along, neighbours in (("inline", 0), ("inline", 2), ("both", 2)):
-            scores, begin = [], time.perf_counter()
-            for seed in seeds:
-                volume, planes = volume_with_planes(shape, seed=seed, noise=noise)
+        scores: dict = {}
+        for seed in seeds:
+            volume, planes = volume_with_planes(shape, seed=seed, noise=noise)
+            faults.likelihood_of_line = _Likelihood(plain)
+            for along, neighbours in (("inline", 0), ("inline", 2), ("both", 2)):
                 sticks = oc.fault_sticks(volume, along=along, neighbours=neighbours)
-                scores.append(surface_scores(sticks, surface_table(sticks, volume), planes, shape))
-            row = summed(scores)
+                score = surface_scores(sticks, surface_table(sticks, volume), planes, shape)
+                scores.setdefault((along, "2.5-D" if neighbours else "2-D"), []).append(score)
+        for (along, kind), of_seeds in scores.items():
+            row = summed(of_seeds)
             words = ", ".join(f"{k} {v:.2f}" if isinstance(v, float) else f"{k} {v}" for k, v in row.items())
-            kind = "2.5-D" if neighbours else "2-D"
             level = "no noise" if noise is None else f"{noise:g} dB"
-            print(f"{level:8} {along:6} {kind:5}: {words}; {time.perf_counter() - begin:.0f} s", flush=True)
+            print(f"{level:8} {along:6} {kind:5}: {words}", flush=True)
+    faults.likelihood_of_line = plain
+
+
+class _Likelihood:
+    """Likelihood of the lines of one volume, each computed once."""
+
+    def __init__(self, compute):
+        self.compute, self.known = compute, {}
+
+    def __call__(self, volume, direction, position):
+        if (direction, position) not in self.known:
+            self.known[direction, position] = self.compute(volume, direction, position)
+        return self.known[direction, position]
 
 
 def draw_f3(data, figures, exemplars):

@@ -351,6 +351,27 @@ def test_files_come_back(survey, suffix, tmp_path):
     )
 
 
+def test_irap_lines_are_read_by_another_package(survey, tmp_path):
+    """Of IRAP classic lines xtgeo finds as many polygons as there are sticks, with the same X, Y and Z."""
+    xtgeo = pytest.importorskip("xtgeo")
+    volume, sticks = survey
+    write_sticks(sticks, tmp_path / "sticks.pol", volume)
+    table = xtgeo.polygons_from_file(str(tmp_path / "sticks.pol"), fformat="pol").get_dataframe()
+    x, y = map_grid(volume).to_map(sticks["inline"], sticks["crossline"])
+    np.testing.assert_allclose(table.iloc[:, :3].to_numpy(float), np.column_stack([x, y, sticks["time"]]), atol=0.006)
+    assert table["POLY_ID"].tolist() == sticks["stick"].tolist()
+
+
+def test_irap_lines_come_back(survey, tmp_path):
+    """Sticks and places survive; the format knows no surfaces."""
+    volume, sticks = survey
+    write_sticks(sticks, tmp_path / "sticks.pol", volume)
+    back = read_sticks(tmp_path / "sticks.pol", volume)
+    names = ["stick", "inline", "crossline", "time"]
+    np.testing.assert_allclose(back[names], sticks[names], atol=0.01)
+    assert (back["surface"] == 0).all()
+
+
 def test_charisma_columns(survey, tmp_path):
     """A point is INLINE-, inline, crossline, X, Y, Z, fault, stick: what other readers of the format expect."""
     volume, sticks = survey
@@ -371,6 +392,8 @@ def test_charisma_columns(survey, tmp_path):
         ("a.dat", "1 2 3\n", "Line 1 of"),
         ("a.dat", "# nothing\n", "no points"),
         ("a.charisma", "PROFILE 1 2 3 4 5 a 1\n", "INLINE-"),
+        ("a.pol", "1 2\n", "Line 1 of"),
+        ("a.pol", "999 999 999\n", "no points"),
         ("a.xyz", "1 2 3 4\n", "format"),
     ],
 )

@@ -1,8 +1,6 @@
 """Fault sticks of a job follow its labels and what the interpreter decides about them."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -95,6 +93,59 @@ def test_accepted_sticks_come(job):
     assert (near["crossline"].abs().lt(6) & near["time"].abs().lt(60)).any()
 
 
+def test_an_accepted_stick_is_written_as_it_was_decided(job):
+    """Whatever the labels say, and on one line of five, it stays point by point; undo takes it back."""
+    before = faults.sticks_of_class(job)
+    line = LINES[2]
+    drawn = pd.DataFrame(
+        {"stick": 0, "inline": line, "crossline": [330.0, 333.5, 338.0], "time": [120.0, 200.0, 290.0]}
+    )
+    faults.judge_sticks(job, drawn, "accept")
+    after = faults.sticks_of_class(job)
+    assert after["accepted"].sum() == 3 and not before["accepted"].any()
+    kept = after.loc[after["accepted"], ["inline", "crossline", "time"]].to_numpy()
+    np.testing.assert_array_equal(kept, drawn[["inline", "crossline", "time"]].to_numpy())
+    assert at(before) <= at(after)
+    job.undo()
+    pd.testing.assert_frame_equal(faults.sticks_of_class(job), before)
+
+
+def test_an_accepted_pick_is_there_once(job):
+    """The pick that was accepted is not written a second time."""
+    before = faults.sticks_of_class(job)
+    faults.judge_sticks(job, before[before["stick"] == 0], "accept")
+    assert at(faults.sticks_of_class(job)) == at(before)
+
+
+def test_an_extended_stick_reaches_the_place(job):
+    """It is one stick from where it began to the new end, also when it is extended again; forgetting takes all back."""
+    before = faults.sticks_of_class(job)
+    stick = before[before["stick"] == 0]
+    line, base = stick["inline"].iloc[0], stick.iloc[-1]
+    faults.extend_stick(job, stick, (line, base["crossline"] + 2, base["time"] + 40))
+    once = faults.accepted_sticks(job)
+    assert len(once) == len(stick) + 1 and once["time"].max() == base["time"] + 40
+    faults.extend_stick(job, once, (line, stick["crossline"].iloc[0] - 2, stick["time"].iloc[0] - 40))
+    twice = faults.accepted_sticks(job)
+    assert twice["stick"].nunique() == 1 and len(twice) == len(stick) + 2
+    assert faults.sticks_of_class(job).groupby("inline")["stick"].nunique().to_dict() == dict.fromkeys(LINES, 2)
+    with pytest.raises(ValueError, match="above or below"):
+        faults.extend_stick(job, twice, (line, base["crossline"], base["time"] - 20))
+    with pytest.raises(ValueError, match="on its section"):
+        faults.extend_stick(job, twice, (line + 1, base["crossline"], base["time"] + 400))
+    faults.judge_sticks(job, twice, "forget")
+    assert not len(faults.accepted_sticks(job))
+
+
+def test_rejecting_takes_an_accepted_stick_away(job):
+    """The later decision counts."""
+    stick = faults.sticks_of_class(job).query("stick == 0")
+    faults.judge_sticks(job, stick, "accept")
+    faults.judge_sticks(job, stick, "reject")
+    assert not len(faults.accepted_sticks(job))
+    assert not at(stick) & at(faults.sticks_of_class(job))
+
+
 def test_picked_lines_are_kept(job, monkeypatch):
     """What was picked is not picked again; a cut run goes on where it stopped."""
     once = faults.all_sticks(job, LINES[:3])
@@ -128,47 +179,64 @@ def test_unlabelled_job_says_what_to_do(source, tmp_path):
             faults.sticks_of_class(job, "dyke")
 
 
-def test_sticks_of_a_file_become_strokes(job, tmp_path):
-    """Imported sticks are decisions of the class, one act that one undo takes back."""
+@pytest.mark.parametrize("name", ["hers.dat", "hers.charisma", "hers.csv"])
+def test_sticks_of_a_file_become_accepted_ones(job, tmp_path, name):
+    """Imported sticks are decisions of the class, written as they came; one act that one undo takes back."""
     sticks = faults.all_sticks(job, LINES[:2]).assign(surface=0)
-    write_sticks(sticks, tmp_path / "hers.dat", job.volume)
+    write_sticks(sticks, tmp_path / name, job.volume)
     before = job.status()["decisions"]["strokes"]
-    count = faults.import_sticks(job, tmp_path / "hers.dat")
+    count = faults.import_sticks(job, tmp_path / name)
     assert count == sticks["stick"].nunique() == job.status()["decisions"]["strokes"] - before
+    kept = faults.accepted_sticks(job)
+    assert kept["stick"].nunique() == count
+    places = ["inline", "crossline", "time"]
+    np.testing.assert_allclose(kept[places], sticks[places], atol=0.01)  # metres are written to a centimetre
     job.undo()
     assert job.status()["decisions"]["strokes"] == before
 
 
-def outcrop(*arguments):
-    """Run the command line."""
-    return subprocess.run([sys.executable, "-m", "outcrop", *map(str, arguments)], capture_output=True, text=True)
-
-
-def test_command_writes_sticks_and_surfaces(source, tmp_path):
+def test_command_writes_sticks_and_surfaces(outcrop, source, tmp_path):
     """`outcrop faults VOLUME` writes sticks that read back and a table of surfaces; truth is scored."""
     out = tmp_path / "all.csv"
-    done = outcrop("faults", source, "-o", out, "--lines", "104,105", "--json")
-    assert done.returncode == 0, done.stderr
-    answer = json.loads(done.stdout)
+    code, answer, error = outcrop("faults", source, "-o", out, "--lines", "104,105", "--json")
+    assert code == 0, error
+    answer = json.loads(answer)
     sticks = read_sticks(out, oc.open_volume(source))
     assert answer["sticks"] == sticks["stick"].nunique() > 3
     assert len(pd.read_csv(f"{out}.surfaces.csv")) == answer["surfaces"]
-    scored = outcrop("faults", source, "-o", tmp_path / "b.dat", "--lines", "105", "--truth", out, "--json")
-    assert json.loads(scored.stdout)["F1"] > 0.95
+    _, scored, _ = outcrop("faults", source, "-o", tmp_path / "b.dat", "--lines", "105", "--truth", out, "--json")
+    assert json.loads(scored)["F1"] > 0.95
+
+
+def test_command_accepts_extends_and_takes_back(job, outcrop, tmp_path):
+    """Decisions about the sticks of a file, by their numbers; `decisions --undo` takes the last one back."""
+    out = tmp_path / "sticks.csv"
+    outcrop("faults", job.path, "-o", out)
+    stick = pd.read_csv(out).query("stick == 3")
+    place = f"{stick['inline'].iloc[0]},{stick['crossline'].iloc[-1]},{stick['time'].iloc[-1] + 60}"
+    code, _, error = outcrop("faults", job.path, "-o", out, "--accept", "0,1", "--extend", f"3={place}")
+    assert code == 0, error
+    after = pd.read_csv(out)
+    assert after.loc[after["accepted"], "stick"].nunique() == 3
+    assert after["time"].max() >= stick["time"].iloc[-1] + 60
+    outcrop("decisions", job.path, "--undo")
+    outcrop("faults", job.path, "-o", out)
+    assert pd.read_csv(out).query("accepted")["stick"].nunique() == 2
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (["-o", "sticks.csv", "--extend", "3=1,2"], "STICK=INLINE"),
         (["-o", "sticks.xyz"], "format"),
         (["-o", "sticks.csv", "--class", "fault"], "is no job"),
         (["-o", "sticks.csv", "--lines", "7"], "no inline 7"),
         (["-o", "sticks.csv", "--threshold", "3"], "between 0 and 1"),
     ],
 )
-def test_wrong_commands_are_answered_in_one_line(source, tmp_path, arguments, words):
+def test_wrong_commands_are_answered_in_one_line(outcrop, source, tmp_path, arguments, words):
     """Exit code 2, one line, no file."""
-    done = outcrop("faults", source, *[tmp_path / a if a.startswith("sticks") else a for a in arguments])
-    assert done.returncode == 2 and words in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
+    code, _, error = outcrop("faults", source, *[tmp_path / a if a.startswith("sticks") else a for a in arguments])
+    assert code == 2 and words in error
+    assert len(error.strip().splitlines()) == 1
     assert not list(tmp_path.iterdir())

@@ -222,3 +222,24 @@ def test_choose_a_volume_and_show_it_in_a_frame(survey, browser, tmp_path, monke
     assert list(explorer.session.job.palette) == ["fault"]
     page.close()
     explorer.close()
+
+
+def test_sticks_are_picked_and_accepted(survey, browser, tmp_path):
+    """Sticks of the line in view appear, a click chooses one, yes outlines it, and it is there on time slices."""
+    with server(survey, "-o", tmp_path / "sticks.outcrop", "--size", SIZE) as (address, _):
+        tab = Tab(browser, address)
+        tab.line(112)
+        tab.exemplar("fault", 420, 560)
+        tab.step("5 Geology")
+        tab.page.get_by_text("Look", exact=True).click()
+        tab.model("sticks-class", "m.value = 'all faults'")
+        tab.model("geology-shown", "m.active = [0]")
+        tab.wait_model("sticks", "m.data_source.data.xs.length > 1")
+        xs, ys = (tab.model("sticks", f"m.data_source.data.{name}[0]") for name in ("xs", "ys"))
+        tab.page.wait_for_timeout(300)
+        tab.click(xs[len(xs) // 2], ys[len(ys) // 2])
+        tab.wait_model("chosen-stick", "m.data_source.data.xs.length === 1")
+        tab.page.get_by_text("✓ Accept").click()
+        tab.model("sticks-class", "m.value = 'fault'")
+        tab.wait_model("stick-outlines", "m.data_source.data.xs.length === 1")
+        tab.close()

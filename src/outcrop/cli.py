@@ -671,7 +671,13 @@ def line_list(text):
 def evaluate(
     job: Path,
     truth: Annotated[
-        str | None, typer.Option(help="Expert labels: SEG-Y, .npy or picture with FILE.classes.toml, or Zarr.")
+        str | None,
+        typer.Option(
+            help="Expert labels: SEG-Y, .npy or picture with FILE.classes.toml, or Zarr; or fault sticks, or a horizon."
+        ),
+    ] = None,
+    class_: Annotated[
+        str | None, typer.Option("--class", help="Of sticks (by default that named fault) or of a top: the class.")
     ] = None,
     against: Annotated[
         Path | None, typer.Option(help="Another job on the same survey: where the labels of two colleagues differ.")
@@ -683,6 +689,7 @@ def evaluate(
     json_: AS_JSON = False,
 ):
     """Score the labels of a JOB against expert labels or another job; without them, say how stable the labels are."""
+    from outcrop.job.interpretations import is_interpretation, score_interpretation
     from outcrop.job.scoring import compare_jobs, probe_labels, score_labels
     from outcrop.job.training import net_labels
 
@@ -713,6 +720,15 @@ def evaluate(
         result = {
             key: value.to_dict("records") if hasattr(value, "to_dict") else value for key, value in result.items()
         }
+    elif truth and is_interpretation(truth):
+        result = score_interpretation(opened, truth, class_, lines=wanted)
+        if not json_:
+            say(
+                "; ".join(
+                    f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}"
+                    for key, value in result.items()
+                )
+            )
     elif truth:
         result = score_labels(opened, truth, lines=wanted, labels=net_labels(opened) if net else None)
         if not json_:
@@ -875,8 +891,13 @@ def decisions(
     job: Path,
     export_to: Annotated[Path | None, typer.Option("--export", help="Write all decisions to FILE.")] = None,
     import_from: Annotated[
-        Path | None, typer.Option("--import", help="Take over the decisions of FILE, of a colleague or another survey.")
+        Path | None,
+        typer.Option(
+            "--import", help="Take over FILE: decisions of a colleague or another survey, or sticks or a horizon."
+        ),
     ] = None,
+    class_: Annotated[str | None, typer.Option("--class", help="Of sticks or a horizon: the class.")] = None,
+    as_: Annotated[str, typer.Option("--as", help="Sticks or a horizon become strokes or exemplars.")] = "strokes",
     undo: Annotated[bool, typer.Option("--undo", help="Take back your last decision here.")] = False,
     redo: Annotated[bool, typer.Option("--redo", help="Do again what was undone.")] = False,
     json_: AS_JSON = False,
@@ -893,7 +914,7 @@ def decisions(
         raise ValueError(f"{' and '.join(asked)} are several things to do; give one of them a command.")
     with oc.Job(job, origin="shell") as opened:
         if import_from is not None:
-            take_decisions(opened, import_from)
+            take_interpretation(opened, import_from, class_, as_) or take_decisions(opened, import_from)
             outside = exemplars_outside(opened)
             if outside:
                 say(f"Warning: {outside} exemplars do not lie inside this volume and are not used.", style="yellow")
@@ -908,6 +929,21 @@ def decisions(
         print(json.dumps(table.to_dict("records"), default=str))
     else:
         show_frame(table.drop(columns="id").assign(when=table["when"].astype(str).str[:19]), f"{len(table)} decisions")
+
+
+def take_interpretation(job, path, name, what):
+    """Import sticks or a horizon as strokes or exemplars, and say what that gave; whether the file is one."""
+    from outcrop.job.interpretations import import_exemplars, import_strokes, is_interpretation
+
+    if not is_interpretation(path):
+        return False
+    if name is None:
+        raise ValueError(f"{path} does not say its class; name it with --class.")
+    if what not in ("strokes", "exemplars"):
+        raise ValueError(f"--as is {what!r}; choose strokes or exemplars.")
+    taken = import_strokes(job, path, name) if what == "strokes" else len(import_exemplars(job, path, name))
+    say(f"{taken} {what} of {name} taken over from {path}; --undo takes them back")
+    return True
 
 
 def take_decisions(job, path):
@@ -1060,57 +1096,73 @@ def faults(
     format_: Annotated[str | None, typer.Option("--format", help="csv, opendtect or charisma.")] = None,
     along: Annotated[str, typer.Option(help="Of a volume, sections to pick on: inline, crossline or both.")] = "inline",
     lines: Annotated[str | None, typer.Option(help="Only these lines, e.g. 310,330.")] = None,
-    threshold: Annotated[float, typer.Option(help="Likelihood that a stick must reach somewhere.")] = 0.3,
+    threshold: Annotated[float, typer.Option(help="Likelihood that a stick must reach somewhere.")] = 0.4,
     class_: Annotated[str | None, typer.Option("--class", help="Of a job: the class; by default that named fault.")] = (
         None
     ),
     accept: Annotated[str | None, typer.Option(help="Of a job: sticks of FILE to say yes to, by their number.")] = None,
     reject: Annotated[str | None, typer.Option(help="Of a job: sticks of FILE to say no to.")] = None,
+    forget: Annotated[str | None, typer.Option(help="Of a job: sticks of FILE whose yes or no is taken back.")] = None,
+    extend: Annotated[
+        list[str] | None,
+        typer.Option(help="Of a job: STICK=INLINE,CROSSLINE,TIME, a stick of FILE and a place to extend it to."),
+    ] = None,
     import_from: Annotated[
-        Path | None, typer.Option("--import", help="Of a job: sticks of a file, taken over as strokes of the class.")
+        Path | None, typer.Option("--import", help="Of a job: sticks of a file, taken over as accepted ones.")
     ] = None,
     truth: Annotated[Path | None, typer.Option(help="An interpreter's sticks, to score those found.")] = None,
     velocity: Annotated[float, typer.Option(help="m/s that turns time into depth where a dip is stated.")] = 2500.0,
+    report: Annotated[Path | None, typer.Option(help="FILE.html: sticks drawn over sections and a slice.")] = None,
     header_bytes: HEADER_BYTES = None,
     json_: AS_JSON = False,
 ):
     """Pick faults of a VOLUME, or those that a JOB shows: sticks to FILE, strike, dip and area to FILE.surfaces.csv.
 
-    With --accept and --reject, numbers of sticks as FILE has them from the last time, a job learns which are meant.
+    With --accept, --reject and --extend, numbers of sticks as FILE has them from the last time, a job learns which are
+    meant; 'outcrop decisions --undo' takes such a decision back.
     """
     from outcrop.geometry.sticks import format_of, read_sticks, stick_scores, write_sticks
     from outcrop.geometry.surfaces import surface_table
-    from outcrop.job.faults import import_sticks, judge_sticks, sticks_of_class
+    from outcrop.job.fault_report import write_fault_report
+    from outcrop.job.faults import extend_stick, import_sticks, judge_sticks, sticks_of_class
+    from outcrop.patches import DIRECTIONS
 
     kind, wanted = format_of(output, format_), line_list(lines)
-    judged = {"accept": number_list(accept, "--accept"), "reject": number_list(reject, "--reject")}
+    given = {"accept": accept, "reject": reject, "forget": forget}
+    judged = {what: number_list(text, f"--{what}") for what, text in given.items() if text}
+    extended = dict(parse_extension(text) for text in extend or [])
     is_job = (Path(source) / "job.toml").is_file()
-    if not is_job and (class_ or accept or reject or import_from):
-        raise ValueError(f"{source} is no job; --class, --accept, --reject and --import belong to one.")
+    if not is_job and (class_ or judged or extended or import_from):
+        words = "--class, --accept, --reject, --forget, --extend and --import belong to one"
+        raise ValueError(f"{source} is no job; {words}.")
     with work_bars() as progress:
         if is_job:
             with oc.Job(source, origin="shell") as job:
-                volume = job.volume
+                volume, along, labels = job.volume, DIRECTIONS[job.along], job.labels
+                real = read_sticks(truth, volume) if truth else None
                 if import_from:
                     say(f"{import_sticks(job, import_from, class_ or 'fault')} sticks taken over from {import_from}")
+                before = read_sticks(output, volume, format=kind) if judged or extended else None
                 for what, numbers_ in judged.items():
-                    if numbers_:
-                        judge_sticks(
-                            job, chosen_sticks(read_sticks(output, volume, format=kind), numbers_), what, class_
-                        )
+                    judge_sticks(job, chosen_sticks(before, numbers_), what, class_)
+                for number, place in extended.items():
+                    extend_stick(job, chosen_sticks(before, [number]), place, class_)
                 sticks = sticks_of_class(job, class_, lines=wanted, threshold=threshold, progress=progress)
         else:
-            volume = open_volume(source, header_bytes)
+            volume, labels = open_volume(source, header_bytes), None
+            real = read_sticks(truth, volume) if truth else None
             told = partial(progress, "picking faults")
             sticks = oc.fault_sticks(volume, along=along, lines=wanted, threshold=threshold, progress=told)
     write_sticks(sticks, output, volume, format=kind)
     table = surface_table(sticks, volume, velocity=velocity)
     table.round(3).to_csv(output.with_name(output.name + ".surfaces.csv"), index=False)
     scores = {}
-    if truth:
-        real = read_sticks(truth, volume)
+    if real is not None:
         name = "crossline" if along == "crossline" else "inline"
         scores = stick_scores(sticks, real[real[name].isin(wanted)] if wanted else real, volume)
+    if report:
+        facts = {"source": source, "threshold": threshold, "along": along, "file": str(output)}
+        write_fault_report(report, volume, sticks, table, truth=real, scores=scores, labels=labels, facts=facts)
     counts = {"sticks": int(sticks["stick"].nunique()), "surfaces": len(table), "file": str(output)}
     if json_:
         print(json.dumps(counts | scores, default=plain))
@@ -1118,6 +1170,14 @@ def faults(
     say(f"{output}: {counts['sticks']} sticks, {counts['surfaces']} surfaces")
     if truth:
         say("precision {precision:.3f}, recall {recall:.3f}, F1 {F1:.3f} on {sections} sections".format(**scores))
+
+
+def parse_extension(text):
+    """Number of a stick and a place, of an --extend option."""
+    number, _, place = text.partition("=")
+    if not number.isdigit() or place.count(",") != 2:
+        raise ValueError(f"--extend is {text!r}; write STICK=INLINE,CROSSLINE,TIME.")
+    return int(number), numbers(place, 3, "--extend", float)
 
 
 def chosen_sticks(sticks, numbers_):

@@ -5,6 +5,7 @@ Every function draws on the matplotlib axes or figure it is given, or makes one,
 
 import numpy as np
 
+from outcrop.geometry.crossings import fault_traces, horizon_traces
 from outcrop.scores import UNCERTAIN, as_codes
 from outcrop.volume import sample_unit
 
@@ -13,6 +14,8 @@ from outcrop.volume import sample_unit
 COLOURS = {
     "fault": "#99dd22", "salt dome": "#aa1133", "chaotic": "#5577ff", "other": "#55ffdd", "uncertain": "#8a8a8a",
 }  # fmt: skip
+STICK, HUMAN = "#ff3300", "#ffdd00"  # of picked sticks, and of an interpreter's
+AXES = ("inline", "crossline", "time", "depth")
 EXTRA = ("#661199", "#ffee99", "#880066", "#4400dd", "#dd1100", "#dd8866", "#aa66bb", "#ffaaff")
 
 
@@ -38,10 +41,12 @@ def colours(classes, chosen=None):
 def section(line, *, weak=None, size=None, gain=1.0, palette=None, ax=None):
     """Draw one inline or crossline in grey, time downwards, with the boxes of retrieved patches that lie on it.
 
+    A time or depth slice is drawn as a map, inlines upwards.
+
     Parameters
     ----------
-    line : DataArray, two dimensions, the last one time or depth
-        For instance ``volume.sel(inline=310)``.
+    line : DataArray, two dimensions
+        For instance ``volume.sel(inline=310)`` or ``volume.sel(time=1200)``.
     weak : WeakLabels, optional
         Draw the boxes of those that lie on this line; needs `size`.
     size : (int, int), optional
@@ -52,6 +57,7 @@ def section(line, *, weak=None, size=None, gain=1.0, palette=None, ax=None):
         Class -> colour.
     """
     ax = ax or new_axes(figsize=(12, 5))
+    line = _oriented(line)
     traces = line.dims[0]
     values = line.values.T
     if line.attrs.get("scaled"):
@@ -59,15 +65,16 @@ def section(line, *, weak=None, size=None, gain=1.0, palette=None, ax=None):
     limit = np.nanpercentile(np.abs(values), 99) / gain or 1.0
     ax.imshow(values, cmap="gray", vmin=-limit, vmax=limit, interpolation="bilinear", **frame(line))
     ax.set(xlabel=traces, ylabel=_time_label(line))
-    fixed = next((n for n in ("inline", "crossline") if n in line.coords and n != traces), None)
+    fixed = next((n for n in AXES if n in line.coords and n not in line.dims), None)
     if fixed:
-        ax.set_title(f"{fixed} {line[fixed].item():g}", loc="left")
+        unit = {"time": "ms", "depth": "m"}.get(fixed, "") if line.attrs.get("unit") != "" else ""
+        ax.set_title(f"{fixed} {line[fixed].item():g} {unit}".rstrip(), loc="left")
     if weak is not None:
         _boxes(ax, line, weak, size, fixed, palette)
     return ax
 
 
-def labelled_section(line, labels, *, truth=None, opacity=0.5):
+def labelled_section(line, labels, *, truth=None, sticks=None, surfaces=(), opacity=0.5):
     """Draw a section with its labels in the standard colours, and its confidence below.
 
     Parameters
@@ -79,6 +86,8 @@ def labelled_section(line, labels, *, truth=None, opacity=0.5):
         classes their colours, and ``attrs["min_confidence"]`` is said in the title.
     truth : DataArray, optional
         Expert labels of the line, drawn above; same codes and names as ``attrs["classes"]`` says.
+    sticks, surfaces : optional
+        Fault sticks, tops and bases to draw over the labels; see `sticks`.
     opacity : float
         Of the colours over the amplitudes.
     """
@@ -92,6 +101,7 @@ def labelled_section(line, labels, *, truth=None, opacity=0.5):
     overlay(line, labels["label"], labels.attrs["classes"], palette=palette, opacity=opacity, ax=middle).set_title(
         title
     )
+    _draw_geology(middle, line, sticks, surfaces, palette)
     image = below.imshow(labels["confidence"].values.T / 255, cmap="viridis", vmin=0, vmax=1, **frame(line))
     figure.colorbar(image, ax=below, label="confidence", pad=0.01)
     below.set(xlabel=line.dims[0], ylabel=_time_label(line))
@@ -104,7 +114,7 @@ def overlay(line, codes, classes, *, palette=None, opacity=0.5, ax=None):
     from matplotlib.patches import Patch
 
     ax = section(line, ax=ax)
-    values = as_codes(codes.values)
+    line, values = _oriented(line), as_codes(_oriented(codes).values)
     shades = dict(enumerate(colours(list(classes), palette).items(), 1))
     shades[UNCERTAIN] = ("uncertain", COLOURS["uncertain"])
     table = np.zeros((256, 4))
@@ -129,29 +139,32 @@ def horizons(line, surfaces, *, palette=None, ax=None):
     palette : dict, optional
         Class -> colour.
     """
+    ax = section(line, ax=ax)
+    handles = _draw_horizons(ax, line, surfaces, palette)
+    if handles:
+        _legend(ax, handles, length=2.2)
+    return ax
+
+
+def _draw_horizons(ax, line, surfaces, palette):
+    """Draw tops and bases over a section; handles for its legend."""
     from matplotlib.lines import Line2D
     from matplotlib.patheffects import Normal, Stroke
 
-    ax = section(line, ax=ax)
-    traces = line.dims[0]
-    fixed = "crossline" if traces == "inline" else "inline"
-    number = line[fixed].item()
-    shades = colours(list(dict.fromkeys(str(own.attrs["class"]) for own in surfaces)), palette)
-    handles = {}
-    for own in surfaces:
-        name, side = str(own.attrs["class"]), own.attrs["side"]
-        if number not in own[fixed].values:
-            continue
-        depth = own.sel({fixed: number}).reindex({traces: line[traces].values}).values
-        if np.isnan(depth).all():
-            continue
+    direction, label = _section_of(line)
+    shades = colours(list(dict.fromkeys(str(surface.attrs["class"]) for surface in surfaces)), palette)
+    limits, handles = (ax.get_xlim(), ax.get_ylim()), {}
+    for surface in surfaces:
+        name, side = str(surface.attrs["class"]), surface.attrs["side"]
         style = {"color": shades[name], "ls": "-" if side == "top" else (0, (4, 2)), "lw": 2}
-        outlined = [Stroke(linewidth=3.4, foreground="black"), Normal()]
-        ax.plot(line[traces].values, depth, path_effects=outlined, **style)
-        handles[name, side] = Line2D([], [], label=f"{side} of {name}", **style)
-    if handles:
-        _legend(ax, list(handles.values()), length=2.2)
-    return ax
+        pieces = horizon_traces(surface, direction, label)
+        if pieces:  # one line with gaps
+            across, down = (np.concatenate([(*piece[i], np.nan) for piece in pieces])[:-1] for i in range(2))
+            outlined = [Stroke(linewidth=3.4, foreground="black"), Normal()]
+            ax.plot(across, down, path_effects=outlined, **style)
+            handles[name, side] = Line2D([], [], label=f"{side} of {name}", **style)
+    ax.set(xlim=limits[0], ylim=limits[1])
+    return list(handles.values())
 
 
 def horizon_map(surface, *, ax=None):
@@ -172,37 +185,67 @@ def horizon_map(surface, *, ax=None):
     return ax
 
 
-def sticks(line, table, *, truth=None, labels=None, ax=None):
-    """Draw fault sticks over a section, wider and brighter the likelier they are.
+def sticks(line, table, *, truth=None, labels=None, surfaces=(), palette=None, ax=None):
+    """Draw fault sticks over a section, wider and brighter the likelier they are; accepted ones outlined.
+
+    Where sticks of other sections cross this one, their surfaces are drawn as thin lines: on slices all of them.
 
     Parameters
     ----------
     line : DataArray, two dimensions
-        For instance ``volume.sel(inline=310)``.
+        For instance ``volume.sel(inline=310)`` or ``volume.sel(time=1200)``.
     table : DataFrame
-        Sticks as `outcrop.fault_sticks` gives them; those that lie on this line are drawn.
+        Sticks as `outcrop.fault_sticks` gives them.
     truth : DataFrame, optional
         An interpreter's sticks, drawn dashed.
     labels : Dataset, optional
-        Labels of the line, drawn below the sticks.
+        Labels of the section, drawn below the sticks.
+    surfaces : sequence of DataArray
+        Tops and bases to draw too, as `outcrop.surface` gives them.
+    palette : dict, optional
+        Class -> colour.
     """
     if labels is None:
         ax = section(line, ax=ax)
     else:
-        names, palette = labels.attrs["classes"], labels.attrs.get("colours")
+        names, palette = labels.attrs["classes"], palette or labels.attrs.get("colours")
         ax = overlay(line, labels["label"], names, palette=palette, opacity=0.25, ax=ax)
-    traces, vertical = line.dims
-    fixed = next(name for name in ("inline", "crossline") if name != traces)
-    limits = ax.get_xlim(), ax.get_ylim()
-    for found, dashed in ((truth, True), (table, False)):
-        for _, points in () if found is None else found[found[fixed] == line[fixed].item()].groupby("stick"):
-            sure = float(points["likelihood"].mean()) if "likelihood" in points else 1.0
-            look: dict = {"color": "#ff3300", "lw": 0.8 + 1.4 * sure, "alpha": 0.5 + 0.5 * sure}
-            if dashed:
-                look = {"color": "#ffdd00", "ls": "--", "lw": 1.4}
-            ax.plot(points[traces], points[vertical], **look)
-    ax.set(xlim=limits[0], ylim=limits[1])
+    if truth is not None:
+        _draw_sticks(ax, line, truth, color=HUMAN, ls="--", lw=1.4)
+    _draw_geology(ax, line, table, surfaces, palette)
     return ax
+
+
+def _draw_geology(ax, line, table, surfaces, palette):
+    """Draw sticks, tops and bases over a section, and name the latter in its legend."""
+    if table is not None:
+        _draw_sticks(ax, line, table)
+    if len(surfaces):
+        before = ax.get_legend()
+        handles = [] if before is None else list(before.legend_handles)
+        handles += _draw_horizons(ax, line, surfaces, palette)
+        if handles:
+            _legend(ax, handles, length=1.6)
+
+
+def _draw_sticks(ax, line, table, **look):
+    """Draw the lines along which faults cross a section."""
+    from matplotlib.patheffects import Normal, Stroke
+
+    direction, label = _section_of(line)
+    limits = ax.get_xlim(), ax.get_ylim()
+    volume = line.expand_dims(next(name for name in line.coords if name not in line.dims and name in AXES))
+    volume = volume.transpose("inline", "crossline", ...)
+    for trace in fault_traces(table, volume, direction, label):
+        sure = trace.likelihood
+        style: dict = {"color": STICK, "lw": 0.8 + 1.4 * sure, "alpha": 0.5 + 0.5 * sure}
+        if trace.stick < 0:
+            style["lw"] = 1.2
+        if trace.accepted:
+            style |= {"lw": 2.0, "path_effects": [Stroke(linewidth=4.0, foreground="white"), Normal()]}
+        style |= {"marker": "o", "ms": 2.5} if len(trace.across) == 1 else {}
+        ax.plot(trace.across, trace.down, **(style | look))
+    ax.set(xlim=limits[0], ylim=limits[1])
 
 
 def _legend(ax, handles, *, length=1.0):
@@ -287,16 +330,33 @@ def evolution(patches, labels, classes, titles):
 
 
 def frame(line):
-    """Extent of a section in survey labels, time downwards."""
+    """Extent of a section in survey labels, time downwards; of a slice as a map, inlines upwards."""
     x, t = (line[name].values for name in line.dims)
     dx, dt = _spacing(x), _spacing(t)
-    return {"extent": (x[0] - dx / 2, x[-1] + dx / 2, t[-1] + dt / 2, t[0] - dt / 2), "aspect": "auto"}
+    ends = t[-1] + dt / 2, t[0] - dt / 2
+    down = line.dims[1] in AXES[2:]
+    extent = (x[0] - dx / 2, x[-1] + dx / 2, *(ends if down else ends[::-1]))
+    return {"extent": extent, "aspect": "auto", "origin": "upper" if down else "lower"}
+
+
+def _oriented(line):
+    """A section as it is drawn, the axis across first: of a slice the crosslines."""
+    return line.transpose("crossline", "inline") if set(line.dims) == {"inline", "crossline"} else line
+
+
+def _section_of(line):
+    """Direction of a section, 0 inline, 1 crossline, 2 time or depth, and its label."""
+    fixed = next(name for name in AXES if name in line.coords and name not in line.dims)
+    return min(AXES.index(fixed), 2), line[fixed].item()
 
 
 def _time_label(line):
-    labels = line[line.dims[1]].values
+    name = line.dims[1]
+    if name not in AXES[2:]:
+        return name
+    labels = line[name].values
     counted = np.array_equal(labels, np.arange(len(labels)))
-    return f"{line.dims[1]} ({sample_unit(line) or ('samples' if counted else 'no unit')})"
+    return f"{name} ({sample_unit(line) or ('samples' if counted else 'no unit')})"
 
 
 def _boxes(ax, line, weak, size, fixed, palette):

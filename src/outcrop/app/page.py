@@ -1,4 +1,4 @@
-"""The page itself: a section viewer and four steps around one `Session`."""
+"""The page itself: a section viewer and five steps around one `Session`."""
 
 import functools
 import threading
@@ -9,12 +9,13 @@ from bokeh.models import CheckboxGroup, CustomJS, Div
 
 from outcrop.app.components import Connection, Keys, button, escape, guarded, heading, hint, title
 from outcrop.app.exemplar_panel import ExemplarPanel
+from outcrop.app.geology_panel import GeologyPanel
 from outcrop.app.label_panel import LabelPanel
 from outcrop.app.results import shown_path
 from outcrop.app.retrieved_panel import RetrievedPanel
 from outcrop.app.viewer import LOOK, PAINTING, PLACE, TOOLS, Viewer
 
-EXEMPLARS, RETRIEVED, LABELS, RESULTS = range(4)  # numbers of the steps
+EXEMPLARS, RETRIEVED, LABELS, RESULTS, GEOLOGY = range(5)  # numbers of the steps
 STEP_OF = {PLACE: EXEMPLARS} | dict.fromkeys(PAINTING, LABELS)  # where a tool belongs
 MOST_STORED = 100  # ids that the browser is told at once
 BEAT = 2000  # milliseconds between two signs of life; see connection.js
@@ -41,6 +42,7 @@ class Page:
         self.retrieved = RetrievedPanel(self.viewer, self._on_find)
         self.labels = LabelPanel(self.viewer)
         self.results = ResultPanel(self.viewer)
+        self.geology = GeologyPanel(self.viewer)
         self.viewer.after_draw = self._after_draw
         self.viewer.after_take = self._on_tool
         self.undo_button = button("↶ Undo", self._on_undo, name="undo")
@@ -79,7 +81,8 @@ class Page:
             ("2 Retrieved", self.retrieved.layout()),
             ("3 Labels", self.labels.layout()),
             ("4 Results", self.results.layout()),
-            active=min(max(int(self.session.view.get("step", EXEMPLARS)), EXEMPLARS), RESULTS),
+            ("5 Geology", self.geology.layout()),
+            active=min(max(int(self.session.view.get("step", EXEMPLARS)), EXEMPLARS), GEOLOGY),
             dynamic=False,
             width=430,
             sizing_mode="stretch_height",
@@ -131,7 +134,9 @@ class Page:
             self.labels.show()
         elif what == "places":
             self.labels.show_next()
-        if what not in ("work", "places", "section"):
+        if what in ("state", "strokes", "labels", "geology"):
+            self.geology.show()
+        if what not in ("work", "places", "section", "geology"):
             self.results.show()
         self._show_work()
 
@@ -153,7 +158,7 @@ class Page:
         self.retrieved.show_note()
         if not work.busy:
             self.results.show_written()
-        for part in (self.exemplars, self.retrieved, self.labels, self.results):
+        for part in (self.exemplars, self.retrieved, self.labels, self.results, self.geology):
             for one in part.actions:
                 one.disabled = work.busy
 
@@ -184,6 +189,7 @@ class Page:
     def _after_draw(self):
         self.labels.show()
         self.viewer.show_classes()
+        self.geology.show()
 
     def _on_help(self):
         self.keys.help += 1

@@ -6,6 +6,7 @@ import threading
 import numpy as np
 
 import outcrop as oc
+from outcrop.app.geology import Geology
 from outcrop.app.labelling import Labelling
 from outcrop.app.pictures import crop
 from outcrop.app.results import Results
@@ -49,6 +50,7 @@ class Session:
     search : Search
     labelling : Labelling
     results : Results
+    geology : Geology
     """
 
     def __init__(self, source, job=None, *, size=None, truth=None):
@@ -62,6 +64,7 @@ class Session:
         self.search = Search(self.job, self.survey, self.work)
         self.labelling = Labelling(self.search, truth)
         self.results = Results(self.labelling, truth_path)
+        self.geology = Geology(self)
         self._painted: tuple = (None, {}, {})
         self._seen = (self.job.state, self._journals())
         self._closed = threading.Event()
@@ -77,7 +80,7 @@ class Session:
     def listen(self, function):
         """Call a function with what changed whenever something does.
 
-        It is one of "state", "strokes", "work", "weak", "labels", "places" and "section".
+        It is one of "state", "strokes", "work", "weak", "labels", "places", "section" and "geology".
         """
         self._listeners.append(function)
         return lambda: self._listeners.remove(function) if function in self._listeners else None
@@ -95,6 +98,7 @@ class Session:
         self.work.close()
         self.search.close()
         self.labelling.close()
+        self.geology.close()
         self.survey.sections.close()
         self.job.close()
 
@@ -304,9 +308,14 @@ class Session:
         if name not in ("right", "wrong", "erase"):
             self._check_class(name)
         places = [self.survey.place(direction, position, x, y) for x, y in points[:5000]]
+        how = (float(np.clip(radius, 0.5, 100)), DIRECTIONS[direction])
+        self.decide_on(direction, position, lambda: self.job.paint(name, places, *how, filled=filled, id=id))
+
+    def decide_on(self, direction, position, decide):
+        """Make a decision about samples of a section, ``decide()``; the labels of a line follow it."""
         if direction == self.survey.along:
             self.labelling.begin_correction(position)
-        self.job.paint(name, places, float(np.clip(radius, 0.5, 100)), DIRECTIONS[direction], filled=filled, id=id)
+        decide()
         if direction == self.survey.along:
             self.labelling.follow(position)
         self.work.forget()

@@ -40,5 +40,6 @@ def in_words(entries, state):
     text = KINDS[entry["what"]].format(name=name, option=OPTIONS.get(option, option.replace("_", " ")))
     if entry["what"] in ("stroke", "exclude"):
         line = entry["line"] if "runs" in entry else entry["points"][0][DIRECTIONS.index(entry["along"])]
+        text = f"fault stick of {name}" if entry.get("stick") else text
         text = f"{'erasing' if first == 'erase' else text} on {entry['along']} {line:g}"
     return text

@@ -1,8 +1,9 @@
 """Fault sticks: likelihood of a fault at every sample, thinned along the fault, linked into polylines.
 
-The likelihood is what the pretrained encoder answers and, with a smaller weight, how little neighbouring traces agree
-along the layers (dip-steered semblance). A scan over fault dips then averages it along straight pieces of a fault
-[Hale2013]_; what is largest across traces is linked downwards and upwards, over short gaps.
+The likelihood is what the pretrained encoder answers on the section and on the stretched section and, with a smaller
+weight, how little neighbouring traces agree along the layers (dip-steered semblance). A scan over fault dips then
+averages it along straight pieces of a fault [Hale2013]_; what is largest across traces is linked downwards and upwards,
+over short gaps.
 
 .. [Hale2013] Hale, D., 2013, Methods to compute fault images, extract fault surfaces, and estimate fault throws from 3D
    seismic images: Geophysics 78(2), O33-O43.
@@ -15,7 +16,8 @@ import numba
 import numpy as np
 import pandas as pd
 import xarray as xr
-from scipy.ndimage import gaussian_filter, gaussian_filter1d, median_filter, uniform_filter1d
+from scipy.ndimage import gaussian_filter, gaussian_filter1d, median_filter, uniform_filter1d, zoom
+from scipy.special import expit, logit
 
 from outcrop.encoder import Encoder, balanced
 from outcrop.geometry.surfaces import join_sticks, least_lines
@@ -25,7 +27,8 @@ from outcrop.volume import live_traces, scale
 
 SLOPES = np.linspace(-1.5, 1.5, 31)  # traces a sample, of the faults that the scan looks for
 HALF = 4  # samples up and down over which the scan averages
-WEIGHT = 0.25  # of the discontinuity against the encoder
+SCALES = (1.0, 1.0), (1.5, 3.0)  # times the samples and traces of a section at which the encoder sees it
+WEIGHT = 0.1  # of the discontinuity against the encoder
 CONTRAST = 6.0  # times the median of the section at which a discontinuity counts half
 STEERED = 2  # traces on either side that the semblance compares
 SMOOTH = 4.0  # samples, standard deviation of the vertical window of the semblance
@@ -37,7 +40,7 @@ APART = 3  # traces on either side of a stick that belong to it
 SHORTEST = 12  # samples
 EDGE = 4  # traces at the ends of the section and of gaps, where nothing is compared
 NODE = 8  # samples between the points of a stick
-THRESHOLD = 0.3
+THRESHOLD = 0.4
 NEIGHBOURS = 2  # lines on either side that support a line
 ALIKE = 0.35  # correlation of two lines from which on they are neighbours
 
@@ -183,7 +186,7 @@ def section_of_line(volume, direction, position):
     return np.where(valid[:, None], section, np.float32(0.5)).T.astype(np.float32), valid
 
 
-def fault_likelihood(section, *, weight=WEIGHT):
+def fault_likelihood(section, *, weight=WEIGHT, scales=SCALES):
     """Likelihood of a fault at every sample of one section.
 
     Parameters
@@ -192,6 +195,8 @@ def fault_likelihood(section, *, weight=WEIGHT):
         Amplitudes of any gain around 0.5.
     weight : float
         Of the discontinuity of the data: 0 is the encoder alone, 1 the discontinuity alone.
+    scales : sequence of (float, float)
+        How many times the samples and the traces of the section the encoder sees; the first is that of the dip.
 
     Returns
     -------
@@ -199,10 +204,28 @@ def fault_likelihood(section, *, weight=WEIGHT):
         ``encoder ** (1 - weight) * discontinuity ** weight``, both times the probability that there is neither chaos
         nor salt, in which every trace differs from the next.
     """
-    answers = {name: answer[0] for name, answer in Encoder().answers(section[None]).items()}
+    answers = answers_at_scales(section, scales)
     layered = (1 - answers["chaos"]) * (1 - answers["salt"])
     measured = discontinuity(section, answers["dip"])
     return (layered * answers["fault"] ** (1 - weight) * measured**weight).astype(np.float32)
+
+
+def answers_at_scales(section, scales):
+    """Mean of the encoder's answers, as logits, over scales at which it sees a section; the dip of the first of them.
+
+    A section stretched across shows steep faults flatter and with more traces to either side.
+    """
+    names = ("fault", "chaos", "salt")
+    total, dip = dict.fromkeys(names, np.float32(0)), None
+    for factors in scales:
+        seen = section if factors == (1.0, 1.0) else zoom(section, factors, order=3)
+        answers = Encoder().answers(seen[None].astype(np.float32))
+        back = [n / n_seen for n, n_seen in zip(section.shape, seen.shape, strict=True)]
+        for name in names:
+            total[name] = total[name] + logit(np.clip(zoom(answers[name][0], back, order=1), 1e-5, 1 - 1e-5))
+        if dip is None:
+            dip = zoom(answers["dip"][0], back, order=1) * np.float32(back[0] / back[1])
+    return {name: expit(total[name] / len(scales)) for name in names} | {"dip": dip}
 
 
 def discontinuity(section, dip):

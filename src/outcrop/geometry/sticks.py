@@ -1,7 +1,8 @@
-"""Fault sticks as files: csv, OpendTect ASCII fault sticks, Charisma fault sticks; and their score against others.
+"""Fault sticks as files: csv, OpendTect ASCII, Charisma and IRAP classic lines; and their score against others.
 
 OpendTect: a line a point, ``X Y Z stick node``, then the surface; its import asks for the numbers of these columns.
-Charisma: ``INLINE- inline crossline X Y Z fault stick``. Z is in ms, or in m where the volume is in depth.
+Charisma: ``INLINE- inline crossline X Y Z fault stick``. IRAP classic: ``X Y Z``, and ``999 999 999`` after every
+stick; it knows no surfaces. Z is in ms, or in m where the volume is in depth.
 """
 
 from pathlib import Path
@@ -15,7 +16,13 @@ from outcrop.geometry.surfaces import direction_of
 from outcrop.patches import DIRECTIONS
 from outcrop.workspace import whole_file
 
-FORMATS = {"csv": (".csv",), "opendtect": (".dat", ".txt", ".asc"), "charisma": (".charisma", ".chr")}
+FORMATS = {
+    "csv": (".csv",),
+    "opendtect": (".dat", ".txt", ".asc"),
+    "charisma": (".charisma", ".chr"),
+    "irap": (".pol",),
+}
+END = "999.00 999.00 999.00"  # of a stick in an IRAP file
 NAME = "Fault_"
 
 
@@ -49,8 +56,8 @@ def write_sticks(sticks, path, volume, *, format=None):
     path : path
     volume : DataArray
         Gives X and Y of the points; see `map_grid`.
-    format : {"csv", "opendtect", "charisma"}, optional
-        By the end of the name by default: .csv, .dat (also .txt, .asc), .charisma (also .chr).
+    format : {"csv", "opendtect", "charisma", "irap"}, optional
+        By the end of the name by default: .csv, .dat (also .txt, .asc), .charisma (also .chr), .pol.
     """
     kind, vertical = format_of(path, format), volume.dims[2]
     x, y = map_grid(volume).to_map(sticks["inline"], sticks["crossline"])
@@ -62,9 +69,12 @@ def write_sticks(sticks, path, volume, *, format=None):
             )
             return
         node = table.groupby("stick").cumcount()
-        for point, number in zip(table.to_dict("records"), node, strict=True):
+        last = ~table["stick"].duplicated(keep="last")
+        for point, number, ends in zip(table.to_dict("records"), node, last, strict=True):
             xyz = f"{point['x']:.2f} {point['y']:.2f} {point[vertical]:.3f}"
-            if kind == "opendtect":
+            if kind == "irap":
+                print(xyz, *([END] if ends else []), sep="\n", file=file)
+            elif kind == "opendtect":
                 print(xyz, point["stick"], number, point["surface"], file=file)
             else:
                 lines = f"INLINE- {point['inline']:.3f} {point['crossline']:.3f}"
@@ -95,13 +105,16 @@ def read_sticks(path, volume, *, format=None):
         else:
             rows = [line.split() for line in Path(path).read_text(encoding="utf-8").splitlines()]
             numbered = [(n, row) for n, row in enumerate(rows, 1) if row and not row[0].startswith(("#", "!"))]
-            parse = _opendtect_point if kind == "opendtect" else _charisma_point
+            parse = {"opendtect": _opendtect_point, "charisma": _charisma_point, "irap": _irap_point}[kind]
             table = pd.DataFrame([_parsed(parse, path, n, row) for n, row in numbered])
+            if kind == "irap" and len(table):
+                ends = (table[["x", "y", "z"]] == float(END.split()[0])).all(axis=1)
+                table = table.assign(stick=ends.cumsum(), surface="0")[~ends]
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not text ({error.reason}); give a file of fault sticks in {kind}.") from None
     if not len(table):
         raise ValueError(f"{path} holds no points; give a file of fault sticks in {kind}.")
-    if kind == "opendtect":
+    if kind in ("opendtect", "irap"):
         table["inline"], table["crossline"] = map_grid(volume).to_lines(table["x"], table["y"])
     table = table.rename(columns={"z": vertical})
     numeric = table[list(volume.dims)].to_numpy(float)
@@ -143,7 +156,7 @@ def _parsed(parse, path, number, row):
         return parse(row)
     except (ValueError, IndexError):
         text = " ".join(row)[:60]
-        layout = "X Y Z stick" if parse is _opendtect_point else "INLINE- inline crossline X Y Z fault stick"
+        layout = LAYOUTS[parse]
         raise ValueError(f"Line {number} of {path} is {text!r}; a point is written as {layout}.") from None
 
 
@@ -159,6 +172,18 @@ def _charisma_point(row):
     rest = [label, *row[1:]] if label else row[1:]
     inline, crossline, _, _, z = map(float, rest[:5])
     return {"inline": inline, "crossline": crossline, "z": z, "surface": " ".join(rest[5:-1]), "stick": rest[-1]}
+
+
+def _irap_point(row):
+    x, y, z = map(float, row)
+    return {"x": x, "y": y, "z": z}
+
+
+LAYOUTS = {
+    _opendtect_point: "X Y Z stick",
+    _charisma_point: "INLINE- inline crossline X Y Z fault stick",
+    _irap_point: "X Y Z",
+}
 
 
 def stick_scores(found, truth, volume, *, tolerance=3):

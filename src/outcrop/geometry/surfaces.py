@@ -24,18 +24,18 @@ def join_sticks(sticks, volume, *, least=1):
     Parameters
     ----------
     sticks : DataFrame
-        stick, inline, crossline, time (or depth), and optionally likelihood and along; points in order.
+        stick, inline, crossline, time (or depth), and optionally likelihood, along and accepted; points in order.
     volume : DataArray
         Gives the axes.
     least : int
-        Lines that a surface must be seen on; sticks of others are left out.
+        Lines that a surface must be seen on; sticks of others are left out, unless one of them is accepted.
 
     Returns
     -------
     DataFrame
         With a column `surface` in front; sorted by surface and stick, sticks counted anew.
     """
-    columns = ["surface", "stick", *volume.dims, *(["likelihood"] if "likelihood" in sticks else [])]
+    columns = ["surface", "stick", *volume.dims, *(name for name in ("likelihood", "accepted") if name in sticks)]
     if not len(sticks):
         return sticks.assign(surface=pd.Series(dtype=int))[columns]
     courses = [_Course(number, points, volume) for number, points in sticks.groupby("stick", sort=True)]
@@ -46,7 +46,9 @@ def join_sticks(sticks, volume, *, least=1):
     _join_directions(courses, surfaces)
     roots = np.array([surfaces.root(n) for n in range(len(courses))])
     seen = pd.Series([(one.direction, one.line) for one in courses]).groupby(roots).nunique()
-    sizes = pd.Series([len(one.samples) for one in courses]).groupby(roots).sum()[seen >= least]
+    accepted = sticks.loc[sticks["accepted"].astype(bool), "stick"].unique() if "accepted" in sticks else []
+    kept = pd.Series([one.number in accepted for one in courses]).groupby(roots).any() | (seen >= least)
+    sizes = pd.Series([len(one.samples) for one in courses]).groupby(roots).sum()[kept]
     order = {root: rank for rank, root in enumerate(sizes.sort_values(ascending=False, kind="stable").index)}
     surface_of = {one.number: order[root] for one, root in zip(courses, roots, strict=True) if root in order}
     sticks = sticks[sticks["stick"].isin(surface_of)]

@@ -10,6 +10,7 @@ import pandas as pd
 from outcrop import plots
 from outcrop.geometry.bodies import MIN_SAMPLES, SIDES, find_bodies
 from outcrop.geometry.horizons import horizon_misfit, horizon_table, read_horizon, trace_coordinates, write_horizon
+from outcrop.job.fault_report import thinned
 from outcrop.job.fusion import can_fuse, fused_labels, voted_labels
 from outcrop.job.labelling import Labelling
 from outcrop.job.pictures import save
@@ -162,9 +163,14 @@ def _draw(job, found, folder):
         middles = {}
         for direction, positions in zip(list(found.axes)[:2], (outline.line, outline.trace), strict=True):
             middles[direction] = found.axes[direction][int(np.median(positions))]
-        figure = plots.new_figure(figsize=(12, 9), layout="constrained")
-        for ax, direction in zip(figure.subplots(2, 1), DIRECTIONS, strict=True):
-            section = job.volume.sel({direction: middles[direction]})
+        vertical = job.volume.dims[2]
+        depth = (row[f"{vertical}_first"] + row[f"{vertical}_last"]) / 2
+        middles[vertical] = job.volume[vertical].values[np.argmin(np.abs(job.volume[vertical].values - depth))]
+        figure = plots.new_figure(figsize=(12, 14), layout="constrained")
+        for ax, direction in zip(figure.subplots(3, 1), job.volume.dims, strict=True):
+            section = (thinned(job.volume) if direction == vertical else job.volume).sel(
+                {direction: middles[direction]}
+            )
             plots.horizons(section, surfaces, palette=job.palette, ax=ax)
         save(figure, folder / f"{row['class'].replace(' ', '-')}.png")
     largest = found.table.sort_values("samples", ascending=False, kind="stable")
@@ -184,7 +190,9 @@ def _report(job, found, notes, folder):
     """Write the page."""
     pictures: list = []
     for name in dict.fromkeys(found.table["class"]):
-        pictures.append((folder / f"{name.replace(' ', '-')}.png", f"Sections through the largest body of {name}."))
+        pictures.append(
+            (folder / f"{name.replace(' ', '-')}.png", f"Sections and a slice through the largest body of {name}.")
+        )
     if (folder / "tops.png").is_file():
         pictures.append((folder / "tops.png", "Tops of the largest bodies."))
     sections = {

@@ -426,7 +426,7 @@ class Job:
 
     def paint(
         self, name: str, points: Sequence[Place], radius: float | None = None, along: str = "inline", *,
-        filled: bool = False, id: str | None = None,
+        filled: bool = False, stick: bool = False, id: str | None = None,
     ) -> None:  # fmt: skip
         """Say what the samples of a section under a stroke are.
 
@@ -443,6 +443,8 @@ class Job:
         along : {"inline", "crossline"}
         filled : bool
             The line is closed, and what it encloses is painted too.
+        stick : bool
+            The line is a fault stick of the class, which `outcrop faults` writes as it is.
         id : str, optional
             Of the decision; a stroke that was painted under this id before is not painted again.
         """
@@ -451,7 +453,7 @@ class Job:
         points = _points(points)
         radius = (0.5 if filled else 4.0) if radius is None else float(radius)
         stroke: dict = {"what": "stroke", "along": along, "points": points, "radius": radius}
-        stroke |= {"filled": True} if filled else {}
+        stroke |= {flag: True for flag, given in (("filled", filled), ("stick", stick)) if given}
         self._check_stroke(stroke)
         if name in ("right", "wrong"):
             entries = self._as_labelled(stroke, "stroke" if name == "right" else "exclude")

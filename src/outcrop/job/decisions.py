@@ -13,7 +13,8 @@ remove            ``of`` (id of an exemplar)
 accept, reject    ``class``, ``place``, ``along``: yes and no to a retrieved patch
 forget            ``place`` and ``along`` of a verdict to drop; without them all verdicts
 stroke            ``class`` or ``erase``, ``along``, and ``points`` with ``radius`` or ``runs`` on one ``line``;
-                  ``filled``: all that the closed line through the points encloses, too
+                  ``filled``: all that the closed line through the points encloses, too; ``stick``: the line is a
+                  fault stick of the class
 exclude           as a stroke: samples that are not of ``class``
 audit             ``class``, ``place``, ``along`` of a random patch or sample, ``answer`` (yes, no, unknown),
                   ``subject`` (patches, samples), ``of`` (key of what was audited), ``stratum`` it was drawn from

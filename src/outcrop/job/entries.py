@@ -23,7 +23,7 @@ def parse(line):
             sound = sound and _is_place(entry["place"])
         if entry["what"] in STROKES:
             sound = sound and entry["along"] in ("inline", "crossline")
-            sound = sound and isinstance(entry.get("filled", False), bool)
+            sound = sound and all(isinstance(entry.get(flag, False), bool) for flag in ("filled", "stick"))
             if "runs" in entry:
                 sound = sound and all(_is_place(run) for run in entry["runs"]) and _number(entry["line"])
             else:

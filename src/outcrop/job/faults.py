@@ -1,20 +1,26 @@
-"""Fault sticks of a job: picked line by line, kept, and cut to what the labels of a class say."""
+"""Fault sticks of a job: picked line by line, kept, and cut to what the labels of a class say.
+
+A stick that a person accepted, extended or imported is a decision: a stroke of the class that is marked as a stick. It
+is written as it was decided, whatever labels and likelihood say; only what a person paints over it later takes it away.
+"""
 
 import numpy as np
 import pandas as pd
-from scipy.ndimage import binary_closing, binary_dilation, label
+from scipy.ndimage import binary_closing, binary_dilation, binary_opening, label
 
 from outcrop.encoder import weights_digest
-from outcrop.geometry.faults import NEIGHBOURS, SHORTEST, THRESHOLD, assembled, line_sticks
+from outcrop.geometry.faults import APART, NEIGHBOURS, SHORTEST, THRESHOLD, assembled, line_sticks
 from outcrop.geometry.sticks import read_sticks
 from outcrop.geometry.surfaces import direction_of, join_sticks, least_lines
+from outcrop.job.strokes import section_of
 from outcrop.patches import DIRECTIONS
 from outcrop.workspace import whole_file
 
-VERSION = 1  # of how sticks are picked; another one picks anew
+VERSION = 2  # of how sticks are picked; another one picks anew
 NEAR = 2  # traces from a stick within which a label counts for it
 BRIDGED = 12  # samples of another label that do not cut a stick
 STROKE = 3.0  # radius in samples of the stroke that accepts or rejects a stick
+VERDICTS = ("accept", "reject", "forget")
 
 
 def fault_class(job, name=None):
@@ -44,11 +50,8 @@ def all_sticks(job, lines=None, *, threshold=THRESHOLD, neighbours=NEIGHBOURS, p
     DataFrame
         As `line_sticks` gives them, with the column `along`; not joined.
     """
-    along = DIRECTIONS[job.along]
-    inputs = {"volume": job.known["digest"], "weights": weights_digest(), "along": along, "version": VERSION}
-    key = job.stages.begin("faults", inputs | {"threshold": threshold, "neighbours": neighbours})
-    folder = job.stages.path("faults", key)
-    labels = job.volume[along].values
+    along, labels = DIRECTIONS[job.along], job.lines
+    key, folder = _kept_picks(job, threshold, neighbours)
     wanted = np.arange(len(labels)) if lines is None else np.flatnonzero(np.isin(labels, lines))
     files = {position: folder / f"{labels[position]}.csv" for position in wanted.tolist()}
     missing = [position for position, file in files.items() if not file.is_file()]
@@ -62,6 +65,13 @@ def all_sticks(job, lines=None, *, threshold=THRESHOLD, neighbours=NEIGHBOURS, p
     return assembled([_read(file) for file in files.values()], job.volume)
 
 
+def _kept_picks(job, threshold, neighbours):
+    """Key and folder of the lines that were picked with some options."""
+    inputs = {"volume": job.known["digest"], "weights": weights_digest(), "along": DIRECTIONS[job.along]}
+    key = job.stages.begin("faults", inputs | {"version": VERSION, "threshold": threshold, "neighbours": neighbours})
+    return key, job.stages.path("faults", key)
+
+
 def _read(file):
     try:
         return pd.read_csv(file)
@@ -69,8 +79,14 @@ def _read(file):
         return pd.DataFrame()
 
 
+def picked_lines(job, *, threshold=THRESHOLD, neighbours=NEIGHBOURS):
+    """Survey labels of the lines that were picked already."""
+    folder = _kept_picks(job, threshold, neighbours)[1]
+    return [line for line in job.lines.tolist() if (folder / f"{line}.csv").is_file()]
+
+
 def sticks_of_class(job, name=None, *, lines=None, threshold=THRESHOLD, progress=None):
-    """Sticks that lie where the labels of a job show a class, joined into surfaces.
+    """Sticks of a class: those that were accepted, and those that lie where the labels show it; joined into surfaces.
 
     The exemplars, verdicts and strokes of the class say which faults are meant: its labels follow them, and a stick is
     cut to the part on which the labels agree. What is painted counts at once, before the line is labelled again.
@@ -81,31 +97,72 @@ def sticks_of_class(job, name=None, *, lines=None, threshold=THRESHOLD, progress
     name : str, optional
         The class; the one whose name holds the word fault by default.
     lines : sequence of int, optional
-        Survey labels; all labelled lines by default.
+        Survey labels; by default all labelled lines, and all sections with an accepted stick.
 
     Returns
     -------
     DataFrame
-        As `outcrop.fault_sticks`.
+        As `outcrop.fault_sticks`, and whether a stick was ``accepted``; see `accepted_sticks`.
     """
     name = fault_class(job, name)
+    accepted = accepted_sticks(job, name)
+    if lines is not None:
+        on_lines = accepted[DIRECTIONS[job.along]].isin(lines) & (accepted["along"] == DIRECTIONS[job.along])
+        accepted = accepted[on_lines]
     positions = [position for position in sorted(job.labelled()) if lines is None or job.lines[position] in lines]
-    if not positions:
+    if not positions and not len(accepted):
         raise ValueError(
             f"{job.path} has no labels on the lines asked for; run 'outcrop label' first, or 'outcrop faults VOLUME' "
             "for all faults."
         )
-    sticks = all_sticks(job, job.lines[positions], threshold=threshold, progress=progress)
-    return join_sticks(_agreeing(job, sticks, name), job.volume, least=least_lines(positions))
+    parts = [accepted]
+    if positions:
+        every = all_sticks(job, job.lines[positions], threshold=threshold, progress=progress)
+        parts.append(_agreeing(job, every, name, accepted).assign(accepted=False))
+    table = assembled(parts, job.volume)
+    table = table if len(table) else table.assign(accepted=False)
+    return join_sticks(table, job.volume, least=least_lines(positions))
 
 
-def _agreeing(job, sticks, name):
-    """Parts of sticks on which the labels show the class, counted anew."""
+def accepted_sticks(job, name=None):
+    """Sticks of a class as a person decided on them: accepted, extended and imported ones.
+
+    What was painted over one later, as another class or by erasing, is gone. Of two sticks within three traces of each
+    other the one of the later act counts.
+
+    Returns
+    -------
+    DataFrame
+        As `all_sticks` gives them, with likelihood 1 and the column ``accepted``, which is True.
+    """
+    name = fault_class(job, name)
+    first, code, painted = job.state.first_name(name), job.classes[name], job.painted()
+    found: list = []  # act, section, stick; the latest first
+    for stroke in reversed(job.state.strokes):
+        section = section_of(stroke, job.axes)
+        if not stroke.get("stick") or stroke["class"] != first or section is None or section not in painted:
+            continue
+        points = pd.DataFrame(stroke["points"], columns=list(job.volume.dims)).sort_values(job.volume.dims[2])
+        points = points.assign(likelihood=1.0, along=stroke["along"])
+        later = [one for act, where, one in found if where == section and act != stroke["group"]]
+        found += [(stroke["group"], section, part) for part in _cut(job, points, painted[section] == code, later)]
+    numbered = [part.assign(stick=number, accepted=True) for number, (*_, part) in enumerate(reversed(found))]
+    columns = ["stick", *job.volume.dims, "likelihood", "along", "accepted"]
+    return pd.concat(numbered, ignore_index=True)[columns] if numbered else _no_sticks(columns)
+
+
+def _no_sticks(columns):
+    table = pd.DataFrame({name: np.empty(0) for name in columns})
+    return table.astype({"stick": int, "along": str, "accepted": bool})
+
+
+def _agreeing(job, sticks, name, accepted):
+    """Parts of sticks on which the labels show the class and no stick is accepted, counted anew."""
     code, labels, painted = job.classes[name], job.labels["label"], job.painted()
-    along, axes, parts = DIRECTIONS[job.along], job.axes, []
-    vertical = job.volume.dims[2]
+    along, parts = DIRECTIONS[job.along], []
+    accepted = accepted[accepted["along"] == along]
     for line, on_line in sticks.groupby(along):
-        position = int(np.flatnonzero(axes[job.along] == line)[0])
+        position = int(np.flatnonzero(job.lines == line)[0])
         section = np.array(labels.isel({along: position}).values)
         stroke = painted.get((job.along, position))
         if stroke is not None:
@@ -113,20 +170,26 @@ def _agreeing(job, sticks, name):
         shown = binary_dilation(section == code, np.ones((2 * NEAR + 1, 1)))
         if stroke is not None:
             shown &= (stroke == 0) | (stroke == code)  # painted as something else
+        taken = [points for _, points in accepted[accepted[along] == line].groupby("stick")]
         for _, points in on_line.groupby("stick"):
-            parts += _cut(points, shown, axes[1 - job.along], axes[2], vertical)
+            parts += _cut(job, points, shown, taken)
     numbered = [part.assign(stick=number) for number, part in enumerate(parts)]
     return pd.concat(numbered, ignore_index=True) if numbered else sticks.iloc[:0]
 
 
-def _cut(points, shown, traces, samples, vertical):
-    """Parts of one stick that lie inside a mask of shape (n_traces, n_samples)."""
-    across = DIRECTIONS[1 - direction_of(points)]
-    every = np.arange(*np.searchsorted(samples, points[vertical].iloc[[0, -1]]) + [0, 1])
-    trace = np.interp(samples[every], points[vertical], points[across])
-    column = np.clip(np.rint(np.interp(trace, traces, np.arange(len(traces)))).astype(int), 0, len(traces) - 1)
-    inside = np.pad(shown[column, every], BRIDGED)
+def _cut(job, points, shown, others=()):
+    """Parts of one stick that lie inside a mask of shape (n_traces, n_samples), and not along one of some others."""
+    vertical, samples = job.volume.dims[2], job.axes[2]
+    every, columns = _course(job, points)
+    inside = np.pad(shown[columns, every], BRIDGED)
     inside = binary_closing(inside, np.ones(BRIDGED + 1))[BRIDGED:-BRIDGED]
+    for other in others:
+        _, shared, theirs = np.intersect1d(every, _course(job, other)[0], return_indices=True)
+        taken = np.zeros(len(every), bool)
+        taken[shared] = np.abs(columns[shared] - _course(job, other)[1][theirs]) <= APART
+        inside &= ~binary_opening(taken, np.ones(min(SHORTEST, len(every))))  # sticks that cross share less
+    if inside.all():
+        return [points]
     runs, count = label(inside)
     parts = []
     for run in range(1, count + 1):
@@ -143,34 +206,78 @@ def _cut(points, shown, traces, samples, vertical):
     return parts
 
 
+def _course(job, points):
+    """Positions of the samples from the top of a stick to its base, and of its trace at each of them."""
+    vertical, samples = job.volume.dims[2], job.axes[2]
+    direction = direction_of(points)
+    traces = job.axes[1 - direction]
+    first, last = np.clip(np.searchsorted(samples, points[vertical].iloc[[0, -1]]), 0, len(samples) - 1)
+    every = np.arange(first, last + 1)
+    trace = np.interp(samples[every], points[vertical], points[DIRECTIONS[1 - direction]])
+    column = np.rint(np.interp(trace, traces, np.arange(len(traces)))).astype(int)
+    return every, np.clip(column, 0, len(traces) - 1)
+
+
 def judge_sticks(job, sticks, what, name=None):
-    """Accept or reject sticks: decisions, kept as strokes of the class, or of the background, along each stick.
+    """Accept or reject sticks, or forget what was decided along them; each call is one decision that undo takes back.
+
+    An accepted stick is kept as a stroke of the class along it, a rejected one as a stroke of the background.
 
     Parameters
     ----------
     sticks : DataFrame
-        Sticks to judge, as `sticks_of_class` gives them; change their points to move or extend them.
-    what : {"accept", "reject"}
+        Sticks to judge, as `sticks_of_class` gives them; change their points to move them.
+    what : {"accept", "reject", "forget"}
     """
-    if what not in ("accept", "reject"):
-        raise ValueError(f"Sticks are to be {what!r}; choose accept or reject.")
+    if what not in VERDICTS:
+        raise ValueError(f"Sticks are to be {what!r}; choose one of {', '.join(VERDICTS)}.")
     name = fault_class(job, name)
     if what == "reject" and job.background is None:
         raise ValueError("No class is the background; say with --background of 'outcrop retrieve' which one is.")
-    _paint(job, sticks, name if what == "accept" else job.background)
+    _paint(job, sticks, {"accept": name, "reject": job.background, "forget": "erase"}[what], stick=what == "accept")
+
+
+def extend_stick(job, stick, place, name=None):
+    """Extend a stick straight to a place above its top or below its base, and accept it as it is then.
+
+    Parameters
+    ----------
+    stick : DataFrame
+        Points of one stick, as `sticks_of_class` gives them.
+    place : (inline, crossline, time)
+        On the section of the stick.
+    """
+    name, along = fault_class(job, name), DIRECTIONS[direction_of(stick)]
+    place = dict(zip(job.volume.dims, map(float, place), strict=True))
+    line, vertical = stick[along].iloc[0], job.volume.dims[2]
+    if abs(place[along] - line) > 1e-6:
+        raise ValueError(f"The stick lies on {along} {line:g}, not on {place[along]:g}; give a place on its section.")
+    top, base = stick[vertical].min(), stick[vertical].max()
+    if top <= place[vertical] <= base:
+        raise ValueError(
+            f"The stick reaches from {top:g} to {base:g}; extend it to a place above or below, not at "
+            f"{place[vertical]:g}."
+        )
+    longer = pd.concat([stick, pd.DataFrame([place])], ignore_index=True).sort_values(vertical)
+    _paint(job, longer.assign(stick=0, along=along), name, stick=True)
 
 
 def import_sticks(job, path, name="fault", *, format=None):
-    """Take the sticks of a file over as strokes of a class, made where it is not there; how many there were."""
-    sticks = read_sticks(path, job.volume, format=format)
-    _paint(job, sticks, name)
+    """Take the sticks of a file over as accepted ones of a class; see `accept_sticks`."""
+    return accept_sticks(job, read_sticks(path, job.volume, format=format), name)
+
+
+def accept_sticks(job, sticks, name):
+    """Take sticks over as accepted ones of a class, made where it is not there, as one act; how many there were."""
+    _paint(job, sticks, name, stick=True)
     return sticks["stick"].nunique()
 
 
-def _paint(job, sticks, name):
+def _paint(job, sticks, name, *, stick):
     """Paint a class along sticks, as one act."""
     vertical = job.volume.dims[2]
     with job.log.act():
         for _, points in sticks.groupby("stick"):
             along = DIRECTIONS[direction_of(points)]
-            job.paint(name, points[["inline", "crossline", vertical]].to_numpy(float).tolist(), STROKE, along)
+            places = points[["inline", "crossline", vertical]].to_numpy(float).tolist()
+            job.paint(name, places, STROKE, along, stick=stick)

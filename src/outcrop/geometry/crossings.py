@@ -1,0 +1,146 @@
+"""Where faults and horizons cross a section: lines to draw on inlines, crosslines and time or depth slices."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from outcrop.geometry.surfaces import LINES, direction_of
+from outcrop.patches import DIRECTIONS
+
+
+class FaultTrace(NamedTuple):
+    """A line along which a fault crosses a section, in survey labels.
+
+    ``stick`` is its number where the line is a stick on that section, -1 where it connects sticks of other sections.
+    """
+
+    surface: int
+    stick: int
+    across: np.ndarray
+    down: np.ndarray
+    likelihood: float
+    accepted: bool
+
+
+def shown_axes(direction, vertical):
+    """Names of the axes that lie across and down a section of a direction: 0 inline, 1 crossline, 2 time or depth.
+
+    Examples
+    --------
+    >>> shown_axes(0, "time"), shown_axes(2, "time")
+    (('crossline', 'time'), ('crossline', 'inline'))
+    """
+    return (("crossline", vertical), ("inline", vertical), ("crossline", "inline"))[direction]
+
+
+def fault_traces(sticks, volume, direction, label):
+    """Lines along which faults cross a section.
+
+    Sticks on the section are lines by themselves. Sticks of other sections cross it at a point each; points of one
+    surface on lines up to three apart are connected.
+
+    Parameters
+    ----------
+    sticks : DataFrame
+        As `outcrop.fault_sticks` gives them.
+    volume : DataArray
+        Gives the axes.
+    direction : int
+        Of the section: 0 inline, 1 crossline, 2 time or depth.
+    label : float
+        The section, in survey labels.
+
+    Returns
+    -------
+    list of FaultTrace
+        Some of them single points, where no other line is near.
+
+    Examples
+    --------
+    >>> import pandas as pd, xarray as xr
+    >>> volume = xr.DataArray(np.zeros((3, 9, 5)), {"inline": [1, 2, 3], "crossline": np.arange(9), "time": range(5)},
+    ...                       ["inline", "crossline", "time"])
+    >>> sticks = pd.DataFrame({"surface": 0, "stick": [0, 0, 1, 1], "inline": [1, 1, 2, 2], "crossline": [3, 5, 4, 6],
+    ...                        "time": [0, 4, 0, 4], "likelihood": 0.5})
+    >>> trace, = fault_traces(sticks, volume, 2, 2)
+    >>> trace.across.tolist(), trace.down.tolist()
+    ([4.0, 5.0], [1.0, 2.0])
+    """
+    vertical = volume.dims[2]
+    across, down = shown_axes(direction, vertical)
+    found: list = []
+    crossed: dict = {}
+    for number, points in sticks.groupby("stick"):
+        along = direction_of(points)
+        surface = int(points["surface"].iloc[0])
+        sure, accepted = _mean(points, "likelihood", 1.0), bool(_mean(points, "accepted", 0.0))
+        if along == direction:
+            if abs(points[DIRECTIONS[along]].iloc[0] - label) < 1e-6:
+                x, y = (points[name].to_numpy(float) for name in (across, down))
+                found.append(FaultTrace(surface, int(number), x, y, sure, accepted))
+            continue
+        for place in _crossing(points, volume.dims[direction], label):
+            crossed.setdefault((surface, along), []).append((place, sure, accepted))
+    for (surface, along), places in crossed.items():
+        found += _connected(places, surface, DIRECTIONS[along], _step(volume[DIRECTIONS[along]].values), across, down)
+    return found
+
+
+def _mean(points, name, default):
+    return float(points[name].mean()) if name in points else default
+
+
+def _step(axis):
+    return abs(float(axis[1] - axis[0])) if len(axis) > 1 else 1.0
+
+
+def _crossing(points, name, label):
+    """Places at which the line of a stick has a label on one axis, as dicts of all axes."""
+    names = [one for one in points.columns if one in (*DIRECTIONS, "time", "depth")]
+    places = points[names].to_numpy(float)
+    off = places[:, names.index(name)] - label
+    for k in range(len(places) - 1):
+        if off[k] * off[k + 1] < 0 or off[k] == 0:
+            share = off[k] / (off[k] - off[k + 1]) if off[k] != off[k + 1] else 0.0
+            yield dict(zip(names, places[k] + share * (places[k + 1] - places[k]), strict=True))
+    if len(places) and off[-1] == 0:
+        yield dict(zip(names, places[-1], strict=True))
+
+
+def _connected(places, surface, along, step, across, down):
+    """Lines through the places of one surface, from line to line."""
+    places = sorted(places, key=lambda one: one[0][along])
+    lines = np.array([place[along] for place, *_ in places])
+    for run in np.split(np.arange(len(places)), np.flatnonzero(np.diff(lines) > (LINES + 0.5) * step) + 1):
+        x, y = (np.array([places[k][0][name] for k in run]) for name in (across, down))
+        likelihood = float(np.mean([places[k][1] for k in run]))
+        yield FaultTrace(surface, -1, x, y, likelihood, all(places[k][2] for k in run))
+
+
+def horizon_traces(surface, direction, label):
+    """Lines along which a top or base crosses a section, each as (across, down) in survey labels.
+
+    Parameters
+    ----------
+    surface : DataArray
+        As `outcrop.surface` gives it.
+    direction, label
+        The section, see `fault_traces`; on slices the lines are contours of the surface.
+    """
+    surface = surface.transpose(*DIRECTIONS)
+    if direction == 2:
+        if min(surface.shape) < 2 or not np.isfinite(surface.values).any():
+            return []
+        from contourpy import contour_generator
+
+        rows, columns = (surface[name].values.astype(float) for name in DIRECTIONS)
+        contours = contour_generator(columns, rows, np.ma.masked_invalid(surface.values), line_type="Separate")
+        return [(line[:, 0], line[:, 1]) for line in map(np.asarray, contours.lines(float(label)))]
+    fixed, traces = DIRECTIONS[direction], DIRECTIONS[1 - direction]
+    at = np.flatnonzero(np.abs(surface[fixed].values - label) < 1e-6)
+    if not len(at):
+        return []
+    depth, places = surface.isel({fixed: at[0]}).values, surface[traces].values.astype(float)
+    valid = np.flatnonzero(np.isfinite(depth))
+    runs = np.split(valid, np.flatnonzero(np.diff(valid) > 1) + 1)
+    return [(places[run], depth[run]) for run in runs if len(run)]

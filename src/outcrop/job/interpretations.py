@@ -1,0 +1,160 @@
+"""Sticks and horizons of other programs in a job: as exemplars, as strokes, or as truth to score against."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from outcrop.geometry.bodies import MIN_SAMPLES, find_bodies
+from outcrop.geometry.horizons import horizon_misfit, polylines, read_horizon
+from outcrop.geometry.sticks import FORMATS, read_sticks, stick_scores
+from outcrop.geometry.surfaces import direction_of
+from outcrop.job.faults import accept_sticks, fault_class, sticks_of_class
+from outcrop.patches import DIRECTIONS
+
+STICKS = tuple(suffix for suffixes in FORMATS.values() for suffix in suffixes if suffix != ".csv")
+HORIZONS = (".poi", ".irap", ".xyz")
+EXEMPLARS = 5  # of a file
+SECTIONS = 50  # of a horizon that become strokes
+RADIUS = 2.0  # samples, of strokes along a horizon
+
+
+def is_interpretation(path):
+    """Whether the name of a file is that of sticks or of a horizon.
+
+    Examples
+    --------
+    >>> is_interpretation("sticks.charisma"), is_interpretation("top.poi"), is_interpretation("truth.sgy")
+    (True, True, False)
+    """
+    return Path(path).suffix.lower() in (*STICKS, *HORIZONS, ".csv")
+
+
+def read_interpretation(path, volume):
+    """What a file holds, ``sticks`` or ``horizon``, and its table; see `read_sticks` and `read_horizon`."""
+    suffix = Path(path).suffix.lower()
+    if suffix == ".csv":
+        with open(path, encoding="utf-8", errors="replace") as file:
+            names = [name.strip().strip('"').lower() for name in file.readline().split(",")]
+        suffix = STICKS[0] if "stick" in names else HORIZONS[0]
+    if suffix in STICKS:
+        return "sticks", read_sticks(path, volume)
+    if suffix in HORIZONS:
+        return "horizon", read_horizon(path, volume)
+    known = ", ".join((".csv", *STICKS, *HORIZONS))
+    raise ValueError(f"{path} is no file of sticks or of a horizon; end its name with one of {known}.")
+
+
+def import_strokes(job, path, name):
+    """Take the sticks of a file over as accepted ones of a class, or a horizon as strokes; how many there were."""
+    kind, table = read_interpretation(path, job.volume)
+    if kind == "sticks":
+        return accept_sticks(job, table, name)
+    along = DIRECTIONS[job.along]
+    lines = np.unique(table[along])
+    chosen = lines[np.unique(np.linspace(0, len(lines) - 1, SECTIONS).astype(int))]
+    strokes = polylines(table, along, lines=chosen.tolist())
+    with job.log.act():
+        for points in strokes:
+            job.paint(name, points, RADIUS, along)
+    return len(strokes)
+
+
+def import_exemplars(job, path, name, *, count=EXEMPLARS):
+    """Place exemplars of a class on the longest sticks of a file, or along its horizon, as one act.
+
+    Parameters
+    ----------
+    count : int
+        At most so many; fewer where a patch around a place does not fit into the volume.
+
+    Returns
+    -------
+    list of (inline, crossline, time)
+        Where they were placed: on the middle of a stick, on points of a horizon far from each other.
+    """
+    kind, table = read_interpretation(path, job.volume)
+    grid, found = job.grid(), []
+    with job.log.act():
+        for place in _stick_middles(job, table) if kind == "sticks" else _spread(job, table, count):
+            try:
+                grid.start_at(place)
+            except ValueError:  # too near to the rim
+                continue
+            job.add_exemplar(name, place)
+            found.append(place)
+            if len(found) == count:
+                break
+    if not found:
+        size = " x ".join(map(str, grid.size))
+        raise ValueError(f"No place of {path} has room for a patch of {size}; choose a smaller size of patches.")
+    return found
+
+
+def _stick_middles(job, sticks):
+    """Places half-way down the sticks on lines that are searched, the longest first."""
+    vertical, axes = job.volume.dims[2], job.axes
+    ordered = []
+    for _, points in sticks.groupby("stick"):
+        if direction_of(points) == job.along:
+            middle = (points[vertical].min() + points[vertical].max()) / 2
+            points = points.sort_values(vertical)
+            place = [np.interp(middle, points[vertical], points[one]) for one in DIRECTIONS]
+            ordered.append((np.ptp(points[vertical]), [*place, middle]))
+    for _, place in sorted(ordered, key=lambda one: -one[0]):
+        yield [_nearest(axis, value) for axis, value in zip(axes, place, strict=True)]
+
+
+def _spread(job, horizon, count):
+    """Points of a horizon, first some that lie far from each other, then all."""
+    places = horizon[[*DIRECTIONS, horizon.columns[-1]]].to_numpy(float)
+    order = np.linspace(0, len(places) - 1, 2 * count + 1).astype(int)[1::2]
+    for row in dict.fromkeys([*order.tolist(), *range(len(places))]):
+        yield [_nearest(axis, value) for axis, value in zip(job.axes, places[row], strict=True)]
+
+
+def _nearest(axis, value):
+    return axis[np.argmin(np.abs(axis - value))].item()
+
+
+def score_interpretation(job, path, name=None, *, lines=None):
+    """Score a job against sticks or a horizon of an interpreter.
+
+    Parameters
+    ----------
+    path : path
+    name : str, optional
+        The class: of sticks by default the one called fault; a horizon is compared with the top of its largest body.
+    lines : sequence of int, optional
+        Survey labels; by default all labelled lines.
+
+    Returns
+    -------
+    dict
+        Of sticks as `stick_scores`, of a horizon as `horizon_misfit`; and ``class``.
+    """
+    kind, table = read_interpretation(path, job.volume)
+    along = DIRECTIONS[job.along]
+    done = job.lines[sorted(job.labelled())]
+    chosen = done if lines is None else np.intersect1d(done, lines)
+    if kind == "sticks":
+        name = fault_class(job, name)
+        mine = pd.Series({stick: direction_of(points) == job.along for stick, points in table.groupby("stick")})
+        table = table[table["stick"].map(mine) & table[along].isin(chosen)]
+        _check_common(table, path, along)
+        found = sticks_of_class(job, name, lines=np.unique(table[along]).tolist())
+        return {"class": name, **stick_scores(found, table, job.volume)}
+    if name is None:
+        raise ValueError(f"{path} is a horizon; say with --class of which class it is the top.")
+    name = fault_class(job, name)
+    table = table[table[along].isin(chosen)]
+    _check_common(table, path, along)
+    bodies = find_bodies(job.labels, name, min_samples=MIN_SAMPLES, along=along)
+    if (name, 1) not in bodies.outlines:
+        raise ValueError(f"No body of {name} has {MIN_SAMPLES} samples; label more lines.")
+    return {"class": name, **horizon_misfit(bodies.surface(name), table)}
+
+
+def _check_common(table, path, along):
+    if not len(table):
+        raise ValueError(f"{path} has nothing on the labelled {along}s; label some of its lines with --lines.")
