@@ -1,0 +1,122 @@
+"""What happens while the site is built: tutorials are run, formulas become MathML, public names find their modules.
+
+A block of Python in ``docs/tutorials`` is run and what it shows is put below it, as in a notebook: printed lines, the
+value of its last line, tables and figures. A block of shell is run too. All tutorials are one course in one folder: a
+page finds the files of the pages before it. A block that fails ends the build. Blocks marked ``f3`` need real data and
+are run where OUTCROP_DATA names them. OUTCROP_DOCS=plain runs nothing, to work on the text.
+"""
+
+import ast
+import base64
+import contextlib
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+BLOCK = re.compile(r"^```(python|sh)( f3)?\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
+NAME = re.compile(r"^::: oc\.(\w+)$", re.MULTILINE)
+FORMULA = re.compile(r'<(div|span) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
+work: dict = {}
+
+
+def on_pre_build(config):
+    """Make the folder that the tutorials work in."""
+    work["folder"] = tempfile.mkdtemp(prefix="tutorials-")
+
+
+def on_post_build(config):
+    """Remove it."""
+    shutil.rmtree(work.pop("folder"), ignore_errors=True)
+
+
+def on_page_markdown(markdown, page, config, files):
+    """Run the blocks of a tutorial; give every public name of the reference the module it lives in."""
+    if page.file.src_uri.startswith("tutorials/") and os.environ.get("OUTCROP_DOCS") != "plain":
+        return run_page(markdown, page.file.src_uri, work["folder"])
+    return NAME.sub(directive, markdown)
+
+
+def on_page_content(html, page, config, files):
+    """Turn formulas into MathML, which browsers draw without a script."""
+    return FORMULA.sub(as_mathml, html)
+
+
+def directive(found):
+    """The line for mkdocstrings of a public name: ``::: oc.similarity`` -> ``::: outcrop.measures.similarity``."""
+    import outcrop
+
+    home = f"outcrop.{outcrop._HOMES[found[1]]}.{found[1]}"
+    return f"::: {home}\n    options:\n      heading: oc.{found[1]}\n      toc_label: {found[1]}"
+
+
+def as_mathml(found):
+    """A formula of LaTeX as MathML, on a line of its own or within one."""
+    from html import unescape
+
+    from latex2mathml.converter import convert
+
+    return convert(unescape(found[2]), display="block" if found[1] == "div" else "inline")
+
+
+def run_page(markdown, name, folder):
+    """Text of a tutorial with what its blocks show."""
+    names: dict = {"__name__": "__main__"}
+
+    def run(found):
+        language, real, code = found.groups()
+        shown = f"```{language}\n{code}```\n"
+        if real and not os.environ.get("OUTCROP_DATA"):
+            return shown + "\n*Not run here: it needs the data that OUTCROP_DATA names.*\n"
+        try:
+            with contextlib.chdir(folder):
+                result = run_shell(code) if language == "sh" else run_python(code, names)
+        except Exception as error:
+            raise RuntimeError(f"{name}: {type(error).__name__} in this block: {error}\n\n{code}") from error
+        return f"{shown}\n{result.replace(f'{folder}/', '')}\n" if result else shown
+
+    return BLOCK.sub(run, markdown)
+
+
+def run_python(code, names):
+    """Run a block; printed lines, then the value of its last line, as Markdown."""
+    tree = ast.parse(code)
+    last = ast.Expression(tree.body.pop().value) if isinstance(tree.body[-1], ast.Expr) else None
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        exec(compile(tree, "tutorial", "exec"), names)
+        value = None if last is None else eval(compile(last, "tutorial", "eval"), names)
+    return "\n\n".join(part for part in (as_text(printed.getvalue()), as_markdown(value)) if part)
+
+
+def run_shell(code):
+    """Run commands with the Python that builds the site; what they print, as Markdown."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-ec", code], env={**os.environ, "PATH": path, "COLUMNS": "100"}, text=True, capture_output=True
+    )
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    return as_text(done.stdout)
+
+
+def as_text(text):
+    """Printed lines as a block."""
+    return f"```text\n{text.rstrip()}\n```" if text.strip() else ""
+
+
+def as_markdown(value):
+    """A value as a notebook shows it: figures as pictures, tables as tables, anything else in words."""
+    if value is None:
+        return ""
+    figure = getattr(value, "figure", value)
+    if hasattr(figure, "savefig"):
+        file = io.BytesIO()
+        figure.savefig(file, format="png", dpi=80)
+        return f'<img alt="figure" src="data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}">'
+    if hasattr(value, "to_html"):
+        return f'<div class="table">{value.to_html(border=0, float_format="{:.4g}".format)}</div>'
+    return as_text(repr(value))
