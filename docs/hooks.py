@@ -1,6 +1,6 @@
 """What happens while the site is built: tutorials are run, formulas become MathML, public names find their modules.
 
-A block of Python in ``docs/tutorials`` is run and what it shows is put below it, as in a notebook: printed lines, the
+A block of Python in ``docs/tutorials``, or on the paper's page, is run and what it shows is put below it, as in a notebook: printed lines, the
 value of its last line, tables and figures. A block of shell is run too. All tutorials are one course in one folder: a
 page finds the files of the pages before it. A block that fails ends the build. Blocks marked ``f3`` need real data and
 are run where OUTCROP_DATA names them. OUTCROP_DOCS=plain runs nothing, to work on the text.
@@ -36,8 +36,9 @@ def on_post_build(config):
 
 def on_page_markdown(markdown, page, config, files):
     """Run the blocks of a tutorial; give every public name of the reference the module it lives in."""
-    if page.file.src_uri.startswith("tutorials/") and os.environ.get("OUTCROP_DOCS") != "plain":
-        return run_page(markdown, page.file.src_uri, work["folder"])
+    name = page.file.src_uri
+    if (name.startswith("tutorials/") or name == "paper.md") and os.environ.get("OUTCROP_DOCS") != "plain":
+        return run_page(markdown, name, work["folder"])
     return NAME.sub(directive, markdown)
 
 
