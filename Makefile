@@ -8,8 +8,8 @@ demo: .venv/run        ## the whole job on an embedded synthetic volume; report 
 	$(BIN)/outcrop demo -o demo
 
 test: .venv/dev        ## lint, types, import order, doctests and tests
-	$(BIN)/ruff check src tests tests_app benchmarks
-	$(BIN)/ruff format --check src tests tests_app benchmarks
+	$(BIN)/ruff check src tests tests_app benchmarks docs
+	$(BIN)/ruff format --check src tests tests_app benchmarks docs/hooks.py
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest
@@ -19,8 +19,8 @@ test-app: .venv/dev    ## the interpreter's page in a real browser; needs chromi
 	$(BIN)/pytest tests_app
 
 lint: .venv/dev        ## mend what can be mended by itself
-	$(BIN)/ruff check --fix src tests tests_app benchmarks
-	$(BIN)/ruff format src tests tests_app benchmarks
+	$(BIN)/ruff check --fix src tests tests_app benchmarks docs
+	$(BIN)/ruff format src tests tests_app benchmarks docs/hooks.py
 
 bench: .venv/dev       ## speed and memory as ratios; prints one table
 	$(BIN)/python -m pip install -q faiss-cpu
@@ -30,9 +30,9 @@ bench: .venv/dev       ## speed and memory as ratios; prints one table
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/app.py
 
-docs: .venv/dev
-	$(BIN)/python -m pip install -q ".[docs]"
-	$(BIN)/mkdocs build --strict
+docs: .venv/dev        ## the site in site/, tutorials run; OUTCROP_DOCS=plain leaves them out
+	$(BIN)/python -m pip install -q -e ".[docs]"
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 .venv/run: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("Outcrop needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'

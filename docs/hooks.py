@@ -10,17 +10,20 @@ import ast
 import base64
 import contextlib
 import io
+import logging
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 BLOCK = re.compile(r"^```(python|sh)( f3)?\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 NAME = re.compile(r"^::: oc\.(\w+)$", re.MULTILINE)
 FORMULA = re.compile(r'<(div|span) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
+log = logging.getLogger("mkdocs.hooks")
 work: dict = {}
 
 
@@ -38,7 +41,10 @@ def on_page_markdown(markdown, page, config, files):
     """Run the blocks of a tutorial; give every public name of the reference the module it lives in."""
     name = page.file.src_uri
     if (name.startswith("tutorials/") or name == "paper.md") and os.environ.get("OUTCROP_DOCS") != "plain":
-        return run_page(markdown, name, work["folder"])
+        begin = time.perf_counter()
+        shown = run_page(markdown, name, work["folder"])
+        log.info("%s was run in %.0f s", name, time.perf_counter() - begin)
+        return shown
     return NAME.sub(directive, markdown)
 
 
