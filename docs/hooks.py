@@ -1,9 +1,10 @@
 """What happens while the site is built: tutorials are run, formulas become MathML, public names find their modules.
 
-A block of Python in ``docs/tutorials``, or on the paper's page, is run and what it shows is put below it, as in a notebook: printed lines, the
-value of its last line, tables and figures. A block of shell is run too. All tutorials are one course in one folder: a
-page finds the files of the pages before it. A block that fails ends the build. Blocks marked ``f3`` need real data and
-are run where OUTCROP_DATA names them. OUTCROP_DOCS=plain runs nothing, to work on the text.
+A block of Python in ``docs/tutorials``, or on the paper's page, is run and what it shows is put below it, as in a
+notebook: printed lines, the value of its last line, tables and figures. A block of shell is run too. All tutorials are
+one course in one folder: a page finds the files of the pages before it. A block that fails ends the build. Blocks
+marked ``f3`` need real data and are run where OUTCROP_DATA names them. OUTCROP_DOCS=plain runs nothing, to work on the
+text.
 """
 
 import ast

@@ -1,4 +1,4 @@
-"""The documentation says what is so: names, examples, commands, links and messages exist, and README's notebook runs."""
+"""The documentation says what is so: names, examples, commands, links and messages exist; README's notebook runs."""
 
 import ast
 import doctest
