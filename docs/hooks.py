@@ -113,7 +113,7 @@ def run_shell(code):
 
 def as_text(text):
     """Printed lines as a block."""
-    return f"```text\n{text.rstrip()}\n```" if text.strip() else ""
+    return f"``` {{.text .output}}\n{text.rstrip()}\n```" if text.strip() else ""
 
 
 def as_markdown(value):

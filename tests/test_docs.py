@@ -152,7 +152,7 @@ def test_the_notebook_lines_of_the_readme_run(tmp_path, monkeypatch, quick_mappi
 
 def test_a_block_shows_what_a_notebook_would():
     """Printed lines, then the value of the last line; tables as tables."""
-    assert run_python("print('a')\n1 + 1", {}) == "```text\na\n```\n\n```text\n2\n```"
+    assert run_python("print('a')\n1 + 1", {}) == "``` {.text .output}\na\n```\n\n``` {.text .output}\n2\n```"
     assert "<table" in run_python("import pandas as pd\npd.DataFrame({'a': [1]})", {})
     assert run_python("x = 1", {}) == ""
 
