@@ -1,4 +1,4 @@
-"""What happens while the site is built: tutorials are run, formulas become MathML, public names find their modules.
+"""What happens while the site is built: tutorials are run, formulas become MathML, names and commands are looked up.
 
 A block of Python in ``docs/tutorials``, or on the paper's page, is run and what it shows is put below it, as in a
 notebook: printed lines, the value of its last line, tables and figures. A block of shell is run too. All tutorials are
@@ -39,13 +39,15 @@ def on_post_build(config):
 
 
 def on_page_markdown(markdown, page, config, files):
-    """Run the blocks of a tutorial; give every public name of the reference the module it lives in."""
+    """Run the blocks of a tutorial; give every public name of the reference its module."""
     name = page.file.src_uri
     if (name.startswith("tutorials/") or name == "paper.md") and os.environ.get("OUTCROP_DOCS") != "plain":
         begin = time.perf_counter()
         shown = run_page(markdown, name, work["folder"])
         log.info("%s was run in %.0f s", name, time.perf_counter() - begin)
         return shown
+    if name == "commands.md":
+        return markdown + command_reference()
     return NAME.sub(directive, markdown)
 
 
@@ -60,6 +62,26 @@ def directive(found):
 
     home = f"outcrop.{outcrop._HOMES[found[1]]}.{found[1]}"
     return f"::: {home}\n    options:\n      heading: oc.{found[1]}\n      toc_label: {found[1]}"
+
+
+def command_reference():
+    """Every command with its arguments and options, from the program itself."""
+    import typer
+
+    from outcrop import cli
+
+    text = []
+    for name, command in typer.main.get_command(cli.app).commands.items():
+        arguments = [part for part in command.params if part.param_type_name == "argument"]
+        options = [part for part in command.params if part.param_type_name == "option" and not part.hidden]
+        words = [part.name.upper() if part.required else f"[{part.name.upper()}]" for part in arguments]
+        text += [f"\n## {name}\n", f"`outcrop {' '.join([name, *words])}`\n", f"{command.help}\n"]
+        text += ["| option | |", "|---|---|"] if options else []
+        for part in options:
+            flags = ", ".join(f"`{flag}`" for flag in (*part.opts, *part.secondary_opts))
+            needed = " **Needed.**" if part.required else ""
+            text.append(f"| {flags} | {(part.help or '').replace('|', chr(92) + '|')}{needed} |")
+    return "\n".join(text) + "\n"
 
 
 def as_mathml(found):

@@ -14,7 +14,7 @@ import pytest
 import typer
 
 import outcrop as oc
-from docs.hooks import run_page, run_python
+from docs.hooks import command_reference, run_page, run_python
 from outcrop import cli, segy
 
 ROOT = Path(__file__).parent.parent
@@ -57,6 +57,16 @@ def test_the_reference_names_nothing_else():
     assert sorted(named) == sorted(NAMES)
 
 
+def test_functions_of_submodules_in_the_reference_exist():
+    """What is listed of `oc.datasets` and `oc.plots` is there, with a text."""
+    text = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^::: outcrop\.(\w+)\n(?: .*\n)*?      members: \[(.*)\]$", text, re.MULTILINE)
+    assert [module for module, _ in listed] == ["datasets", "plots"]
+    for module, names in listed:
+        for name in names.split(", "):
+            assert getattr(getattr(oc, module), name).__doc__
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page):
     """Files that a page links to or shows are there, and so are the headings."""
@@ -90,7 +100,10 @@ def commands():
 def test_commands_and_their_options_exist():
     """Every ``outcrop COMMAND --option`` in README and docs is one that the program has."""
     known = typer.main.get_command(cli.app).commands
-    options = {name: {word for part in one.params for word in part.opts} for name, one in known.items()}
+    options = {
+        name: {word for part in one.params for word in (*part.opts, *part.secondary_opts)}
+        for name, one in known.items()
+    }
     seen = 0
     for page, line in commands():
         words = shlex.split(re.split(r" \|| >|;", line, maxsplit=1)[0], comments=True)[1:]
@@ -148,6 +161,14 @@ def test_the_notebook_lines_of_the_readme_run(tmp_path, monkeypatch, quick_mappi
     assert (tmp_path / "labels.sgy").is_file()
     assert names["labels"].sizes["inline"] == 2
     assert names["weight"].shape == names["mask"].shape
+
+
+def test_the_page_of_commands_has_all_of_them():
+    """Every command, and its options with their help."""
+    page = command_reference()
+    for name in typer.main.get_command(cli.app).commands:
+        assert f"\n## {name}\n" in page
+    assert "| `--accept` |" in page and "`--no-finest`" in page
 
 
 def test_a_block_shows_what_a_notebook_would():
