@@ -164,10 +164,11 @@ def test_the_notebook_lines_of_the_readme_run(tmp_path, monkeypatch, quick_mappi
 
 
 def test_the_page_of_commands_has_all_of_them():
-    """Every command, and its options with their help."""
+    """Every command, and its options, each with its help."""
     page = command_reference()
-    for name in typer.main.get_command(cli.app).commands:
+    for name, command in typer.main.get_command(cli.app).commands.items():
         assert f"\n## {name}\n" in page
+        assert all(part.help for part in command.params if part.param_type_name == "option"), name
     assert "| `--accept` |" in page and "`--no-finest`" in page
 
 
