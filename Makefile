@@ -8,8 +8,8 @@ demo: .venv/run        ## the whole job on an embedded synthetic volume; report 
 	$(BIN)/outcrop demo -o demo
 
 test: .venv/dev        ## lint, types, import order, doctests and tests
-	$(BIN)/ruff check src tests tests_app benchmarks docs
-	$(BIN)/ruff format --check src tests tests_app benchmarks docs/hooks.py
+	$(BIN)/ruff check src tests tests_app benchmarks
+	$(BIN)/ruff format --check src tests tests_app benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest
@@ -19,8 +19,8 @@ test-app: .venv/dev    ## the interpreter's page in a real browser; needs chromi
 	$(BIN)/pytest tests_app
 
 lint: .venv/dev        ## mend what can be mended by itself
-	$(BIN)/ruff check --fix src tests tests_app benchmarks docs
-	$(BIN)/ruff format src tests tests_app benchmarks docs/hooks.py
+	$(BIN)/ruff check --fix src tests tests_app benchmarks
+	$(BIN)/ruff format src tests tests_app benchmarks
 
 bench: .venv/dev       ## speed and memory as ratios; prints one table
 	$(BIN)/python -m pip install -q faiss-cpu
@@ -32,6 +32,7 @@ bench: .venv/dev       ## speed and memory as ratios; prints one table
 
 docs: .venv/dev        ## the site in site/, tutorials run; OUTCROP_DOCS=plain leaves them out
 	$(BIN)/python -m pip install -q -e ".[docs]"
+	$(BIN)/ruff check docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 .venv/run: pyproject.toml
