@@ -24,6 +24,7 @@ from pathlib import Path
 BLOCK = re.compile(r"^```(python|sh)( f3)?\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 NAME = re.compile(r"^::: oc\.(\w+)$", re.MULTILINE)
 FORMULA = re.compile(r'<(div|span) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
+ROLE = re.compile(r":math:<code>(.*?)</code>", re.DOTALL)  # a formula in a docstring
 log = logging.getLogger("mkdocs.hooks")
 work: dict = {}
 
@@ -53,7 +54,8 @@ def on_page_markdown(markdown, page, config, files):
 
 def on_page_content(html, page, config, files):
     """Turn formulas into MathML, which browsers draw without a script."""
-    return FORMULA.sub(as_mathml, html)
+    html = FORMULA.sub(lambda found: as_mathml(found[2], "block" if found[1] == "div" else "inline"), html)
+    return ROLE.sub(lambda found: as_mathml(found[1], "inline"), html)
 
 
 def directive(found):
@@ -84,13 +86,13 @@ def command_reference():
     return "\n".join(text) + "\n"
 
 
-def as_mathml(found):
-    """A formula of LaTeX as MathML, on a line of its own or within one."""
+def as_mathml(formula, display):
+    """A formula of LaTeX as MathML, on a line of its own (`block`) or within one (`inline`)."""
     from html import unescape
 
     from latex2mathml.converter import convert
 
-    return convert(unescape(found[2]), display="block" if found[1] == "div" else "inline")
+    return convert(unescape(formula), display=display)
 
 
 def run_page(markdown, name, folder):
