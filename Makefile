@@ -52,9 +52,10 @@ bench: .venv/dev       ## speed and memory as ratios; prints one table
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/app.py
 
-docs: .venv/dev
-	$(BIN)/python -m pip install -q ".[docs]"
-	$(BIN)/mkdocs build --strict
+docs: .venv/dev        ## the site in site/, tutorials run; OUTCROP_DOCS=plain leaves them out
+	$(BIN)/python -m pip install -q -e ".[docs]"
+	$(BIN)/ruff check docs
+	OMP_NUM_THREADS=1 NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 .venv/run: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("Outcrop needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'

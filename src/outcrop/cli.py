@@ -119,7 +119,11 @@ def common(
 
 @app.command()
 def info(
-    volume: str, json_: AS_JSON = False, header_bytes: HEADER_BYTES = None, size: str = "99", picture: str | None = None
+    volume: str,
+    json_: AS_JSON = False,
+    header_bytes: HEADER_BYTES = None,
+    size: Annotated[str, typer.Option(help="Patch size whose extent in ms and m is told.")] = "99",
+    picture: Annotated[str | None, typer.Option(help="Draw the middle inline to this file, e.g. line.png.")] = None,
 ):
     """Show axes, geometry, format and amplitudes of a VOLUME; writes nothing unless --picture names a file."""
     from outcrop.volume import describe, parse_size

@@ -31,6 +31,15 @@ class Encoder:
     ----------
     path : path, optional
         Weights (ONNX) as `pretraining.export` writes them; by default those of the package.
+
+    Examples
+    --------
+    >>> import outcrop as oc
+    >>> volume, _ = oc.datasets.synthetic((1, 80, 96), seed=0)
+    >>> sections = 0.5 + volume.values.swapaxes(1, 2) / 20_000  # (n, samples, traces) around 0.5
+    >>> found = Encoder().answers(sections)
+    >>> sorted(found), found["fault"].shape
+    (['chaos', 'dip', 'edge', 'fault', 'salt', 'unconformity', 'zone'], (1, 96, 80))
     """
 
     def __init__(self, path: str | Path | None = None):

@@ -37,6 +37,15 @@ class EncoderMapper(TextureMapper):
     ----------
     members, patches_per_class, n_features, rounds, min_confidence, background, random_state
         As for `TextureMapper`.
+
+    Examples
+    --------
+    >>> patches = np.random.default_rng(0).random((12, 64, 64), dtype=np.float32)
+    >>> patches[6:] = (patches[6:] + np.roll(patches[6:], 1, axis=2)) / 2  # smooth along the traces
+    >>> classes = ["rough"] * 6 + ["other"] * 6
+    >>> mapper = EncoderMapper(members=1, n_features=50, rounds=3).fit(patches, classes)
+    >>> mapper.confidence(patches[:1]).shape, mapper.background_
+    ((1, 64, 64), 'other')
     """
 
     def fit(

@@ -77,6 +77,16 @@ def export_segy(
     Beside a file of labels lie its codes, ``FILE.classes.toml``, and its colours: ``FILE.alut`` for Petrel (256 lines
     of red, green, blue, opacity, one a code) and ``FILE.coltab`` for OpendTect (Manage color tables, Import, OpendTect
     file). In both programs set the range of the colour bar to 0 ... 255, for format 8 to -1 ... 254.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import outcrop as oc
+    >>> _, truth = oc.datasets.synthetic((2, 30, 40), seed=0)
+    >>> path = f"{tempfile.mkdtemp()}/labels.sgy"
+    >>> export_segy(truth, path)
+    >>> bool((oc.open_volume(path) == truth).all())
+    True
     """
     labels, path = _named(labels), Path(path)
     values, unit = _pick(labels, what)
@@ -302,6 +312,16 @@ def export_zarr(
     Attributes of the group and of ``label``: ``classes`` (code i + 1 means ``classes[i]``), ``colours`` (as many as
     ``flag_values``), and ``flag_values`` with ``flag_meanings`` as the CF conventions have them: 0 not labelled, the
     classes, 255 uncertain.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import outcrop as oc
+    >>> _, truth = oc.datasets.synthetic((2, 30, 40), seed=0)
+    >>> path = f"{tempfile.mkdtemp()}/labels.zarr"
+    >>> export_zarr(truth, path)
+    >>> xr.open_zarr(path)["label"].attrs["flag_meanings"]
+    'not_labelled chaotic other fault salt_dome uncertain'
     """
     labels = _named(labels)
     classes = labels.attrs["classes"]
@@ -406,6 +426,16 @@ def export_training_set(
     Masks hold 0 where nothing is labelled, 255 where the label is uncertain, both to be ignored, and i + 1 for
     ``classes[i]``. Patches without a label, or with a missing trace, are left out. Where the lines are too few to
     split, all is ``train``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import outcrop as oc
+    >>> volume, truth = oc.datasets.synthetic((2, 64, 80), seed=0)
+    >>> grid = oc.PatchGrid(volume, size=32, step=16)
+    >>> table = export_training_set(truth, f"{tempfile.mkdtemp()}/patches", volume=volume, grid=grid)
+    >>> len(table), table["split"].unique().tolist()
+    (24, ['train'])
     """
     labels = _named(labels)
     if format not in ("png", "npy"):
@@ -625,6 +655,18 @@ def TrainingSet(folder: str | Path, split: str = "train") -> Any:
         (height, width) with 0 for not labelled and 255 for uncertain, and float32 of shape (height, width), the
         confidence of the labels, 0 where the mask is 0 or 255. ``classes`` names the codes from 1 on, ``manifest`` is
         the table of the patches.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import outcrop as oc
+    >>> volume, truth = oc.datasets.synthetic((2, 64, 80), seed=0)
+    >>> grid = oc.PatchGrid(volume, size=32, step=16)
+    >>> folder = f"{tempfile.mkdtemp()}/patches"
+    >>> table = oc.export_training_set(truth, folder, volume=volume, grid=grid)
+    >>> image, mask, weight = TrainingSet(folder)[0]
+    >>> tuple(image.shape), tuple(mask.shape), tuple(weight.shape)
+    ((1, 32, 32), (32, 32), (32, 32))
     """
     try:
         import torch

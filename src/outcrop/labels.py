@@ -27,8 +27,21 @@ from outcrop.texture import TextureMapper
 from outcrop.volume import MOST_LINES, LazyVolume, take_block
 from outcrop.workspace import DoneLog, Workspace, damage, whole_file
 
-MAPPERS: dict[str, Any] = {name: partial(LabelMapper, variant=name) for name in VARIANTS}
-MAPPERS = {"encoder": EncoderMapper, "texture": TextureMapper, **MAPPERS}
+MAPPERS: dict[str, Any] = {
+    "encoder": EncoderMapper,
+    "texture": TextureMapper,
+    **{name: partial(LabelMapper, variant=name) for name in VARIANTS},
+}
+"""Mappings by name, as `--mapping` takes them; each value makes one that is not fitted yet.
+
+Examples
+--------
+>>> import outcrop as oc
+>>> list(oc.MAPPERS)
+['encoder', 'texture', 'paper', 'published', 'exact']
+>>> oc.MAPPERS["paper"]().variant
+'paper'
+"""
 DEFAULT_MAPPING = "encoder"
 KINDS = {kind.__name__: kind for kind in (EncoderMapper, TextureMapper, LabelMapper)}  # of saved mappers
 BLOCK = 256  # patches whose scores are held at once
@@ -42,6 +55,17 @@ def load_mapper(path: str | Path) -> Any:
     ----------
     path : path
         The folder. A damaged one, or one that something else wrote, is refused with a ValueError.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import outcrop as oc
+    >>> patches = np.random.default_rng(0).random((8, 32, 32))
+    >>> mapper = oc.LabelMapper(2, iterations=5).fit(patches, ["fault"] * 4 + ["other"] * 4)
+    >>> path = f"{tempfile.mkdtemp()}/mapper"
+    >>> mapper.save(path)
+    >>> np.array_equal(load_mapper(path).scores(patches), mapper.scores(patches))
+    True
     """
     about, arrays = read_mapper(path)
     kind = about.get("kind")
@@ -157,6 +181,18 @@ def label_volume(
         255 = sure) on the axes of the volume. Missing traces, samples that no patch covers and lines that were not
         asked for are not labelled and have confidence 0. With `scores` also ``score`` (uint8, 255 = all of the vote),
         with an axis ``class`` before the others.
+
+    Examples
+    --------
+    >>> import outcrop as oc
+    >>> volume, truth = oc.datasets.synthetic((2, 64, 80), seed=0)
+    >>> grid = oc.PatchGrid(volume, size=32, step=16)
+    >>> patches = grid.extract(volume, range(len(grid)))
+    >>> classes = ["chaotic" if row["time"] < 160 else "other" for _, row in grid.table.iterrows()]
+    >>> mapper = oc.LabelMapper(4, iterations=5).fit(patches, classes)
+    >>> labels = label_volume(volume, grid, mapper, lines=[101])
+    >>> labels["label"].shape, labels.attrs["classes"]
+    ((2, 64, 80), ['chaotic', 'other'])
     """
     if grid.along == "both":
         raise ValueError("Patches on inlines and crosslines at once cannot vote; make a grid along one of them.")

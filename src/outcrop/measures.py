@@ -40,6 +40,14 @@ class CurveletSVD:
     With singular values :math:`\sigma_i` of one array and :math:`p_i = \sigma_i / \sum \sigma`, the effective rank is
     :math:`\exp(-\sum p_i \log p_i)`; the first floor(effective rank) values stay, the others become zero. Two patches
     with features u and v have the similarity :math:`1 - \|u - v\|_1 / \|u + v\|_1`.
+
+    Examples
+    --------
+    >>> patches = np.random.default_rng(0).random((2, 99, 99))
+    >>> measure = CurveletSVD()
+    >>> features = measure.describe(patches)
+    >>> features.shape, measure.compare(features, features).diagonal()
+    ((2, 500), array([1., 1.]))
     """
 
     distance = False
@@ -776,6 +784,16 @@ MEASURES: dict[str, Callable] = {
     "curvelet-svd": CurveletSVD,
     "encoder": PatchEncoder,
 }
+"""Similarity measures by name; each value makes one, with the parameters of its class.
+
+Examples
+--------
+>>> import outcrop as oc
+>>> list(oc.MEASURES)[-2:]
+['curvelet-svd', 'encoder']
+>>> oc.MEASURES["curvelet-svd"](finest=False).distance
+False
+"""
 PAPER = tuple(MEASURES)[:7]  # those that the paper compares
 
 

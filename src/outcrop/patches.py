@@ -88,6 +88,16 @@ class PatchGrid:
     left_out : int
         Regular places that no patch covers because it would touch a missing trace or leave the area of interest. Up to
         `GAP` missing traces between live ones do not count: they are filled when a patch is cut.
+
+    Examples
+    --------
+    >>> import outcrop as oc
+    >>> volume, truth = oc.datasets.synthetic((2, 64, 80), seed=0)
+    >>> grid = PatchGrid(volume, size=32, step=16)
+    >>> len(grid), grid.extract(volume, [0, 1]).shape
+    (24, (2, 32, 32))
+    >>> grid.table[["inline", "crossline", "time"]].iloc[0].tolist()  # centre of the first patch
+    [100.0, 316.0, 64.0]
     """
 
     def __init__(

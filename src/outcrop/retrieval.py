@@ -144,6 +144,16 @@ def build_index(
     Returns
     -------
     Index
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import outcrop as oc
+    >>> volume, _ = oc.datasets.synthetic((2, 64, 80), seed=0)
+    >>> grid = oc.PatchGrid(volume, size=32, step=16)
+    >>> index = build_index(volume, grid, f"{tempfile.mkdtemp()}/survey.outcrop")
+    >>> len(index.grid), index.features.shape
+    (24, (24, 53))
     """
     options = grid_options(grid) | {"measure": measure, "truncate": truncate, "finest": finest}
     chosen = indexed_measure(options)
@@ -229,6 +239,16 @@ def open_index(path: str | Path, *, volume: xr.DataArray | None = None) -> "Inde
         The job folder.
     volume : DataArray, optional
         The volume, where it is not a file or has moved; by default it is opened from where it was.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import outcrop as oc
+    >>> volume, _ = oc.datasets.synthetic((2, 64, 80), seed=0)
+    >>> path = f"{tempfile.mkdtemp()}/survey.outcrop"
+    >>> built = oc.build_index(volume, oc.PatchGrid(volume, size=32, step=16), path)
+    >>> open_index(path, volume=volume).key == built.key
+    True
     """
     workspace, stages = Workspace(path), Stages(path)
     workspace.read()
@@ -341,6 +361,17 @@ class WeakLabels:
         Per class, the rows an interpreter said yes and no to; see `refine`.
     request : dict
         What was asked for, so that `refine` can ask again; empty where the labels were read from a file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import outcrop as oc
+    >>> volume, _ = oc.datasets.synthetic((2, 64, 80), seed=0)
+    >>> grid = oc.PatchGrid(volume, size=32, step=16)
+    >>> index = oc.build_index(volume, grid, f"{tempfile.mkdtemp()}/survey.outcrop")
+    >>> weak = oc.retrieve(index, {"other": [(100, 330, 100)]}, count=2)
+    >>> weak.table[["class", "rank"]].values.tolist()
+    [['other', 1], ['other', 2]]
     """
 
     rows: np.ndarray
@@ -430,6 +461,17 @@ def retrieve(
     Returns
     -------
     WeakLabels
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import outcrop as oc
+    >>> volume, _ = oc.datasets.synthetic((2, 64, 80), seed=0)
+    >>> grid = oc.PatchGrid(volume, size=32, step=16)
+    >>> index = oc.build_index(volume, grid, f"{tempfile.mkdtemp()}/survey.outcrop")
+    >>> weak = retrieve(index, {"fault": [(100, 330, 100)], "other": [(101, 330, 200)]}, count=3)
+    >>> weak.classes.tolist()
+    ['fault', 'fault', 'fault', 'other', 'other', 'other']
     """
     if not exemplars or not all(len(places) for places in exemplars.values()):
         raise ValueError(
@@ -523,6 +565,18 @@ def refine(
     rejected one, a patch has the relevance y where nobody judged patches of the class. Otherwise it is the mean of
     y + (y - n), or of y where nothing was rejected, and of what a ridge regression learns from yes, no and the survey
     as background; see `feedback.learn`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import outcrop as oc
+    >>> volume, _ = oc.datasets.synthetic((2, 64, 80), seed=0)
+    >>> grid = oc.PatchGrid(volume, size=32, step=16)
+    >>> index = oc.build_index(volume, grid, f"{tempfile.mkdtemp()}/survey.outcrop")
+    >>> weak = oc.retrieve(index, {"other": [(100, 330, 100)]}, count=4)
+    >>> better = refine(index, weak, accept=[weak.rows[1]], reject=[weak.rows[3]])
+    >>> bool(better.rows[0] == weak.rows[1]), weak.rows[3] in better.rows
+    (True, False)
     """
     if not weak.request:
         raise ValueError("These weak labels were read from a file, without their exemplars; retrieve them again.")

@@ -141,6 +141,15 @@ class TextureMapper(SectionMapper):
     power_ : float
         Of the votes, found by cross-fitting: with it the members are as sure of patches that they have not seen as
         they agree there with the member that has.
+
+    Examples
+    --------
+    >>> patches = np.random.default_rng(0).random((12, 32, 32), dtype=np.float32)
+    >>> patches[6:] = (patches[6:] + np.roll(patches[6:], 1, axis=2)) / 2  # smooth along the traces
+    >>> classes = ["rough"] * 6 + ["other"] * 6
+    >>> mapper = TextureMapper(members=1, n_features=50, rounds=3).fit(patches, classes)
+    >>> mapper.predict(patches[:2]).shape, mapper.classes_.tolist()
+    ((2, 32, 32), ['rough', 'other'])
     """
 
     def __init__(

@@ -298,6 +298,16 @@ def explore(
     Explorer
         Shown by Jupyter as the page; ``.session`` has the state, ``.address`` opens it in a browser, ``.close()`` ends
         it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import outcrop as oc
+    >>> volume, _ = oc.datasets.synthetic((2, 64, 80), seed=0)
+    >>> page = explore(volume, job=f"{tempfile.mkdtemp()}/survey.outcrop", size=32)
+    >>> page.address.startswith("http://127.0.0.1")
+    True
+    >>> page.close()
     """
     return Explorer(Session(volume, job, size=size, truth=truth), height=height)
 

@@ -11,7 +11,7 @@ from outcrop.experiments.table1 import PAPER, matrix, shown_sets
 
 REMARK = (
     "The paper's plane, of LANDMASS-2, has one cluster a class; on the SEG 2017 patches the two kinds of `other` take "
-    "a cluster each and two classes share one, which leaving out the finest scale mends: a Rand index in a plane says "
+    "a cluster each and two classes share one, with the finest scale and without it: a Rand index in a plane says "
     "little about a measure."
 )
 

@@ -1,0 +1,199 @@
+"""The documentation says what is so: names, examples, commands, links and messages exist; README's notebook runs."""
+
+import ast
+import doctest
+import inspect
+import re
+import shlex
+import textwrap
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+
+import outcrop as oc
+from docs.hooks import command_reference, run_page, run_python
+from outcrop import cli, segy
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+NAMES = [name for name in oc.__all__ if name != "__version__"]
+
+
+def docstring(name):
+    """Text about a public name: its docstring, or what stands below it where it is a dict."""
+    found = getattr(oc, name)
+    if not isinstance(found, dict):
+        return inspect.getdoc(found)
+    module = oc._HOMES[name]
+    tree = ast.parse((ROOT / "src" / "outcrop" / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8"))
+    for node, below in zip(tree.body, tree.body[1:], strict=False):
+        if isinstance(node, ast.AnnAssign) and node.target.id == name and isinstance(below, ast.Expr):
+            return inspect.cleandoc(below.value.value)
+    raise AssertionError(f"{name} has no text below it")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_public_name_is_in_the_reference_with_an_example(name):
+    """The reference page asks for it, and its text has an example that is run."""
+    assert f"::: oc.{name}\n" in (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    text = docstring(name)
+    assert "Examples\n--------\n" in text
+    assert ">>> " in text.split("Examples\n--------\n")[1]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if isinstance(getattr(oc, name), dict)])
+def test_examples_of_dicts_run(name):
+    """Text below a dict is no docstring, so that nobody else runs its examples."""
+    examples = doctest.DocTestParser().get_doctest(docstring(name), {}, name, None, 0)
+    assert examples.examples and doctest.DocTestRunner().run(examples).failed == 0
+
+
+def test_the_reference_names_nothing_else():
+    """A name that is gone does not stay in the reference."""
+    named = re.findall(r"^::: oc\.(\w+)$", (ROOT / "docs" / "reference.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(named) == sorted(NAMES)
+
+
+def test_functions_of_submodules_in_the_reference_exist():
+    """What is listed of `oc.datasets` and `oc.plots` is there, with a text."""
+    text = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^::: outcrop\.(\w+)\n(?: .*\n)*?      members: \[(.*)\]$", text, re.MULTILINE)
+    assert [module for module, _ in listed] == ["datasets", "plots"]
+    for module, names in listed:
+        for name in names.split(", "):
+            assert getattr(getattr(oc, module), name).__doc__
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    """Files that a page links to or shows are there, and so are the headings."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        if "://" in link:
+            continue
+        path, _, heading = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.is_file(), link
+        assert not heading or heading in headings(target), link
+
+
+@cache
+def headings(page):
+    """Anchors of the headings of a page."""
+    lines = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", line).strip().lower()) for line in lines}
+
+
+def commands():
+    """Words of every command line that starts with ``outcrop`` in the documentation."""
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+        for line in re.findall(r"^(?: {4}|)outcrop .*$", text, re.MULTILINE):
+            yield page, line.strip()
+        for line in re.findall(r"`(outcrop [^`]*)`", text):
+            yield page, line
+
+
+def test_commands_and_their_options_exist():
+    """Every ``outcrop COMMAND --option`` in README and docs is one that the program has."""
+    known = typer.main.get_command(cli.app).commands
+    options = {
+        name: {word for part in one.params for word in (*part.opts, *part.secondary_opts)}
+        for name, one in known.items()
+    }
+    seen = 0
+    for page, line in commands():
+        words = shlex.split(re.split(r" \|| >|;", line, maxsplit=1)[0], comments=True)[1:]
+        if not words or words[0].isupper() or words[0].startswith("-"):
+            continue
+        assert words[0] in known, f"{page.name}: {line}"
+        for word in words[1:]:
+            if word.startswith("--"):
+                assert word in options[words[0]] | {"--help"}, f"{page.name}: {line}"
+        seen += 1
+    assert seen > 80
+
+
+@cache
+def messages():
+    """Every text of the source, with … where it names a value."""
+    found = []
+    for file in sorted((ROOT / "src" / "outcrop").rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                parts = [part.value if isinstance(part, ast.Constant) else "…" for part in node.values]
+                found.append("".join(parts))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.append(node.value)
+    return found
+
+
+def test_messages_of_troubleshooting_are_those_of_the_program():
+    """A message that is quoted is one that the source holds, word for word."""
+    page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    quoted = re.findall(r"^> (.*)$", page, re.MULTILINE)
+    assert len(quoted) > 30
+    missing = [text for text in quoted if not any(text in message for message in messages())]
+    assert not missing
+
+
+def readme_block():
+    """README's lines for a notebook."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    return re.search(r"^## In a notebook\n```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[1]
+
+
+def test_the_notebook_lines_of_the_readme_run(tmp_path, monkeypatch, quick_mapping):
+    """All of them, on a synthetic survey with the numbers that they name."""
+    pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    shape = (6, 270, 290)
+    inlines, crosslines = np.array([308, 309, 310, 311, 330, 331]), np.arange(490, 490 + shape[1])
+    times = 680 + 4.0 * np.arange(shape[2])
+    with segy.create("f3.sgy", inlines, crosslines, times) as write:
+        for row, (section, _) in enumerate(oc.datasets.synthetic_lines(shape)):
+            write(row, section)
+    names: dict = {}
+    exec(compile(readme_block(), "README.md", "exec"), names)
+    assert (tmp_path / "labels.sgy").is_file()
+    assert names["labels"].sizes["inline"] == 2
+    assert names["weight"].shape == names["mask"].shape
+
+
+def test_the_page_of_commands_has_all_of_them():
+    """Every command, and its options, each with its help."""
+    page = command_reference()
+    for name, command in typer.main.get_command(cli.app).commands.items():
+        assert f"\n## {name}\n" in page
+        assert all(part.help for part in command.params if part.param_type_name == "option"), name
+    assert "| `--accept` |" in page and "`--no-finest`" in page
+
+
+def test_a_block_shows_what_a_notebook_would():
+    """Printed lines, then the value of the last line; tables as tables."""
+    assert run_python("print('a')\n1 + 1", {}) == "``` {.text .output}\na\n```\n\n``` {.text .output}\n2\n```"
+    assert "<table" in run_python("import pandas as pd\npd.DataFrame({'a': [1]})", {})
+    assert run_python("x = 1", {}) == ""
+
+
+def test_a_block_that_fails_ends_the_build(tmp_path):
+    """The site is not built with a tutorial that does not run, in Python or in the shell."""
+    for block in ("```python\n1 / 0\n```\n", "```sh\nfalse\n```\n"):
+        with pytest.raises(RuntimeError, match=r"page\.md"):
+            run_page(block, "page.md", tmp_path)
+
+
+def test_blocks_of_real_data_wait_for_it(tmp_path, monkeypatch):
+    """Without OUTCROP_DATA they are shown, not run."""
+    monkeypatch.delenv("OUTCROP_DATA", raising=False)
+    assert "Not run here" in run_page("```python f3\n1 / 0\n```\n", "page.md", tmp_path)
+
+
+def test_python_of_the_pages_is_python():
+    """Blocks that are not run parse, at least."""
+    for page in PAGES:
+        for block in re.findall(r"^```python.*\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
+            ast.parse(textwrap.dedent(block), page.name)
