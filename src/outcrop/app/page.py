@@ -10,6 +10,7 @@ from bokeh.models import CheckboxGroup, CustomJS, Div
 from outcrop.app.components import Connection, Keys, button, escape, guarded, heading, hint, title
 from outcrop.app.exemplar_panel import ExemplarPanel
 from outcrop.app.label_panel import LabelPanel
+from outcrop.app.linked import LinkedViews
 from outcrop.app.results import shown_path
 from outcrop.app.retrieved_panel import RetrievedPanel
 from outcrop.app.viewer import LOOK, PAINTING, PLACE, TOOLS, Viewer
@@ -35,8 +36,9 @@ class Page:
         self.session, self.document = session, document
         self._pending: set = set()
         self._lock = threading.Lock()
-        self.status = Div(text="", name="status", sizing_mode="stretch_width")
+        self.status = Div(text="", name="status", sizing_mode="stretch_width", align="center")
         self.viewer = Viewer(session, self.say)
+        self.linked = LinkedViews(self.viewer)
         self.exemplars = ExemplarPanel(self.viewer, self._on_find)
         self.retrieved = RetrievedPanel(self.viewer, self._on_find)
         self.labels = LabelPanel(self.viewer)
@@ -83,11 +85,13 @@ class Page:
             dynamic=False,
             width=430,
             sizing_mode="stretch_height",
+            styles={"max-width": "max(370px, 30vw)"},  # more of a small screen for the section
         )
+        viewer = self.viewer.layout(looks=[self.linked.toggle], others=[self.linked.column])
         self._show_step()
         self.steps.param.watch(self._on_step, "active")
         self.results.visible = lambda: self.steps.active == RESULTS
-        return pn.Column(top, pn.Row(self.viewer.layout(), self.steps, **both), **both)
+        return pn.Column(top, pn.Row(viewer, self.steps, **both), **both)
 
     # ---- telling ----------------------------------------------------------------------------------------------------
 
@@ -115,6 +119,7 @@ class Page:
             self.viewer.show_boxes()
             self.viewer.show_painted()
             self.viewer.show_labels()
+            self.linked.show_labels()
             self.labels.show()
             self.retrieved.show_marks()
         elif what == "strokes":
@@ -125,8 +130,10 @@ class Page:
             self.viewer.show_boxes()
         elif what == "section":
             self.viewer.draw()
+            self.linked.refine()
         elif what == "labels":
             self.viewer.show_labels()
+            self.linked.show_labels()
             self.viewer.show_classes()
             self.labels.show()
         elif what == "places":
@@ -182,6 +189,7 @@ class Page:
         self.steps.active = STEP_OF.get(tool, self.steps.active)
 
     def _after_draw(self):
+        self.linked.follow()
         self.labels.show()
         self.viewer.show_classes()
 
@@ -216,6 +224,8 @@ class Page:
             (self._on_undo if verb == "undo" else self._on_redo)()
         elif verb == "tool":
             viewer.take(TOOLS.index(message["name"]))
+        elif verb == "linked":
+            self.linked.toggle.active = not self.linked.toggle.active
         elif verb == "next":
             self.labels.go_next()
         elif verb == "says":
@@ -296,7 +306,9 @@ class ResultPanel:
         """Bring it up to what was written and done, where anybody looks."""
         if not self.visible():
             return
-        self.lines.text = escape(self.results.summary())
+        names = (f"<span style='color:{colour}'>■</span>&nbsp;{escape(name)} {colour}"
+                 for name, colour in self.results.colours().items())
+        self.lines.text = f"{escape(self.results.summary())}<br>colours: {', '.join(names)}"
         self.stale.visible = "stale" in self.lines.text
         lines = (command.replace(" --", " \\\n    --") for command in self.results.commands())
         self.commands.text = escape("\n\n".join(lines))
