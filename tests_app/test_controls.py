@@ -225,13 +225,13 @@ def test_labels_shares_limit_and_changes(job, browser, screen):
         assert 0 < certain.mean() < 1 and (shown == certain)[~near].all()  # the screen has 8 bits of confidence
         tab.press("Control+z")
         tab.wait_model("confidence", "m.value === 0")
+        # a stroke: what changed is shown, and what was before while a key is held
+        before = tab.model("labels", "Array.from(m.data_source.data.image[0])")
+        tab.step("3 Labels")
         tab.page.get_by_text("changes", exact=True).click()
         tab.wait_model("share", "m.text.includes('no changes to show')")
         tab.page.get_by_text("labels", exact=True).click()
         tab.wait_model("share", "m.text.includes('sure enough')")
-        # a stroke: what changed is shown, and what was before while a key is held
-        before = tab.model("labels", "Array.from(m.data_source.data.image[0])")
-        tab.step("3 Labels")
         tab.paint("other", (320, 240), (345, 240))
         tab.wait_model("changed", "m.text.includes('the last correction changed')")
         now = tab.model("labels", "Array.from(m.data_source.data.image[0])")

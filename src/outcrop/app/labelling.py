@@ -96,6 +96,7 @@ class Labelling:
         self._warmer = Latest(self._warm)
         self._to_warm: int | None = None
         self._corrected: int | None = None  # position of the line that strokes were followed on last, where they update
+        self._followed_at = 0.0  # when the last of them was
         self._n_followed = self._learning = 0  # times that a line was to follow strokes, and the one it learns from
         self._n_read = 0  # sections that were read again after a stroke
         self._reading, self._turn = threading.Lock(), threading.Lock()
@@ -196,6 +197,7 @@ class Labelling:
         with self._turn:
             self.correcting = position
             self._n_followed += 1
+            self._followed_at = time.monotonic()
         self._spreader.ask()
 
     def wait(self):
@@ -233,7 +235,7 @@ class Labelling:
         if position is None:
             return
         try:
-            self._pause(SETTLE)
+            self._pause(self._followed_at + SETTLE - time.monotonic())  # spreading took some of it
             work = stages.Labelling(self.job)
             updated = self._updates(work)
             with one_blas_thread(), checked(self._unless_newer):

@@ -67,8 +67,11 @@ def run(data, *, quick=False, seeds=None, strokes=None, only=None, methods=None)
     """
     seeds, strokes = seeds or (1 if quick else 3), strokes or (QUICK_STROKES if quick else STROKES)
     methods = check_choices(methods, METHODS, "method")
-    names = [f"F3 {line}" for line, _ in F3_LINES] + ["demo", *(f"synthetic {number}" for number in SYNTHETIC)]
-    only = check_choices(only, names, "line")
+    if not any(METHODS[method][0] for method in methods):
+        raise ValueError(f"Methods are {', '.join(methods)}, which draw no strokes; choose both as well.")
+    real = [] if quick else [f"F3 {line}" for line, _ in F3_LINES]
+    made = ["demo"] if quick else ["demo", *(f"synthetic {number}" for number in SYNTHETIC)]
+    only = check_choices(only, [*real, *made], "line")
     rows, curves = [], []
     for setting in settings(data, quick=quick, only=only):
         for seed in range(seeds):
