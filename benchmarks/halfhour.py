@@ -158,7 +158,7 @@ def look_through(hand, eye, job, names):
     """Find patches, and reject those that show something else."""
     hand.click(hand.page.get_by_text("Find similar patches"))
     hand.page.wait_for_selector(".card button.reject", timeout=300_000)
-    hand.tab.wait_model("status", "m.text === 'Ready.'", timeout=600_000)  # all of the survey is searched
+    hand.tab.wait_model("status", "m.text.includes('whole survey is indexed')", timeout=1_200_000)
     hand.click(hand.page.get_by_role("button", name="Search again"))
     hand.tab.wait_model("gallery-note", "m.text.includes('in the survey')", timeout=300_000)
     hand.tab.wait_model("status", "m.text === 'Ready.'", timeout=300_000)
@@ -203,7 +203,9 @@ def correct(hand, eye, painted, count):
             hand.press("[" if now > radius else "]")
             tab.wait_model("radius", f"m.value !== {now}")
         before = int((tab.model("changed", "m.text.match(/painted: (\\d+)/)?.[1]")) or 0)
-        ends = [tuple(axis["start"] + i * axis["step"] for axis, i in zip(axes, spot, strict=True)) for spot in stroke.spots]
+        ends = [
+            tuple(axis["start"] + i * axis["step"] for axis, i in zip(axes, spot, strict=True)) for spot in stroke.spots
+        ]
         hand.drag(*ends)
         done = f"m.text.includes('painted: {before + 1}') && !m.text.includes('learning')"
         tab.wait_model("changed", done, timeout=120_000)

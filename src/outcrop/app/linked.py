@@ -89,9 +89,7 @@ class LinkedViews:
 
     def _listen(self):
         for number, figure in enumerate(self._figures):
-            hover = script(
-                "linked", number=number, figures=self._figures, crosses=self._crosses, toggle=self.toggle
-            )
+            hover = script("linked", number=number, figures=self._figures, crosses=self._crosses, toggle=self.toggle)
             figure.js_on_event(events.MouseMove, hover)
             figure.js_on_event(events.MouseLeave, hover)
         self._figures[0].on_event(events.Tap, self._on_tap)
@@ -183,10 +181,13 @@ class LinkedViews:
             source = (pane.direction, pane.position, labelling.source(pane.direction, pane.position), labelling.limit)
             if source != pane.labels_of:
                 pane.labels_of = source
-                found = labelling.pictures(pane.direction, pane.position, most=MOST_PIXELS)
-                pane.overlay.data = dict(NOTHING) if found is None else columns(sure_enough(*found[:2], labelling.limit))
+                pane.overlay.data = self._overlay(pane)
 
-
-def sure_enough(label, sure, limit):
-    """Picture of the labels that are at least so sure, 0 to 1, and 0 elsewhere."""
-    return label._replace(codes=label.codes * (sure.codes >= round(255 * limit)))
+    def _overlay(self, pane):
+        """Labels of a small view that are sure enough, as the columns of an image glyph."""
+        labelling = self.viewer.session.labelling
+        found = labelling.pictures(pane.direction, pane.position, most=MOST_PIXELS)
+        if found is None:
+            return dict(NOTHING)
+        label, sure, _ = found
+        return columns(label._replace(codes=label.codes * (sure.codes >= round(255 * labelling.limit))))

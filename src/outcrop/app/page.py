@@ -306,8 +306,10 @@ class ResultPanel:
         """Bring it up to what was written and done, where anybody looks."""
         if not self.visible():
             return
-        names = (f"<span style='color:{colour}'>■</span>&nbsp;{escape(name)} {colour}"
-                 for name, colour in self.results.colours().items())
+        names = (
+            f"<span style='color:{colour}'>■</span>&nbsp;{escape(name)} {colour}"
+            for name, colour in self.results.colours().items()
+        )
         self.lines.text = f"{escape(self.results.summary())}<br>colours: {', '.join(names)}"
         self.stale.visible = "stale" in self.lines.text
         lines = (command.replace(" --", " \\\n    --") for command in self.results.commands())

@@ -29,7 +29,9 @@ except ImportError as error:
 
 OPENING = (Path(__file__).parent / "opening.js").read_text(encoding="utf-8")
 TEMPLATE = BASE_TEMPLATE.environment.from_string(
-    f'{{% extends "base.html" %}}{{% block preamble %}}{{{{ super() }}}}<script>{{% raw %}}{OPENING}{{% endraw %}}</script>{{% endblock %}}'
+    '{% extends "base.html" %}{% block preamble %}{{ super() }}<script>{% raw %}'
+    + OPENING
+    + "{% endraw %}</script>{% endblock %}"
 )
 SWITCH = 0.001  # seconds that a thread which computes may keep a click waiting for Python
 MOST_BYTES = 1 << 20  # of one request or message; a long brush stroke has some ten thousand

@@ -107,7 +107,7 @@ def check_choices(chosen, known, what):
 
 
 def settings(data, *, quick, only):
-    """Of both lines of F3 that have an expert's labels, the demo's volume and three more synthetic ones, those in `only`."""
+    """Those in `only` of both lines of F3 with an expert's labels, the demo's volume and three more synthetic ones."""
     for line, other in () if quick else F3_LINES:
         if f"F3 {line}" in only:
             sections, truth = datasets.f3_sections(data)
