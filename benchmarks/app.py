@@ -234,7 +234,7 @@ def strokes(count, gigabytes):
                 tab.wait_model("brush-class", f"m.value === '{classes[chosen]}'")
                 tab.page.evaluate("watched.arm()")
                 tab.drag((x, y), (x + rng.uniform(10, 60), y + rng.uniform(-80, 80)))
-                tab.page.wait_for_function("watched.seen", timeout=30_000)
+                tab.page.wait_for_function("watched.seen", timeout=180_000)
                 seen.append(tab.page.evaluate("(watched.seen - watched.up) / 1000"))
                 if number % EVERY == EVERY - 1:
                     done = f"m.text.includes('painted: {number + 1}') && !m.text.includes('learning')"
