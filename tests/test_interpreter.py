@@ -72,3 +72,16 @@ def test_strokes_on_a_real_line(tmp_path, monkeypatch):
     assert found["both"]["broken in a round, mean"] < 0.02
     assert found["both"]["other line after"] > found["both"]["other line before"] - 0.02
     assert found["both"]["error left outside"] < found["paint only"]["error left outside"]
+
+
+def test_some_lines_and_methods_alone(tmp_path):
+    """Lines and methods are chosen by name; a name that is not there, or baselines without strokes, are refused."""
+    result, _ = experiments.run("interpreter", None, tmp_path, quick=True, only=["demo"], methods=["both"])
+    assert result.table[["setting", "method"]].values.tolist() == [["demo", "both"]]
+    for options, words in (
+        ({"methods": ["bot"]}, "There is no method 'bot'"),
+        ({"only": ["F3 331"]}, "There is no line 'F3 331'"),
+        ({"methods": ["paint only"]}, "draw no strokes"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            experiments.run("interpreter", None, tmp_path, quick=True, **options)

@@ -29,11 +29,21 @@ def walk(tab, folder):
     def keep(name):
         tab.page.wait_for_timeout(700)
         picture = Image.open(io.BytesIO(tab.page.screenshot()))
-        picture.quantize(255).save(folder / f"{name}.png", optimize=True)
+        few = picture.convert("RGB").quantize(255, method=Image.Quantize.MAXCOVERAGE)  # keeps the class colours
+        few.save(folder / f"{name}.png", optimize=True)
 
     tab.line(116)
     tab.page.mouse.move(*tab.pixel(380, 300))
     keep("open")
+    tab.press("v")
+    tab.wait_model("linked", "m.active")
+    tab.page.wait_for_timeout(500)
+    tab.click(345, 470)
+    tab.wait_model("linked-1", "m.title.text === 'crossline 345'")
+    tab.page.mouse.move(*tab.pixel(440, 600))
+    keep("linked")
+    tab.press("v")
+    tab.wait_model("linked", "!m.active")
     for name, place in EXEMPLARS.items():
         tab.exemplar(name, *place)
     keep("exemplars")
@@ -63,7 +73,7 @@ def walk(tab, folder):
     tab.page.mouse.move(*tab.pixel(324, 340), steps=6)
     keep("brush")
     tab.page.mouse.up()
-    tab.wait_model("changed", "m.text.includes('the last correction')", timeout=180_000)
+    tab.wait_model("changed", "m.text.includes('the last correction')", timeout=600_000)
     keep("corrected")
     tab.export()
     keep("results")

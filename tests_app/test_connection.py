@@ -176,3 +176,25 @@ def test_names_and_readout_are_those_of_now(job, browser):
         tab.press("ArrowRight")
         tab.wait_model("readout", "m.text.includes('inline 117')")
         tab.close()
+
+
+def test_a_page_that_lost_its_server_before_it_was_drawn(job, browser):
+    """It says so instead of staying blank, and opens when a server is back."""
+    with server(job) as (address, process):
+        page = browser.new_page()
+
+        def answer(route):
+            """Hand over the page, from a server that ends before anything else is asked for."""
+            response = route.fetch()
+            process.kill()
+            process.wait()
+            route.fulfill(response=response)
+
+        page.route(address, answer, times=1)
+        page.goto(address)
+        page.locator("#opening", has_text="The server ended before this page was drawn").wait_for(timeout=15_000)
+    with server(job) as (again, _):
+        assert again == address
+        page.locator(".class[data-name='fault']").wait_for(timeout=30_000)
+        assert page.locator("#opening").count() == 0
+        page.close()

@@ -9,6 +9,7 @@ from tab import CHROMIUM, NOTES, Tab, chromium, server
 
 import outcrop as oc
 from outcrop import datasets
+from outcrop.plots import COLOURS
 
 pytest.importorskip("playwright.sync_api")
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed")
@@ -98,10 +99,11 @@ def test_the_brush_paints_what_it_shows(job, browser, screen):
         tab.close()
 
 
-def test_keys_for_everything_and_none_in_a_field(job, browser):
+@pytest.mark.parametrize("screen", SCREENS)
+def test_keys_for_everything_and_none_in_a_field(job, browser, screen):
     """Tools, classes, lines and undo by keys; what is typed into a field is text."""
     with server(job) as (address, _):
-        tab = Tab(browser, address)
+        tab = Tab(browser, address, screen)
         tab.line(116)
         tab.press("p", "3")
         tab.wait_model("tool", "m.active === 1")
@@ -118,8 +120,14 @@ def test_keys_for_everything_and_none_in_a_field(job, browser):
         tab.page.locator(".class.add input").fill("")
         tab.page.get_by_role("button", name="Keys").click()
         tab.page.locator("#key-list").wait_for()
-        tab.press("e")
-        tab.wait_model("brush-class", "m.value === 'erase'")
+        for key, says in (("r", "right"), ("w", "wrong"), ("e", "erase")):
+            tab.press(key)
+            tab.wait_model("brush-class", f"m.value === '{says}'")
+        tab.page.mouse.move(*tab.pixel(380, 300))
+        tab.page.mouse.wheel(0, -600)
+        tab.wait_model("section", "m.x_range.end - m.x_range.start < 150")
+        tab.press("f")
+        tab.wait_model("section", "m.x_range.end - m.x_range.start > 159")
         tab.press("l", "ArrowRight")
         tab.wait_model("section", "m.title.text === 'inline 117'")
         tab.wait_model("tool", "m.active === 0")
@@ -183,10 +191,11 @@ def test_the_view_survives_a_reload_and_a_restart(job, browser):
     assert not tab.foreign and not [text for text in tab.errors if "WebSocket" not in text and "ERR_" not in text]
 
 
-def test_labels_shares_limit_and_changes(job, browser):
+@pytest.mark.parametrize("screen", SCREENS)
+def test_labels_shares_limit_and_changes(job, browser, screen):
     """Shares of the classes, classes hidden, a limit that is a decision, and what a correction changed."""
     with server(job) as (address, _):
-        tab = Tab(browser, address)
+        tab = Tab(browser, address, screen)
         tab.line(116)
         tab.step("3 Labels")
         shares = [text.split()[-2] for text in tab.page.locator(".chip").all_inner_texts()]
@@ -206,6 +215,10 @@ def test_labels_shares_limit_and_changes(job, browser):
         limit = oc.Job(job).state.options["limits"]["min_confidence"]
         assert 0.4 < limit < 0.6
         tab.wait_model("lines", f"m.text.includes('below {round(100 * limit)} % confidence')")
+        tab.wait_model("lines", f"m.text.includes('chaotic {COLOURS['chaotic']}')")
+        tab.page.locator(".chip:disabled", has_text="uncertain").wait_for()
+        shares = [text.split()[-2] for text in tab.page.locator(".chip").all_inner_texts()]
+        assert abs(sum(map(float, shares)) - 100) < 0.25
         labels = oc.Job(job).labels.sel(inline=116)
         shown = np.reshape(tab.model("labels", "Array.from(m.data_source.data.image[0])"), (160, 160)).T > 0
         certain, near = (labels["label"] < 255).values, np.abs(labels["confidence"].values - 255 * limit) <= 1
@@ -215,6 +228,10 @@ def test_labels_shares_limit_and_changes(job, browser):
         # a stroke: what changed is shown, and what was before while a key is held
         before = tab.model("labels", "Array.from(m.data_source.data.image[0])")
         tab.step("3 Labels")
+        tab.page.get_by_text("changes", exact=True).click()
+        tab.wait_model("share", "m.text.includes('no changes to show')")
+        tab.page.get_by_text("labels", exact=True).click()
+        tab.wait_model("share", "m.text.includes('sure enough')")
         tab.paint("other", (320, 240), (345, 240))
         tab.wait_model("changed", "m.text.includes('the last correction changed')")
         now = tab.model("labels", "Array.from(m.data_source.data.image[0])")
@@ -226,6 +243,45 @@ def test_labels_shares_limit_and_changes(job, browser):
         seen = np.array(tab.model("labels", "Array.from(m.data_source.data.image[0])"))
         np.testing.assert_array_equal(seen > 0, np.array(now) != np.array(before))
         assert (seen > 0).any()
+        tab.close()
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_a_class_that_vanishes_is_said(job, browser, screen):
+    """A class painted over is marked in the legend and named with its share of before; undo takes the words back."""
+    with oc.Job(job) as notebook:
+        notebook.paint("fault", [(116, 300, 0), (116, 459, 0), (116, 459, 636), (116, 300, 636)], filled=True)
+        notebook.paint("chaotic", [(116, 360, 300), (116, 390, 300)], radius=6)  # the only other class of the line
+        notebook.label([116])
+    with server(job) as (address, _):
+        tab = Tab(browser, address, screen)
+        tab.line(116)
+        tab.press("b", "1")
+        tab.wait_model("brush-class", "m.value === 'fault'")
+        tab.wait_model("radius", "m.value === 4")
+        for _ in range(6):
+            tab.press("]")
+        tab.wait_model("radius", "m.value === 10")
+        tab.drag((352, 300), (398, 300))
+        tab.page.locator(".chip.warning", has_text="chaotic 0.0 % (was").wait_for()
+        tab.wait_model("changed", "m.text.includes('chaotic nearly vanished')")
+        tab.press("Control+z")
+        tab.page.locator(".chip.warning").wait_for(state="detached")
+        tab.close()
+
+
+def test_shares_across_lines(job, browser):
+    """On crosslines and time slices the legend has the shares of what is labelled there."""
+    with server(job) as (address, _):
+        tab = Tab(browser, address)
+        for direction in ("crossline", "time"):
+            tab.page.get_by_text(direction, exact=True).first.click()
+            tab.wait_model("section", f"m.title.text.startsWith('{direction}')")
+            tab.page.locator(".chip", has_text="%").first.wait_for()
+            shares = [float(text.split()[-2]) for text in tab.page.locator(".chip").all_inner_texts()]
+            codes = np.array(tab.model("labels", "Array.from(m.data_source.data.image[0])"))
+            expected = [100 * (codes == code).sum() / (codes > 0).sum() for code in (1, 2, 3)]
+            np.testing.assert_allclose(shares, expected, atol=0.06)  # one decimal
         tab.close()
 
 
@@ -267,10 +323,11 @@ def test_a_stroke_teaches_at_once(job, browser):
         tab.close()
 
 
-def test_lines_outlines_and_what_is_wrong(job, browser):
+@pytest.mark.parametrize("screen", SCREENS)
+def test_lines_outlines_and_what_is_wrong(job, browser, screen):
     """A line of two points, an outline of clicks that is filled; what is wrong is striped and gets another label."""
     with server(job) as (address, _):
-        tab = Tab(browser, address)
+        tab = Tab(browser, address, screen)
         tab.line(116)
         tab.press("t", "1")
         tab.wait_model("tool", "m.active === 3")
@@ -307,10 +364,11 @@ def test_lines_outlines_and_what_is_wrong(job, browser):
         tab.close()
 
 
-def test_where_next_is_one_key_away(job, browser):
+@pytest.mark.parametrize("screen", SCREENS)
+def test_where_next_is_one_key_away(job, browser, screen):
     """N goes to an uncertain place, N again to another one; both are marked."""
     with server(job) as (address, _):
-        tab = Tab(browser, address)
+        tab = Tab(browser, address, screen)
         tab.step("3 Labels")
         tab.page.locator(".card", has_text="% sure").first.wait_for()
         seen = []
@@ -334,10 +392,11 @@ def gallery(tab):
     return tab.page.locator(".card:has(button.accept) .note").all_inner_texts()
 
 
-def test_the_gallery_stays_and_lists_what_was_rejected(job, browser):
+@pytest.mark.parametrize("screen", SCREENS)
+def test_the_gallery_stays_and_lists_what_was_rejected(job, browser, screen):
     """Yes and no mark patches where they stand; rejected ones can be taken back; numbers and sizes are chosen."""
     with server(job) as (address, _):
-        tab = Tab(browser, address)
+        tab = Tab(browser, address, screen)
         tab.line(116)
         tab.step("2 Retrieved")
         tab.page.locator(".card button.accept").first.wait_for()
@@ -378,16 +437,17 @@ def test_the_gallery_stays_and_lists_what_was_rejected(job, browser):
         tab.wait_model("gallery-note", "m.text.includes('of older decisions')")
         tab.close()
     with server(job) as (address, _):  # what was found before is there after a restart, and said to be old
-        tab = Tab(browser, address)
+        tab = Tab(browser, address, screen)
         tab.wait_model("gallery-note", "m.text.includes('of older decisions')")
         assert len(gallery(tab)) == 12
         tab.close()
 
 
-def test_exemplars_across_lines_are_drawn_and_refused_in_words(job, browser):
+@pytest.mark.parametrize("screen", SCREENS)
+def test_exemplars_across_lines_are_drawn_and_refused_in_words(job, browser, screen):
     """On a crossline and a time slice exemplars are outlined where they cross; a click leads to the line."""
     with server(job) as (address, _):
-        tab = Tab(browser, address)
+        tab = Tab(browser, address, screen)
         for direction, at, boxes in ((1, "397", 1), (2, "240", 1), (2, "600", 0)):
             tab.model("direction", f"m.active = {direction}")
             tab.wait_model("section", f"m.title.text.startsWith('{('inline', 'crossline', 'time')[direction]}')")

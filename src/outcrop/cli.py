@@ -1260,6 +1260,8 @@ def reproduce(
     mapping: Annotated[list[str] | None, typer.Option(help="expert: only these mappers. Repeat it.")] = None,
     supervision: Annotated[str | None, typer.Option(help="expert: patches or exemplars; both by default.")] = None,
     seeds: Annotated[int | None, typer.Option(help="expert, training, interpreter: mean over so many seeds.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="interpreter: only these lines, e.g. 'F3 330'.")] = None,
+    method: Annotated[list[str] | None, typer.Option(help="interpreter: only these methods, e.g. both.")] = None,
     json_: Annotated[bool, typer.Option("--json", help="expert: print nothing but a list of rows.")] = False,
 ):
     """Make a table and figure of the paper again: figure, CSV, page, and a check against the expected values."""
@@ -1275,8 +1277,12 @@ def reproduce(
     failed = []
     for one in experiments.EXPERIMENTS if name == "all" else [name]:
         begin = time.perf_counter()
-        own = options if one == "expert" else {"seeds": seeds} if one in ("training", "interpreter") else {}
-        result, deviations = experiments.run(one, data, output, quick=quick, device=device, **own)
+        chosen = {
+            "expert": options,
+            "training": {"seeds": seeds},
+            "interpreter": {"seeds": seeds, "only": only, "methods": method},
+        }.get(one, {})
+        result, deviations = experiments.run(one, data, output, quick=quick, device=device, **chosen)
         show_frame(result.table, f"{one} ({duration(time.perf_counter() - begin)})")
         say(result.remark)
         failed += deviations

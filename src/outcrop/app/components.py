@@ -113,7 +113,7 @@ def heading(text):
 
 def title(text):
     """The name of what is open."""
-    return Div(text=f"<b>Outcrop</b> &nbsp; {escape(text)}", styles={"font-size": "15px"})
+    return Div(text=f"<b>Outcrop</b> &nbsp; {escape(text)}", styles={"font-size": "15px"}, align="center")
 
 
 def escape(text):

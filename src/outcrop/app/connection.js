@@ -39,10 +39,11 @@ function watch(model, waiting) {
   const cover = element("position:fixed; inset:0; z-index:100000; background:rgba(255,255,255,.6); display:none", banner);
   cover.id = "connection-lost";
   document.body.append(cover);
-  let last = Date.now(), answered = 0, lost = false, closed = false, asking = false, leaving = false;
+  let last = Date.now(), acted = 0, answered = 0, lost = false, closed = false, asking = false, leaving = false;
   const words = () => {
     const count = waiting();
-    const kept = count === 0 ? "What you decided before is saved."
+    const unsure = acted > last ? " Your last click may not be: look at it when the page is back." : "";
+    const kept = count === 0 ? `What you decided before is saved.${unsure}`
       : `${count === 1 ? "1 stroke is" : `${count} strokes are`} not saved yet: this tab keeps what you painted and sends it; leave it open.`;
     return `Connection lost: the server does not answer. ${kept} If it ended, run outcrop app on the job again and this page goes on by itself.`;
   };
@@ -57,6 +58,7 @@ function watch(model, waiting) {
     store(SECTION, named("section")?.tags[0]?.section);  // another tab may have gone elsewhere
     window.location.reload();
   };
+  document.addEventListener("pointerup", () => { if (!lost) acted = Date.now(); }, true);
   model.on("beat", () => { last = Date.now(); answered = 0; if (!closed) show(false); });
   setInterval(() => { if (lost || Date.now() - last > SILENCE) show(true); }, 500);
   setInterval(async () => {

@@ -1,11 +1,11 @@
 // Keys that work wherever the focus is but in a field.
 const HELP = [
   ["L  P", "look, place exemplars"], ["B  T  U", "brush, straight line, outline that is filled"],
-  ["E", "paint what erases"], ["W", "paint what is wrong"], ["1 ... 9", "class to place or to paint"],
+  ["E  R  W", "paint what erases, is right, is wrong"], ["1 ... 9", "class to place or to paint"],
   ["Enter, Esc", "end, drop a line or an outline of clicks"], ["N", "next place to look at"],
   ["[   ]", "smaller, larger brush"], ["Space, held", "pan with any tool; the wheel zooms"],
   ["← →  ↑ ↓", "next, previous section; PgUp, PgDn ten"], ["C, held", "labels before the last correction"],
-  ["S", "hide or show brush strokes"], ["O", "hide or show labels"], ["Ctrl+Z  Ctrl+Y", "undo, redo"], ["?", "this list"],
+  ["S", "hide or show brush strokes"], ["O", "hide or show labels"], ["V", "linked inline, crossline and slice"], ["F", "fit the section into the window"], ["Ctrl+Z  Ctrl+Y", "undo, redo"], ["?", "this list"],
 ];
 
 const element = (css, ...children) => {
@@ -30,7 +30,7 @@ function help() {
 export function render({ model }) {
   const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowDown: -1, ArrowUp: 1, PageDown: -10, PageUp: 10 };
   const tools = { l: "Look", p: "Place", b: "Brush", t: "Line", u: "Outline" };
-  const says = { e: "erase", w: "wrong" };
+  const says = { e: "erase", r: "right", w: "wrong" };
   const named = (name) => window.Bokeh.documents[0].get_model_by_name(name);
   let list = null;
   const toggle = (open) => {
@@ -75,6 +75,8 @@ export function render({ model }) {
     else if (event.repeat && key !== "[" && key !== "]") return;
     else if (tools[key]) model.send_msg({ verb: "tool", name: tools[key] });
     else if (says[key]) { brush(says[key]); model.send_msg({ verb: "says", what: says[key] }); }
+    else if (key === "v") model.send_msg({ verb: "linked" });
+    else if (key === "f") named("section").reset.emit();
     else if (key === "n") model.send_msg({ verb: "next" });
     else if (key === "Enter" && named("section").stroke) named("section").finish_stroke();
     else if (key === "Escape" && named("section").stroke) named("section").drop_stroke();

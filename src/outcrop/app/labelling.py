@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 import outcrop as oc
-from outcrop.app.pictures import crop
+from outcrop.app.pictures import MOST_PIXELS, crop
 from outcrop.app.places import places
 from outcrop.app.work import Latest
 from outcrop.job import labelling as stages
@@ -96,6 +96,7 @@ class Labelling:
         self._warmer = Latest(self._warm)
         self._to_warm: int | None = None
         self._corrected: int | None = None  # position of the line that strokes were followed on last, where they update
+        self._followed_at = 0.0  # when the last of them was
         self._n_followed = self._learning = 0  # times that a line was to follow strokes, and the one it learns from
         self._n_read = 0  # sections that were read again after a stroke
         self._reading, self._turn = threading.Lock(), threading.Lock()
@@ -108,8 +109,8 @@ class Labelling:
         self._sections: dict = {}  # (position, limit) -> what was shown and the labels read last
         self._looked = -1  # bytes of the journal when the least sure places were looked for
         self._latest = Latest(self._look)
-        self._all_lines: tuple = (None, None)  # labels of a section across the lines, of all of them
-        self._wanted: Any = None
+        self._all_lines: dict = {}  # direction -> key of a section across the lines, and the labels of all of them
+        self._wanted: dict = {}  # direction -> key of the one asked for last
         self._closing = False
         self._reader = Latest(self._read_all)
 
@@ -196,6 +197,7 @@ class Labelling:
         with self._turn:
             self.correcting = position
             self._n_followed += 1
+            self._followed_at = time.monotonic()
         self._spreader.ask()
 
     def wait(self):
@@ -233,7 +235,7 @@ class Labelling:
         if position is None:
             return
         try:
-            self._pause(SETTLE)
+            self._pause(self._followed_at + SETTLE - time.monotonic())  # spreading took some of it
             work = stages.Labelling(self.job)
             updated = self._updates(work)
             with one_blas_thread(), checked(self._unless_newer):
@@ -408,13 +410,13 @@ class Labelling:
                 self._before and self._before[2:],
             )
         key = (direction, position, found.written, id(found.state))
-        return (key, self._all_lines[0] == key)
+        return (key, self._all_lines.get(direction, (None,))[0] == key)
 
     def _draft_on(self, direction, position):
         same = self.draft and direction == self.survey.along and self.survey.lines[position] == self.draft.line
         return bool(same)
 
-    def pictures(self, direction, position, window=None):
+    def pictures(self, direction, position, window=None, *, most=MOST_PIXELS):
         """Pictures of label codes and of confidence, and the names of the codes; None where nothing is labelled.
 
         A limit of confidence is not applied: the browser does that.
@@ -430,7 +432,7 @@ class Labelling:
             both = self._across(found, direction, position)
         else:
             return None
-        return (*(crop(values, frame, window, mean=False) for values in both), found.names)
+        return (*(crop(values, frame, window, mean=False, most=most) for values in both), found.names)
 
     def before(self, direction, position, window=None):
         """Label codes of a section before the last correction of it, a single 0 where there was none."""
@@ -446,25 +448,27 @@ class Labelling:
         them are read behind.
         """
         key = (direction, position, found.written, id(found.state))
-        if self._all_lines[0] == key:
-            return self._all_lines[1]
+        kept = self._all_lines.get(direction, (None, None))
+        if kept[0] == key:
+            return kept[1]
         corrections = found.labels.corrections
         if len(found.labels.stores) > MOST_LINES or corrections.lines:
-            self._wanted = key
+            self._wanted[direction] = key
             self._reader.ask()
         untouched = copy.copy(corrections)
         untouched.lines = set()
         return self._read_across(found.labels._replace(corrections=untouched), direction, position, MOST_LINES)
 
     def _read_all(self):
-        """Read all lines of the section across them that was asked for last."""
-        key, found = self._wanted, self.shown()
-        if key is None or key[2:] != (found.written, id(found.state)):
-            return
-        with contextlib.suppress(ValueError, OSError):  # the coarse picture stays
-            both = self._read_across(found.labels, key[0], key[1], len(found.labels.stores))
-            self._all_lines = (key, both)
-            self.work.tell("labels")
+        """Read all lines of the sections across them that were asked for last."""
+        for direction, key in list(self._wanted.items()):
+            found = self.shown()
+            if key[2:] != (found.written, id(found.state)) or self._all_lines.get(direction, (None,))[0] == key:
+                continue
+            with contextlib.suppress(ValueError, OSError):  # the coarse picture stays
+                both = self._read_across(found.labels, key[0], key[1], len(found.labels.stores))
+                self._all_lines[direction] = (key, both)
+                self.work.tell("labels")
 
     def _read_across(self, labels, direction, position, most):
         done = np.array(sorted(labels.stores))

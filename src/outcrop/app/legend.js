@@ -4,15 +4,16 @@ export function render({ model }) {
   box.className = "legend";
   const draw = () => box.replaceChildren(...model.items.map((item) => {
     const chip = document.createElement("button");
-    chip.className = "chip" + (item.hidden ? " hidden" : "");
-    chip.title = `${item.hidden ? "Show" : "Hide"} the labels of ${item.name}`;
+    chip.className = "chip" + (item.hidden ? " hidden" : "") + (item.warning ? " warning" : "");
+    chip.disabled = Boolean(item.fixed);
+    chip.title = item.fixed ? "Labels below the least confidence, or of no class" : `${item.hidden ? "Show" : "Hide"} the labels of ${item.name}`;
     chip.setAttribute("aria-pressed", String(!item.hidden));
     chip.onclick = () => { chip.blur(); model.send_msg({ name: item.name }); };
     const colour = document.createElement("span");
     colour.className = "swatch";
     colour.style.background = item.colour;
     const text = document.createElement("span");
-    text.textContent = [item.key, item.name, item.share].filter(Boolean).join(" ");
+    text.textContent = [item.key, item.name, item.share, item.warning && `(${item.warning})`].filter(Boolean).join(" ");
     chip.append(colour, text);
     return chip;
   }));

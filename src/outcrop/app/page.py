@@ -11,6 +11,7 @@ from outcrop.app.components import Connection, Keys, button, escape, guarded, he
 from outcrop.app.exemplar_panel import ExemplarPanel
 from outcrop.app.geology_panel import GeologyPanel
 from outcrop.app.label_panel import LabelPanel
+from outcrop.app.linked import LinkedViews
 from outcrop.app.results import shown_path
 from outcrop.app.retrieved_panel import RetrievedPanel
 from outcrop.app.viewer import LOOK, PAINTING, PLACE, TOOLS, Viewer
@@ -36,8 +37,9 @@ class Page:
         self.session, self.document = session, document
         self._pending: set = set()
         self._lock = threading.Lock()
-        self.status = Div(text="", name="status", sizing_mode="stretch_width")
+        self.status = Div(text="", name="status", sizing_mode="stretch_width", align="center")
         self.viewer = Viewer(session, self.say)
+        self.linked = LinkedViews(self.viewer)
         self.exemplars = ExemplarPanel(self.viewer, self._on_find)
         self.retrieved = RetrievedPanel(self.viewer, self._on_find)
         self.labels = LabelPanel(self.viewer)
@@ -86,11 +88,13 @@ class Page:
             dynamic=False,
             width=430,
             sizing_mode="stretch_height",
+            styles={"max-width": "max(370px, 30vw)"},  # more of a small screen for the section
         )
+        viewer = self.viewer.layout(looks=[self.linked.toggle], others=[self.linked.column])
         self._show_step()
         self.steps.param.watch(self._on_step, "active")
         self.results.visible = lambda: self.steps.active == RESULTS
-        return pn.Column(top, pn.Row(self.viewer.layout(), self.steps, **both), **both)
+        return pn.Column(top, pn.Row(viewer, self.steps, **both), **both)
 
     # ---- telling ----------------------------------------------------------------------------------------------------
 
@@ -118,6 +122,7 @@ class Page:
             self.viewer.show_boxes()
             self.viewer.show_painted()
             self.viewer.show_labels()
+            self.linked.show_labels()
             self.labels.show()
             self.retrieved.show_marks()
         elif what == "strokes":
@@ -128,8 +133,10 @@ class Page:
             self.viewer.show_boxes()
         elif what == "section":
             self.viewer.draw()
+            self.linked.refine()
         elif what == "labels":
             self.viewer.show_labels()
+            self.linked.show_labels()
             self.viewer.show_classes()
             self.labels.show()
         elif what == "places":
@@ -187,6 +194,7 @@ class Page:
         self.steps.active = STEP_OF.get(tool, self.steps.active)
 
     def _after_draw(self):
+        self.linked.follow()
         self.labels.show()
         self.viewer.show_classes()
         self.geology.show()
@@ -222,6 +230,8 @@ class Page:
             (self._on_undo if verb == "undo" else self._on_redo)()
         elif verb == "tool":
             viewer.take(TOOLS.index(message["name"]))
+        elif verb == "linked":
+            self.linked.toggle.active = not self.linked.toggle.active
         elif verb == "next":
             self.labels.go_next()
         elif verb == "says":
@@ -302,7 +312,11 @@ class ResultPanel:
         """Bring it up to what was written and done, where anybody looks."""
         if not self.visible():
             return
-        self.lines.text = escape(self.results.summary())
+        names = (
+            f"<span style='color:{colour}'>■</span>&nbsp;{escape(name)} {colour}"
+            for name, colour in self.results.colours().items()
+        )
+        self.lines.text = f"{escape(self.results.summary())}<br>colours: {', '.join(names)}"
         self.stale.visible = "stale" in self.lines.text
         lines = (command.replace(" --", " \\\n    --") for command in self.results.commands())
         self.commands.text = escape("\n\n".join(lines))

@@ -236,7 +236,7 @@ def encode(values, clip, *, scaled=False):
     return codes.astype(np.uint8)
 
 
-def crop(codes, frame, window=None, *, mean=True):
+def crop(codes, frame, window=None, *, mean=True, most=MOST_PIXELS):
     """Window of a section as a picture with no more pixels than a screen, coordinates rising to the right and down.
 
     Parameters
@@ -248,12 +248,14 @@ def crop(codes, frame, window=None, *, mean=True):
         Left, right, top, bottom.
     mean : bool
         Average what falls on one pixel; for labels, which have no mean, take the first.
+    most : (int, int)
+        Pixels across and down.
     """
     across, down = frame
     spans = spans_of(frame, window)
     (left, right), (top, bottom) = spans
     part = codes[top:bottom, left:right]
-    factors = [max(1, -(-n // most)) for n, most in zip((right - left, bottom - top), MOST_PIXELS, strict=True)]
+    factors = [max(1, -(-n // limit)) for n, limit in zip((right - left, bottom - top), most, strict=True)]
     part = shrink(part, factors[1], factors[0]) if mean else part[:: factors[1], :: factors[0]]
     edges = []
     for axis, (first, last), flip in ((across, spans[0], 1), (down, spans[1], 0)):

@@ -112,6 +112,10 @@ class Results:
         words += [f"below {100 * limit:.0f} % confidence written as uncertain"] if limit else []
         return ", ".join(words)
 
+    def colours(self):
+        """Class -> colour, as tables of colours, attributes and figures of the exports have them."""
+        return self.job.palette
+
     def commands(self):
         """Command lines that repeat the work in another job folder.
 

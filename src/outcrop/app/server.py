@@ -19,7 +19,7 @@ from outcrop.stages import digest
 try:
     import panel as pn
     from bokeh.settings import settings
-    from panel.io.resources import LOCAL_DIST
+    from panel.io.resources import BASE_TEMPLATE, LOCAL_DIST
     from panel.io.server import get_server
     from tornado.routing import Router
     from tornado.web import Application, RequestHandler
@@ -28,6 +28,12 @@ try:
 except ImportError as error:
     raise ImportError("The page needs Panel and Bokeh; run pip install 'outcrop[app]'.") from error
 
+OPENING = (Path(__file__).parent / "opening.js").read_text(encoding="utf-8")
+TEMPLATE = BASE_TEMPLATE.environment.from_string(
+    '{% extends "base.html" %}{% block preamble %}{{ super() }}<script>{% raw %}'
+    + OPENING
+    + "{% endraw %}</script>{% endblock %}"
+)
 SWITCH = 0.001  # seconds that a thread which computes may keep a click waiting for Python
 MOST_BYTES = 1 << 20  # of one request or message; a long brush stroke has some ten thousand
 MOST_SERVERS = 20  # of one job whose addresses are remembered
@@ -162,6 +168,7 @@ class Desk:
         # Panel writes addresses of its CDN into the styles and replaces them when it answers the request for the page.
         # A document that is made for the websocket, because the first one expired meanwhile, had no such request.
         pn.state.curdoc._template_variables["dist_url"] = LOCAL_DIST
+        pn.state.curdoc.template = TEMPLATE
         if self.session is None:
             return chooser(self)
         one = Page(self.session, pn.state.curdoc)

@@ -9,10 +9,13 @@ from bokeh.models import Button, CustomJS, Div, RadioButtonGroup, Slider, TextIn
 from bokeh.palettes import Greys256
 
 from outcrop.app.components import Legend, guarded, script
+from outcrop.app.labelling import class_shares
 from outcrop.app.pictures import MOST_PIXELS
 from outcrop.app.plot import BRUSH as BRUSH_COLOUR
 from outcrop.app.plot import FOLLOWS, MISSING, SOME_STALE, STALE, SectionPlot
 from outcrop.patches import DIRECTIONS
+from outcrop.plots import COLOURS
+from outcrop.scores import UNCERTAIN
 
 TOOLS = ("Look", "Place", "Brush", "Line", "Outline")
 LOOK, PLACE, BRUSH, LINE, OUTLINE = range(5)
@@ -60,7 +63,8 @@ class Viewer:
         self._boxes: list = []  # ids and places of the exemplars whose boxes are drawn
         self._labels_of: Any = None  # what the labels in view come from
         self._quiet = False
-        self._seen: dict = {}  # direction -> position that was looked at last
+        self.seen: dict = {}  # direction -> position that was looked at last
+        self._moved = False
         self.plot = SectionPlot(self.survey)
         self._make_controls()
         self._make_looks()
@@ -75,6 +79,11 @@ class Viewer:
     def line(self):
         """Number of the line in view, None where lines of another direction are searched and labelled."""
         return self._axis().labels[self.position].item() if self.direction == self.survey.along else None
+
+    @property
+    def looks_only(self):
+        """Whether a click changes nothing."""
+        return self.tool_buttons.active == LOOK
 
     # ---- widgets ----------------------------------------------------------------------------------------------------
 
@@ -147,12 +156,12 @@ class Viewer:
         figure.on_event(events.RangesUpdate, self._on_zoom)
         figure.on_change("inner_width", self._on_resize)
 
-    def layout(self):
-        """Everything, arranged."""
+    def layout(self, *, looks=(), others=()):
+        """Everything, arranged, with more controls above and more views right of the section."""
         wide = {"sizing_mode": "stretch_width"}
         lines = pn.Row(self.direction_buttons, self.number, self.slider, **wide)
-        looks = pn.FlexBox(self.tool_buttons, *self.looks, **wide)
-        sections = pn.Row(self.plot.figure, self.plot.expert, sizing_mode="stretch_both")
+        looks = pn.FlexBox(self.tool_buttons, *self.looks, *looks, **wide)
+        sections = pn.Row(self.plot.figure, self.plot.expert, *others, sizing_mode="stretch_both")
         below = pn.Row(self.readout, min_height=22, **wide)
         return pn.Column(lines, looks, sections, self.legend, below, sizing_mode="stretch_both")
 
@@ -161,8 +170,8 @@ class Viewer:
     def go(self, direction, position, *, ahead=0):
         """Show another section."""
         new_frame = direction != self.direction
-        self._seen[self.direction] = self.position
-        self.direction = direction
+        self.seen[self.direction] = self.position
+        self._moved, self.direction = True, direction
         last = len(self._axis()) - 1
         self.position = int(np.clip(position, 0, last))
         self._quiet = True  # the widgets follow the section, not the other way round
@@ -186,7 +195,7 @@ class Viewer:
 
     def _on_direction(self, _attr, _old, new):
         if not self._quiet and new != self.direction:
-            self.go(new, self._seen.get(new, self.survey.volume.shape[new] // 2))
+            self.go(new, self.seen.get(new, self.survey.volume.shape[new] // 2))
 
     def _on_slider(self, _attr, _old, new):
         if not self._quiet and new != self.position:
@@ -203,7 +212,7 @@ class Viewer:
     def _on_resize(self, _attr, _old, _new):
         if self.direction == 2:
             self.plot.set_frame(2)
-            if self._seen:
+            if self._moved:
                 return
             self._zoom_back()  # the page was just opened
 
@@ -289,18 +298,36 @@ class Viewer:
         palette = self.session.job.palette
         if self.chosen not in palette:
             self.chosen = next(iter(palette), "")
-        shares = self.session.labelling.shares(self.line)
-        self.legend.items = [
+        labelling = self.session.labelling
+        shares = self._shares_in_view() if self.line is None else labelling.shares(self.line)
+        lost = labelling.vanished if self.line is not None and labelling.corrected(self.position) else ()
+        before = {name: f"was {100 * share:.1f} %" for name, share, _ in lost}
+        items = [
             {
                 "name": name,
                 "colour": colour,
                 "share": f"{100 * shares[name]:.1f} %" if name in shares else "",
+                "warning": before.get(name, ""),
                 "hidden": name in self.hidden,
                 "key": str(i) if i < 10 else "",
             }
             for i, (name, colour) in enumerate(palette.items(), 1)
         ]
+        unsure = 1 - sum(shares.values()) if shares else 0
+        if unsure > 0.0005:  # no class: it is not hidden, and has no number
+            uncertain = {"name": "uncertain", "colour": COLOURS["uncertain"], "share": f"{100 * unsure:.1f} %"}
+            items.append(uncertain | {"fixed": True})
+        self.legend.items = items
         self.plot.ink.palette = ["#00000000", palette.get(self.says, BRUSH_COLOUR)]
+
+    def _shares_in_view(self):
+        """Share of every class in the labels of a section across the lines, as they are drawn."""
+        data, names = self.plot.overlay.data, self.plot.figure.tags[0]["classes"]
+        if not data["image"]:
+            return {}
+        sure = data["confidence"][0] >= round(255 * self.session.labelling.limit)
+        codes = np.where(sure | (data["image"][0] == 0), data["image"][0], UNCERTAIN)
+        return class_shares(codes, names) if codes.any() else {}
 
     def _on_legend(self, message):
         """Hide the labels of a class, or show them again."""

@@ -32,6 +32,7 @@ STROKES, QUICK_STROKES = 30, 3
 SHOWN = (0, 5, 10, 20, 30)  # strokes after which the score stands in the table
 AIMS = (0.80, 0.85)  # mean IU
 SHAPE, QUICK_SHAPE = (120, 200, 256), (60, 160, 200)
+F3_LINES = ((330, 310), (310, 330))  # painted, and not painted
 SYNTHETIC = (1, 2, 3)  # seeds of the volumes besides the demo's, which is 0
 AWAY = 30  # lines from the painted one to the one that nobody paints: farther than a stroke spreads
 JITTER, WRONG = 4.0, 0.05  # of a careless interpreter: pixels off, and share of strokes with a wrong class
@@ -59,18 +60,24 @@ class Stroke(NamedTuple):
     radius: float
 
 
-def run(data, *, quick=False, seeds=None, strokes=None, only=None):
-    """Paint every line of every setting, or of those in `only`, by every method.
+def run(data, *, quick=False, seeds=None, strokes=None, only=None, methods=None):
+    """Paint every line of every setting, or of those in `only`, by every method, or by some of them.
 
     Ten seconds if quick; in full about two hours on two cores.
     """
     seeds, strokes = seeds or (1 if quick else 3), strokes or (QUICK_STROKES if quick else STROKES)
+    methods = check_choices(methods, METHODS, "method")
+    if not any(METHODS[method][0] for method in methods):
+        raise ValueError(f"Methods are {', '.join(methods)}, which draw no strokes; choose both as well.")
+    real = [] if quick else [f"F3 {line}" for line, _ in F3_LINES]
+    made = ["demo"] if quick else ["demo", *(f"synthetic {number}" for number in SYNTHETIC)]
+    only = check_choices(only, [*real, *made], "line")
     rows, curves = [], []
     for setting in settings(data, quick=quick, only=only):
         for seed in range(seeds):
             with opened(setting, seed, quick) as start:
                 drawn: list = []
-                for method in METHODS:
+                for method in methods:
                     curve, row, made = paint(start, method, strokes, seed, drawn)
                     drawn = drawn or made
                     about = {"setting": setting.name, "method": method, "seed": seed}
@@ -85,16 +92,30 @@ def run(data, *, quick=False, seeds=None, strokes=None, only=None):
     return Result(table, draw(curves), remark)
 
 
-def settings(data, *, quick, only=None):
-    """Both lines of F3 that have an expert's labels, the volume of the demo, and three more synthetic ones."""
-    for line, other in () if quick else ((330, 310), (310, 330)):
-        if only is None or f"F3 {line}" in only:
+def check_choices(chosen, known, what):
+    """Names that were chosen, in the order in which they are known; all of them where nothing was.
+
+    Examples
+    --------
+    >>> check_choices(["global", "both"], ["both", "local", "global"], "method")
+    ['both', 'global']
+    """
+    for name in chosen or ():
+        if name not in known:
+            raise ValueError(f"There is no {what} {name!r}; choose one of {', '.join(known)}.")
+    return [name for name in known if not chosen or name in chosen]
+
+
+def settings(data, *, quick, only):
+    """Those in `only` of both lines of F3 with an expert's labels, the demo's volume and three more synthetic ones."""
+    for line, other in () if quick else F3_LINES:
+        if f"F3 {line}" in only:
             sections, truth = datasets.f3_sections(data)
             sections = sections.sel(time=slice(BELOW_CAPTION, None)).load()
             yield Setting(f"F3 {line}", sections, truth, eye_exemplars(other), line, other, {})
     for number in (0,) if quick else (0, *SYNTHETIC):
         name = "demo" if number == 0 else f"synthetic {number}"
-        if only is None or name in only:
+        if name in only:
             yield synthetic(name, number, QUICK_SHAPE if quick else SHAPE, 48 if quick else 64)
 
 

@@ -1,0 +1,105 @@
+"""Linked views in a real browser: one crosshair in inline, crossline and time slice."""
+
+import numpy as np
+import pytest
+from tab import CHROMIUM, Tab, chromium, server
+
+import outcrop as oc
+from outcrop import datasets
+from outcrop.app.pictures import Sections
+
+pytest.importorskip("playwright.sync_api")
+pytestmark = pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed")
+SCREENS = [(1440, 900), (1000, 700)]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A headless Chromium."""
+    with chromium() as one:
+        yield one
+
+
+@pytest.fixture
+def survey(tmp_path):
+    """A synthetic survey on disk."""
+    datasets.write_synthetic(tmp_path / "survey.sgy", (30, 160, 160), seed=0)
+    return tmp_path / "survey.sgy"
+
+
+def cross(tab, name):
+    """Where the crosshair of a view stands."""
+    return tab.model(f"cross-{name}", "[m.data.x[0], m.data.y[0]]")
+
+
+def title(tab, name):
+    """What section a view shows."""
+    return tab.model(name, "m.title.text")
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_a_click_moves_the_other_views(survey, browser, screen):
+    """Every view shows its section through the crosshair, whichever of them is clicked, and it survives a reload."""
+    with server(survey, "--size", 40, folder=survey.parent) as (address, _):
+        tab = Tab(browser, address, screen)
+        tab.line(116)
+        assert tab.model("cross-section", "m.data.x.length") == 0
+        tab.press("v")
+        tab.wait_model("linked", "m.active")
+        tab.wait_model("linked-1", "m.title.text === 'crossline 380'")
+        tab.click(350, 200)
+        tab.wait_model("linked-1", "m.title.text === 'crossline 350'")
+        tab.wait_model("linked-2", "m.title.text === 'time 200 ms'")
+        assert cross(tab, "section") == [350, 200]
+        assert cross(tab, "linked-1") == [116, 200] and cross(tab, "linked-2") == [350, 116]
+        volume = oc.open_volume(survey)
+        shown = tab.model("linked-amplitudes-1", "Array.from(m.data_source.data.image[0])")
+        np.testing.assert_array_equal(np.reshape(shown, (160, 30)), Sections(volume).codes(1, 50))
+        # a small view is clicked: the large one goes there
+        tab.click(105, 400, "linked-1")
+        tab.wait_model("section", "m.title.text === 'inline 105'")
+        tab.wait_model("linked-2", "m.title.text === 'time 400 ms'")
+        # lines change: the crosshairs follow
+        tab.page.mouse.move(5, 5)
+        tab.press("ArrowRight")
+        tab.wait_model("section", "m.title.text === 'inline 106'")
+        tab.wait_model("cross-linked-1", "m.data.x[0] === 106")
+        # another direction becomes the large one, through the crosshair
+        tab.page.get_by_text("crossline", exact=True).first.click()
+        tab.wait_model("section", "m.title.text === 'crossline 350'")
+        tab.wait_model("linked-1", "m.title.text === 'inline 106'")
+        tab.page.wait_for_timeout(800)
+        tab.page.reload()
+        tab.ready()
+        tab.wait_model("linked-1", "m.title.text === 'inline 106'")
+        assert title(tab, "linked-2") == "time 400 ms" and cross(tab, "section") == [106, 400]
+        tab.press("v")
+        tab.wait_model("cross-section", "m.data.x.length === 0")
+        tab.close()
+
+
+def test_the_mouse_is_shown_in_the_other_views(survey, browser):
+    """What is under the cursor is marked in the others while it moves, and a click with another tool moves nothing."""
+    with server(survey, "--size", 40, folder=survey.parent) as (address, _):
+        tab = Tab(browser, address)
+        tab.line(116)
+        tab.press("v")
+        tab.wait_model("linked-1", "m.title.text === 'crossline 380'")
+        tab.click(350, 200)
+        tab.wait_model("linked-2", "m.title.text === 'time 200 ms'")
+        tab.page.mouse.move(*tab.pixel(420, 500))
+        near = "Math.abs(m.data.x[0] - {}) < 1 && Math.abs(m.data.y[0] - {}) < 4"
+        tab.wait_model("cross-linked-1", near.format(116, 500))
+        tab.wait_model("cross-linked-2", near.format(420, 116))
+        assert cross(tab, "section") == [350, 200]
+        tab.page.mouse.move(*tab.pixel(400, 110, "linked-2"))
+        tab.wait_model("cross-section", near.format(400, 200))
+        tab.wait_model("cross-linked-1", near.format(110, 200))
+        tab.page.mouse.move(5, 5)
+        tab.wait_model("cross-section", near.format(350, 200))
+        tab.press("b")
+        tab.wait_model("tool", "m.active === 2")
+        tab.click(400, 300)
+        tab.page.wait_for_timeout(500)
+        assert title(tab, "linked-1") == "crossline 350" and cross(tab, "section") == [350, 200]
+        tab.close()
