@@ -1277,11 +1277,12 @@ def reproduce(
     failed = []
     for one in experiments.EXPERIMENTS if name == "all" else [name]:
         begin = time.perf_counter()
-        chosen = {
+        kinds: dict[str, dict] = {
             "expert": options,
             "training": {"seeds": seeds},
             "interpreter": {"seeds": seeds, "only": only, "methods": method},
-        }.get(one, {})
+        }
+        chosen = kinds.get(one, {})
         result, deviations = experiments.run(one, data, output, quick=quick, device=device, **chosen)
         show_frame(result.table, f"{one} ({duration(time.perf_counter() - begin)})")
         say(result.remark)

@@ -6,7 +6,8 @@ from bokeh.models import ColumnDataSource, CustomJS, PanTool, Range1d, ResetTool
 
 from outcrop.app.components import guarded, script
 from outcrop.app.pictures import FRAMES, crop
-from outcrop.app.plot import NOTHING, UNITS, axis_tag, columns, frame
+from outcrop.app.plot import NOTHING, axis_tag, columns, frame
+from outcrop.volume import sample_unit
 
 MOST_PIXELS = (500, 400)  # across and down, of a small view
 MOST_TRACES = 200_000  # of a time slice that is read as fine as the screen; larger ones stay coarse in a small view
@@ -155,7 +156,8 @@ class LinkedViews:
             sections.picture(direction, position)  # a coarse one is read finer behind; see `refine`
         pane.image.data = columns(crop(sections.codes(direction, position), axes, most=MOST_PIXELS))
         name, label = dims[direction], self.survey.axes[direction].labels[position]
-        pane.figure.title.text = " ".join([name, f"{label:g}", *([UNITS[name]] if name in UNITS else [])])
+        unit = sample_unit(self.survey.volume) if direction == 2 else None
+        pane.figure.title.text = f"{name} {label:g} {unit or ''}".rstrip()
         pane.direction, pane.position = direction, position
 
     def _set_frame(self, figure, direction, axes):
