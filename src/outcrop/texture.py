@@ -48,7 +48,8 @@ COLOUR = 0.1  # the same for each wavelength alone: up to 1 dB, for spectra drif
 PAINTED = 4  # weight of a node that was painted by hand
 REACH = 60  # pixels along a reflector at which a vote has fallen to 1 / e
 OWN = 10  # votes of its neighbours that the vote of a node itself counts, so that small bodies stay
-POWER = 2.75  # of the votes, where too few patches are unseen by a member to find it by cross-fitting
+POWER = 4.0  # of the votes, where too few patches are unseen by a member to find it by cross-fitting
+AVERAGED = 1.7  # times the power that is found: votes of sections are means along reflectors and of all members
 POWERS = (1.0, 6.0)  # between which it is looked for
 UNSEEN = 100  # patches of a member that the others have not seen, at most, on which it is looked for
 STRANGE = 0.1  # what is as rare as the rarest 10 % of the textures learnt is strange
@@ -139,8 +140,8 @@ class TextureMapper(SectionMapper):
     background_ : str or None
         The class that was taken as background.
     power_ : float
-        Of the votes, found by cross-fitting: with it the members are as sure of patches that they have not seen as
-        they agree there with the member that has.
+        Of the votes, from cross-fitting: with it the members are as sure of patches that they have not seen as they
+        agree there with the member that has.
 
     Examples
     --------
@@ -254,7 +255,7 @@ class TextureMapper(SectionMapper):
         if not labels:
             return POWER
         evidence, known, codes = map(np.concatenate, (votes, usual, labels))
-        return fitted_power(evidence, known, codes, self._is_background())
+        return AVERAGED * fitted_power(evidence, known, codes, self._is_background())
 
     def updated(
         self, nodes: np.ndarray, targets: np.ndarray, weights: np.ndarray, classes: Sequence[str] = ()
