@@ -1260,7 +1260,12 @@ def reproduce(
     mapping: Annotated[list[str] | None, typer.Option(help="expert: only these mappers. Repeat it.")] = None,
     supervision: Annotated[str | None, typer.Option(help="expert: patches or exemplars; both by default.")] = None,
     seeds: Annotated[int | None, typer.Option(help="expert, training, interpreter: mean over so many seeds.")] = None,
-    only: Annotated[list[str] | None, typer.Option(help="interpreter: only these lines, e.g. 'F3 330'.")] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="interpreter: only these lines, e.g. 'F3 330'; sensitivity: only these parts, e.g. 'left out'."
+        ),
+    ] = None,
     method: Annotated[list[str] | None, typer.Option(help="interpreter: only these methods, e.g. both.")] = None,
     json_: Annotated[bool, typer.Option("--json", help="expert: print nothing but a list of rows.")] = False,
 ):
@@ -1281,6 +1286,7 @@ def reproduce(
             "expert": options,
             "training": {"seeds": seeds},
             "interpreter": {"seeds": seeds, "only": only, "methods": method},
+            "sensitivity": {"only": only},
         }
         chosen = kinds.get(one, {})
         result, deviations = experiments.run(one, data, output, quick=quick, device=device, **chosen)

@@ -15,11 +15,16 @@ DRAWS = 2
 MAX_ERROR = 0.05
 
 
-def run(data, *, quick=False):
-    """Score with wrong labels, with 1, 2 and 4 exemplars a class, with two classes; see where a class left out goes."""
+def run(data, *, quick=False, only=None):
+    """Score with wrong labels, with 1, 2 and 4 exemplars a class, with two classes; see where a class left out goes.
+
+    `only` names some of `PARTS`.
+    """
+    unknown = [name for name in only or () if name not in PARTS]
+    if unknown:
+        raise ValueError(f"sensitivity has no part {unknown[0]!r}; choose from {', '.join(PARTS)}.")
     with opened(data, quick) as yard:
-        rows = [*wrong_labels(yard), *exemplar_counts(yard), *alone(yard), *left_out(yard)]
-    table = pd.DataFrame(rows)
+        table = pd.DataFrame([row for name in only or PARTS for row in PARTS[name](yard)])
     remark = (
         "Not in the paper. Nothing in the weak labels says that a structure is of no class; it becomes uncertain where "
         "the classes there are do not fit, at the limit of confidence that is meant to leave 5 % of errors."
@@ -113,8 +118,17 @@ def left_out(yard):
         }
 
 
+PARTS = {
+    "wrong labels": wrong_labels,
+    "exemplars": exemplar_counts,
+    "two classes": alone,
+    "left out": left_out,
+}
+
+
 def draw(table):
     """MIU by wrong labels and by exemplars, and where the classes left out go."""
+    table = table.reindex(columns=list(dict.fromkeys([*table, "number", "MIU", "lowest", "highest"])))
     figure = plots.new_figure(figsize=(14, 4), layout="constrained")
     axes = figure.subplots(1, 3)
     for ax, what in zip(axes, ("wrong image labels", "exemplars a class"), strict=False):
