@@ -35,9 +35,10 @@ test-start: .venv/run  ## docs/start.md word for word in an empty environment; p
 test-portable: .venv/dev  ## tests without fcntl, resource and os.sysconf, with spawn; TESTS=tests for all of them
 	PYTHONPATH=tests/blocked OUTCROP_BLOCKED=posix $(BIN)/pytest $(or $(TESTS),$(PORTABLE))
 
-test-slow: .venv/dev   ## all tests without POSIX; the wheel with the oldest dependencies it allows
+test-slow: .venv/dev   ## all tests without POSIX; the five-minute start; the wheel with the oldest dependencies it allows
 	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin
 	$(MAKE) test-portable TESTS=tests
+	$(MAKE) test-start
 	$(BIN)/python tools/try_wheel.py --oldest --tests $(OLDEST)
 
 lint: .venv/dev        ## mend what can be mended by itself
