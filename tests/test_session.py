@@ -294,6 +294,17 @@ def test_a_refused_change_changes_nothing(session):
     assert name.upper() in session.job.palette
 
 
+def test_a_stroke_across_lines_is_learnt_from(session, monkeypatch):
+    """Painted on a crossline, the inline through the middle of it follows first."""
+    followed: list = []
+    monkeypatch.setattr(session.labelling, "follow", followed.append)
+    lines = session.survey.axes[0]
+    across = [(lines.coordinate(lines.labels[k]), 100) for k in (2, 4, 6)]
+    session.paint(next(iter(session.job.palette)), 1, 5, across)
+    session.paint(next(iter(session.job.palette)), 0, 3, [(340, 100)])
+    assert followed == [4, 3]
+
+
 def test_a_stroke_that_is_sent_twice_is_stored_once(session):
     """A browser that had no answer sends it again, to this server or the next one, also after it was undone."""
     name, id = next(iter(session.job.palette)), "0123456789abcdef"

@@ -121,10 +121,11 @@ class Tab:
         self.page.keyboard.press("Enter")
         self.wait_model("section", f"m.title.text === 'inline {number}'")
 
-    def drag(self, *points, steps=6):
-        """Drag the mouse over the section."""
+    def drag(self, *points, steps=6, rest=0):
+        """Drag the mouse over the section; before it moves it may rest for some milliseconds."""
         self.page.mouse.move(*self.pixel(*points[0]))
         self.page.mouse.down()
+        self.page.wait_for_timeout(rest)
         for point in points[1:]:
             self.page.mouse.move(*self.pixel(*point), steps=steps)
         self.page.mouse.up()

@@ -54,6 +54,20 @@ def take_brush(tab, number="1"):
     tab.press(number)
 
 
+def test_a_mouse_may_rest_before_it_moves(job, browser):
+    """Whoever aims carefully keeps the stroke, and a dab that is held; a tool taken by its key paints at once."""
+    with server(job) as (address, _):
+        tab = Tab(browser, address)
+        take_brush(tab)
+        tab.drag((320, 200), (330, 220), rest=700)
+        wait_strokes(job, 1)
+        tab.drag((340, 200), rest=700)
+        wait_strokes(job, 2)
+        tab.press("l", "b")
+        assert tab.model("tool", "m.active") == 2
+        tab.close()
+
+
 def test_strokes_outlive_the_server(job, browser):
     """What is painted while the server dies is said to wait in the tab, and stored once when another one is there."""
     with server(job) as (address, process):

@@ -145,12 +145,12 @@ class Geology:
     def judge(self, stick, what, position):
         """Accept or reject a stick on a line, or forget what was decided along it."""
         name = self._class()
-        self.session.decide_on(self.survey.along, position, lambda: faults.judge_sticks(self.job, stick, what, name))
+        self.session.decide_on(position, lambda: faults.judge_sticks(self.job, stick, what, name))
 
     def extend(self, stick, place, position):
         """Extend a stick on a line to a place, which accepts it."""
         name = self._class()
-        self.session.decide_on(self.survey.along, position, lambda: faults.extend_stick(self.job, stick, place, name))
+        self.session.decide_on(position, lambda: faults.extend_stick(self.job, stick, place, name))
 
     def _class(self):
         """Class to which sticks are accepted."""

@@ -28,8 +28,10 @@ function help() {
 }
 
 export function render({ model }) {
+  // Bokeh takes a mouse that rests for .3 s before it moves for another gesture, which would lose the stroke.
+  window.Bokeh.require("core/ui_gestures").UIGestures.press_threshold = 2 ** 31 - 1;
   const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowDown: -1, ArrowUp: 1, PageDown: -10, PageUp: 10 };
-  const tools = { l: "Look", p: "Place", b: "Brush", t: "Line", u: "Outline" };
+  const tools = ["l", "p", "b", "t", "u"];  // in the order of the buttons
   const says = { e: "erase", r: "right", w: "wrong" };
   const named = (name) => window.Bokeh.documents[0].get_model_by_name(name);
   let list = null;
@@ -73,7 +75,7 @@ export function render({ model }) {
     else if (key === " ") pan(true);
     else if (key === "c") before(true);
     else if (event.repeat && key !== "[" && key !== "]") return;
-    else if (tools[key]) model.send_msg({ verb: "tool", name: tools[key] });
+    else if (tools.includes(key)) named("tool").active = tools.indexOf(key);  // at once, as the class
     else if (says[key]) { brush(says[key]); model.send_msg({ verb: "says", what: says[key] }); }
     else if (key === "v") model.send_msg({ verb: "linked" });
     else if (key === "f") named("section").reset.emit();

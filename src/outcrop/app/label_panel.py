@@ -166,7 +166,7 @@ class LabelPanel:
         """Go to the place where a correction would teach most, of those that were not looked at yet."""
         left = [number for number, one in enumerate(self._places) if one["place"] not in self.labelling.visited]
         if not left:
-            raise ValueError("There is no other place to look at; label some lines first.")
+            raise ValueError("There is no other place to look at; label more lines, and new ones are found.")
         self._visit(left[0])
 
     def _visit(self, number):

@@ -14,7 +14,7 @@ from outcrop.app.label_panel import LabelPanel
 from outcrop.app.linked import LinkedViews
 from outcrop.app.results import shown_path
 from outcrop.app.retrieved_panel import RetrievedPanel
-from outcrop.app.viewer import LOOK, PAINTING, PLACE, TOOLS, Viewer
+from outcrop.app.viewer import LOOK, PAINTING, PLACE, Viewer
 
 EXEMPLARS, RETRIEVED, LABELS, RESULTS, GEOLOGY = range(5)  # numbers of the steps
 STEP_OF = {PLACE: EXEMPLARS} | dict.fromkeys(PAINTING, LABELS)  # where a tool belongs
@@ -228,8 +228,6 @@ class Page:
             viewer.step(int(message.get("by", 0)))
         elif verb in ("undo", "redo"):
             (self._on_undo if verb == "undo" else self._on_redo)()
-        elif verb == "tool":
-            viewer.take(TOOLS.index(message["name"]))
         elif verb == "linked":
             self.linked.toggle.active = not self.linked.toggle.active
         elif verb == "next":

@@ -309,15 +309,16 @@ class Session:
             self._check_class(name)
         places = [self.survey.place(direction, position, x, y) for x, y in points[:5000]]
         how = (float(np.clip(radius, 0.5, 100)), DIRECTIONS[direction])
-        self.decide_on(direction, position, lambda: self.job.paint(name, places, *how, filled=filled, id=id))
+        if direction != self.survey.along:  # the line through the middle of the stroke follows first
+            at = [place[self.survey.along] for place in places]
+            position = int(np.abs(self.survey.lines - np.mean(at)).argmin())
+        self.decide_on(position, lambda: self.job.paint(name, places, *how, filled=filled, id=id))
 
-    def decide_on(self, direction, position, decide):
-        """Make a decision about samples of a section, ``decide()``; the labels of a line follow it."""
-        if direction == self.survey.along:
-            self.labelling.begin_correction(position)
+    def decide_on(self, position, decide):
+        """Make a decision about samples of a line, ``decide()``; its labels follow, then those of its neighbours."""
+        self.labelling.begin_correction(position)
         decide()
-        if direction == self.survey.along:
-            self.labelling.follow(position)
+        self.labelling.follow(position)
         self.work.forget()
         self._seen = (self.job.state, self._seen[1])
         self.tell("strokes")
