@@ -293,3 +293,22 @@ def test_real_file_from_index_to_export(outcrop, tmp_path):
         assert ours.header[77] == theirs.header[77]
         assert set(np.unique(ours.trace[77])) <= {1, 2}
         assert not ours.trace[951 + 77].any()  # inline 111 was not labelled
+
+
+def test_a_survey_is_never_replaced(outcrop, tmp_path):
+    """Neither by a synthetic one nor by decisions; what Outcrop wrote before is."""
+    from outcrop import segy
+
+    out = tmp_path / "real.sgy"
+    assert outcrop("synth", out, "--shape", "2,20,40")[0] == 0
+    assert outcrop("synth", out, "--shape", "2,20,40", "--seed", "1")[0] == 0
+    content = out.read_bytes()
+    out.write_bytes(segy.text_header("A real survey") + content[3200:])
+    before = out.read_bytes()
+    code, _, error = outcrop("synth", out, "--shape", "2,20,40")
+    assert code == 2 and "not written by Outcrop" in error
+    with oc.Job(tmp_path / "job.outcrop", volume=out) as job:
+        job.add_class("fault")
+    code, _, error = outcrop("decisions", tmp_path / "job.outcrop", "--export", out)
+    assert code == 2 and "name of a volume" in error
+    assert out.read_bytes() == before

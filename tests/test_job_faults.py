@@ -120,7 +120,7 @@ def test_an_accepted_pick_is_there_once(job):
 def test_an_extended_stick_reaches_the_place(job):
     """It is one stick from where it began to the new end, also when it is extended again; forgetting takes all back."""
     before = faults.sticks_of_class(job)
-    stick = before[before["stick"] == 0]
+    stick = before[before["stick"] == 0].iloc[2:-2]  # so that there is room above and below
     line, base = stick["inline"].iloc[0], stick.iloc[-1]
     faults.extend_stick(job, stick, (line, base["crossline"] + 2, base["time"] + 40))
     once = faults.accepted_sticks(job)
@@ -132,7 +132,7 @@ def test_an_extended_stick_reaches_the_place(job):
     with pytest.raises(ValueError, match="above or below"):
         faults.extend_stick(job, twice, (line, base["crossline"], base["time"] - 20))
     with pytest.raises(ValueError, match="on its section"):
-        faults.extend_stick(job, twice, (line + 1, base["crossline"], base["time"] + 400))
+        faults.extend_stick(job, twice, (line + 1, base["crossline"], base["time"] + 20))
     faults.judge_sticks(job, twice, "forget")
     assert not len(faults.accepted_sticks(job))
 
@@ -213,15 +213,36 @@ def test_command_accepts_extends_and_takes_back(job, outcrop, tmp_path):
     out = tmp_path / "sticks.csv"
     outcrop("faults", job.path, "-o", out)
     stick = pd.read_csv(out).query("stick == 3")
-    place = f"{stick['inline'].iloc[0]},{stick['crossline'].iloc[-1]},{stick['time'].iloc[-1] + 60}"
+    place = f"{stick['inline'].iloc[0]},{stick['crossline'].iloc[0]},{stick['time'].iloc[0] - 60}"
     code, _, error = outcrop("faults", job.path, "-o", out, "--accept", "0,1", "--extend", f"3={place}")
     assert code == 0, error
     after = pd.read_csv(out)
     assert after.loc[after["accepted"], "stick"].nunique() == 3
-    assert after["time"].max() >= stick["time"].iloc[-1] + 60
+    assert after["time"].min() <= stick["time"].iloc[0] - 60
     outcrop("decisions", job.path, "--undo")
     outcrop("faults", job.path, "-o", out)
     assert pd.read_csv(out).query("accepted")["stick"].nunique() == 2
+
+
+def test_refused_commands_decide_nothing(job, outcrop, tmp_path):
+    """One number or place that does not hold, and none of the others counts; nothing that is read is replaced."""
+    out = tmp_path / "sticks.csv"
+    outcrop("faults", job.path, "-o", out)
+    stick = pd.read_csv(out).query("stick == 3")
+    outside = f"{stick['inline'].iloc[0]},{stick['crossline'].iloc[-1]},90000"
+    before, decided = out.read_bytes(), len(job.decisions)
+    for words, said in (
+        (["--accept", "5", "--reject", "9999"], "9999"),
+        (["--accept", "3", "--reject", "3"], "twice"),
+        (["--accept", "5", "--extend", f"3={outside}"], "outside the survey"),
+        (["--truth", out], "is read"),
+        (["--report", out], "written twice"),
+        (["--report", tmp_path / "x.sgy"], "name of a volume"),
+        (["--velocity", "0"], "velocity is 0"),
+    ):
+        code, _, error = outcrop("faults", job.path, "-o", out, *words)
+        assert code == 2 and said in error and len(error.strip().splitlines()) == 1
+        assert out.read_bytes() == before and len(job.decisions) == decided
 
 
 @pytest.mark.parametrize(

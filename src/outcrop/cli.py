@@ -5,6 +5,7 @@ import re
 import sys
 import time
 import warnings
+from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -33,6 +34,7 @@ from outcrop.console import (
     work_bars,
 )
 from outcrop.parallel import cluster, memory_budget
+from outcrop.workspace import refuse_volume_name, spare_survey
 
 app = typer.Typer(
     help="From a few exemplar patches of seismic to thousands of retrieved patches and pixel labels.",
@@ -164,6 +166,7 @@ def synth(
     if out.suffix.lower() not in (".sgy", ".segy"):
         raise ValueError(f"synth writes SEG-Y, and {out} does not end in .sgy; write {out.with_suffix('.sgy')}.")
     lines, traces, samples = numbers(shape, 3, "--shape")
+    spare_survey(out)
     with progress_bar("writing", lines) as update:
         write_synthetic(out, (lines, traces, samples), seed=seed, progress=update)
     say(f"{out} and its truth: {lines} inlines, {traces} crosslines, {samples} samples")
@@ -765,6 +768,8 @@ def export(
     from outcrop.job.exports import export as write
     from outcrop.job.training import net_labels
 
+    if out.suffix.lower() in (".sgy", ".segy"):
+        spare_survey(out)
     with oc.Job(job, origin="shell") as opened:
         labels = net_labels(opened) if net else None
         options = {"what": what, "format": format_, "stale": stale, "seed": seed, "memory": memory_budget(memory)}
@@ -1096,8 +1101,8 @@ def clean(
 @app.command()
 def faults(
     source: Annotated[str, typer.Argument(metavar="VOLUME | JOB", help="A volume: all faults; a job: those it shows.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="FILE.csv, .dat (OpendTect) or .charisma.")],
-    format_: Annotated[str | None, typer.Option("--format", help="csv, opendtect or charisma.")] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="FILE.csv, .dat (OpendTect), .charisma, .pol (IRAP).")],
+    format_: Annotated[str | None, typer.Option("--format", help="csv, opendtect, charisma or irap.")] = None,
     along: Annotated[str, typer.Option(help="Of a volume, sections to pick on: inline, crossline or both.")] = "inline",
     lines: Annotated[str | None, typer.Option(help="Only these lines, e.g. 310,330.")] = None,
     threshold: Annotated[float, typer.Option(help="Likelihood that a stick must reach somewhere.")] = 0.4,
@@ -1128,13 +1133,17 @@ def faults(
     from outcrop.geometry.sticks import format_of, read_sticks, stick_scores, write_sticks
     from outcrop.geometry.surfaces import surface_table
     from outcrop.job.fault_report import write_fault_report
-    from outcrop.job.faults import extend_stick, import_sticks, judge_sticks, sticks_of_class
+    from outcrop.job.faults import extend_stick, extended_stick, import_sticks, judge_sticks, sticks_of_class
     from outcrop.patches import DIRECTIONS
 
     kind, wanted = format_of(output, format_), line_list(lines)
     given = {"accept": accept, "reject": reject, "forget": forget}
     judged = {what: number_list(text, f"--{what}") for what, text in given.items() if text}
     extended = dict(parse_extension(text) for text in extend or [])
+    twice = [number for number, n in Counter(number for some in judged.values() for number in some).items() if n > 1]
+    if twice or len(extended) < len(extend or []):
+        raise ValueError(f"A stick is named twice ({', '.join(map(str, twice)) or '--extend'}); say one thing of each.")
+    check_files(output, report, truth, import_from)
     is_job = (Path(source) / "job.toml").is_file()
     if not is_job and (class_ or judged or extended or import_from):
         words = "--class, --accept, --reject, --forget, --extend and --import belong to one"
@@ -1146,11 +1155,17 @@ def faults(
                 real = read_sticks(truth, volume) if truth else None
                 if import_from:
                     say(f"{import_sticks(job, import_from, class_ or 'fault')} sticks taken over from {import_from}")
+                if (judged or extended) and not output.is_file():
+                    raise ValueError(f"{output} is not there yet; pick without --accept, --reject and --extend first.")
                 before = read_sticks(output, volume, format=kind) if judged or extended else None
-                for what, numbers_ in judged.items():
-                    judge_sticks(job, chosen_sticks(before, numbers_), what, class_)
-                for number, place in extended.items():
-                    extend_stick(job, chosen_sticks(before, [number]), place, class_)
+                chosen = {what: chosen_sticks(before, numbers_) for what, numbers_ in judged.items()}
+                longer = [(chosen_sticks(before, [number]), place) for number, place in extended.items()]
+                for stick, place in longer:
+                    extended_stick(job, stick, place)  # refused before anything is decided
+                for what, some in chosen.items():
+                    judge_sticks(job, some, what, class_)
+                for stick, place in longer:
+                    extend_stick(job, stick, place, class_)
                 sticks = sticks_of_class(job, class_, lines=wanted, threshold=threshold, progress=progress)
         else:
             volume, labels = open_volume(source, header_bytes), None
@@ -1174,6 +1189,20 @@ def faults(
     say(f"{output}: {counts['sticks']} sticks, {counts['surfaces']} surfaces")
     if truth:
         say("precision {precision:.3f}, recall {recall:.3f}, F1 {F1:.3f} on {sections} sections".format(**scores))
+
+
+def check_files(output, report, *read):
+    """Refuse outputs that would replace each other, a volume, or what is read."""
+    written = [Path(path) for path in (output, report) if path]
+    for path in written:
+        refuse_volume_name(path)
+        if not path.parent.is_dir():
+            raise ValueError(f"The folder {path.parent} is not there; make it, or choose another.")
+    if len({path.resolve() for path in written}) < len(written):
+        raise ValueError(f"{output} would be written twice; give --report another name.")
+    for path in written:
+        if any(one and Path(one).resolve() == path.resolve() for one in read):
+            raise ValueError(f"{path} is read and would be replaced; choose another name for the output.")
 
 
 def parse_extension(text):

@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 
 import outcrop
-from outcrop.workspace import whole_file
+from outcrop.workspace import refuse_volume_name, whole_file
 
 PICTURES = {".png": "image/png", ".svg": "image/svg+xml", ".jpg": "image/jpeg", ".jpeg": "image/jpeg"}
 
@@ -91,6 +91,7 @@ def write_report(path, *, title, sections):
 </body>
 </html>
 """
+    refuse_volume_name(path)
     with whole_file(path) as aside:
         aside.write_text(page, encoding="utf-8")
 

@@ -21,6 +21,7 @@ import outcrop
 FORMAT = 2  # of the job folder; raised when an older program could not read it
 BLOCK = 4096
 REFUSED = (0.01, 0.03, 0.1, 0.3, 0.6)  # seconds until a refused rename is tried again
+VOLUMES = (".sgy", ".segy", ".zgy", ".vds", ".sgz", ".npy", ".zarr", ".mdio")  # what their names end in
 
 
 class Workspace:
@@ -147,6 +148,23 @@ def whole_file(path):
                 raise
     finally:
         remove(aside)
+
+
+def refuse_volume_name(path):
+    """Refuse to write a table or a page under a name that volumes have."""
+    if Path(path).suffix.lower() in VOLUMES:
+        raise ValueError(f"{path} is the name of a volume; choose another name for the output.")
+
+
+def spare_survey(path):
+    """Refuse to replace a SEG-Y file that Outcrop did not write: its text header tells."""
+    path = Path(path)
+    if not path.is_file():
+        return
+    with open(path, "rb") as file:
+        head = file.read(3200)
+    if not any("outcrop" in head.decode(code, "replace").lower() for code in ("cp037", "ascii")):
+        raise ValueError(f"{path} is already there and was not written by Outcrop; remove it or choose another name.")
 
 
 def _replace(aside, path):

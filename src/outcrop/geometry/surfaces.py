@@ -260,6 +260,8 @@ def surface_table(sticks, volume, *, velocity=VELOCITY):
         crossline and time (or depth), likelihood. Strike and area are NaN below three lines, where the dip is the
         apparent one of the section.
     """
+    if not velocity > 0:
+        raise ValueError(f"velocity is {velocity}; give a positive number of m/s.")
     grid = map_grid(volume)
     vertical = volume.dims[2]
     to_depth = velocity / 2000 if vertical == "time" else 1.0

@@ -42,7 +42,7 @@ from outcrop.job.entries import parse
 from outcrop.job.imports import arrange, holding, scope
 from outcrop.scores import find_background
 from outcrop.stages import append_line, read_lines
-from outcrop.workspace import whole_file
+from outcrop.workspace import refuse_volume_name, whole_file
 
 FOLDER = "decisions"
 
@@ -264,6 +264,7 @@ class Decisions:
     def give(self, path):
         """Write all entries to one file, for a colleague or another survey; how many there were."""
         entries = self.entries
+        refuse_volume_name(path)
         with whole_file(path) as aside:
             aside.write_text("".join(json.dumps(entry) + "\n" for entry in entries), encoding="utf-8")
         return len(entries)

@@ -247,9 +247,20 @@ def extend_stick(job, stick, place, name=None):
     place : (inline, crossline, time)
         On the section of the stick.
     """
-    name, along = fault_class(job, name), DIRECTIONS[direction_of(stick)]
+    name = fault_class(job, name)
+    longer = extended_stick(job, stick, place)
+    _paint(job, longer.assign(stick=0, along=DIRECTIONS[direction_of(stick)]), name, stick=True)
+
+
+def extended_stick(job, stick, place):
+    """A stick with a further point; refused where that is no place above its top or below its base."""
+    along, vertical = DIRECTIONS[direction_of(stick)], job.volume.dims[2]
     place = dict(zip(job.volume.dims, map(float, place), strict=True))
-    line, vertical = stick[along].iloc[0], job.volume.dims[2]
+    for axis, value in place.items():
+        first, last = job.volume[axis].values[[0, -1]]
+        if not min(first, last) <= value <= max(first, last):
+            raise ValueError(f"{axis} {value:g} lies outside the survey ({first:g} to {last:g}); give a place inside.")
+    line = stick[along].iloc[0]
     if abs(place[along] - line) > 1e-6:
         raise ValueError(f"The stick lies on {along} {line:g}, not on {place[along]:g}; give a place on its section.")
     top, base = stick[vertical].min(), stick[vertical].max()
@@ -258,8 +269,7 @@ def extend_stick(job, stick, place, name=None):
             f"The stick reaches from {top:g} to {base:g}; extend it to a place above or below, not at "
             f"{place[vertical]:g}."
         )
-    longer = pd.concat([stick, pd.DataFrame([place])], ignore_index=True).sort_values(vertical)
-    _paint(job, longer.assign(stick=0, along=along), name, stick=True)
+    return pd.concat([stick, pd.DataFrame([place])], ignore_index=True).sort_values(vertical)
 
 
 def import_sticks(job, path, name="fault", *, format=None):

@@ -13,6 +13,7 @@ from outcrop.retrieval import NEAR_LINES, USED, similarity_to
 
 SHARE = 0.2  # of the survey that counts as least like the exemplars
 MOST = 20_000  # patches that are grouped, drawn at random where there are more
+MOST_GROUPS = 50  # that somebody would look at
 SHOWN = 8  # patches of a group that are listed, each from another place
 
 
@@ -33,6 +34,8 @@ def unseen_groups(job, n=5, *, seed=0):
         ``group`` (1 the largest), ``share`` of the survey in it, ``similarity`` to the nearest exemplar, place,
         direction and ``row`` of up to eight patches of each group, the most typical first.
     """
+    if not 1 <= n <= MOST_GROUPS:
+        raise ValueError(f"groups is {n}; choose 1 to {MOST_GROUPS}.")
     asked = tables.request(job.state)["exemplars"]
     if not asked:
         raise ValueError(f"{job.path} has no exemplars yet; add some, then ask what they do not show.")
