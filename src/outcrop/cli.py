@@ -158,7 +158,7 @@ def patch_extent(volume, size):
 def synth(
     out: Path,
     shape: Annotated[str, typer.Option(help="Inlines, crosslines, samples.")] = "120,200,256",
-    seed: Annotated[int, typer.Option(help="Same seed, same volume.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same volume.")] = 0,
 ):
     """Write a synthetic volume OUT.sgy with faults, salt domes and chaotic bands, and its truth OUT.truth.sgy."""
     from outcrop.datasets import write_synthetic
@@ -1179,6 +1179,8 @@ def faults(
     if real is not None:
         name = "crossline" if along == "crossline" else "inline"
         scores = stick_scores(sticks, real[real[name].isin(wanted)] if wanted else real, volume)
+        if not scores["sections"]:
+            raise ValueError(f"{truth} has no stick on a line that was picked; name its lines with --lines.")
     if report:
         facts = {"source": source, "threshold": threshold, "along": along, "file": str(output)}
         write_fault_report(report, volume, sticks, table, truth=real, scores=scores, labels=labels, facts=facts)
