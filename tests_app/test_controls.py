@@ -176,11 +176,11 @@ def test_the_view_survives_a_reload_and_a_restart(job, browser):
         tab.page.locator(".chip.hidden").wait_for()
         assert chosen(tab) == before
         process.send_signal(signal.SIGKILL)
-        tab.page.wait_for_selector("#connection-lost", state="visible", timeout=8000)
+        tab.page.wait_for_selector("#connection-lost", state="visible", timeout=30_000)
         assert "this page goes on by itself" in tab.page.locator("#connection-lost").inner_text()
     with server(job) as (again, _):
         assert again == address
-        tab.page.wait_for_selector("#connection-lost", state="hidden", timeout=20_000)
+        tab.page.wait_for_selector("#connection-lost", state="hidden", timeout=60_000)
         tab.ready()
         tab.wait_model("colour-bar", "m.visible")
         tab.page.locator(".chip.hidden").wait_for()
