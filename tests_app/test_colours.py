@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from sight import difference, lab
-from tab import CHROMIUM, Tab, chromium, server
+from tab import CHROMIUM, Tab, server
 
 import outcrop as oc
 from outcrop import datasets
@@ -18,13 +18,6 @@ SIGHTS = ("none", "protanopia", "deuteranopia", "tritanopia")  # deficiencies th
 # CIEDE2000; about 2 is just seen side by side. Measured, least of all sights: 15.9 between swatches and 13.4 between
 # labels of opacity .35 over the section.
 LEAST_SWATCH, LEAST_LABEL = 14, 10
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """A headless Chromium."""
-    with chromium() as one:
-        yield one
 
 
 @pytest.fixture(scope="module")

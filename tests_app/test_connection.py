@@ -5,20 +5,13 @@ import signal
 import time
 
 import pytest
-from tab import CHROMIUM, Tab, chromium, server
+from tab import CHROMIUM, Tab, server
 
 import outcrop as oc
 from outcrop import datasets
 
 pytest.importorskip("playwright.sync_api")
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """A headless Chromium."""
-    with chromium() as one:
-        yield one
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import signal
 
 import numpy as np
 import pytest
-from tab import CHROMIUM, NOTES, Tab, chromium, server
+from tab import CHROMIUM, NOTES, Tab, server
 
 import outcrop as oc
 from outcrop import datasets
@@ -16,13 +16,6 @@ pytestmark = pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed"
 SIZE = 40
 SCREENS = [(1440, 900), (1000, 700)]
 PLACES = {"fault": (116, 397, 416), "other": (116, 435, 100), "chaotic": (116, 330, 240)}
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """A headless Chromium."""
-    with chromium() as one:
-        yield one
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tab import CHROMIUM, Tab, chromium, server
+from tab import CHROMIUM, Tab, server
 
 import outcrop as oc
 from outcrop import datasets
@@ -11,13 +11,6 @@ from outcrop.app.pictures import Sections
 pytest.importorskip("playwright.sync_api")
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed")
 SCREENS = [(1440, 900), (1000, 700)]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """A headless Chromium."""
-    with chromium() as one:
-        yield one
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import signal
 
 import numpy as np
 import pytest
-from tab import CHROMIUM, NOTES, Tab, chromium, server
+from tab import CHROMIUM, NOTES, Tab, server
 
 import outcrop as oc
 from outcrop import datasets
@@ -22,13 +22,6 @@ def survey(tmp_path_factory):
     path = tmp_path_factory.mktemp("survey") / "survey.sgy"
     datasets.write_synthetic(path, (30, 160, 160), seed=0)
     return path
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """A headless Chromium."""
-    with chromium() as one:
-        yield one
 
 
 def overlay_pixels(tab):
