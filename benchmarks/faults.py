@@ -4,6 +4,7 @@ python -m benchmarks.faults --gsb DATA/gsb        # against an interpreter's sti
 python -m benchmarks.faults --planes   # synthetic volumes with known planes, seeds 0 to 4, without and with noise
 python -m benchmarks.faults --f3 DATA --exemplars --figures OUT   # drawn over F3; inside and outside expert zones
 python -m benchmarks.faults --speed               # samples a second, memory by the number of lines
+python -m benchmarks.faults --speed --device cuda # the same with the encoder on a torch device
 """
 
 import argparse
@@ -228,7 +229,7 @@ def exemplar_sticks(sections):
         return sticks_of_class(job, "fault")
 
 
-def speed():
+def speed(device=None):
     """Samples a second, and memory at its peak: a volume that is made line by line, of more and more lines."""
     import psutil
 
@@ -242,7 +243,7 @@ def speed():
         def watch(done, total, peak=peak):
             peak[0] = max(peak[0], psutil.Process().memory_info().rss)
 
-        oc.fault_sticks(volume, progress=watch)
+        oc.fault_sticks(volume, device=device, progress=watch)
         taken, core = time.perf_counter() - begin, time.process_time() - begin_core
         print(
             f"{lines} lines of 300 x 400: {volume.size / taken / 1e3:.0f} thousand samples a second, "
@@ -262,6 +263,7 @@ def main():
     parser.add_argument("--figures")
     parser.add_argument("--exemplars", action="store_true")
     parser.add_argument("--speed", action="store_true")
+    parser.add_argument("--device", help="with --speed: a torch device, for instance cuda")
     chosen = parser.parse_args()
     if chosen.gsb:
         compare_gsb(chosen.gsb)
@@ -270,7 +272,7 @@ def main():
     if chosen.f3:
         draw_f3(chosen.f3, chosen.figures, chosen.exemplars)
     if chosen.speed:
-        speed()
+        speed(chosen.device)
 
 
 if __name__ == "__main__":

@@ -1122,6 +1122,7 @@ def faults(
     truth: Annotated[Path | None, typer.Option(help="An interpreter's sticks, to score those found.")] = None,
     velocity: Annotated[float, typer.Option(help="m/s that turns time into depth where a dip is stated.")] = 2500.0,
     report: Annotated[Path | None, typer.Option(help="FILE.html: sticks drawn over sections and a slice.")] = None,
+    device: Annotated[str | None, typer.Option(help="Of a volume: a torch device for the encoder, e.g. cuda.")] = None,
     header_bytes: HEADER_BYTES = None,
     json_: AS_JSON = False,
 ):
@@ -1170,8 +1171,8 @@ def faults(
         else:
             volume, labels = open_volume(source, header_bytes), None
             real = read_sticks(truth, volume) if truth else None
-            told = partial(progress, "picking faults")
-            sticks = oc.fault_sticks(volume, along=along, lines=wanted, threshold=threshold, progress=told)
+            where: dict = {"device": device, "progress": partial(progress, "picking faults")}
+            sticks = oc.fault_sticks(volume, along=along, lines=wanted, threshold=threshold, **where)
     write_sticks(sticks, output, volume, format=kind)
     table = surface_table(sticks, volume, velocity=velocity)
     table.round(3).to_csv(output.with_name(output.name + ".surfaces.csv"), index=False)

@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.ndimage import uniform_filter
 
+from outcrop.torch_encoder import torch_net
+
 WEIGHTS = Path(__file__).with_name("encoder.onnx")
 STRIDE = 4  # pixels between the nodes that are described
 WINDOW = 65  # samples and traces over which amplitudes are balanced, twice
@@ -31,6 +33,8 @@ class Encoder:
     ----------
     path : path, optional
         Weights (ONNX) as `pretraining.export` writes them; by default those of the package.
+    device : str, optional
+        A torch device such as ``cuda`` on which the net runs; by default onnxruntime runs it.
 
     Examples
     --------
@@ -42,8 +46,8 @@ class Encoder:
     (['chaos', 'dip', 'edge', 'fault', 'salt', 'unconformity', 'zone'], (1, 96, 80))
     """
 
-    def __init__(self, path: str | Path | None = None):
-        self.path = Path(path or WEIGHTS)
+    def __init__(self, path: str | Path | None = None, *, device: str | None = None):
+        self.path, self.device = Path(path or WEIGHTS), device
 
     def describe(self, sections: npt.ArrayLike) -> np.ndarray:
         """Features around the nodes of a lattice.
@@ -128,7 +132,10 @@ class Encoder:
         return out
 
     def _run(self, x):
-        return session(str(self.path)).run(None, {"sections": np.ascontiguousarray(x)})
+        x, path = np.ascontiguousarray(x), str(self.path)
+        if self.device:
+            return torch_net(path, self.device).run(x)
+        return session(path).run(None, {"sections": x})
 
 
 @lru_cache(maxsize=1)

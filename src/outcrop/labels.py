@@ -5,6 +5,7 @@ import json
 import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ Examples
 DEFAULT_MAPPING = "encoder"
 KINDS = {kind.__name__: kind for kind in (EncoderMapper, TextureMapper, LabelMapper)}  # of saved mappers
 BLOCK = 256  # patches whose scores are held at once
+ON_DEVICE = 8 << 20  # samples of the lines that a torch device labels at once
 COST = 250, 50  # bytes a sample of a line takes while it is labelled, and more per class
 
 
@@ -166,7 +168,7 @@ def label_volume(
         A Zarr folder to stream to; an interrupted run goes on there, one with another mapper, grid or limit is
         refused. Without it the result is held in memory.
     device : str, optional
-        A torch device for the mapper, for instance ``cuda``; one line at a time then.
+        A torch device for the mapper, for instance ``cuda``.
     client : distributed.Client, optional
         A Dask cluster to label on, line by line; this process alone writes. By default the threads of this one.
     memory : int, optional
@@ -209,9 +211,9 @@ def label_volume(
     left = [line for line in sorted(chosen) if line not in finished]
     where = {"device": device, "client": client, "memory": memory}
     votes = line_votes(volume, grid, mapper, out.coords[grid.along][left], across=across, **where)
-    # Here threads would only compete with those that vote; where a cluster votes, one could not keep up with it.
+    # Here threads would only compete with those that vote; where a cluster or a device votes, one could not keep up.
     options = {
-        "workers": None if client else 1,
+        "workers": None if client or device else 1,
         "memory": memory or memory_budget(),
         "cost": _cost(volume, grid, names),
     }
@@ -247,10 +249,13 @@ def line_votes(volume, grid, mapper, lines=None, *, across=0, device=None, clien
     needed = sorted({line for lines in wanted.values() for line in lines})
     memory = memory or memory_budget()
     at_once = int(np.clip(memory // (64 * grid.size[0] * grid.size[1] * (1 + len(mapper.classes_))), 8, BLOCK))
-    work = partial(_packed_votes, volume, grid, mapper, device, at_once)
-    options = {"workers": 1 if device else workers, "client": client, "memory": memory}
-    blocks = [(line, rows[line]) for line in needed]
-    votes = map_blocks(work, blocks, cost=_cost(volume, grid, mapper.classes_), **options)
+    options = {"client": client, "memory": memory, "cost": _cost(volume, grid, mapper.classes_)}
+    if device and not client and _takes_sections(grid, mapper):
+        votes = _device_votes(volume, grid, mapper, device, needed, **options)
+    else:
+        work = partial(_packed_votes, volume, grid, mapper, device, at_once)
+        blocks = [(line, rows[line]) for line in needed]
+        votes = map_blocks(work, blocks, workers=1 if device else workers, **options)
     yield from _together(wanted, zip(needed, votes, strict=True))
 
 
@@ -294,6 +299,17 @@ def _packed_votes(volume, grid, mapper, device, at_once, block):
     else:
         votes = section_votes(volume, grid, mapper, rows, device=device, at_once=at_once)
     return np.ascontiguousarray(np.moveaxis(np.round(255 * votes).astype(np.uint8), -1, 0))
+
+
+def _device_votes(volume, grid, mapper, device, lines, **options):
+    """Votes on lines as `_packed_votes` gives them, several lines at once on a torch device; threads read ahead."""
+    from outcrop.torch_mapping import TorchScores
+
+    scores = TorchScores(mapper, device)
+    sections = map_blocks(lambda line: _filled_section(volume, grid, (_axis(grid), line)), lines, **options)
+    at_once = max(1, ON_DEVICE // (volume.size // volume.shape[_axis(grid)]))
+    while block := list(islice(sections, at_once)):
+        yield from scores.packed(*map(np.stack, zip(*block, strict=True)))
 
 
 def _together(near, votes):
@@ -351,10 +367,16 @@ def _takes_sections(grid, mapper):
 
 def _whole_section(volume, grid, mapper, place):
     """Votes of a mapper that takes sections of any size; missing traces count as silence and get no vote."""
+    section, votes = _filled_section(volume, grid, place)
+    scores = to_numpy(mapper.scores(section[None]))[0].swapaxes(0, 1)
+    return scores / scores.sum(axis=-1, keepdims=True) * votes[..., None]
+
+
+def _filled_section(volume, grid, place):
+    """A section, shape (n_samples, n_traces), silent where it is missing; and where it gets a vote, transposed."""
     section, live = grid.section(volume, *place)
     known = np.isfinite(section)
-    scores = to_numpy(mapper.scores(np.where(known, section, np.float32(0.5)).T[None]))[0].swapaxes(0, 1)
-    return scores / scores.sum(axis=-1, keepdims=True) * (known & live[:, None])[..., None]
+    return np.where(known, section, np.float32(0.5)).T, known & live[:, None]
 
 
 def _scores(mapper, patches, device):

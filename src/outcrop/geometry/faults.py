@@ -52,6 +52,7 @@ def fault_sticks(
     lines: Sequence[int] | None = None,
     threshold: float = THRESHOLD,
     neighbours: int = NEIGHBOURS,
+    device: str | None = None,
     progress: Callable | None = None,
 ) -> pd.DataFrame:
     """Fault sticks of the sections of a volume, joined into surfaces where there are several lines.
@@ -69,6 +70,8 @@ def fault_sticks(
         Likelihood that a stick reaches somewhere; it is followed down to two thirds of it.
     neighbours : int
         Lines on either side whose likelihood supports that of a line, where they show the same layers.
+    device : str, optional
+        A torch device for the encoder, for instance ``cuda``.
     progress : callable, optional
         Called with the number of lines done, and of all.
 
@@ -93,7 +96,7 @@ def fault_sticks(
     wanted = {name: _positions(volume, name, lines) for name in names}
     parts, total = [], sum(map(len, wanted.values()))
     for name, positions in wanted.items():
-        for sticks in line_sticks(volume, name, positions, threshold, neighbours=neighbours):
+        for sticks in line_sticks(volume, name, positions, threshold, neighbours=neighbours, device=device):
             parts.append(sticks)
             if progress:
                 progress(len(parts), total)
@@ -130,12 +133,12 @@ def assembled(parts, volume):
     return pd.concat(parts, ignore_index=True)
 
 
-def line_sticks(volume, along, positions, threshold=THRESHOLD, *, neighbours=NEIGHBOURS):
+def line_sticks(volume, along, positions, threshold=THRESHOLD, *, neighbours=NEIGHBOURS, device=None):
     """Yield the sticks of lines, one table after the other, in the order of their positions."""
     direction = DIRECTIONS.index(along)
     needed = sorted({p + k for p in positions for k in range(-neighbours, neighbours + 1)})
     needed = [p for p in needed if 0 <= p < volume.shape[direction]]
-    maps = map_blocks(lambda position: (position, *likelihood_of_line(volume, direction, position)), needed)
+    maps = map_blocks(lambda position: (position, *likelihood_of_line(volume, direction, position, device)), needed)
     held: deque = deque()
     for position in positions:
         while not held or held[-1][0] < min(position + neighbours, needed[-1]):
@@ -157,12 +160,12 @@ def alike(section, other):
     return float(one @ two) > ALIKE * float(np.linalg.norm(one) * np.linalg.norm(two))
 
 
-def likelihood_of_line(volume, direction, position):
+def likelihood_of_line(volume, direction, position, device=None):
     """Likelihood of a fault at every sample of a line, 0 near ends and gaps, and its section; (n_samples, n_traces)."""
     section, valid = section_of_line(volume, direction, position)
     if not valid.any():
         return np.zeros(section.shape, np.float32), section
-    likelihood = fault_likelihood(section)
+    likelihood = fault_likelihood(section, device=device)
     near = np.convolve(~np.pad(valid, EDGE), np.ones(2 * EDGE + 1), "valid") > 0
     likelihood[:, near] = 0
     return likelihood, section
@@ -186,7 +189,7 @@ def section_of_line(volume, direction, position):
     return np.where(valid[:, None], section, np.float32(0.5)).T.astype(np.float32), valid
 
 
-def fault_likelihood(section, *, weight=WEIGHT, scales=SCALES):
+def fault_likelihood(section, *, weight=WEIGHT, scales=SCALES, device=None):
     """Likelihood of a fault at every sample of one section.
 
     Parameters
@@ -197,6 +200,8 @@ def fault_likelihood(section, *, weight=WEIGHT, scales=SCALES):
         Of the discontinuity of the data: 0 is the encoder alone, 1 the discontinuity alone.
     scales : sequence of (float, float)
         How many times the samples and the traces of the section the encoder sees; the first is that of the dip.
+    device : str, optional
+        A torch device for the encoder.
 
     Returns
     -------
@@ -204,13 +209,13 @@ def fault_likelihood(section, *, weight=WEIGHT, scales=SCALES):
         ``encoder ** (1 - weight) * discontinuity ** weight``, both times the probability that there is neither chaos
         nor salt, in which every trace differs from the next.
     """
-    answers = answers_at_scales(section, scales)
+    answers = answers_at_scales(section, scales, device)
     layered = (1 - answers["chaos"]) * (1 - answers["salt"])
     measured = discontinuity(section, answers["dip"])
     return (layered * answers["fault"] ** (1 - weight) * measured**weight).astype(np.float32)
 
 
-def answers_at_scales(section, scales):
+def answers_at_scales(section, scales, device=None):
     """Mean of the encoder's answers, as logits, over scales at which it sees a section; the dip of the first of them.
 
     A section stretched across shows steep faults flatter and with more traces to either side.
@@ -219,7 +224,7 @@ def answers_at_scales(section, scales):
     total, dip = dict.fromkeys(names, np.float32(0)), None
     for factors in scales:
         seen = section if factors == (1.0, 1.0) else zoom(section, factors, order=3)
-        answers = Encoder().answers(seen[None].astype(np.float32))
+        answers = Encoder(device=device).answers(seen[None].astype(np.float32))
         back = [n / n_seen for n, n_seen in zip(section.shape, seen.shape, strict=True)]
         for name in names:
             total[name] = total[name] + logit(np.clip(zoom(answers[name][0], back, order=1), 1e-5, 1 - 1e-5))

@@ -279,7 +279,7 @@ class Labelling:
         lines_log = LineLog(lines_path(self.job.path, self.known["digest"]))
         check = untouched(self.job.volume)
         options = {
-            "device": getattr(mapper, "torch_device", None),
+            "device": device,
             "client": client,
             "memory": memory,
             "workers": workers,

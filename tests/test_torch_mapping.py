@@ -1,0 +1,121 @@
+"""Scores, votes and sticks on a torch device are those of NumPy and onnxruntime but for rounding."""
+
+import numpy as np
+import pytest
+
+import outcrop as oc
+from outcrop import encoder
+from outcrop.encoder import WEIGHTS, Encoder, session
+from outcrop.torch_encoder import initialisers, torch_net
+
+torch = pytest.importorskip("torch")
+
+from outcrop.torch_mapping import TorchScores  # noqa: E402
+
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))]
+
+
+@pytest.fixture(scope="module")
+def volume():
+    """Five synthetic lines."""
+    return oc.datasets.synthetic((5, 130, 151), seed=3)[0]
+
+
+@pytest.fixture(scope="module")
+def sections(volume):
+    """Its sections, (n, samples, traces) in [0, 1]."""
+    return np.clip(0.5 + volume.values.swapaxes(1, 2) / 20_000, 0, 1).astype(np.float32)
+
+
+@pytest.fixture(scope="module", params=[oc.TextureMapper, oc.EncoderMapper])
+def mapper(request, sections):
+    """A small mapper of each kind, fitted."""
+    corners = [(k % 5, 4 * (k % 13), 2 * k) for k in range(27)]
+    patches = np.stack([sections[line, top : top + 64, left : left + 64] for line, top, left in corners])
+    classes = [("fault", "salt", "other")[k % 3] for k in range(27)]
+    return request.param(members=2, n_features=100, rounds=3).fit(patches, classes)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_scores(mapper, sections, device):
+    """Scores differ by rounding."""
+    expected, found = mapper.scores(sections[:3]), TorchScores(mapper, device)(sections[:3]).cpu().numpy()
+    np.testing.assert_allclose(found, expected, atol=1e-4 if device == "cpu" else 5e-3)
+    assert np.mean(found.argmax(-1) != expected.argmax(-1)) < 1e-3
+
+
+@pytest.mark.parametrize("shape", [(64, 64), (65, 67), (97, 40), (131, 130)])
+def test_scores_of_any_shape(mapper, sections, shape):
+    """Odd sides too."""
+    some = sections[:2, : shape[0], : shape[1]]
+    np.testing.assert_allclose(TorchScores(mapper, "cpu")(some).numpy(), mapper.scores(some), atol=1e-4)
+
+
+def test_large_sections_are_seen_by_tiles(mapper, sections, monkeypatch):
+    """The net by tiles is the net at once."""
+    monkeypatch.setattr(encoder, "TILE", 64)
+    np.testing.assert_allclose(TorchScores(mapper, "cpu")(sections[:1]).numpy(), mapper.scores(sections[:1]), atol=2e-3)
+
+
+def test_half_precision_changes_few_labels(mapper, sections):
+    """With bfloat16 in the net."""
+    plain, half = (TorchScores(mapper, "cpu", half=half)(sections[:2]).numpy().argmax(-1) for half in (False, True))
+    assert np.mean(plain != half) < 0.02
+
+
+def test_labels_of_volumes(mapper, volume):
+    """With a gap, and neighbours that vote."""
+    gap = volume.copy()
+    gap[1, 20:30] = np.nan
+    grid = oc.PatchGrid(gap, size=64, step=32)
+    expected, found = (oc.label_volume(gap, grid, mapper, across=1, device=device) for device in (None, "cpu"))
+    assert np.mean(expected["label"].values != found["label"].values) < 1e-4
+    assert (found["label"].values[1, 20:30] == 0).all()
+
+
+def test_labels_of_a_job(tmp_path, volume):
+    """`outcrop label --device` is what `outcrop label` is."""
+    found = []
+    for device in (None, "cpu"):
+        with oc.Job(tmp_path / f"{device}.outcrop", volume=volume) as job:
+            job.index(64, step=16)
+            job.add_exemplar("fault", (101, 340, 200))
+            job.add_exemplar("other", (103, 390, 400))
+            job.label(mapping="texture", device=device)
+            found.append(job.labels["label"].values)
+    assert found[0].any()
+    assert np.mean(found[0] != found[1]) < 1e-4
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_net(device):
+    """The net as onnxruntime runs it."""
+    x = np.random.default_rng(0).standard_normal((2, 1, 64, 96)).astype(np.float32)
+    for expected, found in zip(
+        session(str(WEIGHTS)).run(None, {"sections": x}), torch_net(str(WEIGHTS), device).run(x), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, atol=1e-4 if device == "cpu" else 2e-2)
+
+
+def test_initialisers_are_those_that_onnx_reads():
+    """Names, order and values."""
+    onnx = pytest.importorskip("onnx")
+    expected = onnx.load(WEIGHTS).graph.initializer
+    found = initialisers(WEIGHTS)
+    assert list(found) == [tensor.name for tensor in expected]
+    for tensor in expected:
+        np.testing.assert_array_equal(found[tensor.name], onnx.numpy_helper.to_array(tensor))
+
+
+def test_fault_sticks(volume):
+    """The same sticks."""
+    plain, found = oc.fault_sticks(volume), oc.fault_sticks(volume, device="cpu")
+    assert len(plain) == len(found) > 0
+    np.testing.assert_allclose(found["likelihood"], plain["likelihood"], atol=1e-3)
+
+
+def test_answers(sections):
+    """The same answers."""
+    plain, found = Encoder().answers(sections[:1]), Encoder(device="cpu").answers(sections[:1])
+    for name, values in plain.items():
+        np.testing.assert_allclose(found[name], values, atol=1e-3, err_msg=name)
