@@ -19,7 +19,6 @@ import scipy.fft
 from scipy.linalg import cho_factor, cho_solve
 from scipy.ndimage import gaussian_filter
 from scipy.optimize import minimize_scalar
-from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, clone
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
@@ -392,7 +391,7 @@ class TextureMapper(SectionMapper):
 def node_votes(models, nodes):
     """Mean evidence of models for every class at nodes and at what a mirror shows of them, shape (n, n_classes)."""
     both = nodes, mirrored(nodes)
-    votes = sum(features(side) @ weights for features, weights, _ in models for side in both)
+    votes = sum(features.times(side, weights) for features, weights, _ in models for side in both)
     return np.clip(votes / (2 * len(models)), 1e-3, None)
 
 
@@ -561,10 +560,19 @@ class RandomFeatures:
 
     def __call__(self, descriptors):
         """Features, the last one constant."""
-        standard = np.clip((descriptors - self.mean) / self.spread, -4, 4)
-        out = np.ones((len(standard), len(self.offsets) + 1), np.float32)
-        np.maximum(standard @ self.weights + self.offsets, 0, out=out[:, :-1])
+        out = np.ones((len(descriptors), len(self.offsets) + 1), np.float32)
+        out[:, :-1] = self._drawn(descriptors)
         return out
+
+    def times(self, descriptors, weights):
+        """Features times the weights of a regression, without a copy of the features."""
+        return self._drawn(descriptors) @ weights[:-1] + weights[-1]
+
+    def _drawn(self, descriptors):
+        standard = np.ones((len(descriptors), len(self.mean) + 1), np.float32)
+        np.clip((descriptors - self.mean) / self.spread, -4, 4, out=standard[:, :-1])
+        drawn = standard @ np.concatenate([self.weights, self.offsets[None]])
+        return np.maximum(drawn, 0, out=drawn)
 
 
 class Familiarity:
@@ -636,15 +644,22 @@ class Familiarity:
 
     def log_likelihood(self, nodes):
         """Logarithm of the density of the mixture at every node."""
-        x = (self.seen(nodes) @ self.axes.T - self.centre) / self.scale
-        constant = x.shape[1] * np.log(2 * np.pi)
-        parts = [
-            -0.5 * (constant + np.sum(np.square(x @ factor - mean @ factor), axis=1))
-            + np.log(np.diag(factor)).sum()
-            + np.log(weight)
-            for weight, mean, factor in zip(self.weights, self.means, self.precisions, strict=True)
-        ]
-        return logsumexp(np.stack(parts, axis=1), axis=1)
+        x = ((self.seen(nodes) @ self.axes.T - self.centre) / self.scale).astype(np.float32)
+        factors, shifts, heights = self.side_by_side()
+        off = (x @ factors - shifts).reshape(len(x), len(heights), -1)
+        each = heights - np.einsum("nka,nka->nk", off, off) / 2
+        most = each.max(axis=1, keepdims=True)
+        return most[:, 0] + np.log(np.exp(each - most).sum(axis=1))
+
+    def side_by_side(self):
+        """Factors of all components as one matrix, what is taken from products with it, and logarithms of the peaks."""
+        factors, shifts = (
+            np.concatenate(list(self.precisions), axis=1),
+            np.einsum("ki,kij->kj", self.means, self.precisions),
+        )
+        sizes = np.log(np.diagonal(self.precisions, axis1=1, axis2=2)).sum(axis=1)
+        heights = sizes + np.log(self.weights) - self.means.shape[1] * np.log(2 * np.pi) / 2
+        return tuple(part.astype(np.float32) for part in (factors, shifts.ravel(), heights))
 
 
 def n_energies():

@@ -221,12 +221,9 @@ class _Mixture:
 
     def __init__(self, familiar, array, torch):
         self.torch: Any = torch
-        self.familiar, constant = familiar, familiar.means.shape[1] * np.log(2 * np.pi)
+        self.familiar = familiar
         self.axes, self.centre, self.scale = (array(vars(familiar)[name]) for name in ("axes", "centre", "scale"))
-        self.factors = array(np.concatenate(list(familiar.precisions), axis=1))  # of all components, side by side
-        self.shifts = array(np.einsum("ki,kij->kj", familiar.means, familiar.precisions).reshape(-1))
-        determinants = np.log(np.diagonal(familiar.precisions, axis1=1, axis2=2)).sum(axis=1)
-        self.heights = array(determinants + np.log(familiar.weights) - constant / 2)
+        self.factors, self.shifts, self.heights = map(array, familiar.side_by_side())
         self.n_sides = len(familiar.sides(np.zeros((1, texture.n_energies()), np.float32)))
         self.limits, self.ranks = array(familiar.limits), array(texture.RANKS)
 
