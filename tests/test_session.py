@@ -551,6 +551,26 @@ def test_a_class_that_vanishes_is_named(session, survey, monkeypatch):
     assert session.labelling.vanished[0][2] == 0
 
 
+def test_a_class_that_vanishes_from_a_line_nearby_is_named(session, survey):
+    """Lines that follow a stroke are compared with what they were before it, and named."""
+    line = searched(session, survey[1]) and survey[1]["fault"][0]
+    position = session.survey.positions(survey[1]["fault"])[0]
+    near = session.survey.lines[position + 1]
+    labelled(session, [line])
+    labelled(session, [near])
+    before = session.labelling.shares(near)
+    other = min(before, key=before.get)
+    frame = session.survey.sections.frame(0)
+    middle = [(axis.low + axis.high) / 2 for axis in frame]
+    session.paint(other, 0, position, [(frame[0].low, middle[1]), (frame[0].high, middle[1])], 100)
+    session.labelling.wait()
+    found = session.labelling.vanished_near
+    assert {one[0] for one in found} == {near}
+    assert {one[1]: one[2] for one in found} == {
+        name: pytest.approx(before[name], abs=0.02) for name in before if name in {one[1] for one in found}
+    }
+
+
 def test_another_patch_size_is_one_decision(session, survey):
     """Size and neighbourhood go and come back together; what was found before stays, marked as old."""
     searched(session, survey[1])

@@ -217,9 +217,11 @@ class LabelPanel:
             yield "a quick draft is shown while the full fit runs"
         elif labelling.changed is not None and corrected:
             yield f"the last correction changed {100 * labelling.changed:.1f} % of the line"
-        for name, before, after in labelling.vanished if corrected else ():
-            words = f"{escape(name)} nearly vanished: {100 * before:.1f} % before, {100 * after:.1f} % now"
-            yield f"<b style='color:#b01818'>{words}</b>"
+        gone = [("", *one) for one in labelling.vanished]
+        gone += [(f" on line {line}", *one) for line, *one in labelling.vanished_near]
+        for where, name, before, after in gone if corrected else ():
+            words = f"{escape(name)} nearly vanished{where}: {100 * before:.1f} % before, {100 * after:.1f} % now"
+            yield f"<b style='color:#b01818'>{words}; undo takes the stroke back</b>"
         strokes = len(self.session.job.state.strokes)
         if strokes:
             yield f"strokes painted: {strokes}"

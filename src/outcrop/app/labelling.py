@@ -77,6 +77,8 @@ class Labelling:
         Share of the line that the last correction gave another label.
     vanished : list of (str, float, float)
         Classes that the last correction nearly took from the line, with their shares before and after.
+    vanished_near : list of (int, str, float, float)
+        The same of the lines that followed it, with the number of the line first.
     draft : Draft or None
         Shown until the labels are there.
     least_sure : list of dict
@@ -90,6 +92,7 @@ class Labelling:
         self.job, self.survey, self.work = search.job, search.survey, search.work
         self.changed: float | None = None
         self.vanished: list = []
+        self.vanished_near: list = []
         self.correcting: int | None = None
         self._before: Before | None = None
         self._spreader, self._learner = Latest(self._spread), Latest(self._learn)
@@ -171,20 +174,21 @@ class Labelling:
 
     def _end_correction(self, position):
         """Compare with what was remembered."""
-        self.changed, self.vanished, before = None, [], self._before
+        self.changed, self.vanished, self.vanished_near, before = None, [], [], self._before
         if before is not None and before.position == position:
             after = self.codes(self.survey.lines[position])
             if after is None:  # taken away meanwhile
                 return
             self.changed = float((before.codes != after).mean())
-            names = self.shown().names
-            now = class_shares(after, names)
-            self.vanished = [
-                (name, share, now[name])
-                for name, share in class_shares(before.codes, names).items()
-                if share >= SEEN and now[name] < VANISHED * share
-            ]
+            self.vanished = self._vanished(before.codes, after)
             self._before = before._replace(fitted=True)
+
+    def _vanished(self, before, after):
+        """Classes that are nearly gone from a line, with their shares before and after."""
+        then, now = (class_shares(codes, self.shown().names) for codes in (before, after))
+        return [
+            (name, share, now[name]) for name, share in then.items() if share >= SEEN and now[name] < VANISHED * share
+        ]
 
     # ---- strokes ----------------------------------------------------------------------------------------------------
 
@@ -276,7 +280,13 @@ class Labelling:
         """Label the lines near a corrected one again that are stale by now."""
         for line in self.following():
             self._unless_newer()
-            work.label([self.survey.lines[line]], workers=1, progress=self._unless_newer)
+            number, found = self.survey.lines[line], self.shown()
+            stale = line in found.labels.stores
+            before = found.labels.section(line, painted=False)[0] if stale else None
+            work.label([number], workers=1, progress=self._unless_newer)
+            after = self.codes(number)
+            if before is not None and after is not None:
+                self.vanished_near += [(int(number), *one) for one in self._vanished(before, after)]
             self.work.tell("labels")
 
     def _pause(self, seconds):

@@ -115,9 +115,12 @@ class Labels(NamedTuple):
         classes, votes = corrected
         return classes, votes[:, traces][:, :, samples]
 
-    def section(self, line, traces=slice(None), samples=slice(None)):
-        """Label and confidence of a line, or of a part of it."""
-        classes, votes = self.votes(line, traces, samples)
+    def section(self, line, traces=slice(None), samples=slice(None), *, painted=True):
+        """Label and confidence of a line, or of a part of it; as if nothing were painted on it or near it, if asked."""
+        store = self.stores[line]
+        classes, votes = (
+            self.votes(line, traces, samples) if painted else (store.classes, store.read(line, traces, samples))
+        )
         label, sure = decide(votes, self.limit)
         table = np.zeros(256, np.uint8)
         table[UNCERTAIN] = UNCERTAIN
