@@ -101,9 +101,10 @@ def test_gaps_make_no_faults(picked):
     assert len(far) > 20 and stick_scores(found, far, volume)["recall"] > 0.6
 
 
-def test_constant_volume_has_no_sticks():
-    """Nothing but zeros gives an empty table with the columns of any other."""
-    found = oc.fault_sticks(oc.open_volume(np.zeros((2, 70, 70))))
+def test_flat_layers_have_no_sticks():
+    """An empty table with the columns of any other."""
+    flat = np.broadcast_to(np.sin(np.arange(96) / 3).astype(np.float32), (2, 80, 96))
+    found = oc.fault_sticks(oc.open_volume(flat.copy()))
     assert len(found) == 0
     assert found.columns.tolist() == ["surface", "stick", "inline", "crossline", "time", "likelihood"]
 
@@ -437,3 +438,22 @@ def test_sticks_are_drawn(picked):
     ax = oc.plots.sticks(volume.sel(inline=5), sticks)
     assert len(ax.lines) == here["stick"].nunique() > 0
     assert ax.get_ylim()[0] > ax.get_ylim()[1]
+
+
+def test_a_volume_without_data_is_refused():
+    """Nothing picked on silence is no result."""
+    with pytest.raises(ValueError, match="No trace of these lines is live"):
+        oc.fault_sticks(oc.open_volume(np.zeros((2, 80, 96), np.float32)))
+
+
+def test_sticks_counted_anew_on_every_section(tmp_path, survey):
+    """A csv with a column section holds sticks of equal numbers that are not one."""
+    volume = survey[0]
+    lines, trace, times = volume["inline"].values[:2], volume["crossline"].values[5], volume["time"].values[[2, 20]]
+    rows = [
+        {"section": f"i{line}", "stick": 0, "inline": line, "crossline": trace, "time": t}
+        for line in lines
+        for t in times
+    ]
+    pd.DataFrame(rows).to_csv(tmp_path / "sticks.csv", index=False)
+    assert read_sticks(tmp_path / "sticks.csv", volume)["stick"].tolist() == [0, 0, 1, 1]

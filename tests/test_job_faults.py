@@ -239,6 +239,7 @@ def test_refused_commands_decide_nothing(job, outcrop, tmp_path):
         (["--report", out], "written twice"),
         (["--report", tmp_path / "x.sgy"], "name of a volume"),
         (["--velocity", "0"], "velocity is 0"),
+        (["--along", "crossline"], "belong to a volume"),
     ):
         code, _, error = outcrop("faults", job.path, "-o", out, *words)
         assert code == 2 and said in error and len(error.strip().splitlines()) == 1

@@ -1103,7 +1103,9 @@ def faults(
     source: Annotated[str, typer.Argument(metavar="VOLUME | JOB", help="A volume: all faults; a job: those it shows.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="FILE.csv, .dat (OpendTect), .charisma, .pol (IRAP).")],
     format_: Annotated[str | None, typer.Option("--format", help="csv, opendtect, charisma or irap.")] = None,
-    along: Annotated[str, typer.Option(help="Of a volume, sections to pick on: inline, crossline or both.")] = "inline",
+    along: Annotated[
+        str | None, typer.Option(help="Of a volume: sections to pick on, inline (by default), crossline or both.")
+    ] = None,
     lines: Annotated[str | None, typer.Option(help="Only these lines, e.g. 310,330.")] = None,
     threshold: Annotated[float, typer.Option(help="Likelihood that a stick must reach somewhere.")] = 0.4,
     class_: Annotated[str | None, typer.Option("--class", help="Of a job: the class; by default that named fault.")] = (
@@ -1134,7 +1136,7 @@ def faults(
     from outcrop.geometry.sticks import format_of, read_sticks, stick_scores, write_sticks
     from outcrop.geometry.surfaces import surface_table
     from outcrop.job.fault_report import write_fault_report
-    from outcrop.job.faults import extend_stick, extended_stick, import_sticks, judge_sticks, sticks_of_class
+    from outcrop.job.faults import sticks_of_class
     from outcrop.patches import DIRECTIONS
 
     kind, wanted = format_of(output, format_), line_list(lines)
@@ -1149,27 +1151,17 @@ def faults(
     if not is_job and (class_ or judged or extended or import_from):
         words = "--class, --accept, --reject, --forget, --extend and --import belong to one"
         raise ValueError(f"{source} is no job; {words}.")
+    if is_job and (along or header_bytes or device):
+        raise ValueError(f"{source} is a job; --along, --header-bytes and --device belong to a volume.")
     with work_bars() as progress:
         if is_job:
             with oc.Job(source, origin="shell") as job:
                 volume, along, labels = job.volume, DIRECTIONS[job.along], job.labels
                 real = read_sticks(truth, volume) if truth else None
-                if import_from:
-                    say(f"{import_sticks(job, import_from, class_ or 'fault')} sticks taken over from {import_from}")
-                if (judged or extended) and not output.is_file():
-                    raise ValueError(f"{output} is not there yet; pick without --accept, --reject and --extend first.")
-                before = read_sticks(output, volume, format=kind) if judged or extended else None
-                chosen = {what: chosen_sticks(before, numbers_) for what, numbers_ in judged.items()}
-                longer = [(chosen_sticks(before, [number]), place) for number, place in extended.items()]
-                for stick, place in longer:
-                    extended_stick(job, stick, place)  # refused before anything is decided
-                for what, some in chosen.items():
-                    judge_sticks(job, some, what, class_)
-                for stick, place in longer:
-                    extend_stick(job, stick, place, class_)
+                decide_sticks(job, class_, output, kind, judged, extended, import_from)
                 sticks = sticks_of_class(job, class_, lines=wanted, threshold=threshold, progress=progress)
         else:
-            volume, labels = open_volume(source, header_bytes), None
+            volume, labels, along = open_volume(source, header_bytes), None, along or "inline"
             real = read_sticks(truth, volume) if truth else None
             where: dict = {"device": device, "progress": partial(progress, "picking faults")}
             sticks = oc.fault_sticks(volume, along=along, lines=wanted, threshold=threshold, **where)
@@ -1192,6 +1184,28 @@ def faults(
     say(f"{output}: {counts['sticks']} sticks, {counts['surfaces']} surfaces")
     if truth:
         say("precision {precision:.3f}, recall {recall:.3f}, F1 {F1:.3f} on {sections} sections".format(**scores))
+
+
+def decide_sticks(job, class_, output, kind, judged, extended, import_from):
+    """Take over sticks of a file, and what is decided on those that were picked last; all of it or nothing."""
+    from outcrop.geometry.sticks import read_sticks
+    from outcrop.job.faults import extend_stick, extended_stick, import_sticks, judge_sticks
+
+    if import_from:
+        say(f"{import_sticks(job, import_from, class_ or 'fault')} sticks taken over from {import_from}")
+    if not judged and not extended:
+        return
+    if not output.is_file():
+        raise ValueError(f"{output} is not there yet; pick without --accept, --reject and --extend first.")
+    before = read_sticks(output, job.volume, format=kind)
+    chosen = {what: chosen_sticks(before, numbers) for what, numbers in judged.items()}
+    longer = [(chosen_sticks(before, [number]), place) for number, place in extended.items()]
+    for stick, place in longer:
+        extended_stick(job, stick, place)  # refused before anything is decided
+    for what, some in chosen.items():
+        judge_sticks(job, some, what, class_)
+    for stick, place in longer:
+        extend_stick(job, stick, place, class_)
 
 
 def check_files(output, report, *read):

@@ -100,7 +100,17 @@ def fault_sticks(
             parts.append(sticks)
             if progress:
                 progress(len(parts), total)
+    if not any(map(len, parts)) and not _any_live(volume, wanted):
+        raise ValueError(
+            "No trace of these lines is live: all are missing or constant; check what they were read from."
+        )
     return join_sticks(assembled(parts, volume), volume, least=min(map(least_lines, wanted.values())))
+
+
+def _any_live(volume, wanted):
+    """Whether a line has a trace with data; reads as far as the first that has."""
+    places = ((DIRECTIONS.index(name), position) for name, some in wanted.items() for position in some)
+    return any(section_of_line(volume, *place)[1].any() for place in places)
 
 
 def _directions(along, lines):

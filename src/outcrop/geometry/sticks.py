@@ -88,7 +88,8 @@ def read_sticks(path, volume, *, format=None):
     ----------
     path, format
         As in `write_sticks`. A csv needs the columns stick, inline, crossline and time (or depth); surface and
-        likelihood where they are known. OpendTect files need X, Y, Z and the number of the stick.
+        likelihood where they are known; section where sticks are counted anew on each. OpendTect files need X, Y, Z and
+        the number of the stick.
     volume : DataArray
         Gives inline and crossline of X and Y, and the name of the vertical axis.
 
@@ -148,6 +149,8 @@ def _from_csv(path, vertical):
             raise ValueError(f"{path} has no column {name}; it has {', '.join(map(str, table.columns))}.")
     for name in ("inline", "crossline", vertical):
         table[name] = pd.to_numeric(table[name], errors="coerce")
+    if "section" in table:
+        table["stick"] = table["section"].astype(str) + " " + table["stick"].astype(str)
     return table if "surface" in table else table.assign(surface=0)
 
 
