@@ -1,13 +1,14 @@
 """Every measure equals its formula and its golden value, and behaves as a similarity or a distance should."""
 
 import os
+import warnings
 
 import numpy as np
 import pytest
 import reference
 import torch
 
-from outcrop import MEASURES, measures, retrieval_scores, similarity
+from outcrop import MEASURES, eigenvalues, measures, retrieval_scores, similarity
 from outcrop.measures import CurveletSVD, discontinuity
 
 DISTANCES = ["euclidean", "curvelet-histogram"]
@@ -268,3 +269,36 @@ def test_the_encoder_refuses_small_patches():
     """Below 32 x 32 there is nothing to see, and that is said."""
     with pytest.raises(ValueError, match="20 x 40"):
         similarity(patches(2, (20, 40)), patches(2, (20, 40)), "encoder")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("solver", ["_jax", "_cupy", None])
+def test_eigenvalues_on_a_gpu(solver, monkeypatch):
+    """Whatever package solves them, descriptors are those of NumPy; without one that is said."""
+
+    def missing():
+        raise ImportError
+
+    for name in {"_jax", "_cupy"} - {solver}:
+        monkeypatch.setattr(eigenvalues, name, missing)
+    eigenvalues.batched_solver.cache_clear()
+    images = np.random.default_rng(0).random((40, 99, 99), dtype=np.float32)
+    with warnings.catch_warnings(record=True) as said:
+        found = CurveletSVD().describe(torch.from_numpy(images).to("cuda")).cpu().numpy()
+    eigenvalues.batched_solver.cache_clear()
+    np.testing.assert_allclose(found, CurveletSVD().describe(images), atol=1e-4)
+    assert bool(said) == (solver is None)
+
+
+def test_without_a_batched_solver_it_is_said(monkeypatch):
+    """One line, once."""
+
+    def missing():
+        raise ImportError
+
+    for name in ("_jax", "_cupy"):
+        monkeypatch.setattr(eigenvalues, name, missing)
+    eigenvalues.batched_solver.cache_clear()
+    with pytest.warns(UserWarning, match="Neither jax nor cupy"):
+        assert eigenvalues.batched_solver() is None
+    eigenvalues.batched_solver.cache_clear()

@@ -216,6 +216,7 @@ def index(
     workers: WORKERS = None,
     scheduler: SCHEDULER = None,
     memory: MEMORY = None,
+    device: Annotated[str | None, typer.Option(help="Describe on a torch device, e.g. cuda.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say patches, time and disk, and stop.")] = False,
     header_bytes: HEADER_BYTES = None,
 ):
@@ -255,7 +256,7 @@ def index(
     ):
         job.check_volume(progress=progress)
         job.choose_index(**given)
-        built = job.open_index(client=client, memory=budget, progress=progress)
+        built = job.open_index(client=client, memory=budget, device=device, progress=progress)
         after = job.status()
     skipped = {
         "touch missing samples": (built.status == 1).sum(),

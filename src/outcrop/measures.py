@@ -17,8 +17,9 @@ from array_api_compat import device
 from scipy.spatial.distance import cdist
 
 from outcrop import patch_encoder
-from outcrop.arrays import Array, array_namespace, as_floats, constant, fourier, is_numpy, to_numpy
+from outcrop.arrays import Array, array_namespace, as_floats, constant, fourier, is_numpy, on_cpu, to_numpy
 from outcrop.curvelet import Curvelet
+from outcrop.eigenvalues import symmetric_eigenvalues
 from outcrop.parallel import map_blocks, spans
 from outcrop.pyramid import SteerablePyramid, max_levels
 
@@ -62,7 +63,7 @@ class CurveletSVD:
         frame = Curvelet(patches.shape[-2:])
         if not is_numpy(xp):
             # a GPU wants large batches; its memory bounds them
-            blocks = spans(patches.shape[0], 1024)
+            blocks = spans(patches.shape[0], 4096)
             return xp.concat([self._describe_block(patches[span, ...], frame, xp) for span in blocks])
         out = [np.empty((0, sum(self.lengths(frame))), patches.dtype)]
         blocks = spans(len(patches), 32)
@@ -88,7 +89,8 @@ class CurveletSVD:
         gains = np.repeat(
             [1.0 if len(wedges) == 1 else np.sqrt(2) for wedges in scales for _ in wedges], self.lengths(frame)
         )
-        values = xp.concat([singular_values(wedge.real, xp) for wedges in scales for wedge in wedges], axis=-1)
+        wedges = [wedge.real for wedges in scales for wedge in wedges]
+        values = xp.concat(singular_values_of_each(wedges, xp), axis=-1)
         values = values * constant(xp, gains, like=values, dtype=values.dtype)
         return effective(values, self.lengths(frame)) if self.truncate else values
 
@@ -321,15 +323,38 @@ class CurveletHistogram:
         return all_pairs(squared_chord, a, b, side=side)
 
 
+def singular_values_of_each(stacks, xp):
+    """Singular values of several stacks of matrices; on a GPU those with equally many are solved together."""
+    if is_numpy(xp) or on_cpu(stacks[0]):
+        return [singular_values(stack, xp) for stack in stacks]
+    found: list = [None] * len(stacks)
+    for size in {min(stack.shape[-2:]) for stack in stacks}:
+        alike = [number for number, stack in enumerate(stacks) if min(stack.shape[-2:]) == size]
+        values = _roots(symmetric_eigenvalues(xp.concat([_gram(stacks[number], xp) for number in alike]), xp), xp)
+        for place, number in enumerate(alike):
+            n = stacks[number].shape[0]
+            found[number] = xp.astype(values[place * n : (place + 1) * n, ...], stacks[number].dtype)
+    return found
+
+
 def singular_values(matrices, xp):
     """Singular values of a stack of matrices, descending."""
     if matrices.dtype == xp.float64 and (is_numpy(xp) or matrices.device.type == "cpu"):
         return np.linalg.svd(matrices, compute_uv=False) if is_numpy(xp) else xp.linalg.svdvals(matrices)
     # Eigenvalues of the smaller Gram matrix in float64: as exact as a float32 SVD, a quarter less work, fast on GPUs.
+    return xp.astype(_roots(symmetric_eigenvalues(_gram(matrices, xp), xp), xp), matrices.dtype)
+
+
+def _gram(matrices, xp):
+    """The smaller of the products of matrices and their transposes, float64."""
     m = xp.astype(matrices, xp.float64)
-    gram = m @ m.mT if m.shape[-2] <= m.shape[-1] else m.mT @ m
-    values = xp.flip(xp.linalg.eigvalsh(gram), axis=-1)
-    return xp.astype(xp.where(values > 0, values, xp.zeros_like(values)) ** 0.5, matrices.dtype)
+    return m @ m.mT if m.shape[-2] <= m.shape[-1] else m.mT @ m
+
+
+def _roots(values, xp):
+    """Square roots of eigenvalues, the largest first, 0 where rounding made one negative."""
+    values = xp.flip(values, axis=-1)
+    return xp.where(values > 0, values, xp.zeros_like(values)) ** 0.5
 
 
 def effective(values, lengths):

@@ -18,6 +18,7 @@ import zarr
 from scipy.ndimage import zoom
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
+from outcrop.arrays import to_numpy
 from outcrop.feedback import SAMPLE, learn, rooted
 from outcrop.identity import LineLog, check_lines, checked_volume, line_digest, lines_path, reopen, untouched
 from outcrop.measures import indexed_measure
@@ -110,6 +111,7 @@ def build_index(
     workers: int | None = None,
     client: Any = None,
     memory: int | None = None,
+    device: str | None = None,
     progress: Callable | None = None,
     known: dict | None = None,
 ) -> "Index":
@@ -136,6 +138,8 @@ def build_index(
         A Dask cluster to describe on instead; this process alone writes.
     memory : int, optional
         Bytes to use, a quarter of the machine by default; it bounds the patches held at once and the threads.
+    device : str, optional
+        A torch device such as ``cuda`` that describes what threads cut; not with a cluster.
     progress : callable, optional
         Called with the number of patches done so far.
     known : dict, optional
@@ -169,7 +173,7 @@ def build_index(
     begin = time.monotonic()
     patch = 4 * grid.size[0] * grid.size[1]
     at_once = int(np.clip(memory // (16 * patch) // 32 * 32, 32, BLOCK))
-    describe = partial(_describe, volume, grid, chosen, length, at_once, untouched(volume))
+    describe = partial(_describe, volume, grid, chosen, length, at_once, untouched(volume), None if client else device)
     cost = 2 * at_once * patch + 8 * BLOCK * length
     described = map_blocks(describe, blocks, workers=workers, client=client, memory=memory, cost=cost)
     lines = LineLog(lines_path(path, known["digest"]))
@@ -318,7 +322,7 @@ def drop_damaged(path, index):
             log.drop(span.start // BLOCK)
 
 
-def _describe(volume, grid, measure, length, at_once, check, span):
+def _describe(volume, grid, measure, length, at_once, check, device, span):
     """Features and status of one block of patches, some of them at once, and digests of the lines they lie on."""
     features = np.zeros((span.stop - span.start, length), np.float32)
     status = np.zeros(span.stop - span.start, np.uint8)
@@ -326,10 +330,19 @@ def _describe(volume, grid, measure, length, at_once, check, span):
         patches = grid.extract(volume, slice(span.start + part.start, span.start + part.stop))
         used = np.where(np.isfinite(patches).all(axis=(1, 2)), USED, MISSING)
         used[(used == USED) & quiet(patches)] = QUIET
-        features[part][used == USED] = measure.describe(patches[used == USED], workers=1)
+        features[part][used == USED] = _described(measure, patches[used == USED], device)
         status[part] = used
     lines = np.unique(grid.places(span)[:, :2], axis=0) if check else ()
     return features, status, {(d, i): line_digest(volume[(slice(None),) * d + (i,)].values) for d, i in lines}
+
+
+def _described(measure, patches, device):
+    """Descriptors of patches, on a torch device where one is given."""
+    if device is None:
+        return measure.describe(patches, workers=1)
+    import torch
+
+    return to_numpy(measure.describe(torch.from_numpy(np.ascontiguousarray(patches)).to(device)))
 
 
 @dataclass

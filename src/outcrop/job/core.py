@@ -599,6 +599,7 @@ class Job:
         workers: int | None = None,
         client: Any = None,
         memory: int | None = None,
+        device: str | None = None,
         progress: Callable | None = None,
         **more: Any,
     ) -> Index:
@@ -612,14 +613,14 @@ class Job:
             From patch to patch; by default as dense as the size of the survey allows.
         every, along, gain
             As in `PatchGrid`, and so are ``area``, ``between``, ``sample``, ``clip`` and ``seed``.
-        workers, client, memory
+        workers, client, memory, device
             As in `build_index`, and so are ``measure``, ``truncate`` and ``finest``.
         progress : callable, optional
             Called as ``progress(what, done, total)``.
         """
         self.check_volume(progress=progress)
         self.choose_index(size=size, step=step, every=every, along=along, gain=gain, **more)
-        return self.open_index(workers=workers, client=client, memory=memory, progress=progress)
+        return self.open_index(workers=workers, client=client, memory=memory, device=device, progress=progress)
 
     def index_key(self, state: State | None = None) -> str:
         """Key of the index that the decisions ask for."""
@@ -636,6 +637,7 @@ class Job:
         workers: int | None = None,
         client: Any = None,
         memory: int | None = None,
+        device: str | None = None,
         progress: Callable | None = None,
     ) -> Index:
         """The index that the decisions ask for, made where it is not there."""
@@ -654,7 +656,7 @@ class Job:
         told = progress and (lambda done: progress("describing patches", done, len(grid)))
         index = build_index(
             self.volume, grid, self.path, measure=found["measure"], truncate=found["truncate"], finest=found["finest"],
-            workers=workers, client=client, memory=memory, progress=told, known=self.known,
+            workers=workers, client=client, memory=memory, device=device, progress=told, known=self.known,
         )  # fmt: skip
         index.client, index.memory = client, memory
         with self._lock:
