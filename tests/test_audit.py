@@ -8,7 +8,7 @@ import pytest
 
 import outcrop as oc
 from outcrop import datasets
-from outcrop.audit import draw_order, estimate, groups_alike
+from outcrop.audit import confidence_shift, draw_order, estimate, groups_alike, iou_estimates
 from outcrop.cli import main
 from outcrop.console import picture
 from outcrop.job.unseen import draw_unseen
@@ -183,3 +183,71 @@ def test_a_picture_in_the_shell_has_its_frame():
     assert text.plain.count("\n") == 4 and all(len(line) == 6 for line in text.plain.split())
     assert any("#ff0000" in str(span.style) for span in text.spans)
     assert any("#7f7f7f" in str(span.style) for span in text.spans)
+
+
+def confusions(seed):
+    """Groups of four classes by three levels of confidence: sizes, labels, and the shares of the true classes."""
+    rng = np.random.default_rng(seed)
+    sizes, labels, shares = [], [], []
+    for label, size in enumerate(rng.dirichlet([4, 2, 1, 1.5])):
+        for part, right in zip(rng.dirichlet([1, 2, 5]), (0.5, 0.75, 0.95), strict=True):
+            right = float(np.clip(right + rng.normal(0, 0.1), 0.1, 0.99))
+            sizes.append(1e5 * size * part + 1)
+            labels.append(label)
+            shares.append(np.insert(rng.dirichlet(np.ones(3)) * (1 - right), label, right))
+    return np.array(sizes), np.array(labels), np.array(shares)
+
+
+def test_intervals_of_iou_hold_the_truth():
+    """Of 120 audits of some 30 answers nearly nine tenths hold IoU of each class and its mean, without a bias."""
+    names, held, off = np.array(list("abcd")), [], []
+    for number in range(120):
+        sizes, labels, shares = confusions(number)
+        matrix = np.stack([(sizes[:, None] * shares)[labels == c].sum(axis=0) for c in range(4)])
+        right = np.diagonal(matrix)
+        truth = right / (matrix.sum(axis=0) + matrix.sum(axis=1) - right)
+        rng = np.random.default_rng(number)
+        asked = np.repeat(np.arange(len(sizes)), np.maximum(30 * sizes / sizes.sum(), 1).astype(int))
+        answers = [names[rng.choice(4, p=shares[group])] for group in asked]
+        found = iou_estimates(sizes, names[labels], asked, answers, names)
+        wanted = dict(zip(names, truth, strict=True)) | {"all": truth.mean()}
+        held.append([found[name].low <= value <= found[name].high for name, value in wanted.items()])
+        off.append(found["all"].share - truth.mean())
+    assert np.mean(held, axis=0).min() > 0.88
+    assert abs(np.mean(off)) < 0.03
+
+
+def test_answers_move_the_confidence():
+    """Samples that are wrong more often than they say need a higher limit; a few answers move it little."""
+    rng = np.random.default_rng(0)
+    says = rng.uniform(0.6, 0.99, 400)
+    right = rng.random(400) < 1 / (1 + np.exp(-(np.log(says / (1 - says)) - 1)))
+    assert confidence_shift(says, right) == pytest.approx(-1, abs=0.3)
+    assert abs(confidence_shift(says[:2], [False, True])) < 0.7
+
+
+def test_audits_of_samples_move_the_limit_of_error(job):
+    """What the confidence promised and did not keep is asked of it from then on; undo takes it back."""
+    job.label(lines=[103, 104], max_error=0.2)
+    limit = job.labels.attrs["min_confidence"]
+    audit = job.audit(20, of="samples")
+    audit.answer(no=range(1, 21))
+    assert job.labels.attrs["min_confidence"] > limit
+    job.undo()
+    assert job.labels.attrs["min_confidence"] == limit
+
+
+def test_wrong_samples_with_their_class_give_iou(job):
+    """With the class of every wrong one there is IoU by class and its mean; without one there is none."""
+    job.label(lines=[103, 104])
+    audit = job.audit(20, of="samples")
+    other = next(name for name in job.classes if name != audit.questions["class"][1])
+    audit.answer(yes=range(2, 21), really={1: other})
+    table = audit.estimates.set_index("class")
+    assert (table["IoU_low"] <= table["IoU"]).all() and (table["IoU"] <= table["IoU_high"]).all()
+    audit.answer(no=[2])
+    assert "IoU" not in audit.estimates
+    with pytest.raises(ValueError, match="no class 'granite'"):
+        audit.answer(really={3: "granite"})
+    with pytest.raises(ValueError, match="say yes"):
+        audit.answer(really={3: audit.questions["class"][3]})

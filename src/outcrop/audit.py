@@ -3,12 +3,17 @@
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import expit, logit
 from scipy.stats import norm, t
 from sklearn.cluster import KMeans
 
 from outcrop.parallel import one_blas_thread
 
 GROUPS = 4  # of a class: what looks alike is right or wrong together, so a few answers stand for many
+BEFORE = 0.5  # of an answer, which stands for every group before it is asked about
+DRAWS = 4000  # of the shares of true classes, for an interval of IoU
+SPREAD = 0.7  # of a shift of logits that is expected before any answer
 PRIOR = 0.5  # sum of squares, and answers, added to both spreads before one is compared with the other
 
 
@@ -172,3 +177,85 @@ def wilson(share, n, level=0.95):
     centre = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
     return float(max(0.0, centre - half)), float(min(1.0, centre + half))
+
+
+def iou_estimates(sizes, owners, asked, truths, classes, *, level=0.95, seed=0):
+    """Intersection over union of every class and their mean, from the true classes of some members of groups.
+
+    Parameters
+    ----------
+    sizes : array, shape (n_groups,)
+        Members of each group.
+    owners : sequence of str, length n_groups
+        Class that the members of each group are labelled with.
+    asked : array of int, shape (n_answers,)
+        Group of every answer.
+    truths : sequence of str, length n_answers
+        What the member really is.
+    classes : sequence of str
+    level : float
+        How often an interval is to hold the truth.
+    seed : int
+
+    Returns
+    -------
+    dict
+        Class -> Estimate, and ``all`` -> that of the mean of the classes.
+
+    Notes
+    -----
+    The true classes of a group are drawn from a Dirichlet distribution: the answers of the group, and half
+    an answer, one part of it on the label of the group and one on all classes alike. Estimate and interval are the
+    median and quantiles of what the draws give.
+
+    Examples
+    --------
+    >>> found = iou_estimates([50, 50], ["a", "b"], [0] * 9 + [1] * 9, ["a"] * 9 + ["b"] * 9, ["a", "b"])
+    >>> found["a"].share > 0.9, found["all"].answers
+    (True, 18)
+    """
+    classes, asked, truths = list(classes), np.asarray(asked, int), list(truths)
+    code = {name: number for number, name in enumerate(classes)}
+    counts = np.zeros((len(sizes), len(classes)))
+    np.add.at(counts, (asked, [code[name] for name in truths]), 1)
+    labels = np.array([code[name] for name in owners])
+    prior = BEFORE * (np.eye(len(classes))[labels] + 1 / len(classes)) / 2
+    gamma = np.random.default_rng(seed).gamma(counts + prior, size=(DRAWS, *counts.shape))
+    members = gamma / gamma.sum(axis=-1, keepdims=True) * np.asarray(sizes, float)[:, None]
+    found = np.stack([members[:, labels == c].sum(axis=1) for c in range(len(classes))], axis=1)
+    right = np.diagonal(found, axis1=1, axis2=2)
+    union = found.sum(axis=1) + found.sum(axis=2) - right
+    each = right / np.maximum(union, 1e-9)
+    ends = 0.5, (1 - level) / 2, (1 + level) / 2
+    values = {name: np.quantile(each[:, c], ends) for c, name in enumerate(classes)}
+    values["all"] = np.quantile(each.mean(axis=1), ends)
+    return {name: Estimate(float(v[0]), float(v[1]), float(v[2]), len(truths)) for name, v in values.items()}
+
+
+def confidence_shift(confidence, right):
+    """What is to be added to the logit of a confidence so that it is right as often as it says.
+
+    Parameters
+    ----------
+    confidence : array, shape (n,)
+        Between 0 and 1, of samples that somebody judged.
+    right : array of bool, shape (n,)
+
+    Returns
+    -------
+    float
+        0 without answers; with few of them not far from it.
+
+    Examples
+    --------
+    >>> confidence_shift([], []), confidence_shift([0.9] * 40, [True] * 20 + [False] * 20) < -1
+    (0.0, True)
+    """
+    at, right = logit(np.clip(np.asarray(confidence, float), 0.01, 0.99)), np.asarray(right, bool)
+    if not len(at):
+        return 0.0
+
+    def surprise(shift):
+        return -np.log(expit(np.where(right, 1, -1) * (at + shift))).sum() + (shift / SPREAD) ** 2 / 2
+
+    return float(minimize_scalar(surprise, bounds=(-5, 5), method="bounded").x)

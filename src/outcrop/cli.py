@@ -1001,6 +1001,9 @@ def audit(
     yes: Annotated[str | None, typer.Option(help="Questions whose class is right: their numbers.")] = None,
     no: Annotated[str | None, typer.Option(help="Questions whose class is wrong.")] = None,
     unknown: Annotated[str | None, typer.Option(help="Questions that cannot be told.")] = None,
+    really: Annotated[
+        list[str] | None, typer.Option("--is", help="Of samples: NUMBER=CLASS, what a wrong one really is; gives IoU.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Another seed asks about others.")] = 0,
     json_: AS_JSON = False,
 ):
@@ -1010,6 +1013,8 @@ def audit(
     terminal. Answers are decisions: they are kept, and can be undone.
     """
     answers = {name: number_list(text, f"--{name}") for name, text in (("yes", yes), ("no", no), ("unknown", unknown))}
+    if really:
+        answers["really"] = dict(parse_truth(text) for text in really)
     with oc.Job(job, origin="shell") as opened:
         found = opened.audit(clicks, of=of, seed=seed)
         if any(answers.values()):
@@ -1034,6 +1039,14 @@ def audit(
         say(f"{older} answers are of other patches or labels and are not counted here.")
 
 
+def parse_truth(text):
+    """Number and class of ``3=fault``."""
+    number, _, name = text.partition("=")
+    if not number.strip().isdigit() or not name.strip():
+        raise ValueError(f"--is is {text!r}; write the number of a question and a class, for instance 3=fault.")
+    return int(number), name.strip()
+
+
 def ask_audit(found, palette):
     """Ask the open questions of an audit one by one on a terminal; nothing elsewhere."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -1048,7 +1061,13 @@ def ask_audit(found, palette):
         said = typer.prompt(f"{number}. {what} {row['class']}? y(es), n(o), c(annot tell), q(uit)", default="q")
         if said[:1].lower() not in words:
             return
-        found.answer(**{words[said[0].lower()]: [number]})
+        answer = words[said[0].lower()]
+        if answer == "no" and found.of == "samples":
+            name = typer.prompt(f"   What is it? {', '.join(palette)}; Enter for none of them", default="")
+            if name in palette and name != row["class"]:
+                found.answer(really={number: name})
+                continue
+        found.answer(**{answer: [number]})
 
 
 def plain_rows(frame):

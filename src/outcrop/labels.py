@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 import zarr
+from scipy.special import expit, logit
 from xarray.core import indexing
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
@@ -438,11 +439,20 @@ def confidence_for(confidence, max_error):
     return confidence_limit(np.bincount(np.ravel(confidence), minlength=256), max_error)
 
 
-def confidence_limit(counts, max_error):
-    """As `confidence_for`, from how often each of the 256 levels of confidence occurs."""
+def confidence_limit(counts, max_error, shift=0.0):
+    """As `confidence_for`, from how often each of the 256 levels of confidence occurs.
+
+    Parameters
+    ----------
+    counts : array, shape (256,)
+    max_error : float
+    shift : float
+        What answers to audits add to the logit of a confidence; see `outcrop.audit.confidence_shift`.
+    """
     levels = np.arange(255, 0, -1)
     counts = counts[levels]
-    wrong = np.cumsum(counts * (1 - levels / 255)) / np.maximum(np.cumsum(counts), 1)
+    error = expit(-(logit(levels / 255) + shift))
+    wrong = np.cumsum(counts * error) / np.maximum(np.cumsum(counts), 1)
     low = levels[(wrong <= max_error) & (counts > 0)]
     return float(low.min() / 255) if len(low) else 1.0
 

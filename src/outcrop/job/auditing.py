@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from outcrop import plots
-from outcrop.audit import draw_order, estimate, groups_by_class
+from outcrop.audit import draw_order, estimate, groups_by_class, iou_estimates
 from outcrop.job.entries import AUDIT_ANSWERS as ANSWERS
 from outcrop.job.labelling import Labelling
 from outcrop.job.pictures import save
@@ -66,10 +66,19 @@ class Audit:
         table = self._questions.drop(columns="stratum").assign(answer=answers)
         return table.set_axis(pd.RangeIndex(1, len(table) + 1, name="number"))
 
-    def answer(self, yes=(), no=(), unknown=()) -> None:
-        """Keep answers to questions, given by their numbers, as one decision."""
+    def answer(self, yes=(), no=(), unknown=(), really=None) -> None:
+        """Keep answers to questions, given by their numbers, as one decision.
+
+        Parameters
+        ----------
+        yes, no, unknown : sequence of int
+        really : dict, optional
+            Number -> class that a wrong sample really is; where all wrong ones have one, `estimates` has IoU.
+        """
         entries = []
         given: dict = {}
+        really = {int(number): self._class(name) for number, name in (really or {}).items()}
+        no = [*np.atleast_1d(np.asarray(no, int)).tolist(), *really]
         for answer, numbers in zip(ANSWERS, (yes, no, unknown), strict=True):
             for number in np.atleast_1d(np.asarray(numbers, int)).tolist():
                 if not 1 <= number <= len(self._questions):
@@ -79,18 +88,32 @@ class Audit:
         for number, answer in sorted(given.items()):
             row = self._questions.iloc[number - 1]
             *place, along = self._place(row)
+            more = {"confidence": round(float(row["confidence"]), 4)} if self.of == "samples" else {}
+            more |= {"really": really[number]} if number in really else {}
+            if more.get("really") == self.job.state.first_name(row["class"]):
+                raise ValueError(f"Question {number} is labelled {row['class']}; say yes if that is what it is.")
             entries.append(
                 {
                     "what": "audit", "class": self.job.state.first_name(row["class"]), "place": place, "along": along,
                     "answer": answer, "subject": self.of, "of": self.population.key, "stratum": int(row["stratum"]),
+                    **more,
                 }
             )  # fmt: skip
         if entries:
             self.job._decide(*entries)
 
+    def _class(self, name):
+        """First name of a class of the job."""
+        if name not in self.job.classes:
+            raise ValueError(f"There is no class {name!r}; choose one of {', '.join(self.job.classes)}.")
+        return self.job.state.first_name(name)
+
     @property
     def estimates(self) -> pd.DataFrame:
-        """Share of right ones by class and of all, with intervals of 95 %, from the answers given so far."""
+        """Share of right ones by class and of all, with intervals of 95 %, from the answers given so far.
+
+        Of samples also IoU with its interval (of all: its mean), where every wrong one was said to be what it is.
+        """
         answers = self._answers()
         known = [one for one in answers if one["answer"] != "unknown"]
         groups, right = [one["stratum"] for one in known], [one["answer"] == "yes" for one in known]
@@ -103,7 +126,20 @@ class Audit:
             asked = [one["answer"] for one in answers if first in (None, one["class"])]
             counts = {answer: asked.count(answer) for answer in ANSWERS}
             rows.append({"class": name or "all", **counts, "right": found.share, "low": found.low, "high": found.high})
-        return pd.DataFrame(rows)
+        return pd.DataFrame(rows).join(self._iou(known), on="class")
+
+    def _iou(self, known):
+        """IoU of every class and their mean, with intervals; nothing where it cannot be told."""
+        if self.of != "samples" or not known or any(one["answer"] == "no" and "really" not in one for one in known):
+            return pd.DataFrame()
+        names = {first: facts["name"] for first, facts in self.job.state.classes.items()}
+        truths = [names.get(one.get("really", one["class"]), one["class"]) for one in known]
+        classes = list(dict.fromkeys([*self.population.classes, *truths]))
+        found = iou_estimates(
+            self.population.sizes, self.population.classes, [one["stratum"] for one in known], truths, classes
+        )
+        rows = {name: {"IoU": one.share, "IoU_low": one.low, "IoU_high": one.high} for name, one in found.items()}
+        return pd.DataFrame.from_dict(rows, orient="index")
 
     @property
     def older(self) -> int:

@@ -17,7 +17,8 @@ stroke            ``class`` or ``erase``, ``along``, and ``points`` with ``radiu
                   fault stick of the class
 exclude           as a stroke: samples that are not of ``class``
 audit             ``class``, ``place``, ``along`` of a random patch or sample, ``answer`` (yes, no, unknown),
-                  ``subject`` (patches, samples), ``of`` (key of what was audited), ``stratum`` it was drawn from
+                  ``subject`` (patches, samples), ``of`` (key of what was audited), ``stratum`` it was drawn from; of
+                  samples also ``confidence``, and ``really``, the class of one that is not what its label says
 set               ``name``, ``value``: an option of a stage
 undo, redo        ``of``: ids; ``withdrawn``: the act failed half-way, and there is nothing to do again
 import            ``name``: the decisions of a file count from here on, those of them alone; see `outcrop.job.imports`

@@ -33,6 +33,8 @@ def parse(line):
             sound = sound and entry["along"] in ("inline", "crossline") and entry["answer"] in AUDIT_ANSWERS
             sound = sound and all(isinstance(entry[name], str) for name in ("subject", "of"))
             sound = sound and _whole(entry["stratum"], 0)
+            sound = sound and (isinstance(entry["really"], str) if "really" in entry else True)
+            sound = sound and 0 <= entry.get("confidence", 0) <= 1
         if "import" in entry:
             sound = sound and isinstance(entry["import"], list) and all(map(_text, entry["import"]))
         if entry["what"] == "import":

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 import outcrop
+from outcrop.audit import confidence_shift
 from outcrop.encoder import weights_digest
 from outcrop.encoder_mapping import EncoderMapper, Places
 from outcrop.identity import LineLog, check_lines, line_digest, lines_path, untouched
@@ -371,7 +372,7 @@ class Labelling:
                 stores[line] = opened[key][0]
         limits = self.state.options.get("limits", {})
         codes = self.job._codes()
-        limit = confidence_limit(stores, **limits)
+        limit = confidence_limit(stores, **limits, shift=judged_shift(self.state))
         found = Labels(stores, codes, self._corrections(codes), limit, self.along, tuple(self.job.volume.shape))
         return found, {line for line in stores if sources[line] != current}
 
@@ -477,6 +478,12 @@ def _opened(folder, stores):
         return store, store.done.read()
     except (ValueError, OSError):
         return None
+
+
+def judged_shift(state):
+    """What the answers to audits of samples add to the logit of a confidence."""
+    judged = [one for one in state.audits if "confidence" in one and one["answer"] != "unknown"]
+    return confidence_shift([one["confidence"] for one in judged], [one["answer"] == "yes" for one in judged])
 
 
 def _joined_jobs(paths):

@@ -150,7 +150,7 @@ def read_labels(labels, coords, stale, attrs):
     return xr.Dataset(data, coords, attrs)
 
 
-def confidence_limit(stores, *, min_confidence=None, max_error=None):
+def confidence_limit(stores, *, min_confidence=None, max_error=None, shift=0.0):
     """Confidence below which a label is uncertain, from a limit of confidence or of error.
 
     Parameters
@@ -158,8 +158,10 @@ def confidence_limit(stores, *, min_confidence=None, max_error=None):
     stores : dict
         Position of a line -> VoteStore; a limit of error is estimated on all of these lines.
     min_confidence, max_error : float, optional
+    shift : float
+        What audits add to the logit of a confidence, where the limit is one of error.
     """
     if max_error is None or not stores:
         return min_confidence or 0.0
     counts = sum(store.counts[line].astype(np.int64) for line, store in stores.items())
-    return label_rules.confidence_limit(counts, max_error)
+    return label_rules.confidence_limit(counts, max_error, shift)
