@@ -244,3 +244,16 @@ def test_lines_are_appended_whole_by_many(tmp_path):
     path.write_bytes(b"one\ntw")
     append_line(path, "three")
     assert path.read_bytes() == b"one\ntw\nthree\n"
+
+
+def test_undo_takes_back_the_last_act_of_a_person_whoever_wrote_it(tmp_path):
+    """Two commands that ran at once wrote as two writers; when both have ended the later act goes first."""
+    one, two = Decisions(tmp_path), Decisions(tmp_path)
+    one.add(exemplar("fault"))
+    two.add(exemplar("salt dome", [1, 2, 3]))
+    one.close()
+    two.close()
+    three = Decisions(tmp_path)
+    assert three.undo() and [e.name for e in three.state().exemplars] == ["fault"]
+    assert three.undo() and three.state().exemplars == []
+    assert three.redo() and [e.name for e in three.state().exemplars] == ["fault"]

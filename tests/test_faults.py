@@ -14,7 +14,7 @@ from benchmarks.faults import gsb_sections
 from outcrop import segy
 from outcrop.geometry.coordinates import map_grid
 from outcrop.geometry.faults import along_strike, discontinuity, link, ridges, scan, section_of_line, sticks_of
-from outcrop.geometry.sticks import read_sticks, stick_scores, write_sticks
+from outcrop.geometry.sticks import numbered_as, read_sticks, stick_scores, write_sticks
 from outcrop.geometry.surfaces import join_sticks, surface_table
 
 SHAPE = (12, 96, 96)
@@ -457,3 +457,40 @@ def test_sticks_counted_anew_on_every_section(tmp_path, survey):
     ]
     pd.DataFrame(rows).to_csv(tmp_path / "sticks.csv", index=False)
     assert read_sticks(tmp_path / "sticks.csv", volume)["stick"].tolist() == [0, 0, 1, 1]
+
+
+def test_sticks_keep_their_numbers(survey):
+    """The same sticks in another order, one gone and one new: numbers stay, the new one is counted on."""
+    volume = survey[0]
+    lines, traces, times = volume["inline"].values, volume["crossline"].values, volume["time"].values
+    points = [
+        {
+            "surface": 0,
+            "stick": k,
+            "inline": lines[k % 2],
+            "crossline": traces[6 * k] + i,
+            "time": times[1 + 4 * i],
+        }
+        for k in range(4)
+        for i in range(3)
+    ]
+    before = pd.DataFrame(points).assign(likelihood=1.0)
+    after = before[before["stick"] != 1].assign(stick=lambda t: t["stick"].map({0: 2, 2: 1, 3: 0}))
+    new = before[before["stick"] == 1].assign(stick=3, crossline=lambda t: t["crossline"] + 60)
+    found = numbered_as(pd.concat([after, new]), before, volume)
+    assert found["stick"].tolist() == [0] * 3 + [2] * 3 + [3] * 3 + [4] * 3
+
+
+def test_a_truth_elsewhere_is_refused(survey):
+    """Sticks of another survey are no reason to score zero."""
+    volume = survey[0]
+    far = pd.DataFrame({"surface": 0, "stick": 0, "inline": [9000, 9000], "crossline": [1, 2], "time": [0, 40]})
+    with pytest.raises(ValueError, match="No stick of the truth lies in the volume"):
+        stick_scores(far, far, volume)
+
+
+def test_dip_and_area_need_metres():
+    """Where nothing says how far lines lie apart there is no strike, dip or area, and no X and Y in a csv."""
+    volume, _ = oc.datasets.synthetic((8, 120, 120), seed=0)
+    bare = oc.open_volume(volume.values)
+    assert surface_table(oc.fault_sticks(bare), bare)[["strike", "dip", "area"]].isna().all(axis=None)

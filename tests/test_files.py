@@ -335,3 +335,15 @@ def test_units_are_printed_only_where_they_are_known():
     timed = timed.assign_coords(time=4.0 * np.arange(9)).assign_attrs(sample_interval=4.0)
     assert plots.section(counted[0]).get_ylabel() == "time (samples)"
     assert plots.section(timed[0]).get_ylabel() == "time (ms)"
+
+
+@pytest.mark.parametrize(("times", "words"), [([8, 4, 0], "sortby"), ([0, 4, 12], "resample")])
+def test_samples_rise_evenly(times, words):
+    """Descending or uneven samples are refused with what to do."""
+    volume = xr.DataArray(
+        np.ones((2, 3, 3), "f4"),
+        {"inline": [1, 2], "crossline": [1, 2, 3], "time": times},
+        ["inline", "crossline", "time"],
+    )
+    with pytest.raises(ValueError, match=words):
+        open_volume(volume)

@@ -56,6 +56,30 @@ def constant(xp, values, *, like, dtype=None):
     return out if dtype is None else xp.astype(out, dtype, copy=False)
 
 
+def check_device(name):
+    """Name of a torch device that is there, or None for None.
+
+    Examples
+    --------
+    >>> check_device(None), check_device("cpu")
+    (None, 'cpu')
+    """
+    if name is None:
+        return None
+    try:
+        import torch
+    except ImportError:
+        raise ValueError(f"Device {name!r} needs torch; install the extra 'torch' of outcrop.") from None
+    try:
+        torch.zeros(1, device=name)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise ValueError(
+            f"Device {name!r} cannot be used ({reason[:120]}); choose cuda, or leave --device out."
+        ) from None
+    return name
+
+
 def to_numpy(x):
     """Any array as NumPy, wherever it lives."""
     return np.asarray(array_api_compat.to_device(x, "cpu")) if array_api_compat.is_torch_array(x) else np.asarray(x)

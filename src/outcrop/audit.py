@@ -85,7 +85,7 @@ def draw_order(groups, n, *, seed=0):
     ----------
     groups : array of int, shape (n_members,)
     n : int
-        Questions; every group gets one at least.
+        Questions; every group gets one at least, where there are as many.
     seed : int
 
     Returns
@@ -102,7 +102,7 @@ def draw_order(groups, n, *, seed=0):
     order = rng.permutation(len(groups))
     members = [order[groups[order] == group] for group in np.unique(groups)]
     shares = np.array([len(some) for some in members]) / len(groups) * n
-    counts = np.maximum(np.floor(shares).astype(int), 1)
+    counts = np.maximum(np.floor(shares).astype(int), 1 if n >= len(members) else 0)
     for group in np.argsort(-(shares - counts), kind="stable")[: max(0, n - int(counts.sum()))]:
         counts[group] += 1
     return np.concatenate([some[:count] for some, count in zip(members, counts, strict=True)])

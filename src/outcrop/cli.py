@@ -99,6 +99,15 @@ def open_volume(path, header_bytes=None):
     return oc.open_volume(path, header_bytes=numbers(header_bytes, 2, "--header-bytes"))
 
 
+def check_device(name: str | None) -> str | None:
+    """A torch device that is there, or none."""
+    if name is None:
+        return None
+    from outcrop.arrays import check_device as check
+
+    return check(name)
+
+
 def numbers(text, count, option, kind=int):
     """Comma-separated numbers of an option."""
     try:
@@ -216,7 +225,9 @@ def index(
     workers: WORKERS = None,
     scheduler: SCHEDULER = None,
     memory: MEMORY = None,
-    device: Annotated[str | None, typer.Option(help="Describe on a torch device, e.g. cuda.")] = None,
+    device: Annotated[
+        str | None, typer.Option(callback=check_device, help="Describe on a torch device, e.g. cuda.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say patches, time and disk, and stop.")] = False,
     header_bytes: HEADER_BYTES = None,
 ):
@@ -263,6 +274,8 @@ def index(
         "muted, water or constant": (built.status == 2).sum(),
     }
     counted = ", ".join(f"{n} {why}" for why, n in skipped.items() if n)
+    if not (built.status == 0).any():
+        raise ValueError(f"No patch of {volume} can be described: {counted}; check its amplitudes with 'outcrop info'.")
     say(f"{output}: {(built.status == 0).sum()} patches described" + (f"; skipped {counted}" if counted else ""))
     say_notes(job)
     for text, style in kept_words(before, after):
@@ -392,7 +405,9 @@ def retrieve(
     background: Annotated[
         str | None, typer.Option(help="The class that may appear in any patch; found by its usual names by default.")
     ] = None,
-    device: Annotated[str | None, typer.Option(help="Search on a torch device, e.g. cuda.")] = None,
+    device: Annotated[
+        str | None, typer.Option(callback=check_device, help="Search on a torch device, e.g. cuda.")
+    ] = None,
     accept: Annotated[
         str | None, typer.Option(help="Patches that show their class: numbers of column row in retrieved.csv.")
     ] = None,
@@ -569,7 +584,9 @@ def label(
     seed: Annotated[
         int | None, typer.Option(help="Same seed, same labels; by default the one of the last time, 0 at first.")
     ] = None,
-    device: Annotated[str | None, typer.Option(help="Compute on a torch device, e.g. cuda.")] = None,
+    device: Annotated[
+        str | None, typer.Option(callback=check_device, help="Compute on a torch device, e.g. cuda.")
+    ] = None,
     workers: WORKERS = None,
     scheduler: SCHEDULER = None,
     memory: MEMORY = None,
@@ -616,7 +633,12 @@ def label(
         status = opened.status()
     limit = opened.labels.attrs["min_confidence"]
     if max_error is not None:
-        say(f"For {max_error:.0%} wrong labels a sample needs a confidence of {limit:.2f}, by the labelled lines")
+        words = "as far as the confidence can be trusted: 'outcrop audit JOB --of samples' tells, and corrects it"
+        say(
+            f"For {max_error:.0%} wrong labels a sample needs a confidence of {limit:.2f}, {words}".replace(
+                "JOB", str(job)
+            )
+        )
     elif limit > 0:
         say(f"Samples below a confidence of {limit:.2f} are uncertain; --min-confidence 0 lifts the limit")
     if status["label"]["mapper"]:
@@ -666,8 +688,14 @@ def refuse_other_volume(path, volume):
 
 
 def number_list(text, option):
-    """Numbers of an option, none where it was not given."""
-    return [] if text is None else list(numbers(text, text.count(",") + 1, option))
+    """Numbers of an option such as ``1,2,5-9``, none where it was not given."""
+    found: list = []
+    for part in [] if text is None else text.split(","):
+        ends = re.fullmatch(r"\s*(-?\d+)\s*(?:-\s*(\d+)\s*)?", part)
+        if not ends:
+            raise ValueError(f"{option} is {text!r}; give whole numbers separated by commas, or ranges such as 5-9.")
+        found += range(int(ends[1]), int(ends[2] or ends[1]) + 1)
+    return found
 
 
 def line_list(text):
@@ -854,7 +882,9 @@ def train(
     lines: Annotated[str | None, typer.Option(help="Label only these lines with the net, e.g. 310,330.")] = None,
     truth: Annotated[str | None, typer.Option(help="Expert labels, to score the labels and the net.")] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same net.")] = 0,
-    device: Annotated[str | None, typer.Option(help="A torch device; cuda by default where there is one.")] = None,
+    device: Annotated[
+        str | None, typer.Option(callback=check_device, help="A torch device; cuda by default where there is one.")
+    ] = None,
     json_: AS_JSON = False,
 ):
     """Train a U-Net on the labels of a JOB and label the volume with it; goes on where it was stopped.
@@ -1144,7 +1174,9 @@ def faults(
     truth: Annotated[Path | None, typer.Option(help="An interpreter's sticks, to score those found.")] = None,
     velocity: Annotated[float, typer.Option(help="m/s that turns time into depth where a dip is stated.")] = 2500.0,
     report: Annotated[Path | None, typer.Option(help="FILE.html: sticks drawn over sections and a slice.")] = None,
-    device: Annotated[str | None, typer.Option(help="Of a volume: a torch device for the encoder, e.g. cuda.")] = None,
+    device: Annotated[
+        str | None, typer.Option(callback=check_device, help="Of a volume: a torch device for the encoder, e.g. cuda.")
+    ] = None,
     header_bytes: HEADER_BYTES = None,
     json_: AS_JSON = False,
 ):
@@ -1153,7 +1185,7 @@ def faults(
     With --accept, --reject and --extend, numbers of sticks as FILE has them from the last time, a job learns which are
     meant; 'outcrop decisions --undo' takes such a decision back.
     """
-    from outcrop.geometry.sticks import format_of, read_sticks, stick_scores, write_sticks
+    from outcrop.geometry.sticks import format_of, numbered_as, read_sticks, stick_scores, write_sticks
     from outcrop.geometry.surfaces import surface_table
     from outcrop.job.fault_report import write_fault_report
     from outcrop.job.faults import sticks_of_class
@@ -1178,8 +1210,12 @@ def faults(
             with oc.Job(source, origin="shell") as job:
                 volume, along, labels = job.volume, DIRECTIONS[job.along], job.labels
                 real = read_sticks(truth, volume) if truth else None
-                decide_sticks(job, class_, output, kind, judged, extended, import_from)
+                before = read_sticks(output, volume, format=kind) if output.is_file() else None
+                decide_sticks(job, class_, output, before, judged, extended, import_from)
                 sticks = sticks_of_class(job, class_, lines=wanted, threshold=threshold, progress=progress)
+                if before is not None:
+                    sticks = numbered_as(sticks, before, volume)
+                    say_lost(before, sticks, [number for some in judged.values() for number in some])
         else:
             volume, labels, along = open_volume(source, header_bytes), None, along or "inline"
             real = read_sticks(truth, volume) if truth else None
@@ -1206,18 +1242,23 @@ def faults(
         say("precision {precision:.3f}, recall {recall:.3f}, F1 {F1:.3f} on {sections} sections".format(**scores))
 
 
-def decide_sticks(job, class_, output, kind, judged, extended, import_from):
+def say_lost(before, sticks, judged):
+    """Say which sticks are gone that nobody named: decisions on one count on the lines near it too."""
+    lost = sorted(set(before["stick"]) - set(sticks["stick"]) - set(judged))
+    if lost and judged:
+        say(f"gone with them, for a decision counts on lines nearby too: sticks {', '.join(map(str, lost))}")
+
+
+def decide_sticks(job, class_, output, before, judged, extended, import_from):
     """Take over sticks of a file, and what is decided on those that were picked last; all of it or nothing."""
-    from outcrop.geometry.sticks import read_sticks
     from outcrop.job.faults import extend_stick, extended_stick, import_sticks, judge_sticks
 
     if import_from:
         say(f"{import_sticks(job, import_from, class_ or 'fault')} sticks taken over from {import_from}")
     if not judged and not extended:
         return
-    if not output.is_file():
+    if before is None:
         raise ValueError(f"{output} is not there yet; pick without --accept, --reject and --extend first.")
-    before = read_sticks(output, job.volume, format=kind)
     chosen = {what: chosen_sticks(before, numbers) for what, numbers in judged.items()}
     longer = [(chosen_sticks(before, [number]), place) for number, place in extended.items()]
     for stick, place in longer:
@@ -1322,7 +1363,9 @@ def reproduce(
         "out"
     ),
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes, to see that everything runs.")] = False,
-    device: Annotated[str | None, typer.Option(help="A torch device for what can use one, e.g. cuda.")] = None,
+    device: Annotated[
+        str | None, typer.Option(callback=check_device, help="A torch device for what can use one, e.g. cuda.")
+    ] = None,
     mapping: Annotated[list[str] | None, typer.Option(help="expert: only these mappers. Repeat it.")] = None,
     supervision: Annotated[str | None, typer.Option(help="expert: patches or exemplars; both by default.")] = None,
     seeds: Annotated[int | None, typer.Option(help="expert, training, interpreter: mean over so many seeds.")] = None,

@@ -198,7 +198,9 @@ def show_stages(rows):
 def show_scores(scores):
     """Print pixel scores, MIU first, and what is known of the boundaries and zones of each structure."""
     along = "crosslines" if "crosslines" in scores else "inlines"
-    table = Table(title=f"{along} {', '.join(map(str, scores[along]))}", title_justify="left")
+    lines = scores[along]
+    named = ", ".join(map(str, lines)) if len(lines) <= 6 else f"{lines[0]} to {lines[-1]} ({len(lines)} of them)"
+    table = Table(title=f"{along} {named}", title_justify="left")
     keys = {
         "MIU": "MIU",
         "MIU_without_boundary": "MIU without 5 px",
@@ -213,6 +215,9 @@ def show_scores(scores):
         table.add_column(title)
     table.add_row(*(f"{value:.3f}" for value in values.values()))
     show(table)
+    if scores["coverage"] < 1:
+        right = scores["PA"] / scores["coverage"] if scores["coverage"] else float("nan")
+        say(f"Uncertain samples count as wrong here; of the {scores['coverage']:.0%} labelled {right:.1%} are right")
     titles = ("boundary off by (median, 95 %)", "zones labelled by half or more", "labelled zones less than half true")
     bodies = Table("structure", *titles)
     down, across = scores.get("units", ("ms", "m"))

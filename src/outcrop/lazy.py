@@ -135,7 +135,7 @@ def live_traces(volume):
 
 
 def check_axes(volume):
-    """Refuse a volume with two lines, traces or samples of one number, for nobody could tell them apart."""
+    """Refuse a volume with two lines of one number, for nobody could tell them apart, or with uneven samples."""
     for name in volume.dims:
         labels, counts = np.unique(volume[name].values, return_counts=True)
         if (counts > 1).any():
@@ -144,3 +144,11 @@ def check_axes(volume):
                 f"{volume.attrs.get('source') or 'The array'} has {name} {twice:g} {counts.max()} times; give every "
                 f"{name} a number of its own."
             )
+    vertical = volume.dims[-1]
+    steps = np.diff(np.asarray(volume[vertical].values, float))
+    if len(steps) and (steps.min() <= 0 or np.ptp(steps) > 0.01 * steps.mean()):
+        how = f"every {steps.min():g} to {steps.max():g}"
+        way = "resample it evenly" if steps.min() > 0 else f"sort it, in xarray with volume.sortby({vertical!r})"
+        raise ValueError(
+            f"{volume.attrs.get('source') or 'The array'} has samples {how} in {vertical}, not evenly: {way}."
+        )

@@ -245,6 +245,12 @@ def _draw_sticks(ax, line, table, **look):
             style |= {"lw": 2.0, "path_effects": [Stroke(linewidth=4.0, foreground="white"), Normal()]}
         style |= {"marker": "o", "ms": 2.5} if len(trace.across) == 1 else {}
         ax.plot(trace.across, trace.down, **(style | look))
+        if trace.stick >= 0 and not look:
+            outline = [Stroke(linewidth=2.0, foreground="white"), Normal()]
+            ax.annotate(
+                str(trace.stick), (trace.across[0], trace.down[0]), xytext=(0, 2), textcoords="offset points",
+                color=STICK, fontsize=7, ha="center", va="bottom", path_effects=outline, annotation_clip=True,
+            )  # fmt: skip
     ax.set(xlim=limits[0], ylim=limits[1])
 
 

@@ -6,6 +6,8 @@ import numpy as np
 
 from outcrop import segy
 
+NUMBERS = "line numbers"
+
 
 class MapGrid(NamedTuple):
     """How inline and crossline numbers become X and Y in metres: ``origin + inline * step + crossline * step``.
@@ -23,6 +25,11 @@ class MapGrid(NamedTuple):
     inline_step: np.ndarray
     crossline_step: np.ndarray
     source: str
+
+    @property
+    def in_metres(self):
+        """Whether X and Y are metres; else line numbers stand for them."""
+        return self.source != NUMBERS
 
     def to_map(self, inline, crossline):
         """X and Y of inline and crossline numbers."""
@@ -52,7 +59,7 @@ def map_grid(volume):
             return found
     inlines, crosslines = (volume[name].values for name in ("inline", "crossline"))
     if "bin_size" not in volume.attrs:
-        return MapGrid(np.zeros(2), np.array([0.0, 1.0]), np.array([1.0, 0.0]), "line numbers")
+        return MapGrid(np.zeros(2), np.array([0.0, 1.0]), np.array([1.0, 0.0]), NUMBERS)
     bins = np.nan_to_num(volume.attrs["bin_size"], nan=1.0)
     steps = [size / _step(axis) for size, axis in zip(bins, (inlines, crosslines), strict=True)]
     origin = -np.array([crosslines[0] * steps[1], inlines[0] * steps[0]], float)

@@ -24,6 +24,7 @@ FORMATS = {
 }
 END = "999.00 999.00 999.00"  # of a stick in an IRAP file
 NAME = "Fault_"
+SAME = 2.0  # traces between sticks of two tables up to which they are the same
 
 
 def format_of(path, given=None):
@@ -55,13 +56,14 @@ def write_sticks(sticks, path, volume, *, format=None):
         As `fault_sticks` gives them.
     path : path
     volume : DataArray
-        Gives X and Y of the points; see `map_grid`.
+        Gives X and Y of the points; see `map_grid`. A csv has none where they are not known.
     format : {"csv", "opendtect", "charisma", "irap"}, optional
         By the end of the name by default: .csv, .dat (also .txt, .asc), .charisma (also .chr), .pol.
     """
     kind, vertical = format_of(path, format), volume.dims[2]
-    x, y = map_grid(volume).to_map(sticks["inline"], sticks["crossline"])
-    table = sticks.assign(x=x, y=y)
+    grid = map_grid(volume)
+    x, y = grid.to_map(sticks["inline"], sticks["crossline"])
+    table = sticks.assign(x=x, y=y) if grid.in_metres or kind != "csv" else sticks
     with whole_file(path) as aside, open(aside, "w", encoding="utf-8", newline="\n") as file:
         if kind == "csv":
             table.round({"inline": 3, "crossline": 3, vertical: 3, "likelihood": 3, "x": 2, "y": 2}).to_csv(
@@ -96,8 +98,8 @@ def read_sticks(path, volume, *, format=None):
     Returns
     -------
     DataFrame
-        surface, stick, inline, crossline, time (or depth), likelihood (1 where the file has none); sticks are counted
-        anew, in the order of the file.
+        surface, stick, inline, crossline, time (or depth), likelihood (1 where the file has none). Sticks keep their
+        numbers where the file counts them through; otherwise they are counted in its order.
     """
     kind, vertical = format_of(path, format), volume.dims[2]
     try:
@@ -122,11 +124,20 @@ def read_sticks(path, volume, *, format=None):
     if not np.isfinite(numeric).all():
         raise ValueError(f"{path} has a point without inline, crossline or {vertical}; give all three of every point.")
     _snap(table, volume)
-    table["stick"] = pd.factorize(pd.MultiIndex.from_frame(table[["surface", "stick"]]))[0]
+    table["stick"] = _numbers(table)
     table["surface"] = pd.factorize(table["surface"])[0]
     if "likelihood" not in table:
         table["likelihood"] = 1.0
     return table[["surface", "stick", *volume.dims, "likelihood"]]
+
+
+def _numbers(table):
+    """Number of the stick of every point: those of the file where each stands for one stick."""
+    numbers = pd.to_numeric(table["stick"], errors="coerce")
+    counted = pd.factorize(pd.MultiIndex.from_frame(table[["surface", "stick"]]))[0]
+    through = pd.Series(counted, table.index).groupby(numbers).nunique().eq(1).all()
+    whole = numbers.notna().all() and (numbers >= 0).all() and (numbers % 1 == 0).all()
+    return numbers.astype(int) if whole and through else counted
 
 
 def _snap(table, volume):
@@ -189,6 +200,46 @@ LAYOUTS = {
 }
 
 
+def numbered_as(sticks, before, volume):
+    """Sticks with the numbers that the same ones had before; new ones are counted on.
+
+    Two sticks are the same where they lie on one section, overlap, and are less than two traces apart on average.
+
+    Parameters
+    ----------
+    sticks, before : DataFrame
+        As `fault_sticks` and `read_sticks` give them.
+    volume : DataArray
+    """
+    old = dict(list(before.groupby("stick")))
+    numbers: dict = {}
+    later = max(old, default=-1) + 1
+    for number, points in sticks.groupby("stick"):
+        apart = {other: _apart(points, course, volume) for other, course in old.items()}
+        nearest = min(apart, key=apart.__getitem__, default=None)
+        if nearest is not None and apart[nearest] < SAME:
+            numbers[number] = nearest
+            del old[nearest]
+        else:
+            numbers[number], later = later, later + 1
+    return sticks.assign(stick=sticks["stick"].map(numbers))
+
+
+def _apart(one, other, volume):
+    """Mean distance of two sticks in traces where they overlap; infinite on different sections."""
+    direction, vertical = direction_of(one), volume.dims[2]
+    name, across = DIRECTIONS[direction], DIRECTIONS[1 - direction]
+    if direction_of(other) != direction or one[name].iloc[0] != other[name].iloc[0]:
+        return np.inf
+    first, last = max(one[vertical].min(), other[vertical].min()), min(one[vertical].max(), other[vertical].max())
+    if first >= last:
+        return np.inf
+    at = np.linspace(first, last, 9)
+    both = (np.interp(at, *part.sort_values(vertical)[[vertical, across]].to_numpy(float).T) for part in (one, other))
+    step = np.abs(np.diff(volume[across].values[:2])).max(initial=1)
+    return float(np.abs(next(both) - next(both)).mean() / step)
+
+
 def stick_scores(found, truth, volume, *, tolerance=3):
     """Precision and recall of sticks against an interpreter's, over the sections on which the truth has any.
 
@@ -201,6 +252,7 @@ def stick_scores(found, truth, volume, *, tolerance=3):
     """
     rows, columns = np.ogrid[-tolerance : tolerance + 1, -tolerance : tolerance + 1]
     disc = rows**2 + columns**2 <= tolerance**2
+    truth = _inside(truth, volume)
     drawn, wanted = drawn_sections(found, volume), drawn_sections(truth, volume)
     counts = np.zeros(4)
     for section, real in wanted.items():
@@ -214,6 +266,20 @@ def stick_scores(found, truth, volume, *, tolerance=3):
     precision, recall = counts[0] / max(counts[1], 1), counts[2] / max(counts[3], 1)
     f1 = 2 * precision * recall / max(precision + recall, 1e-9)
     return {"sections": len(wanted), "precision": precision, "recall": recall, "F1": f1}
+
+
+def _inside(sticks, volume):
+    """Sticks that lie in a volume, at least in part."""
+    inside = pd.Series(True, sticks.index)
+    for name in volume.dims:
+        axis = volume[name].values
+        inside &= sticks[name].between(axis.min() - 0.5, axis.max() + 0.5)
+    kept = sticks[sticks["stick"].isin(sticks.loc[inside, "stick"])]
+    if len(sticks) and not len(kept):
+        ranges = ", ".join(f"{name} {sticks[name].min():g} to {sticks[name].max():g}" for name in volume.dims)
+        axes = ", ".join(f"{volume[name].values.min():g} to {volume[name].values.max():g}" for name in volume.dims)
+        raise ValueError(f"No stick of the truth lies in the volume: it has {ranges}; the volume {axes}.")
+    return kept
 
 
 def drawn_sections(sticks, volume):

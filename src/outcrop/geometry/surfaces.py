@@ -258,7 +258,7 @@ def surface_table(sticks, volume, *, velocity=VELOCITY):
         surface, sticks, lines, strike (degrees clockwise from north, 0 to 180; from the direction of rising inlines
         where no coordinates are known), dip (degrees from the horizontal), area (m2), the first and last inline,
         crossline and time (or depth), likelihood. Strike and area are NaN below three lines, where the dip is the
-        apparent one of the section.
+        apparent one of the section. All three are NaN where the volume does not say how far its lines lie apart.
     """
     if not velocity > 0:
         raise ValueError(f"velocity is {velocity}; give a positive number of m/s.")
@@ -271,6 +271,8 @@ def surface_table(sticks, volume, *, velocity=VELOCITY):
         places = np.column_stack([x, y, points[vertical].to_numpy(float) * to_depth])
         row = {"surface": surface, "sticks": points["stick"].nunique()}
         row |= _orientation(points, places, grid)
+        if not grid.in_metres:
+            row |= dict.fromkeys(("strike", "dip", "area"), np.nan)
         for name in volume.dims:
             row |= {f"first_{name}": points[name].min(), f"last_{name}": points[name].max()}
         if "likelihood" in points:

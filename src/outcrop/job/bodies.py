@@ -77,7 +77,7 @@ def _notes(job, found, labels, done):
     along, across = DIRECTIONS[job.along], DIRECTIONS[1 - job.along]
     if len(done) < n_lines:
         notes.append(f"{len(done)} of {n_lines} {along}s are labelled; bodies end where labels do")
-    if not labels.attrs["fused"]:
+    if not labels.attrs["fused"] and can_fuse(job):
         notes.append(f"labels of {along}s alone; --fuse lets those of {across}s count too")
     for name, share in labels.attrs.get("one_sided", {}).items():
         notes.append(

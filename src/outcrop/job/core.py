@@ -776,7 +776,8 @@ class Job:
                 raise ValueError(f"{name} is {value}; choose a value between 0 and 1.")
         if max_error is not None and (min_confidence is not None or not 0 < max_error < 1):
             raise ValueError(
-                f"max_error is {max_error}; choose a value between 0 and 1, and no min_confidence with it."
+                f"max_error is {max_error}; choose a value between 0 and 1, and no min_confidence with it; "
+                "min_confidence 0 alone lifts the limit."
             )
         before = options.LABEL | self.state.options.get("label", {})
         if mapping is not None and mapping not in MAPPERS:

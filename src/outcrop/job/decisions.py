@@ -235,7 +235,7 @@ class Decisions:
                 self._act = None
 
     def undo(self):
-        """Take back this writer's last act; whether there was one."""
+        """Take back the last act of this writer, or of one of the same person that has ended; whether there was one."""
         return self._step("undo")
 
     def redo(self):
@@ -245,13 +245,19 @@ class Decisions:
     def _step(self, what):
         with self._lock:
             self.refresh()
-            written_here = [entry for entry in self._entries if entry["who"] == self.who and not scope(entry)]
-            past, future = acts(written_here)
+            mine = self._mine()
+            past, future = acts([entry for entry in self._entries if entry["who"] in mine and not scope(entry)])
             stack = past if what == "undo" else future
             if not stack:
                 return False
             self.add({"what": what, "of": stack[-1]})
             return True
+
+    def _mine(self):
+        """Names of this writer and of all of the same person on this machine that have ended."""
+        person = self.who.rpartition("-")[0]
+        names = {entry["who"] for entry in self._entries if entry["who"].rpartition("-")[0] == person}
+        return {name for name in names if name == self.who or _ended(self.folder / f".{name}.lock")}
 
     def close(self):
         """Let go of the file of this writer."""
@@ -305,6 +311,13 @@ def import_name(path):
     return f"import-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
+def _ended(path):
+    """Whether nobody holds the lock of a writer."""
+    with contextlib.suppress(Timeout), FileLock(path, thread_local=False).acquire(timeout=0):
+        return True
+    return False
+
+
 def _user():
     try:
         return getpass.getuser()
@@ -321,7 +334,7 @@ def _after(last):
 
 
 def acts(entries):
-    """Ids of the acts of one writer that can be undone and redone, the next one last."""
+    """Ids of the acts of a person that can be undone and redone, the next one last."""
     past: list = []
     future: list = []
     before: list = []  # what could be redone before the last act
@@ -334,9 +347,9 @@ def acts(entries):
             future.append(entry["of"])
         elif entry["what"] == "redo":
             future = [act for act in future if act != entry["of"]]
-            past.append(entry["of"])
-        elif past and entry.get("group") == past[-1][0]:
-            past[-1] = [*past[-1], entry["id"]]
+            past.append(list(entry["of"]))
+        elif together := [act for act in past if act[0] == entry.get("group")]:
+            together[0].append(entry["id"])
         else:
             past.append([entry["id"]])
             before, future = future, []

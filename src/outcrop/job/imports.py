@@ -95,6 +95,8 @@ def import_words(entries, name, before, after):
         "strokes": lambda state: len(state.strokes),
     }
     added = [f"{count(after) - count(before)} {kind}" for kind, count in kinds.items() if count(after) != count(before)]
+    if before == after:
+        return ["It was taken over before: nothing changed"]
     words = [f"New here: {', '.join(added) or 'nothing'}; 'outcrop decisions JOB --undo' takes all of it back"]
     of_file = [entry for entry in entries if scope(entry)[:1] == (name,)]
     options = {entry["name"]: entry["value"] for entry in of_file if entry["what"] == "set"}

@@ -106,10 +106,11 @@ def _stick_middles(job, sticks):
 
 
 def _spread(job, horizon, count):
-    """Points of a horizon, first some that lie far from each other, then all."""
+    """Points of a horizon, first some that lie far from each other, then all others in random order."""
     places = horizon[[*DIRECTIONS, horizon.columns[-1]]].to_numpy(float)
     order = np.linspace(0, len(places) - 1, 2 * count + 1).astype(int)[1::2]
-    for row in dict.fromkeys([*order.tolist(), *range(len(places))]):
+    others = np.random.default_rng(0).permutation(len(places))
+    for row in dict.fromkeys([*order.tolist(), *others.tolist()]):
         yield [_nearest(axis, value) for axis, value in zip(job.axes, places[row], strict=True)]
 
 
