@@ -154,7 +154,7 @@ def bootstrap(sections, real, ours, theirs, name, *, draws=2000, reach=12):
     )
 
 
-def compare_planes(seeds, shape):
+def compare_planes(seeds, shape, device=None):
     """Known planes, with the likelihood of every line computed once for all ways to use it."""
     plain = faults.likelihood_of_line
     for noise in (None, 6.0):
@@ -163,7 +163,7 @@ def compare_planes(seeds, shape):
             volume, planes = volume_with_planes(shape, seed=seed, noise=noise)
             faults.likelihood_of_line = _Likelihood(plain)
             for along, neighbours in (("inline", 0), ("inline", 2), ("both", 2)):
-                sticks = oc.fault_sticks(volume, along=along, neighbours=neighbours)
+                sticks = oc.fault_sticks(volume, along=along, neighbours=neighbours, device=device)
                 score = surface_scores(sticks, surface_table(sticks, volume), planes, shape)
                 scores.setdefault((along, "2.5-D" if neighbours else "2-D"), []).append(score)
         for (along, kind), of_seeds in scores.items():
@@ -180,9 +180,9 @@ class _Likelihood:
     def __init__(self, compute):
         self.compute, self.known = compute, {}
 
-    def __call__(self, volume, direction, position):
+    def __call__(self, volume, direction, position, device=None):
         if (direction, position) not in self.known:
-            self.known[direction, position] = self.compute(volume, direction, position)
+            self.known[direction, position] = self.compute(volume, direction, position, device)
         return self.known[direction, position]
 
 
@@ -263,12 +263,12 @@ def main():
     parser.add_argument("--figures")
     parser.add_argument("--exemplars", action="store_true")
     parser.add_argument("--speed", action="store_true")
-    parser.add_argument("--device", help="with --speed: a torch device, for instance cuda")
+    parser.add_argument("--device", help="a torch device for the encoder, for instance cuda")
     chosen = parser.parse_args()
     if chosen.gsb:
         compare_gsb(chosen.gsb)
     if chosen.planes:
-        compare_planes(range(chosen.seeds), tuple(chosen.shape))
+        compare_planes(range(chosen.seeds), tuple(chosen.shape), chosen.device)
     if chosen.f3:
         draw_f3(chosen.f3, chosen.figures, chosen.exemplars)
     if chosen.speed:

@@ -1376,7 +1376,7 @@ def reproduce(
         ),
     ] = None,
     method: Annotated[list[str] | None, typer.Option(help="interpreter: only these methods, e.g. both.")] = None,
-    json_: Annotated[bool, typer.Option("--json", help="expert: print nothing but a list of rows.")] = False,
+    json_: Annotated[bool, typer.Option("--json", help="Print rows as JSON on the standard output.")] = False,
 ):
     """Make a table and figure of the paper again: figure, CSV, page, and a check against the expected values."""
     from outcrop import experiments
@@ -1399,7 +1399,10 @@ def reproduce(
         }
         chosen = kinds.get(one, {})
         result, deviations = experiments.run(one, data, output, quick=quick, device=device, **chosen)
-        show_frame(result.table, f"{one} ({duration(time.perf_counter() - begin)})")
+        if json_:
+            print(json.dumps({one: plain_rows(result.table)}, default=plain))
+        else:
+            show_frame(result.table, f"{one} ({duration(time.perf_counter() - begin)})")
         say(result.remark)
         failed += deviations
     say(f"Figures, tables and {output / 'index.html'}")
