@@ -2,9 +2,9 @@
 const HELP = [
   ["L  P", "look, place exemplars"], ["B  T  U", "brush, straight line, outline that is filled"],
   ["E  R  W", "paint what erases, is right, is wrong"], ["1 ... 9", "class to place or to paint"],
-  ["Enter, Esc", "end, drop a line or an outline of clicks"], ["N", "next place to look at"],
+  ["Enter, Esc", "end, drop a line or an outline of clicks; Ctrl+Z: its last corner"], ["N", "next place to look at"],
   ["[   ]", "smaller, larger brush"], ["Space, held", "pan with any tool; the wheel zooms"],
-  ["← →  ↑ ↓", "next, previous section; PgUp, PgDn ten"], ["C, held", "labels before the last correction"],
+  ["→ ↑,  ← ↓", "next, previous section; PgUp, PgDn ten"], ["C, held", "labels before the last correction"],
   ["S", "hide or show brush strokes"], ["O", "hide or show labels"], ["V", "linked inline, crossline and slice"], ["F", "fit the section into the window"], ["Ctrl+Z  Ctrl+Y", "undo, redo"], ["?", "this list"],
 ];
 
@@ -66,7 +66,8 @@ export function render({ model }) {
       return;
     }
     const ctrl = event.ctrlKey || event.metaKey, key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
-    if (ctrl && key === "z" && !event.shiftKey) model.send_msg({ verb: "undo" });
+    if (ctrl && key === "z" && !event.shiftKey && named("section").stroke) named("section").drop_corner();
+    else if (ctrl && key === "z" && !event.shiftKey) model.send_msg({ verb: "undo" });
     else if (ctrl && (key === "y" || key === "z")) model.send_msg({ verb: "redo" });
     else if (ctrl || event.altKey) return;
     else if (event.composedPath()[0].closest?.("[role=tablist], .noUi-handle, .thumbnails") && (steps[key] || /^[ar]$/.test(key))) return;
@@ -84,7 +85,7 @@ export function render({ model }) {
     else if (key === "Escape" && named("section").stroke) named("section").drop_stroke();
     else if (/^[1-9]$/.test(key)) {
       const classes = named("brush-class").options.slice(2, -1);  // between right, wrong and erase
-      brush(classes[Number(key) - 1]);
+      brush(classes[Number(key) - 1]?.[0]);
       model.send_msg({ verb: "class", number: Number(key) });
     }
     else if (key === "[" || key === "]") model.send_msg({ verb: "radius", by: key === "]" ? 1 : -1 });
@@ -106,6 +107,10 @@ export function render({ model }) {
     while (focused?.shadowRoot?.activeElement) focused = focused.shadowRoot.activeElement;
     if (focused?.classList.contains("bk-events")) focused.blur();
   }));
+  document.addEventListener("input", (event) => {  // a list gives the keys back after a choice
+    const list = event.composedPath()[0];
+    if (list.tagName === "SELECT") setTimeout(() => list.blur());
+  });
   model.on("help", () => toggle(true));
   return document.createElement("span");
 }

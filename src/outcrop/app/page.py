@@ -36,6 +36,7 @@ class Page:
     def __init__(self, session, document):
         self.session, self.document = session, document
         self._pending: set = set()
+        self._section: tuple = ()  # in view
         self._lock = threading.Lock()
         self.status = Div(text="", name="status", sizing_mode="stretch_width", align="center")
         self.viewer = Viewer(session, self.say)
@@ -46,7 +47,9 @@ class Page:
         self.results = ResultPanel(self.viewer)
         self.geology = GeologyPanel(self.viewer)
         self.viewer.after_draw = self._after_draw
+        self._section = (self.viewer.direction, self.viewer.position)
         self.viewer.after_take = self._on_tool
+        self.viewer.after_choose = self.labels.show_classes  # a brush that says nothing else yet paints that class
         self.undo_button = button("↶ Undo", self._on_undo, name="undo")
         self.redo_button = button("↷ Redo", self._on_redo, name="redo")
         self.cancel_button = button("Cancel", session.work.cancel, name="cancel", visible=False)
@@ -194,6 +197,11 @@ class Page:
         self.steps.active = STEP_OF.get(tool, self.steps.active)
 
     def _after_draw(self):
+        section = (self.viewer.direction, self.viewer.position)
+        if section != self._section and not self.session.work.wrong:  # what was said is of another one
+            self.session.work.forget()
+            self._show_work()
+        self._section = section
         self.linked.follow()
         self.labels.show()
         self.viewer.show_classes()
