@@ -399,7 +399,7 @@ def test_what_is_chosen_follows_a_renamed_class(session):
 
 
 def test_a_stroke_of_a_class_that_is_gone_is_refused(session):
-    """The class was removed in another tab: the stroke is refused in words and not stored; undo gives the brush back."""
+    """The class was removed in another tab: the stroke is refused in words, not stored; undo gives the brush back."""
     name = list(session.job.palette)[1]
     page = opened(session)
     page.labels.brush_with(name)

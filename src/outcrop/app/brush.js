@@ -8,7 +8,7 @@
 const BRUSH = 2, LINE = 3, OUTLINE = 4, SAME = 3;  // samples within which two clicks are one place
 const FEWEST = { [BRUSH]: 1, [LINE]: 2, [OUTLINE]: 3 }, NAMES = { [LINE]: "A line", [OUTLINE]: "An outline" };
 const KEPT = `outcrop corners ${window.location.pathname}`;
-const { x, y } = cb_obj, event = cb_obj.event_name, { axes, section } = plot.tags[0], [across, down] = axes;
+const { x, y, event_name: event } = cb_obj, { axes, section } = plot.tags[0], [across, down] = axes;
 const radius = tool.active === OUTLINE ? 0.5 : slider.value;
 const says = plot.document.get_model_by_name("brush-class");
 const low = (axis) => Math.min(axis.start, axis.start + (axis.count - 1) * axis.step);
@@ -169,7 +169,7 @@ plot.drop_stroke = () => plot.stroke && drop();
 plot.drop_corner = drop_corner;
 plot.clear_preview = () => plot.stroke || hide();
 plot.redraw_stroke = () => plot.stroke ? draw(plot.stroke) : hide();
-if (event === "document_ready") {
+if (event === undefined) {  // the page was opened: its document calls
   try { plot.stroke = JSON.parse(sessionStorage.getItem(KEPT)); } catch { /* there is none */ }
   if (plot.stroke) { unfinished(plot.stroke); draw(plot.stroke); }
 }
