@@ -35,11 +35,10 @@ export function render({ model }) {
       const row = element("div", { className: "class", title: "Click to choose, double click to rename" });
       row.dataset.name = item.name;
       row.onclick = () => model.send_msg({ verb: "select", name: item.name });
-      row.ondblclick = () => rename(item.name);
       const colour = element("input", { type: "color", value: item.colour, title: "Colour" });
-      colour.onclick = colour.ondblclick = (event) => event.stopPropagation();
+      colour.onclick = (event) => event.stopPropagation();
       colour.onchange = () => model.send_msg({ verb: "recolour", name: item.name, value: colour.value });
-      const name = item.name === renamed ? field : element("span", { textContent: item.name });
+      const name = item.name === renamed ? field : element("span", { textContent: item.name, ondblclick: () => rename(item.name) });
       name.style.flex = "1";
       const count = element("span", { className: "count", textContent: item.note });
       const remove = element("button", { textContent: "✕", title: "Remove the class and its exemplars" });

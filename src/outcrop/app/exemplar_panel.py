@@ -37,7 +37,8 @@ class ExemplarPanel:
     def layout(self):
         """Everything, arranged."""
         what = hint(
-            "Choose or add a class, then click on the section to place a box; drag a box to move it. "
+            "Choose or add a class, then click on the section to place a box; drag a box to move it. A double click on "
+            "a name renames the class. "
             "Arrow keys and PgUp, PgDn go through the lines, the wheel zooms."
         )
         size = pn.Row(self.size, pn.Column(*self.actions, margin=(14, 0)))

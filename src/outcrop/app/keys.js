@@ -60,14 +60,17 @@ export function render({ model }) {
     if (["TEXTAREA", "SELECT"].includes(target.tagName)) return true;
     return target.tagName === "INPUT" && !["checkbox", "radio", "color"].includes(target.type);
   };
+  const undo = () => {  // corners that are not painted yet go first
+    if (named("section").stroke) named("section").drop_corner();
+    else model.send_msg({ verb: "undo" });
+  };
   const press = (event) => {
     if (other(event)) {
       if (event.key === "Enter" && event.composedPath()[0].closest(".bk-input")) event.composedPath()[0].blur();
       return;
     }
     const ctrl = event.ctrlKey || event.metaKey, key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
-    if (ctrl && key === "z" && !event.shiftKey && named("section").stroke) named("section").drop_corner();
-    else if (ctrl && key === "z" && !event.shiftKey) model.send_msg({ verb: "undo" });
+    if (ctrl && key === "z" && !event.shiftKey) undo();
     else if (ctrl && (key === "y" || key === "z")) model.send_msg({ verb: "redo" });
     else if (ctrl || event.altKey) return;
     else if (event.composedPath()[0].closest?.("[role=tablist], .noUi-handle, .thumbnails") && (steps[key] || /^[ar]$/.test(key))) return;
@@ -99,6 +102,7 @@ export function render({ model }) {
     if (event.key === " ") { pan(false); if (!other(event)) event.preventDefault(); }
     if (event.key.toLowerCase() === "c") before(false);
   };
+  window.addEventListener("outcrop-undo", undo);
   document.addEventListener("keydown", press);
   document.addEventListener("keyup", lift);
   window.addEventListener("blur", () => { pan(false); before(false); });
