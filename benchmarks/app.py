@@ -224,7 +224,9 @@ def strokes(count, gigabytes):
             tab.wait_model("tool", "m.active === 2")
             tab.page.wait_for_timeout(3000)
             tab.page.evaluate(WATCH)
-            classes = tab.model("brush-class", "m.options")[2:-1]  # between right and wrong, and erase
+            classes = tab.model("brush-class", "m.options.map((one) => one[0])")[
+                2:-1
+            ]  # between right and wrong, and erase
             for number in range(count):
                 x, y = rng.uniform(340, 1150), rng.uniform(100, 1700)
                 column, row = round(x - 300), round(y / 4)

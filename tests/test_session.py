@@ -103,6 +103,18 @@ def wait_for(condition, seconds):
     return False
 
 
+def opened(session):
+    """A page on a session."""
+    pytest.importorskip("panel")
+    from bokeh.document import Document
+
+    from outcrop.app.page import Page
+
+    page = Page(session, Document())
+    page.layout()
+    return page
+
+
 def test_decisions_are_in_the_folder_at_once(session, survey):
     """Every change is on disk when the call returns: another reader of the folder has it."""
     name, place = next(iter(survey[1].items()))
@@ -323,18 +335,12 @@ def test_a_stroke_that_is_sent_twice_is_stored_once(session):
 
 def test_what_the_page_says_is_of_now(session, survey):
     """A refusal goes with the next decision, strokes that are not learnt from are said to be, counts are explained."""
-    pytest.importorskip("panel")
-    from bokeh.document import Document
-
-    from outcrop.app.page import Page
-
     line = next(iter(survey[1].values()))[0]
     labelled(searched(session, survey[1]), [line])
     position = int(np.flatnonzero(session.survey.lines == line)[0])
     name = session.search.weak.classes[0]
     place = session.search.places()[1]
-    page = Page(session, Document())
-    page.layout()
+    page = opened(session)
     page.viewer.go(0, position)
     page.viewer.outlined = name
     page.retrieved.show()
@@ -357,6 +363,93 @@ def test_what_the_page_says_is_of_now(session, survey):
     assert page.retrieved.count.value == taken and f"1 to 24 of {count}" in page.retrieved.note.text
     assert (f"made it {taken} patches instead of {count}" in page.retrieved.note.text) == (taken != count)
     page.close()
+
+
+def stroke(page, number, says=None):
+    """A stroke as the browser sends it."""
+    says = page.labels.says.value if says is None else says
+    where = {"direction": 0, "position": 3, "xs": [340, 350], "ys": [100, 140], "radius": 4, "filled": False}
+    return {"verb": "stroke", "id": f"{number:016x}", "says": says} | where
+
+
+def test_what_is_chosen_follows_a_renamed_class(session):
+    """Exemplars, brush, gallery and legend stay with a class whoever renames it, also over undo and a restart."""
+    first, second, *_ = session.job.palette
+    page = opened(session)
+    assert page.labels.says.value == first
+    page.exemplars.choose(second)
+    assert page.labels.says.value == second  # a brush that says nothing else
+    page.labels.brush_with(second)
+    page.viewer.outlined, page.viewer.hidden = second, {second}
+    for rename, name in (
+        (lambda: session.rename_class(second, "renamed"), "renamed"),
+        (session.undo, second),
+        (lambda: oc.Job(session.path).rename_class(second, "elsewhere"), "elsewhere"),
+    ):
+        rename()
+        page._update("state")
+        assert page.viewer.chosen == page.exemplars.classes.selected == page.viewer.outlined == name
+        assert page.viewer.hidden == {name} and (page.labels.says.value, name) in page.labels.says.options
+    page._on_connection(stroke(page, 1))
+    second_page = opened(reopened(session))
+    assert second_page.viewer.chosen == second_page.viewer.outlined == "elsewhere"
+    assert second_page.labels.says.value == second
+    assert [one["class"] for one in second_page.session.job.state.strokes] == [second]
+    second_page.session.close()
+
+
+def test_a_stroke_of_a_class_that_is_gone_is_refused(session):
+    """The class was removed in another tab: the stroke is refused in words, not stored; undo gives the brush back."""
+    name = list(session.job.palette)[1]
+    page = opened(session)
+    page.labels.brush_with(name)
+    session.remove_class(name)
+    page._update("state")
+    page._on_connection(stroke(page, 1))
+    assert f"its class {name!r} was removed".replace("'", "&#x27;") in page.status.text
+    assert session.job.state.strokes == [] and page.connection.stored == [f"{1:016x}"]
+    session.undo()
+    page._update("state")
+    page._on_connection(stroke(page, 2))
+    assert [one["class"] for one in session.job.state.strokes] == [name]
+
+
+def test_a_tool_comes_back_with_its_step(session):
+    """After a restart the brush is in hand where labels are looked at, and nowhere else."""
+    page = opened(session)
+    page.viewer.take(4)
+    page._show_step()
+    session = reopened(session)
+    page = opened(session)
+    assert page.viewer.tool_buttons.active == 4 and page.viewer.radius.disabled
+    session.view.keep(step=0)
+    assert opened(session).viewer.tool_buttons.active == 0
+    session.close()
+
+
+def test_what_was_said_goes_with_the_line(session):
+    """A message is about the line in view when it was said; what went wrong stays until the next decision."""
+    page = opened(session)
+    session.undo()
+    page._update("work")
+    assert "Taken back" in page.status.text
+    page.viewer.step(1)
+    assert page.status.text == "Ready."
+    session.work.say("no space left", wrong=True)
+    page._update("work")
+    page.viewer.step(1)
+    assert page.status.text == "no space left"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("x" * 52, "52 characters, 40 are the most"), ("a/b", "it has '/'"), ("", "empty"), ("Right", "something else"),
+     (".a", "begins with neither")],
+)  # fmt: skip
+def test_a_refused_name_says_why(session, name, words):
+    """What is wrong with a name stands in the refusal."""
+    with pytest.raises(ValueError, match=words):
+        session.add_class(name)
 
 
 def test_a_rejected_patch_goes_and_an_accepted_one_stays_first(session, survey):

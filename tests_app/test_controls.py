@@ -151,7 +151,9 @@ def test_the_view_survives_a_reload_and_a_restart(job, browser):
     with server(job) as (address, process):
         tab = Tab(browser, address)
         tab.line(117)
-        tab.step("3 Labels")
+        tab.press("b", "w")
+        tab.wait_model("tool", "m.active === 2")
+        tab.wait_model("brush-class", "m.value === 'wrong'")
         tab.model("scheme", "m.active = 1")
         tab.model("gain", "m.value = 2.5")
         tab.model("opacity", "m.value = 0.6")
@@ -165,6 +167,7 @@ def test_the_view_survives_a_reload_and_a_restart(job, browser):
         tab.page.wait_for_timeout(800)
         before = chosen(tab)
         assert before["bar"] and before["hidden"] and before["alpha"] == 0.6
+        assert (before["tool"], before["brush-class"]) == (2, "wrong")
         tab.page.reload()
         tab.ready()
         tab.wait_model("colour-bar", "m.visible")

@@ -2,16 +2,32 @@
 // the cursor and the very samples that will be painted. A sample is painted where its centre lies within the radius of
 // the line through the points, or inside a closed one.
 //
-// A drag is one stroke. With the line and the outline clicks are corners; a double click or Enter ends it, Esc drops it.
-// A stroke belongs to the section and the tool that it was begun with, whatever is in view when it ends.
+// A drag is one stroke, and another one wherever it comes back into the section. With the line and the outline clicks are
+// corners; a double click or Enter ends it, Esc drops it, Ctrl+Z drops the last corner, and a reload keeps them. A stroke
+// belongs to the section, the tool and the class that it was begun with, whatever is in view or chosen when it ends.
 const BRUSH = 2, LINE = 3, OUTLINE = 4, SAME = 3;  // samples within which two clicks are one place
-const { x, y } = cb_obj, event = cb_obj.event_name, { axes, section } = plot.tags[0], [across, down] = axes;
+const FEWEST = { [BRUSH]: 1, [LINE]: 2, [OUTLINE]: 3 }, NAMES = { [LINE]: "A line", [OUTLINE]: "An outline" };
+const KEPT = `outcrop corners ${window.location.pathname}`;
+const { x, y, event_name: event } = cb_obj, { axes, section } = plot.tags[0], [across, down] = axes;
 const radius = tool.active === OUTLINE ? 0.5 : slider.value;
+const says = plot.document.get_model_by_name("brush-class");
 const low = (axis) => Math.min(axis.start, axis.start + (axis.count - 1) * axis.step);
-const spot = (axis, value) =>  // position of the nearest sample, counted from the smaller end
-  Math.max(0, Math.min(axis.count - 1, Math.floor((value - low(axis)) / Math.abs(axis.step) + 0.5)));
+const nearest = (at) => at.map((value, n) => Math.max(0, Math.min(axes[n].count - 1, Math.floor(value + 0.5))));
 const place = (axis, position) => low(axis) + position * Math.abs(axis.step);
+const exact = [x, y].map((value, n) => (value - low(axes[n])) / Math.abs(axes[n].step));  // in samples from the smaller end
+const within = exact.every((value, n) => value >= -0.5 && value < axes[n].count - 0.5);
 const armed = tool.active >= BRUSH && !plot.panning;
+
+const clip = (a, b) => {  // samples at the ends of the part of a line that lies in the section, null where none does
+  let [from, to] = [0, 1];
+  axes.forEach(({ count }, n) => {
+    const ends = [-0.5, count - 0.5].map((end) => (end - a[n]) / ((b[n] - a[n]) || 1e-9));
+    [from, to] = [Math.max(from, Math.min(...ends)), Math.min(to, Math.max(...ends))];
+  });
+  return from > to ? null : [from, to].map((share) => nearest(a.map((value, n) => value + share * (b[n] - value))));
+};
+
+const tell = (text) => { plot.document.get_model_by_name("status").text = text; };
 
 const show = (source, data) => {  // here only: the server need not know
   Object.assign(source.data, data);
@@ -44,7 +60,7 @@ const inside = (box, points) => {  // samples inside the closed line through poi
   return found;
 };
 
-const cover = (stroke, points) => {  // picture of the samples that get painted
+const cover = (stroke, points) => {  // picture of the samples that get painted, in the colour of their class
   const [across, down] = stroke.axes, { radius } = stroke;
   const columns = points.map((p) => p[0]), rows = points.map((p) => p[1]), reach = Math.ceil(radius);
   const box = { left: Math.max(0, Math.min(...columns) - reach), top: Math.max(0, Math.min(...rows) - reach) };
@@ -52,6 +68,8 @@ const cover = (stroke, points) => {  // picture of the samples that get painted
   box.height = Math.min(down.count - 1, Math.max(...rows) + reach) - box.top + 1;
   const codes = stroke.tool === OUTLINE ? inside(box, points) : new Uint8Array(box.width * box.height);
   points.forEach((b, n) => near(codes, box, points[Math.max(0, n - 1)], b, radius));
+  const colour = 1 + Math.max(0, says.options.findIndex(([value]) => value === stroke.says));
+  codes.forEach((code, i) => { codes[i] = code * colour; });
   const [dx, dy] = [Math.abs(across.step), Math.abs(down.step)];
   const image = Bokeh.require("core/util/ndarray").ndarray(codes.buffer, { dtype: "uint8", shape: [box.height, box.width] });
   return {
@@ -61,82 +79,132 @@ const cover = (stroke, points) => {  // picture of the samples that get painted
 };
 
 const outline = () => {
-  const at = [spot(across, x), spot(down, y)];
-  const seen = armed && event !== "mouseleave" && x !== undefined;
+  const at = nearest(exact), seen = armed && event !== "mouseleave" && within;
   show(cursor, !seen ? { x: [], y: [], width: [], height: [] } : {
     x: [place(across, at[0])], y: [place(down, at[1])],
     width: [(2 * radius + 1) * Math.abs(across.step)], height: [(2 * radius + 1) * Math.abs(down.step)],
   });
-  return at;
 };
 
 const hide = () => show(preview, { image: [], x: [], y: [], dw: [], dh: [] });
 const in_view = (stroke) => String(stroke.section) === String(plot.tags[0].section);
 const draw = (stroke, ...more) => {
-  if (in_view(stroke)) show(preview, cover(stroke, [...stroke.points, ...more]));
-  else hide();
+  const points = [...stroke.points, ...more];
+  if (!in_view(stroke)) hide();
+  else if (points.length) show(preview, cover(stroke, points));
+};
+
+const keep = () => {  // corners, until they are painted
+  try { sessionStorage.setItem(KEPT, JSON.stringify(plot.stroke?.dragged ? null : plot.stroke)); } catch { /* only here */ }
 };
 
 const drop = () => {
   plot.stroke = null;
+  keep();
   hide();
 };
 
-const finish = () => {
+const unfinished = ({ tool, title, points }) => {
+  const corners = `${points.length} corner${points.length === 1 ? "" : "s"}`;
+  tell(`${NAMES[tool]} on ${title} is not finished (${corners}): Enter ends it, Esc drops it, Ctrl+Z its last corner.`);
+};
+
+const drop_corner = () => {
   const stroke = plot.stroke;
-  plot.stroke = null;
-  if (!stroke) return;
+  stroke.points.pop();
+  if (stroke.dragged || !stroke.points.length) drop();
+  else {
+    keep();
+    draw(stroke);
+    unfinished(stroke);
+  }
+};
+
+const send = (stroke) => {
   draw(stroke);
   const id = Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) => byte.toString(16).padStart(2, "0")).join("");
   const [direction, position] = stroke.section, [across, down] = stroke.axes;
   window.dispatchEvent(new CustomEvent("outcrop-stroke", { detail: {
-    id, direction, position, says: plot.document.get_model_by_name("brush-class").value,
+    id, direction, position, says: stroke.says,
     xs: stroke.points.map((p) => place(across, p[0])), ys: stroke.points.map((p) => place(down, p[1])),
     radius: stroke.radius, filled: stroke.tool === OUTLINE,
   } }));
 };
 
+const finish = () => {
+  const stroke = plot.stroke, { length } = stroke.points, fewest = FEWEST[stroke.tool], few = length < fewest;
+  if (few && length) {
+    const more = stroke.dragged ? "drag farther" : "click more, or press Esc to drop it";
+    tell(`${NAMES[stroke.tool]} needs ${fewest} corners and has ${length}: ${more}.`);
+  }
+  if (few && !stroke.dragged) return;
+  plot.stroke = null;
+  keep();
+  if (!few) send(stroke);
+  else if (length) hide();
+};
+
 const same = (a, b) => Math.abs(a[0] - b[0]) <= SAME && Math.abs(a[1] - b[1]) <= SAME;
-const begin = (at, dragged) => {
-  plot.stroke = { points: [at], tool: tool.active, radius, axes, section, title: plot.title.text, dragged };
+const begin = (points, dragged) => {
+  plot.stroke = { points, tool: tool.active, says: says.value, radius, axes, section, title: plot.title.text, dragged, last: exact };
 };
 const add = (at) => {
   const { points } = plot.stroke, last = points.at(-1);
-  if (at[0] !== last[0] || at[1] !== last[1]) points.push(at);
+  if (at[0] !== last?.[0] || at[1] !== last?.[1]) points.push(at);
 };
-
-const at = outline(), corners = tool.active === LINE || tool.active === OUTLINE;
+const follow = (stroke) => {  // a drag from where the mouse was last
+  const part = clip(stroke.last, exact) ?? [];
+  if (stroke.tool === LINE) stroke.points = [];  // from where it began
+  else stroke.last = exact;
+  if (stroke.tool !== OUTLINE) part.forEach(add);
+  else if (stroke.points.length || within) add(nearest(exact));
+  if (stroke.tool === BRUSH && !within && stroke.points.length) {  // it leaves the section
+    send(stroke);
+    stroke.points = [];
+  }
+};
+outline();
 plot.finish_stroke = finish;
 plot.drop_stroke = () => plot.stroke && drop();
+plot.drop_corner = drop_corner;
 plot.clear_preview = () => plot.stroke || hide();
 plot.redraw_stroke = () => plot.stroke ? draw(plot.stroke) : hide();
+if (event === undefined) {  // the page was opened: its document calls
+  try { plot.stroke = JSON.parse(sessionStorage.getItem(KEPT)); } catch { /* there is none */ }
+  if (plot.stroke) { unfinished(plot.stroke); draw(plot.stroke); }
+}
 if (armed && event === "panstart" && plot.stroke?.dragged) finish();  // its end was not seen
 const open = plot.stroke, elsewhere = open && !open.dragged && !(in_view(open) && open.tool === tool.active);
 if (open && !elsewhere) open.radius = radius;
+// outside the section a line ends where it leaves it, and an outline goes along its rim
+const at = open?.tool === LINE && !open.dragged ? clip(open.points.at(-1), exact)[1] : nearest(exact);
+const corner = () => {
+  if (plot.stroke) add(at);
+  else begin([at], false);
+  keep();
+  draw(plot.stroke);
+};
 if (armed && elsewhere && ["panstart", "tap", "doubletap"].includes(event)) {
-  const name = open.tool === OUTLINE ? "An outline" : "A line";
-  plot.document.get_model_by_name("status").text = `${name} on ${open.title} is not finished: Enter ends it, Esc drops it.`;
+  unfinished(open);
 } else if (elsewhere) {
   if (event === "mousemove") draw(open);
 } else if (armed && event === "panstart") {
-  if (!open) begin(at, true);  // a drag alone is a stroke; after a click it sets the next corner
-} else if (open && event === "pan") {
-  if (open.tool !== LINE && open.dragged && open.section[0] === section[0]) add(at);
-  draw(open, at);
-} else if (open && event === "panend") {
-  if (open.section[0] === section[0]) add(at);
-  if (open.dragged) finish();
-} else if (armed && event === "tap" && !corners) {
-  begin(at, false);
+  if (!open) begin(within ? [at] : [], true);  // a drag alone is a stroke; after a click it sets the next corner
+} else if (open?.dragged && (event === "pan" || event === "panend")) {
+  if (open.section[0] === section[0]) follow(open);
+  if (event === "pan") draw(open);
+  else finish();
+} else if (armed && open && event === "panend") {
+  corner();
+} else if (armed && !open && !within && (event === "tap" || event === "doubletap")) {
+  tell("Nothing is painted there: click inside the section.");
+} else if (armed && event === "tap" && tool.active === BRUSH) {
+  begin([at], true);
   finish();
-} else if (armed && (event === "tap" || event === "doubletap")) {
+} else if (armed && (event === "tap" || event === "doubletap") && tool.active !== BRUSH) {
   if (event === "doubletap" && open && same(open.points.at(-1), at)) finish();
   else if (tool.active === OUTLINE && open?.points.length > 2 && same(open.points[0], at)) finish();
-  else {
-    if (open) add(at);
-    else begin(at, false);
-    draw(plot.stroke);
-  }
-} else if (armed && open && corners && event === "mousemove") {
+  else corner();
+} else if (armed && open && (event === "pan" || event === "mousemove")) {
   draw(open, at);
 }

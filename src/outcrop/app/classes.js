@@ -1,54 +1,74 @@
-// The list of classes: choose one, rename, recolour, remove, add.
+// The list of classes: choose one, rename it by a double click, recolour, remove, add. What is typed stays until the server
+// has taken it, so that a name that is refused can be mended.
 export function render({ model }) {
   const box = document.createElement("div");
   box.className = "class-list";
   const element = (tag, properties) => Object.assign(document.createElement(tag), properties);
   const list = element("div", {});
-  // What is being typed survives a change from elsewhere: only the rows are drawn anew, and focus and text come back.
-  const typed = () => {
-    const input = box.getRootNode().activeElement;
-    const row = input?.closest?.(".class[data-name]");
-    return row && input.maxLength === 40 ? { row: row.dataset.name, value: input.value, at: input.selectionStart } : null;
+  let renamed = null, field = null, drawing = false;  // class that gets another name, and the field for it
+
+  const rename = (name) => {
+    renamed = name;
+    field = element("input", { value: name, title: "Enter renames, Esc keeps the name" });
+    field.onclick = (event) => event.stopPropagation();
+    let sent = null;
+    const submit = () => {
+      sent = field.value;
+      if (sent === name) close();
+      else model.send_msg({ verb: "rename", name, value: sent });
+    };
+    field.onkeydown = ({ key }) => { if (key === "Enter") submit(); else if (key === "Escape") close(); };
+    field.onblur = () => { if (field && !drawing && field.value !== sent) submit(); };
+    draw();
+    field.focus();
+    field.select();
   };
-  const draw = (keep = true) => {
-    const before = keep ? typed() : null;
-    const rows = model.items.map((item) => {
-      const row = element("div", { className: "class" + (item.name === model.selected ? " selected" : "") });
+  const close = () => {
+    renamed = field = null;
+    draw();
+  };
+
+  const draw = () => {
+    const at = field && box.getRootNode().activeElement === field ? field.selectionStart : null;
+    drawing = true;  // a field that moves loses the focus for a moment
+    list.replaceChildren(...model.items.map((item) => {
+      const row = element("div", { className: "class", title: "Click to choose, double click to rename" });
       row.dataset.name = item.name;
       row.onclick = () => model.send_msg({ verb: "select", name: item.name });
       const colour = element("input", { type: "color", value: item.colour, title: "Colour" });
       colour.onclick = (event) => event.stopPropagation();
       colour.onchange = () => model.send_msg({ verb: "recolour", name: item.name, value: colour.value });
-      const name = element("input", { value: item.name, title: "Click to choose, type to rename", maxLength: 40 });
-      name.onchange = () => model.send_msg({ verb: "rename", name: item.name, value: name.value });
+      const name = item.name === renamed ? field : element("span", { textContent: item.name, ondblclick: () => rename(item.name) });
+      name.style.flex = "1";
       const count = element("span", { className: "count", textContent: item.note });
       const remove = element("button", { textContent: "✕", title: "Remove the class and its exemplars" });
       remove.onclick = (event) => { event.stopPropagation(); model.send_msg({ verb: "remove", name: item.name }); };
       row.append(colour, name, count, remove);
       return row;
-    });
-    list.replaceChildren(...rows);
-    const again = before && rows.find((row) => row.dataset.name === before.row)?.querySelectorAll("input")[1];
-    if (again) {
-      again.value = before.value;
-      again.focus();
-      again.setSelectionRange(before.at, before.at);
+    }));
+    drawing = false;
+    select();
+    if (at !== null && field?.isConnected) {
+      field.focus();
+      field.setSelectionRange(at, at);
     }
   };
-  const form = element("div", { className: "class add" });
-  const name = element("input", { placeholder: "new class, e.g. fault", maxLength: 40 });
-  const add = () => {
-    if (name.value.trim()) model.send_msg({ verb: "add", value: name.value });
-    name.value = "";
+  const select = () => {
+    for (const row of list.children) row.classList.toggle("selected", row.dataset.name === model.selected);
   };
+
+  const form = element("div", { className: "class add" });
+  const name = element("input", { placeholder: "new class, e.g. fault" });
+  const add = () => { if (name.value.trim()) model.send_msg({ verb: "add", value: name.value }); };
   name.onkeydown = (event) => { if (event.key === "Enter") add(); };
   const button = element("button", { textContent: "Add class", className: "primary" });
   button.onclick = add;
   form.append(name, button);
   box.append(list, form);
-  model.on("items", () => draw());
-  model.on("selected", () => draw());
-  model.on("refused", () => draw(false));  // the names that hold come back
+  model.on("items", draw);
+  model.on("selected", select);
+  model.on("added", () => { name.value = ""; });
+  model.on("renamed", close);
   draw();
   return box;
 }

@@ -47,7 +47,8 @@ class Classes(Talking, JSComponent):
 
     items = param.List(doc="name, colour and note of every class")
     selected = param.String()
-    refused = param.Integer(default=0, doc="counts the changes that were refused")
+    added = param.Integer(default=0, doc="counts the classes that were added here")
+    renamed = param.Integer(default=0, doc="counts the new names that were taken here")
     _esm = HERE / "classes.js"
     _stylesheets: ClassVar = [CSS]
 

@@ -37,7 +37,8 @@ class ExemplarPanel:
     def layout(self):
         """Everything, arranged."""
         what = hint(
-            "Choose or add a class, then click on the section to place a box; drag a box to move it. "
+            "Choose or add a class, then click on the section to place a box; drag a box to move it. A double click on "
+            "a name renames the class. "
             "Arrow keys and PgUp, PgDn go through the lines, the wheel zooms."
         )
         size = pn.Row(self.size, pn.Column(*self.actions, margin=(14, 0)))
@@ -46,20 +47,15 @@ class ExemplarPanel:
 
     @guarded
     def _on_class(self, message):
-        try:
-            self._change_class(message)
-        except ValueError:
-            self.classes.refused += 1
-            raise
-
-    def _change_class(self, message):
         session, verb, name, value = self.session, message["verb"], message.get("name"), message.get("value")
         if verb == "select" and name in session.job.palette:
             self.choose(name)
         elif verb == "add":
             self.choose(session.add_class(value))
+            self.classes.added += 1
         elif verb == "rename":
             session.rename_class(name, value)
+            self.classes.renamed += 1
         elif verb == "recolour":
             session.recolour_class(name, value)
         elif verb == "remove":

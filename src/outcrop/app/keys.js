@@ -2,9 +2,9 @@
 const HELP = [
   ["L  P", "look, place exemplars"], ["B  T  U", "brush, straight line, outline that is filled"],
   ["E  R  W", "paint what erases, is right, is wrong"], ["1 ... 9", "class to place or to paint"],
-  ["Enter, Esc", "end, drop a line or an outline of clicks"], ["N", "next place to look at"],
+  ["Enter, Esc", "end, drop a line or an outline of clicks; Ctrl+Z: its last corner"], ["N", "next place to look at"],
   ["[   ]", "smaller, larger brush"], ["Space, held", "pan with any tool; the wheel zooms"],
-  ["← →  ↑ ↓", "next, previous section; PgUp, PgDn ten"], ["C, held", "labels before the last correction"],
+  ["→ ↑,  ← ↓", "next, previous section; PgUp, PgDn ten"], ["C, held", "labels before the last correction"],
   ["S", "hide or show brush strokes"], ["O", "hide or show labels"], ["V", "linked inline, crossline and slice"], ["F", "fit the section into the window"], ["Ctrl+Z  Ctrl+Y", "undo, redo"], ["?", "this list"],
 ];
 
@@ -60,13 +60,17 @@ export function render({ model }) {
     if (["TEXTAREA", "SELECT"].includes(target.tagName)) return true;
     return target.tagName === "INPUT" && !["checkbox", "radio", "color"].includes(target.type);
   };
+  const undo = () => {  // corners that are not painted yet go first
+    if (named("section").stroke) named("section").drop_corner();
+    else model.send_msg({ verb: "undo" });
+  };
   const press = (event) => {
     if (other(event)) {
       if (event.key === "Enter" && event.composedPath()[0].closest(".bk-input")) event.composedPath()[0].blur();
       return;
     }
     const ctrl = event.ctrlKey || event.metaKey, key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
-    if (ctrl && key === "z" && !event.shiftKey) model.send_msg({ verb: "undo" });
+    if (ctrl && key === "z" && !event.shiftKey) undo();
     else if (ctrl && (key === "y" || key === "z")) model.send_msg({ verb: "redo" });
     else if (ctrl || event.altKey) return;
     else if (event.composedPath()[0].closest?.("[role=tablist], .noUi-handle, .thumbnails") && (steps[key] || /^[ar]$/.test(key))) return;
@@ -84,7 +88,7 @@ export function render({ model }) {
     else if (key === "Escape" && named("section").stroke) named("section").drop_stroke();
     else if (/^[1-9]$/.test(key)) {
       const classes = named("brush-class").options.slice(2, -1);  // between right, wrong and erase
-      brush(classes[Number(key) - 1]);
+      brush(classes[Number(key) - 1]?.[0]);
       model.send_msg({ verb: "class", number: Number(key) });
     }
     else if (key === "[" || key === "]") model.send_msg({ verb: "radius", by: key === "]" ? 1 : -1 });
@@ -98,6 +102,7 @@ export function render({ model }) {
     if (event.key === " ") { pan(false); if (!other(event)) event.preventDefault(); }
     if (event.key.toLowerCase() === "c") before(false);
   };
+  window.addEventListener("outcrop-undo", undo);
   document.addEventListener("keydown", press);
   document.addEventListener("keyup", lift);
   window.addEventListener("blur", () => { pan(false); before(false); });
@@ -106,6 +111,10 @@ export function render({ model }) {
     while (focused?.shadowRoot?.activeElement) focused = focused.shadowRoot.activeElement;
     if (focused?.classList.contains("bk-events")) focused.blur();
   }));
+  document.addEventListener("input", (event) => {  // a list gives the keys back after a choice
+    const list = event.composedPath()[0];
+    if (list.tagName === "SELECT") setTimeout(() => list.blur());
+  });
   model.on("help", () => toggle(true));
   return document.createElement("span");
 }

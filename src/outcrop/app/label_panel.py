@@ -78,9 +78,7 @@ class LabelPanel:
         self.compare.on_change("active", self._on_compare)
 
     def _make_brush(self):
-        self.says = Select(
-            title="brush says", options=["right", "wrong", "erase"], value="right", width=120, name="brush-class"
-        )
+        self.says = Select(title="brush says", width=120, name="brush-class")  # of classes their first names
         self.says.on_change("value", self._on_says)
         self.strokes = CheckboxGroup(labels=["show strokes ( S )"], active=[0], name="strokes")
         self.strokes.js_on_change("active", CustomJS(
@@ -144,8 +142,8 @@ class LabelPanel:
             self._take_brush()
 
     def brush_with(self, what):
-        """Paint a class from now on, what is wrong, or what erases."""
-        self.says.value = what
+        """Paint a class from now on, what is right or wrong, or what erases."""
+        self.says.value = self.viewer.first_name(what)
         self._take_brush()
 
     def _take_brush(self):
@@ -177,9 +175,7 @@ class LabelPanel:
 
     def show_classes(self):
         """Offer the classes to the brush, and show the mapping that is chosen."""
-        self.says.options = ["right", "wrong", *self.session.job.palette, "erase"]
-        if self.viewer.says not in self.says.options:  # the class is gone
-            self.viewer.says = "right"
+        self.says.options = self.viewer.brush_options()
         if self.says.value != self.viewer.says:
             self._quiet = True
             self.says.value = self.viewer.says

@@ -5,7 +5,7 @@ import threading
 from typing import Any
 
 import panel as pn
-from bokeh.models import CheckboxGroup, CustomJS, Div
+from bokeh.models import Button, CheckboxGroup, CustomJS, Div
 
 from outcrop.app.components import Connection, Keys, button, escape, guarded, heading, hint, title
 from outcrop.app.exemplar_panel import ExemplarPanel
@@ -46,8 +46,11 @@ class Page:
         self.results = ResultPanel(self.viewer)
         self.geology = GeologyPanel(self.viewer)
         self.viewer.after_draw = self._after_draw
+        self._section = (self.viewer.direction, self.viewer.position)  # that messages are about
         self.viewer.after_take = self._on_tool
-        self.undo_button = button("↶ Undo", self._on_undo, name="undo")
+        self.viewer.after_choose = self.labels.show_classes  # a brush that says nothing else yet paints that class
+        self.undo_button = Button(label="↶ Undo", name="undo")
+        self.undo_button.js_on_click(CustomJS(code="window.dispatchEvent(new Event('outcrop-undo'))"))  # see keys.js
         self.redo_button = button("↷ Redo", self._on_redo, name="redo")
         self.cancel_button = button("Cancel", session.work.cancel, name="cancel", visible=False)
         self.keys = Keys(self._on_key, width=0, height=0, margin=0)
@@ -194,6 +197,11 @@ class Page:
         self.steps.active = STEP_OF.get(tool, self.steps.active)
 
     def _after_draw(self):
+        section = (self.viewer.direction, self.viewer.position)
+        if section != self._section and not self.session.work.wrong:
+            self.session.work.forget()
+            self._show_work()
+        self._section = section
         self.linked.follow()
         self.labels.show()
         self.viewer.show_classes()

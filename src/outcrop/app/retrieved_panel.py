@@ -88,7 +88,6 @@ class RetrievedPanel:
     def _on_class(self, _attr, _old, new):
         if new is not None and new < len(self.class_buttons.labels):
             self.viewer.outlined, self.first = self.class_buttons.labels[new], 0
-            self.session.view.keep(outlined=self.viewer.outlined)
             self.show()
             self.viewer.show_boxes()
 

@@ -20,6 +20,7 @@ from outcrop.scores import UNCERTAIN
 TOOLS = ("Look", "Place", "Brush", "Line", "Outline")
 LOOK, PLACE, BRUSH, LINE, OUTLINE = range(5)
 PAINTING = (BRUSH, LINE, OUTLINE)
+MARKS = ("right", "wrong", "erase")  # what the brush says about labels, whatever their class
 RADIUS = {BRUSH: ("radius", 4), LINE: ("line-radius", 1)}  # tool -> what it is called in the view, usual radius
 
 
@@ -36,14 +37,10 @@ class Viewer:
     ----------
     direction, position : int
         The section: 0 inline, 1 crossline, 2 time, and where along it.
-    chosen : str
-        Class of which a click places an exemplar.
-    outlined : str
-        Class whose retrieved patches are outlined.
-    says : str
-        What the brush says.
-    hidden : set of str
-        Classes whose labels are not shown.
+
+    Notes
+    -----
+    Classes that are chosen are kept by their first names, which stay when a class is renamed, here or elsewhere.
     """
 
     def __init__(self, session, say):
@@ -52,12 +49,12 @@ class Viewer:
         self.direction = min(max(int(self.view.get("direction", self.survey.along)), 0), 2)
         self.position = int(self.view.get("position", len(self._axis()) // 2))
         self.position = min(max(self.position, 0), len(self._axis()) - 1)
-        self.chosen = self.view.get("class", next(iter(session.job.palette), ""))
-        self.outlined, self.says = self.view.get("outlined", ""), self.view.get("brush-class", "right")
-        self.hidden = set(self.view.get("hidden", []))  # classes that are not shown
+        self._chosen, self._outlined = self.view.get("class", ""), self.view.get("outlined", "")
+        self._says, self._hidden = self.view.get("brush-class", ""), set(self.view.get("hidden", []))
         self.window: Any = None  # left, right, top, bottom of what is in view
         self.after_draw: Any = lambda: None
         self.after_take: Any = lambda tool: None
+        self.after_choose: Any = lambda: None
         self._grabbed: Any = None
         self._tapped: Any = None
         self._boxes: list = []  # ids and places of the exemplars whose boxes are drawn
@@ -65,6 +62,7 @@ class Viewer:
         self._quiet = False
         self.seen: dict = {}  # direction -> position that was looked at last
         self._moved = False
+        self.on_ready: list = []  # scripts for what was chosen before the page was opened
         self.plot = SectionPlot(self.survey)
         self._make_controls()
         self._make_looks()
@@ -85,6 +83,52 @@ class Viewer:
         """Whether a click changes nothing."""
         return self.tool_buttons.active == LOOK
 
+    # ---- classes ----------------------------------------------------------------------------------------------------
+
+    def first_name(self, name):
+        """First name of the class that is called so now; anything else as it is."""
+        return self.session.job.state.first_name(name) or name
+
+    def _name(self, first):
+        """Present name of a class, "" where it is gone."""
+        return self.session.job.state.classes.get(first, {"name": ""})["name"]
+
+    @property
+    def chosen(self):
+        """Class of which a click places an exemplar."""
+        return self._name(self._chosen) or next(iter(self.session.job.palette), "")
+
+    @property
+    def says(self):
+        """What the brush says: one of `MARKS`, or the first name of a class, by default of the one that is chosen."""
+        return self._says or self.first_name(self.chosen)
+
+    @property
+    def outlined(self):
+        """Class whose retrieved patches are outlined."""
+        return self._name(self._outlined)
+
+    @outlined.setter
+    def outlined(self, name):
+        self._outlined = self.first_name(name)
+        self.view.keep(outlined=self._outlined)
+
+    @property
+    def hidden(self):
+        """Classes whose labels are not shown."""
+        return {self._name(first) for first in self._hidden} - {""}
+
+    @hidden.setter
+    def hidden(self, names):
+        self._hidden = {self.first_name(name) for name in names}
+        self.view.keep(hidden=sorted(self._hidden))
+
+    def brush_options(self):
+        """What the brush can say, with its text for the interpreter."""
+        classes = [(first, facts["name"]) for first, facts in self.session.job.state.classes.items()]
+        right, wrong, erase = ((mark, mark) for mark in MARKS)
+        return [right, wrong, *classes, erase]
+
     # ---- widgets ----------------------------------------------------------------------------------------------------
 
     def _make_controls(self):
@@ -100,12 +144,13 @@ class Viewer:
         self.number = TextInput(value="", width=80, name="number")
         self.number.on_change("value", self._on_number)
         self.tool_buttons = RadioButtonGroup(labels=list(TOOLS), active=LOOK, name="tool")
-        self.tool_buttons.on_change("active", self._on_tool)
+        self.view.follow(self.tool_buttons).on_change("active", self._on_tool)
         self.radius = Slider(
             start=1, end=20, step=1, value=self.view.get(*RADIUS[BRUSH]), title="brush radius ( [ and ] )", width=150,
             name="radius",
         )  # fmt: skip
         self.radius.on_change("value", self._on_radius)
+        self._show_radius()
 
     def _make_looks(self):
         """What changes in the browser alone."""
@@ -120,7 +165,7 @@ class Viewer:
         for one in (scheme, gain, polarity):
             one.js_on_change("value" if one is gain else "active", repaint)
             self.view.follow(one)
-        self.on_ready = [repaint]  # scripts for what was chosen before the page was opened
+        self.on_ready.append(repaint)
         fit = Button(label="Fit", name="fit")
         fit.js_on_click(CustomJS(args={"plot": self.plot.figure}, code="plot.reset.emit()"))
         self.looks = [fit, scheme, gain, polarity]
@@ -147,6 +192,7 @@ class Viewer:
             events.DoubleTap,
         ):  # fmt: skip
             figure.js_on_event(event, brush)
+        self.on_ready += [drag, brush]
         redraw = CustomJS(args={"plot": figure}, code="plot.redraw_stroke?.()")
         figure.title.js_on_change("text", redraw)  # corners are drawn on the section they belong to
         figure.on_event(events.Tap, self._on_tap)
@@ -294,10 +340,8 @@ class Viewer:
         self.plot.marked.data = self.plot.boxes(self.direction, [])
 
     def show_classes(self):
-        """Show the legend, and give the brush its colour."""
+        """Show the legend, and give the brush its colours, in the order of what it can say."""
         palette = self.session.job.palette
-        if self.chosen not in palette:
-            self.chosen = next(iter(palette), "")
         labelling = self.session.labelling
         shares = self._shares_in_view() if self.line is None else labelling.shares(self.line)
         lost = labelling.vanished if self.line is not None and labelling.corrected(self.position) else ()
@@ -318,7 +362,8 @@ class Viewer:
             uncertain = {"name": "uncertain", "colour": COLOURS["uncertain"], "share": f"{100 * unsure:.1f} %"}
             items.append(uncertain | {"fixed": True})
         self.legend.items = items
-        self.plot.ink.palette = ["#00000000", palette.get(self.says, BRUSH_COLOUR)]
+        colours = [palette.get(text, BRUSH_COLOUR) for _, text in self.brush_options()]
+        self.plot.ink.update(palette=["#00000000", *colours], high=len(colours))
 
     def _shares_in_view(self):
         """Share of every class in the labels of a section across the lines, as they are drawn."""
@@ -332,7 +377,6 @@ class Viewer:
     def _on_legend(self, message):
         """Hide the labels of a class, or show them again."""
         self.hidden ^= {message["name"]}
-        self.view.keep(hidden=sorted(self.hidden))
         self.show_classes()
         self.show_labels()
 
@@ -344,22 +388,27 @@ class Viewer:
 
     def choose(self, name):
         """Place exemplars of a class from now on."""
-        self.chosen = name
-        self.view.keep(**{"class": name})
+        self._chosen = self.first_name(name)
+        self.view.keep(**{"class": self._chosen})
+        self.after_choose()
 
     def say_with_brush(self, what):
-        """Paint a class, or that labels are right, wrong or to be forgotten, from now on."""
-        self.says = what
+        """Paint a class, by its first name, or one of `MARKS` from now on."""
+        self._says = what
         self.view.keep(**{"brush-class": what})
-        self.show_classes()
 
     def _on_tool(self, _attr, _old, new):
-        if new in RADIUS:
-            self.radius.value = self.view.get(*RADIUS[new])
-            self.radius.title = f"{TOOLS[new].lower()} radius ( [ and ] )"
-        self.radius.disabled = new == OUTLINE
+        self._show_radius()
         self._expect_strokes()
         self.after_take(new)
+
+    def _show_radius(self):
+        """Radius of the tool in hand."""
+        tool = self.tool_buttons.active
+        if tool in RADIUS:
+            self.radius.value = self.view.get(*RADIUS[tool])
+            self.radius.title = f"{TOOLS[tool].lower()} radius ( [ and ] )"
+        self.radius.disabled = tool == OUTLINE
 
     def _expect_strokes(self):
         """Get ready for strokes on the line in view, where something that paints is in hand."""
@@ -418,10 +467,16 @@ class Viewer:
 
     def paint(self, stroke):
         """Paint a stroke as brush.js sends it: on the section where it was begun, whatever is in view by now."""
-        points = list(zip(stroke["xs"], stroke["ys"], strict=True))
+        says, points = stroke["says"], list(zip(stroke["xs"], stroke["ys"], strict=True))
+        name = says if says in MARKS else self._name(says)
         section, how = (int(stroke["direction"]), int(stroke["position"])), {"filled": bool(stroke["filled"])}
         try:
-            self.session.paint(stroke["says"], *section, points, float(stroke["radius"]), id=stroke["id"], **how)
+            if not name:
+                gone = f"its class {says!r} was removed" if says else "there is no class yet"
+                raise ValueError(
+                    f"The stroke was not stored, for {gone}; choose what the brush says and paint it again."
+                )
+            self.session.paint(name, *section, points, float(stroke["radius"]), id=stroke["id"], **how)
         finally:
             self.show_painted()
 

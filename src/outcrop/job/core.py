@@ -43,6 +43,7 @@ from outcrop.volume import check_axes, open_volume
 from outcrop.workspace import Damaged, whole_file
 
 RESERVED = ("uncertain", "right", "wrong", "erase")  # words that name no class
+LONGEST_NAME = 40  # characters of the name of a class
 QUICK = 2**28  # bytes of a changed file that are compared where only its labels are looked at
 if TYPE_CHECKING:
     from outcrop.job.auditing import Audit
@@ -1011,12 +1012,30 @@ def class_name(text):
     'salt dome'
     """
     name = re.sub(r"[-_\s]+", " ", text).strip() if isinstance(text, str) else ""
-    if not re.fullmatch(r"\w[\w .()]{0,39}", name) or name.casefold() in RESERVED:
-        raise ValueError(
-            f"{str(text)[:50]!r} is not a class name; use a word such as fault or salt-dome "
-            f"({', '.join(RESERVED)} are taken)."
-        )
+    wrong = wrong_with(name)
+    if wrong:
+        raise ValueError(f"{str(text)[:50]!r} is not a class name: {wrong}; use a word such as fault or salt-dome.")
     return name
+
+
+def wrong_with(name):
+    """What is wrong with a class name, "" where nothing is.
+
+    Examples
+    --------
+    >>> wrong_with("a/b"), wrong_with("fault")
+    ("it has '/'", '')
+    """
+    odd = re.search(r"[^\w .()]", name)
+    if not name:
+        return "it is empty"
+    if len(name) > LONGEST_NAME:
+        return f"it has {len(name)} characters, {LONGEST_NAME} are the most"
+    if odd:
+        return f"it has {odd[0]!r}"
+    if not re.match(r"\w", name):
+        return "it begins with neither a letter nor a digit"
+    return f"{', '.join(RESERVED)} mean something else" if name.casefold() in RESERVED else ""
 
 
 def check_colour(text):
