@@ -161,10 +161,13 @@ class Page:
             words.append(f"{task.title.capitalize()}{share} ...")
         if not words and self.session.search.searching:
             words.append("Searching ...")
+        if not words and self.session.geology.picking:
+            words.append("Picking faults of this section ...")
         self.say(" ".join(words) or "Ready.", wrong=work.wrong and not work.busy)
         self.retrieved.show_note()
         if not work.busy:
             self.results.show_written()
+            self.geology.show_written()
         for part in (self.exemplars, self.retrieved, self.labels, self.results, self.geology):
             for one in part.actions:
                 one.disabled = work.busy
