@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 import outcrop as oc
 from outcrop import datasets
+from outcrop.app.labelling import Before
 from outcrop.app.pictures import Axis, Sections, crop, encode
 from outcrop.app.places import places as where_next
 from outcrop.app.session import Session
@@ -569,6 +570,67 @@ def test_a_class_that_vanishes_from_a_line_nearby_is_named(session, survey):
     assert {one[1]: one[2] for one in found} == {
         name: pytest.approx(before[name], abs=0.02) for name in before if name in {one[1] for one in found}
     }
+
+
+def test_what_a_correction_took_elsewhere_is_said(session, survey):
+    """A fifth of a class and a hundredth of the line that were not painted, with both shares; less is not said."""
+    pytest.importorskip("panel")
+    from bokeh.document import Document
+
+    from outcrop.app.page import Page
+
+    line = searched(session, survey[1]) and survey[1]["fault"][0]
+    labelled(session, [line])
+    position, labelling = session.survey.positions(survey[1]["fault"])[0], session.labelling
+    after = labelling.codes(line)
+    name, code = "fault", labelling.shown().names.index("fault") + 1
+
+    def correct(rows, painted=False):
+        """Say that a block of the line was fault before it got the labels that it has."""
+        before = after.copy()
+        before[:rows, :40] = code
+        if painted:
+            frame = session.survey.sections.frame(0)
+            corners = [(frame[0].low, frame[1].low), (frame[0].high, frame[1].high)]
+            session.job.paint(name, [session.survey.place(0, position, *one) for one in corners], radius=200)
+        labelling._before = Before(position, before, 1, fitted=False)
+        labelling._end_correction(position)
+        lost = np.count_nonzero((before == code) & (after != code))
+        return lost / np.count_nonzero(before == code), lost / after.size
+
+    whole = correct(60)
+    assert whole[0] >= 0.2 and whole[1] > 0.01 and labelling.taken == [(name, *map(pytest.approx, whole))]
+    page = Page(session, Document())
+    page.viewer.go(0, position)
+    assert f"it took {100 * whole[0]:.0f} % of fault ({100 * whole[1]:.1f} % of the line)" in page.labels.changed.text
+    page.close()
+    little = correct(2)
+    assert (little[0] < 0.2 or little[1] <= 0.01) and labelling.taken == []
+    correct(60, painted=True)
+    assert labelling.taken == []
+
+
+def test_a_survey_whose_labelling_was_broken_off_is_named(session, survey, monkeypatch):
+    """After a restart the page says how far it was; once the survey is labelled it says nothing."""
+    label = stages.Labelling.label
+
+    def some(work, lines=None, **options):
+        label(work, session.survey.lines[:3], **options)
+        raise ValueError("the server ends here")
+
+    searched(session, survey[1])
+    monkeypatch.setattr(stages.Labelling, "label", some)
+    session.labelling.label()
+    with pytest.raises(ValueError, match="ends here"):
+        session.work.wait()
+    monkeypatch.setattr(stages.Labelling, "label", label)
+    again = reopened(session)
+    assert "broken off: 3 of 20 lines labelled. Label the survey to go on" in again.work.message
+    again.labelling.label()
+    again.work.wait()
+    last = reopened(again)
+    assert last.work.message == "" and last.labelling.counts() == (20, 20, 0)
+    last.close()
 
 
 def test_another_patch_size_is_one_decision(session, survey):

@@ -359,6 +359,39 @@ def test_lines_outlines_and_what_is_wrong(job, browser, screen):
         tab.close()
 
 
+def test_strokes_leave_other_views_free(job, browser):
+    """Filled over labels; outlines over confidence, changes and beyond the line of a swipe; gone with their class."""
+    with oc.Job(job) as notebook:
+        notebook.paint("chaotic", [(116, 340, 300), (116, 420, 300)], radius=6)
+        notebook.label([116])
+    with server(job) as (address, _):
+        tab = Tab(browser, address)
+        tab.line(116)
+        tab.step("3 Labels")
+        tab.wait_model("painted", "m.data_source.data.image.length === 1")
+        filled = codes(tab, "painted")
+        rim = {(x, y) for x, y in filled if not {(x - 1, y), (x + 1, y), (x, y - 4), (x, y + 4)} <= filled}
+        assert len(rim) < len(filled) / 3
+        for view in ("confidence", "changes"):
+            tab.page.get_by_text(view, exact=True).click()
+            tab.page.wait_for_timeout(300)
+            assert codes(tab, "painted") == rim
+            tab.page.get_by_text("labels", exact=True).click()
+            tab.page.wait_for_timeout(300)
+            assert codes(tab, "painted") == filled
+        tab.page.get_by_text("swipe", exact=True).click()
+        tab.wait_model("cut", "m.visible")
+        tab.page.wait_for_timeout(300)
+        at = tab.model("cut", "m.location")
+        assert codes(tab, "painted") == rim | {(x, y) for x, y in filled if x < at}
+        tab.page.get_by_text("alone", exact=True).click()
+        colours = tab.model("painted", "m.glyph.color_mapper.palette.length")
+        tab.page.locator(".chip", has_text="chaotic").click()
+        tab.wait_model("painted", "m.glyph.color_mapper.palette[3] === '#00000000'")
+        assert tab.model("painted", "m.glyph.color_mapper.palette.length") == colours
+        tab.close()
+
+
 @pytest.mark.parametrize("screen", SCREENS)
 def test_where_next_is_one_key_away(job, browser, screen):
     """N goes to an uncertain place, N again to another one; both are marked."""
@@ -372,6 +405,8 @@ def test_where_next_is_one_key_away(job, browser, screen):
             tab.page.wait_for_function(
                 f"() => {NOTES}.filter((one) => one.textContent.includes('seen')).length === {number}"
             )
+            notes = tab.page.locator(".card .note", has_text="seen").all_inner_texts()
+            assert all(note.startswith("inline 11") for note in notes)  # what is cut is not the number
             seen.append(
                 [
                     tab.model("section", "m.title.text"),

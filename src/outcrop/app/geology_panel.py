@@ -209,9 +209,9 @@ class GeologyPanel:
                 x, y = (np.array(values) for values in self._placed(one.across, one.down))
                 off = distance((event.x, event.y), x, y, np.array(SCREEN) / spans)
                 found.append((off, one))
-        off, nearest = min(found, key=lambda one: one[0], default=(np.inf, None))
         self.chosen = None
-        if off <= NEAR:
+        off, nearest = min(found, key=lambda one: one[0], default=(np.inf, None))
+        if nearest is not None and off <= NEAR:
             self.chosen = Chosen(self.geology.of, nearest, self._sticks[self._sticks["stick"] == nearest.stick])
         self._show_sticks()
 
