@@ -870,6 +870,39 @@ def test_odd_volumes_are_shown(name, tmp_path):
     session.close()
 
 
+@pytest.mark.parametrize(
+    ("inlines", "crosslines", "fills"),
+    [([61, 211, 231, 281], 300, True), (range(4), 300, True), (range(60), 90, False)],
+)
+def test_a_time_slice_has_a_true_scale_where_it_is_seen(inlines, crosslines, fills, tmp_path):
+    """In the large and the small view; uneven or few lines fill the window instead, and ticks show their numbers."""
+    pytest.importorskip("panel")
+    from bokeh.document import Document
+
+    from outcrop.app.page import Page
+
+    values = np.random.default_rng(0).standard_normal((len(inlines), crosslines, 60)).astype("f4")
+    volume = oc.open_volume(values).assign_coords(inline=list(inlines))
+    session = Session(volume, tmp_path / "few.outcrop", size=SIZE)
+    page = Page(session, Document())
+    page.layout()
+    page.linked.toggle.active = True
+    page.viewer.go(0, 1)
+    for figure in (page.linked.panes[1].figure, page.viewer.plot.figure):
+        if figure is page.viewer.plot.figure:
+            page.viewer.go(2, 10)
+        x, y = figure.x_range, figure.y_range
+        if fills:
+            assert (x.start, x.end, y.end, y.start) == (-0.5, crosslines - 0.5, -0.5, len(inlines) - 0.5)
+        else:  # 900 x 650 pixels as long as nothing is drawn
+            assert (x.end - x.start) / (y.start - y.end) == pytest.approx(900 / 650)
+    axis = page.viewer.plot.figure.yaxis[0]
+    if list(inlines)[-1] == 281:
+        assert axis.formatter.args["labels"] == list(inlines) and axis.ticker.min_interval == 1
+    page.close()
+    session.close()
+
+
 def test_a_time_slice_becomes_as_fine_as_the_screen(tmp_path, monkeypatch):
     """Some traces at once, all of those in view soon after; a window of a slice that is too large is read alone."""
     monkeypatch.setattr("outcrop.app.pictures.MOST_TRACES", 100)

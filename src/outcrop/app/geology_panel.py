@@ -20,7 +20,7 @@ CHOSEN = "#00e5ff"
 SCREEN = (900, 650)  # pixels of a section, about
 NEAR = 12  # pixels from a click to the stick that is meant
 LINES: dict = {"xs": [], "ys": [], "colour": [], "width": [], "alpha": []}
-OLD = "Tops and bases of older labels: find bodies again"
+OLD = "Tops of older labels: find bodies again"
 
 
 class Chosen(NamedTuple):
