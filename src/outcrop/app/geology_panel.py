@@ -73,12 +73,13 @@ class GeologyPanel:
 
     def _make_lines(self):
         """Glyphs over the section: outlines below, lines above."""
-        names = ("horizon-outlines", "tops", "bases", "stick-outlines", "sticks", "chosen-stick")
+        names = ("top-outlines", "tops", "base-outlines", "bases", "stick-outlines", "sticks", "chosen-stick")
         self.lines = {name: ColumnDataSource(data=dict(LINES)) for name in names}
         for name, source in self.lines.items():
+            dashed = name.startswith("base")  # with round caps there would be no gaps
             self.viewer.plot.figure.multi_line(
                 "xs", "ys", source=source, line_color="colour", line_width="width", line_alpha="alpha", name=name,
-                line_dash=[8, 5] if name == "bases" else "solid", line_cap="butt" if name == "bases" else "round",
+                line_dash=[9, 6] if dashed else "solid", line_cap="butt" if dashed else "round",
             )  # fmt: skip
         self.points = ColumnDataSource(data={"x": [], "y": []})
         self.viewer.plot.figure.scatter("x", "y", source=self.points, size=5, color=STICK, name="stick-points")
@@ -163,17 +164,14 @@ class GeologyPanel:
     def _show_horizons(self, horizons):
         colours, old = self.session.job.palette, self.geology.bodies_old()
         alpha = 0.45 if old else 1.0
-        outlines: list = []
         sides: dict = {"top": [], "base": []}
         for name, side, (across, down) in horizons:
-            if name in self.viewer.hidden:
-                continue
-            placed = self._placed(across, down)
-            if side == "top":
-                outlines.append((*placed, "black", 3.6, 0.8 * alpha))
-            sides[side].append((*placed, colours.get(name, "#888888"), 2.0, alpha))
-        for name, rows in (("horizon-outlines", outlines), ("tops", sides["top"]), ("bases", sides["base"])):
-            self.lines[name].data = as_columns(rows)
+            if name not in self.viewer.hidden:
+                sides[side].append((*self._placed(across, down), colours.get(name, "#888888"), 2.0, alpha))
+        for side, rows in sides.items():
+            self.lines[f"{side}s"].data = as_columns(rows)
+            outlines = [(xs, ys, "black", 3.6, 0.8 * alpha) for xs, ys, *_ in rows]
+            self.lines[f"{side}-outlines"].data = as_columns(outlines)
         self.old.visible = old and any(sides.values())
 
     def _lines(self, looks):
