@@ -513,7 +513,7 @@ def test_nothing_overlaps(job, browser, screen):
     with server(job) as (address, _):
         tab = Tab(browser, address, screen)
         tab.line(116)
-        for step in ("1 Exemplars", "2 Retrieved", "3 Labels", "4 Results"):
+        for step in ("1 Exemplars", "2 Retrieved", "3 Labels", "4 Results", "5 Geology"):
             tab.step(step)
             tab.page.wait_for_timeout(400)
             boxes = tab.page.evaluate(
@@ -534,4 +534,29 @@ def test_nothing_overlaps(job, browser, screen):
                     assert apart, (step, name, other)
         height = tab.pixel(380, 636)[1] - tab.pixel(380, 0)[1]
         assert height > 0.5 * screen[1]  # most of the screen is the section
+        tab.close()
+
+
+def test_a_survey_whose_labelling_was_broken_off_is_named(job, browser):
+    """After the server was killed the page says how far it was, and labelling the survey again does the rest."""
+    with server(job) as (address, process):
+        tab = Tab(browser, address)
+        tab.step("3 Labels")
+        tab.page.get_by_role("button", name="Label the survey").click()
+        tab.wait_model("changed", "/([4-9]|1[0-9]) of 30 lines labelled/.test(m.text)", timeout=200_000)
+        process.kill()
+        process.wait()
+        tab.page.close()
+    with oc.Job(job) as notebook:
+        done = len(notebook.labelled())
+    assert 2 < done < 30
+    with server(job) as (address, _):
+        tab = Tab(browser, address)
+        tab.wait_model(
+            "status", f"m.text.includes('broken off: {done} of 30 lines labelled. Label the survey to go on')"
+        )
+        tab.step("3 Labels")
+        tab.page.get_by_role("button", name="Label the survey").click()
+        tab.wait_model("changed", "m.text.includes('30 of 30 lines labelled')", timeout=200_000)
+        tab.wait_model("status", "m.text === 'Ready.'")
         tab.close()

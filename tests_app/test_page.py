@@ -122,7 +122,7 @@ def test_the_whole_walk(survey, browser, tmp_path):
         tab.step("4 Results")
         tab.page.get_by_text("SEG-Y labels").click()
         tab.wait_model("status", "m.text.includes('of older decisions')")
-        tab.page.get_by_text("include stale lines").click()
+        tab.page.get_by_text("include stale lines").first.click()
         tab.export()
         tab.wait_model("exported", "m.text.includes('1 of 30 lines labelled, 1 of them stale, 29 missing')")
         tab.close()
