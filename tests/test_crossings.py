@@ -69,6 +69,18 @@ def test_a_section_shows_a_top_where_it_is():
     np.testing.assert_array_equal(right[1], top.sel(inline=110).values[9:])
 
 
+def test_a_top_ends_where_it_jumps():
+    """A slope of 16 samples a trace is one line, a jump of more begins another; nothing of the surface is lost."""
+    top = dome()
+    top[10, 20:] += 4.0 * 17  # one more than a slope of the dome, which rises by at most 5 ms a trace
+    left, right = horizon_traces(top, 0, 110, interval=4.0)
+    assert (len(left[0]), len(right[0])) == (20, 20)
+    np.testing.assert_array_equal(np.concatenate([left[1], right[1]]), top.sel(inline=110).values)
+    top[10, 20:] -= 4.0 * 3
+    assert len(horizon_traces(top, 0, 110, interval=4.0)) == 1
+    assert len(horizon_traces(top, 0, 110)) == 1
+
+
 def test_figures_show_sticks_and_tops_on_sections_and_slices():
     """As many lines as there are crossings, none of which widens the picture; accepted sticks are outlined."""
     sticks = plane_sticks().assign(accepted=lambda table: table["stick"] == 7)

@@ -100,6 +100,64 @@ def test_a_click_chooses_a_stick_and_yes_keeps_it(panel):
     assert not panel.lines["stick-outlines"].data["xs"]
 
 
+def tap(panel, number, middle=None):
+    """Click on a stick that is drawn, in its middle or at one of its points."""
+    data = panel.lines["sticks"].data
+    at = len(data["xs"][number]) // 2 if middle is None else middle
+    panel._on_tap(type("Tap", (), {"x": data["xs"][number][at], "y": data["ys"][number][at]}))
+
+
+def label_another_line(session, line):
+    """Label a line that is not in view, as those that follow a decision are."""
+    before = session.labelling.written()
+    session.job.label(lines=[line])
+    assert session.labelling.written() > before
+
+
+@pytest.mark.parametrize("what", ["reject", "extend"])
+def test_a_choice_outlives_what_is_labelled_meanwhile(panel, what):
+    """After a verdict other lines follow, one by one: a stick that is chosen then is still the one that is judged."""
+    session = panel.session
+    drawn(panel)
+    tap(panel, 0)
+    panel._on_verdict("accept")
+    session.labelling.wait()
+    drawn(panel)
+    accepted = [list(one) for one in panel.lines["stick-outlines"].data["xs"]]
+    number = next(i for i, one in enumerate(panel.lines["sticks"].data["xs"]) if list(one) not in accepted)
+    tap(panel, number)
+    points = panel.chosen.points
+    if what == "extend":
+        panel.extend.active = [0]
+    label_another_line(session, LINE + 1)
+    picked = session.geology._picked[False]
+    panel.show()
+    assert session.geology._picked[False] is picked and not session.geology.picking  # labels of this line are the same
+    session.job.label(lines=[LINE])
+    session.set_limit(0.01)  # and now they are not
+    drawn(panel)
+    assert panel.chosen.points is points and panel.lines["chosen-stick"].data["xs"]
+    strokes = len(session.job.state.strokes)
+    if what == "extend":
+        assert panel.extend.active == [0] and not panel.extend.disabled
+        panel._on_tap(type("Tap", (), {"x": points["crossline"].iloc[0], "y": 150}))
+    else:
+        panel._on_verdict("reject")
+    assert len(session.job.state.strokes) == strokes + 1 and panel.chosen is None
+    places = np.array(session.job.state.strokes[-1]["points"])
+    assert np.isin(points["crossline"], places[:, 1]).all()
+
+
+def test_another_section_lets_go_of_a_stick(panel):
+    """And the box for its extension is no longer ticked."""
+    drawn(panel)
+    tap(panel, 0)
+    panel.extend.active = [0]
+    panel.viewer.go(0, 5)
+    panel.show()
+    assert panel.chosen is None and panel.extend.active == [] and panel.extend.disabled
+
+
 def test_a_click_beside_all_sticks_chooses_none(panel):
     """And a verdict without a choice says what to do."""
     drawn(panel)
@@ -132,9 +190,19 @@ def test_tops_of_bodies_lie_on_the_section(panel):
     codes = session.job.labels["label"].sel(inline=LINE)
     top = np.concatenate([np.array(ys) for ys in data["ys"]])
     assert np.isfinite(top).all() and top.max() <= float(codes["time"].max())
+    assert not panel.old.visible
+    session.job.paint("other", [(LINE, 340, 120)], radius=3)
+    panel.show()
+    assert panel.old.visible and "older labels" in panel.old.text and panel.lines["tops"].data["alpha"][0] < 0.5
     panel.viewer.hidden = {"fault"}
     panel.show()
-    assert not panel.lines["tops"].data["xs"]
+    assert not panel.lines["tops"].data["xs"] and not panel.old.visible
+
+
+def test_bases_are_dashed(panel):
+    """Round caps would fill the gaps."""
+    (bases,) = panel.viewer.plot.figure.select({"name": "bases"})
+    assert len(bases.glyph.line_dash) == 2 and bases.glyph.line_cap == "butt"
 
 
 def test_sticks_and_bodies_are_exported(session):
@@ -147,3 +215,46 @@ def test_sticks_and_bodies_are_exported(session):
     sticks, bodies = (one.path for one in session.results.written)
     assert read_sticks(sticks, session.job.volume)["stick"].nunique() == 2
     assert set(pd.read_csv(bodies / "bodies.csv")["class"]) == {"fault"}
+
+
+def test_exports_of_stale_labels_are_refused(panel):
+    """As those of labels are: until they are labelled again or the box is ticked, and then it is said."""
+    session = panel.session
+    session.add_exemplar("other", (LINE, 340, 160))
+    drawn(panel)
+    assert panel.stale.visible
+    for export in (panel._on_export, panel._on_export_bodies):
+        export()
+        with pytest.raises(ValueError, match=r"1 labelled line is of older decisions.*tick the box"):
+            session.work.wait()
+    assert not session.results.written
+    panel.stale.active = [0]
+    for export in (panel._on_export, panel._on_export_bodies):
+        export()
+        session.work.wait()
+    panel.show_written()
+    for name in ("sticks.csv", "bodies"):
+        assert f"export/{name} written" in panel.written.text
+    assert panel.written.text.count("from 1 stale line too") == 2
+
+
+def test_the_page_says_that_faults_are_picked(session):
+    """While a line is picked, and not before or after."""
+    from bokeh.document import Document
+
+    from outcrop.app.page import Page
+
+    page = Page(session, Document())
+    page.layout()
+    page.viewer.go(0, 5)
+    assert page.status.text == "Ready."
+    ended, session.geology._picker._function = session.geology._picker._function, lambda: None
+    page.geology.shown.active = [0]
+    page._update("work")
+    assert page.status.text == "Picking faults of this section ..."
+    session.geology._picker._function = ended
+    session.geology._picker.ask()
+    session.geology._picker.wait()
+    page._update("geology")
+    assert page.status.text == "Ready." and "sticks" in page.geology.note.text
+    page.close()

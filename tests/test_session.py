@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 import outcrop as oc
 from outcrop import datasets
+from outcrop.app.labelling import Before
 from outcrop.app.pictures import Axis, Sections, crop, encode
 from outcrop.app.places import places as where_next
 from outcrop.app.session import Session
@@ -664,6 +665,67 @@ def test_a_class_that_vanishes_from_a_line_nearby_is_named(session, survey):
     }
 
 
+def test_what_a_correction_took_elsewhere_is_said(session, survey):
+    """A fifth of a class and a hundredth of the line that were not painted, with both shares; less is not said."""
+    pytest.importorskip("panel")
+    from bokeh.document import Document
+
+    from outcrop.app.page import Page
+
+    line = searched(session, survey[1]) and survey[1]["fault"][0]
+    labelled(session, [line])
+    position, labelling = session.survey.positions(survey[1]["fault"])[0], session.labelling
+    after = labelling.codes(line)
+    name, code = "fault", labelling.shown().names.index("fault") + 1
+
+    def correct(rows, painted=False):
+        """Say that a block of the line was fault before it got the labels that it has."""
+        before = after.copy()
+        before[:rows, :40] = code
+        if painted:
+            frame = session.survey.sections.frame(0)
+            corners = [(frame[0].low, frame[1].low), (frame[0].high, frame[1].high)]
+            session.job.paint(name, [session.survey.place(0, position, *one) for one in corners], radius=200)
+        labelling._before = Before(position, before, 1, fitted=False)
+        labelling._end_correction(position)
+        lost = np.count_nonzero((before == code) & (after != code))
+        return lost / np.count_nonzero(before == code), lost / after.size
+
+    whole = correct(60)
+    assert whole[0] >= 0.2 and whole[1] > 0.01 and labelling.taken == [(name, *map(pytest.approx, whole))]
+    page = Page(session, Document())
+    page.viewer.go(0, position)
+    assert f"it took {100 * whole[0]:.0f} % of fault ({100 * whole[1]:.1f} % of the line)" in page.labels.changed.text
+    page.close()
+    little = correct(2)
+    assert (little[0] < 0.2 or little[1] <= 0.01) and labelling.taken == []
+    correct(60, painted=True)
+    assert labelling.taken == []
+
+
+def test_a_survey_whose_labelling_was_broken_off_is_named(session, survey, monkeypatch):
+    """After a restart the page says how far it was; once the survey is labelled it says nothing."""
+    label = stages.Labelling.label
+
+    def some(work, lines=None, **options):
+        label(work, session.survey.lines[:3], **options)
+        raise ValueError("the server ends here")
+
+    searched(session, survey[1])
+    monkeypatch.setattr(stages.Labelling, "label", some)
+    session.labelling.label()
+    with pytest.raises(ValueError, match="ends here"):
+        session.work.wait()
+    monkeypatch.setattr(stages.Labelling, "label", label)
+    again = reopened(session)
+    assert "broken off: 3 of 20 lines labelled. Label the survey to go on" in again.work.message
+    again.labelling.label()
+    again.work.wait()
+    last = reopened(again)
+    assert last.work.message == "" and last.labelling.counts() == (20, 20, 0)
+    last.close()
+
+
 def test_another_patch_size_is_one_decision(session, survey):
     """Size and neighbourhood go and come back together; what was found before stays, marked as old."""
     searched(session, survey[1])
@@ -897,6 +959,39 @@ def test_odd_volumes_are_shown(name, tmp_path):
     session.search.retrieve()
     session.work.wait()
     assert len(session.search.weak)
+    page.close()
+    session.close()
+
+
+@pytest.mark.parametrize(
+    ("inlines", "crosslines", "fills"),
+    [([61, 211, 231, 281], 300, True), (range(4), 300, True), (range(60), 90, False)],
+)
+def test_a_time_slice_has_a_true_scale_where_it_is_seen(inlines, crosslines, fills, tmp_path):
+    """In the large and the small view; uneven or few lines fill the window instead, and ticks show their numbers."""
+    pytest.importorskip("panel")
+    from bokeh.document import Document
+
+    from outcrop.app.page import Page
+
+    values = np.random.default_rng(0).standard_normal((len(inlines), crosslines, 60)).astype("f4")
+    volume = oc.open_volume(values).assign_coords(inline=list(inlines))
+    session = Session(volume, tmp_path / "few.outcrop", size=SIZE)
+    page = Page(session, Document())
+    page.layout()
+    page.linked.toggle.active = True
+    page.viewer.go(0, 1)
+    for figure in (page.linked.panes[1].figure, page.viewer.plot.figure):
+        if figure is page.viewer.plot.figure:
+            page.viewer.go(2, 10)
+        x, y = figure.x_range, figure.y_range
+        if fills:
+            assert (x.start, x.end, y.end, y.start) == (-0.5, crosslines - 0.5, -0.5, len(inlines) - 0.5)
+        else:  # 900 x 650 pixels as long as nothing is drawn
+            assert (x.end - x.start) / (y.start - y.end) == pytest.approx(900 / 650)
+    axis = page.viewer.plot.figure.yaxis[0]
+    if list(inlines)[-1] == 281:
+        assert axis.formatter.args["labels"] == list(inlines) and axis.ticker.min_interval == 1
     page.close()
     session.close()
 

@@ -362,6 +362,39 @@ def test_lines_outlines_and_what_is_wrong(job, browser, screen):
         tab.close()
 
 
+def test_strokes_leave_other_views_free(job, browser):
+    """Filled over labels; outlines over confidence, changes and beyond the line of a swipe; gone with their class."""
+    with oc.Job(job) as notebook:
+        notebook.paint("chaotic", [(116, 340, 300), (116, 420, 300)], radius=6)
+        notebook.label([116])
+    with server(job) as (address, _):
+        tab = Tab(browser, address)
+        tab.line(116)
+        tab.step("3 Labels")
+        tab.wait_model("painted", "m.data_source.data.image.length === 1")
+        filled = codes(tab, "painted")
+        rim = {(x, y) for x, y in filled if not {(x - 1, y), (x + 1, y), (x, y - 4), (x, y + 4)} <= filled}
+        assert len(rim) < len(filled) / 3
+        for view in ("confidence", "changes"):
+            tab.page.get_by_text(view, exact=True).click()
+            tab.page.wait_for_timeout(300)
+            assert codes(tab, "painted") == rim
+            tab.page.get_by_text("labels", exact=True).click()
+            tab.page.wait_for_timeout(300)
+            assert codes(tab, "painted") == filled
+        tab.page.get_by_text("swipe", exact=True).click()
+        tab.wait_model("cut", "m.visible")
+        tab.page.wait_for_timeout(300)
+        at = tab.model("cut", "m.location")
+        assert codes(tab, "painted") == rim | {(x, y) for x, y in filled if x < at}
+        tab.page.get_by_text("alone", exact=True).click()
+        colours = tab.model("painted", "m.glyph.color_mapper.palette.length")
+        tab.page.locator(".chip", has_text="chaotic").click()
+        tab.wait_model("painted", "m.glyph.color_mapper.palette[3] === '#00000000'")
+        assert tab.model("painted", "m.glyph.color_mapper.palette.length") == colours
+        tab.close()
+
+
 @pytest.mark.parametrize("screen", SCREENS)
 def test_where_next_is_one_key_away(job, browser, screen):
     """N goes to an uncertain place, N again to another one; both are marked."""
@@ -375,6 +408,8 @@ def test_where_next_is_one_key_away(job, browser, screen):
             tab.page.wait_for_function(
                 f"() => {NOTES}.filter((one) => one.textContent.includes('seen')).length === {number}"
             )
+            notes = tab.page.locator(".card .note", has_text="seen").all_inner_texts()
+            assert all(note.startswith("inline 11") for note in notes)  # what is cut is not the number
             seen.append(
                 [
                     tab.model("section", "m.title.text"),
@@ -481,7 +516,7 @@ def test_nothing_overlaps(job, browser, screen):
     with server(job) as (address, _):
         tab = Tab(browser, address, screen)
         tab.line(116)
-        for step in ("1 Exemplars", "2 Retrieved", "3 Labels", "4 Results"):
+        for step in ("1 Exemplars", "2 Retrieved", "3 Labels", "4 Results", "5 Geology"):
             tab.step(step)
             tab.page.wait_for_timeout(400)
             boxes = tab.page.evaluate(
@@ -502,4 +537,29 @@ def test_nothing_overlaps(job, browser, screen):
                     assert apart, (step, name, other)
         height = tab.pixel(380, 636)[1] - tab.pixel(380, 0)[1]
         assert height > 0.5 * screen[1]  # most of the screen is the section
+        tab.close()
+
+
+def test_a_survey_whose_labelling_was_broken_off_is_named(job, browser):
+    """After the server was killed the page says how far it was, and labelling the survey again does the rest."""
+    with server(job) as (address, process):
+        tab = Tab(browser, address)
+        tab.step("3 Labels")
+        tab.page.get_by_role("button", name="Label the survey").click()
+        tab.wait_model("changed", "/([4-9]|1[0-9]) of 30 lines labelled/.test(m.text)", timeout=200_000)
+        process.kill()
+        process.wait()
+        tab.page.close()
+    with oc.Job(job) as notebook:
+        done = len(notebook.labelled())
+    assert 2 < done < 30
+    with server(job) as (address, _):
+        tab = Tab(browser, address)
+        tab.wait_model(
+            "status", f"m.text.includes('broken off: {done} of 30 lines labelled. Label the survey to go on')"
+        )
+        tab.step("3 Labels")
+        tab.page.get_by_role("button", name="Label the survey").click()
+        tab.wait_model("changed", "m.text.includes('30 of 30 lines labelled')", timeout=200_000)
+        tab.wait_model("status", "m.text === 'Ready.'")
         tab.close()

@@ -96,3 +96,64 @@ def test_the_mouse_is_shown_in_the_other_views(survey, browser):
         tab.page.wait_for_timeout(500)
         assert title(tab, "linked-1") == "crossline 350" and cross(tab, "section") == [350, 200]
         tab.close()
+
+
+def test_small_views_have_the_scale_and_the_hatches_of_the_large_one(survey, browser):
+    """A metre of the small time slice is as long across as down; stale lines are hatched in every view."""
+    with oc.Job(survey.parent / "job.outcrop", volume=survey) as job:
+        job.choose_index(size=40)
+        for name, place in (("fault", (116, 377, 316)), ("other", (116, 435, 100))):
+            job.add_exemplar(name, place)
+        job.retrieve(count=20)
+        job.label([116])
+        job.add_exemplar("other", (116, 340, 80))
+    with server(survey.parent / "job.outcrop") as (address, _):
+        tab = Tab(browser, address)
+        tab.line(116)
+        tab.press("v")
+        tab.wait_model("linked-2", "m.inner_width > 0 && m.title.text.startsWith('time')")
+        tab.page.wait_for_timeout(800)
+        (x0, y0), (x1, y1) = tab.pixel(320, 105, "linked-2"), tab.pixel(340, 125, "linked-2")
+        spacing = oc.open_volume(survey).attrs["bin_size"]
+        assert (x1 - x0) / spacing[1] == pytest.approx(abs(y1 - y0) / spacing[0], rel=0.02)
+        for number, edges in ((1, "['left', 'right']"), (2, "['top', 'bottom']")):
+            found = tab.model(f"linked-stale-{number}", f"{edges}.map((edge) => m.data_source.data[edge][0])")
+            assert sorted(found) == [115.5, 116.5] and tab.model(f"linked-stale-{number}", "m.visible")
+        tab.step("3 Labels")
+        tab.page.get_by_text("nothing", exact=True).click()
+        tab.wait_model("linked-stale-1", "!m.visible")
+        tab.close()
+
+
+def test_uneven_lines_are_numbered(browser, tmp_path):
+    """The ticks of lines side by side show their numbers and nothing between them."""
+    values = np.random.default_rng(0).normal(size=(4, 90, 60)).astype("f4")
+    volume = oc.open_volume(values).assign_coords(inline=[61, 211, 231, 281])
+    explorer = oc.explore(volume, job=tmp_path / "uneven.outcrop", size=32)
+    tab = Tab(browser, explorer.address)
+    tab.model("direction", "m.active = 1")
+    tab.wait_model("section", "m.below[0].axis_label === 'inline'")
+    numbers = tab.model("section", "m.below[0].formatter.doFormat([-1, 0, 1, 1.5, 3, 4], {})")
+    assert numbers == ["", "61", "211", "", "281", ""]
+    tab.close()
+    explorer.close()
+
+
+def test_a_narrow_window_holds_the_experts_or_linked_views(survey, browser):
+    """Each closes the other, so that the section stays wide; all steps fit beside it."""
+    with server(survey, "--size", 40, "--truth", "survey.truth.sgy", folder=survey.parent) as (address, _):
+        tab = Tab(browser, address, (1000, 700))
+        tab.line(116)
+        ends = [tab.page.get_by_text(name, exact=True).bounding_box() for name in ("1 Exemplars", "5 Geology")]
+        assert ends[0]["y"] == ends[1]["y"] and ends[1]["x"] + ends[1]["width"] <= 1000
+        tab.step("3 Labels")
+        tab.page.get_by_text("expert beside").click()
+        tab.wait_model("expert-section", "m.visible")
+        tab.press("v")
+        tab.wait_model("linked", "m.active")
+        tab.wait_model("expert-section", "!m.visible")
+        tab.page.get_by_text("expert beside").click()
+        tab.wait_model("expert-section", "m.visible")
+        tab.wait_model("linked", "!m.active")
+        tab.wait_model("section", "m.inner_width > 200")
+        tab.close()

@@ -122,7 +122,7 @@ def test_the_whole_walk(survey, browser, tmp_path):
         tab.step("4 Results")
         tab.page.get_by_text("SEG-Y labels").click()
         tab.wait_model("status", "m.text.includes('of older decisions')")
-        tab.page.get_by_text("include stale lines").click()
+        tab.page.get_by_text("include stale lines").first.click()
         tab.export()
         tab.wait_model("exported", "m.text.includes('1 of 30 lines labelled, 1 of them stale, 29 missing')")
         tab.close()
@@ -236,3 +236,38 @@ def test_sticks_are_picked_and_accepted(survey, browser, tmp_path):
         tab.model("sticks-class", "m.value = 'fault'")
         tab.wait_model("stick-outlines", "m.data_source.data.xs.length === 1")
         tab.close()
+
+
+def test_verdicts_on_sticks_while_lines_follow(browser, tmp_path):
+    """A stick chosen while the lines around follow the last verdict stays chosen, and is judged by the next click."""
+    job, line = tmp_path / "faults.outcrop", 104
+    datasets.write_synthetic(tmp_path / "faults.sgy", (10, 200, 200), seed=0)
+    with oc.Job(job, volume=tmp_path / "faults.sgy") as notebook:
+        notebook.index(48, step=24)
+        notebook.add_exemplar("fault", (line, 440, 560))
+        notebook.add_exemplar("other", (line, 340, 120))
+        for name, trace in (("fault", 441), ("fault", 464), ("other", 416), ("other", 490)):
+            notebook.paint(name, [(line, trace - 5, 320), (line, trace + 5, 790)], radius=9)
+        notebook.label(lines=[102, 103, line, 105, 106])
+    before = len(state(job).strokes)
+    with server(job) as (address, _):
+        tab = Tab(browser, address)
+        tab.line(line)
+        tab.step("5 Geology")
+        tab.model("geology-shown", "m.active = [0]")
+        tab.wait_model("sticks", "m.data_source.data.xs.length > 1")
+        xs, ys = (tab.model("sticks", f"m.data_source.data.{name}") for name in ("xs", "ys"))
+        for number, (choice, verdict) in enumerate((("accept", "✓ Accept"), ("reject", "✕ Reject"))):
+            at = len(xs[number]) // 2
+            tab.page.wait_for_timeout(400)  # two fast clicks would be a double click
+            tab.click(xs[number][at], ys[number][at])
+            tab.wait_model("chosen-stick", "m.data_source.data.xs.length === 1")
+            if choice == "reject":  # meanwhile the other lines follow
+                tab.wait_model("changed", "m.text.includes('follow the stroke')")
+                tab.wait_model("changed", "!m.text.includes('follow') && !m.text.includes('learning')", timeout=200_000)
+                assert tab.model("chosen-stick", "m.data_source.data.xs.length") == 1
+            tab.page.get_by_text(verdict).click()
+            tab.wait_model("chosen-stick", "m.data_source.data.xs.length === 0")
+        tab.close()
+    added = state(job).strokes[before:]
+    assert [one["class"] for one in added] == ["fault", "other"] and added[0].get("stick")

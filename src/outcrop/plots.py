@@ -152,12 +152,13 @@ def _draw_horizons(ax, line, surfaces, palette):
     from matplotlib.patheffects import Normal, Stroke
 
     direction, label = _section_of(line)
+    interval = abs(_spacing(line[line.dims[1]].values)) if direction < 2 else np.inf
     shades = colours(list(dict.fromkeys(str(surface.attrs["class"]) for surface in surfaces)), palette)
     limits, handles = (ax.get_xlim(), ax.get_ylim()), {}
     for surface in surfaces:
         name, side = str(surface.attrs["class"]), surface.attrs["side"]
         style = {"color": shades[name], "ls": "-" if side == "top" else (0, (4, 2)), "lw": 2}
-        pieces = horizon_traces(surface, direction, label)
+        pieces = horizon_traces(surface, direction, label, interval=interval)
         if pieces:  # one line with gaps
             across, down = (np.concatenate([(*piece[i], np.nan) for piece in pieces])[:-1] for i in range(2))
             outlined = [Stroke(linewidth=3.4, foreground="black"), Normal()]

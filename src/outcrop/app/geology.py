@@ -20,7 +20,7 @@ ALL = "all faults"  # instead of those of a class
 class Picked(NamedTuple):
     """Sticks that can be drawn on a section, and what they were made from."""
 
-    key: Any  # class, lines, decisions, bytes of the journal of votes
+    key: Any  # class, lines, decisions, where the labels of the lines are kept
     sticks: pd.DataFrame
     note: str
 
@@ -44,6 +44,10 @@ class Geology:
     ----------
     of : str
         Class whose sticks are shown, or `ALL`.
+    picking : bool
+        Whether the sticks of a section are picked now.
+    written : list of Written
+        Sticks and bodies that were exported so far; they are in the list of all exports too.
     """
 
     def __init__(self, session):
@@ -54,6 +58,8 @@ class Geology:
         self._bodies_of: Any = None
         self._wanted: Any = None
         self._picker = Latest(self._pick)
+        self.picking = False
+        self.written: list = []
 
     def close(self):
         """Wait for what picks faults."""
@@ -82,8 +88,9 @@ class Geology:
         picked = self._picked.get(across)
         if picked is None or picked.key != key:
             if self._wanted != (across, key):
-                self._wanted = across, key
+                self._wanted, self.picking = (across, key), True
                 self._picker.ask()
+                self.session.tell("work")
             older = self._none()
             if picked is not None and picked.key[0] == key[0] and (across or picked.key[1] == key[1]):
                 older = picked.sticks
@@ -92,21 +99,29 @@ class Geology:
         return Shown(picked.sticks, fault_traces(picked.sticks, self.job.volume, direction, label), picked.note)
 
     def _key(self, direction, position):
-        """What the sticks of a section depend on: on lines the line, across them all that is picked so far."""
+        """What the sticks of a section depend on: on lines the line, across them all that is picked so far.
+
+        Labels of other lines do not count: after a verdict up to twenty of them are labelled again, one by one.
+        """
         self.choices()
         lines = (
             [self.survey.lines[position].item()] if direction == self.survey.along else faults.picked_lines(self.job)
         )
-        return self.of, tuple(lines), self.job.state, self.session.labelling.written()
+        stores = self.session.labelling.shown().labels.stores
+        at = np.flatnonzero(np.isin(self.survey.lines, lines)).tolist()
+        labels = tuple(stores[i].folder.name if i in stores else None for i in at)
+        return self.of, tuple(lines), self.job.state, labels
 
     def _pick(self):
-        if self._wanted is None:
+        wanted = self._wanted
+        if wanted is None:
             return
-        across, key = self._wanted
+        across, key = wanted
         try:
             self._picked[across] = Picked(key, *self._sticks(list(key[1])))
         except Exception as error:
             self._picked[across] = Picked(key, self._none(), str(error))
+        self.picking = self._wanted is not wanted
         self.session.tell("geology")
 
     def _sticks(self, lines):
@@ -162,8 +177,9 @@ class Geology:
         """Find the bodies of the labelled lines, in a thread."""
 
         def find(task):
+            labels = self._labels()
             self._bodies, _, _ = job_bodies(self.job, fuse=False, stale=True, progress=task.stage)
-            self._bodies_of = self.session.labelling.written()
+            self._bodies_of = labels
             self.session.tell("geology")
 
         return self.session.work.start("finding bodies", find)
@@ -173,44 +189,70 @@ class Geology:
         if self._bodies is None:
             return ""
         words = f"{len(self._bodies.table)} bodies"
-        old = self._bodies_of != self.session.labelling.written()
-        return f"{words} of older labels: find them again" if old else words
+        return f"{words} of older labels: find them again" if self.bodies_old() else words
+
+    def bodies_old(self):
+        """Whether bodies were found in older labels than there are now."""
+        return self._bodies is not None and self._bodies_of != self._labels()
+
+    def _labels(self):
+        """What the labels of the survey come from."""
+        found = self.session.labelling.shown()
+        return (
+            found.state.strokes,
+            found.labels.limit,
+            {line: store.folder.name for line, store in found.labels.stores.items()},
+        )
 
     def horizons(self, direction, position):
         """Class, side (top or base) and line (across, down) of the horizons on a section."""
         if self._bodies is None:
             return []
-        label = self.survey.axes[direction].labels[position].item()
-        return [
-            (name, side, line)
-            for name, body in self._bodies.outlines
-            for side in SIDES
-            for line in horizon_traces(self._bodies.surface(name, body, side), direction, label)
-        ]
+        label, interval = self.survey.axes[direction].labels[position].item(), abs(self.survey.axes[2].step)
+        found = []
+        for name, body in self._bodies.outlines:
+            for side in SIDES:
+                surface = self._bodies.surface(name, body, side)
+                found += [(name, side, line) for line in horizon_traces(surface, direction, label, interval=interval)]
+        return found
 
     # ---- files ------------------------------------------------------------------------------------------------------
 
-    def export_sticks(self, name="sticks.csv"):
-        """Write the sticks of all labelled lines, or of all lines, into the export folder, in a thread."""
+    def export_sticks(self, name="sticks.csv", *, stale=False):
+        """Write the sticks of all labelled lines, or of all lines, into the export folder, in a thread.
+
+        Labels of older decisions are refused unless `stale` ones are wanted; sticks of no class need none.
+        """
 
         def write(task):
+            old = 0
             if self.of == ALL:
                 sticks = join_sticks(faults.all_sticks(self.job, progress=task.stage), self.job.volume)
             else:
+                old = self._check_stale(stale)
                 sticks = faults.sticks_of_class(self.job, self.of, progress=task.stage)
             out = free_name(self.session.results.folder, name)
             write_sticks(sticks, out, self.job.volume)
-            text = f"{out} written: {sticks['stick'].nunique()} sticks"
-            self.session.results.written.append(Written(out, text))
+            self._wrote(out, f"{sticks['stick'].nunique()} sticks", old)
 
         return self.session.work.start(f"writing {name}", write)
 
-    def export_bodies(self):
-        """Write bodies, tops and bases into the export folder, in a thread."""
+    def export_bodies(self, *, stale=False):
+        """Write bodies, tops and bases into the export folder, in a thread; refused as `export_sticks` is."""
 
         def write(task):
+            old = self._check_stale(stale)
             out = free_name(self.session.results.folder, "bodies")
-            found, _ = write_bodies(self.job, out, fuse=False, stale=True, progress=task.stage)
-            self.session.results.written.append(Written(out, f"{out} written: {len(found.table)} bodies"))
+            found, _ = write_bodies(self.job, out, fuse=False, stale=stale, progress=task.stage)
+            self._wrote(out, f"{len(found.table)} bodies", old)
 
         return self.session.work.start("writing bodies", write)
+
+    def _check_stale(self, stale):
+        return self.session.results.check_stale(self.session.labelling.done(), stale)
+
+    def _wrote(self, out, what, old):
+        """Remember what was written, for the lists of exports."""
+        lines = f", from {old} stale line{'s' if old > 1 else ''} too" if old else ""
+        self.written.append(Written(out, f"{out} written: {what}{lines}"))
+        self.session.results.written.append(self.written[-1])

@@ -61,6 +61,9 @@ class LabelPanel:
         ):  # fmt: skip
             one.js_on_change(name, hide)
         plot.overlay.js_on_change("data", self.viewer.read)  # after what it reads
+        outline = script("strokes", source=plot.painted, cut=plot.cut, what=self.what)
+        for one, name in ((plot.painted, "data"), (plot.cut, "location"), (plot.cut, "visible"), (self.what, "active")):
+            one.js_on_change(name, outline)
         parts = {"labels": plot.labels, "sure": plot.confidence, "bar": plot.bar, "hatch": plot.hatch}
         labels = CustomJS(
             args={"what": self.what, "opacity": self.opacity, "expert": [plot.over, plot.beside]} | parts,
@@ -72,7 +75,7 @@ class LabelPanel:
         )
         self.what.js_on_change("active", labels)
         self.opacity.js_on_change("value", labels)
-        self.on_ready = [labels, hide]
+        self.on_ready = [labels, hide, outline]
         ways = [ALONE, SWIPE] if self.labelling.truth is None else [ALONE, BESIDE, SWIPE]
         self.compare = RadioButtonGroup(labels=ways, active=0, name="compare")
         self.compare.on_change("active", self._on_compare)
@@ -218,6 +221,9 @@ class LabelPanel:
         for where, name, before, after in gone if corrected else ():
             words = f"{escape(name)} nearly vanished{where}: {100 * before:.1f} % before, {100 * after:.1f} % now"
             yield f"<b style='color:#b01818'>{words}; undo takes the stroke back</b>"
+        for name, part, share in labelling.taken if corrected else ():
+            words = f"{100 * part:.0f} % of {escape(name)} ({100 * share:.1f} % of the line)"
+            yield f"<b style='color:#8a4b00'>it took {words} where nothing is painted: <i>changes</i> shows where</b>"
         strokes = len(self.session.job.state.strokes)
         if strokes:
             yield f"strokes painted: {strokes}"
@@ -231,8 +237,8 @@ class LabelPanel:
                 "key": str(number),
                 "src": thumbnail(survey.patch(one["place"])),
                 "title": f"{100 * one['confidence']:.0f} % sure",
-                "note": ("seen, " if one["place"] in self.labelling.visited else "")
-                + f"{DIRECTIONS[survey.along]} {one['place'][survey.along]:g}",
+                "note": f"{DIRECTIONS[survey.along]} {one['place'][survey.along]:g}"
+                + (", seen" if one["place"] in self.labelling.visited else ""),
                 "colour": "#b0a000",
                 "hint": "Look here",
             }

@@ -27,6 +27,8 @@ FOLLOW = 20  # labelled lines next to a corrected one that are labelled again be
 SETTLE, QUIET = 0.25, 2.0  # seconds without a stroke before the line is learnt from, and before other lines follow
 KEPT = 4  # sections of labels in memory
 SEEN, VANISHED = 0.005, 0.1  # a class of at least this share is said to vanish where less than that part of it is left
+TAKEN, OF_LINE = 0.2, 0.01  # part of a class, and of the line, from which it is said what unpainted samples lost
+BROKEN_OFF = "labelling-survey"  # what is kept in the view while the survey is labelled
 
 
 class Newer(Exception):
@@ -68,6 +70,8 @@ class Labelling:
     search : Search
     truth : DataArray, optional
         Expert labels to compare with.
+    view : View, optional
+        Remembers that the survey is being labelled.
 
     Attributes
     ----------
@@ -79,6 +83,9 @@ class Labelling:
         Classes that the last correction nearly took from the line, with their shares before and after.
     vanished_near : list of (int, str, float, float)
         The same of the lines that followed it, with the number of the line first.
+    taken : list of (str, float, float)
+        Classes of which the last correction took a large part where nothing is painted: that part, and its share of the
+        line.
     draft : Draft or None
         Shown until the labels are there.
     least_sure : list of dict
@@ -87,12 +94,13 @@ class Labelling:
         Those of them that were looked at.
     """
 
-    def __init__(self, search, truth=None):
-        self.search, self.truth = search, truth
+    def __init__(self, search, truth=None, view=None):
+        self.search, self.truth, self.view = search, truth, view
         self.job, self.survey, self.work = search.job, search.survey, search.work
         self.changed: float | None = None
         self.vanished: list = []
         self.vanished_near: list = []
+        self.taken: list = []
         self.correcting: int | None = None
         self._before: Before | None = None
         self._spreader, self._learner = Latest(self._spread), Latest(self._learn)
@@ -146,7 +154,9 @@ class Labelling:
     def _label(self, task, work, lines):
         """Label as the decisions were when it began: what is decided meanwhile makes these labels stale, not wrong."""
         position = None if lines is None else self._position(lines[0])
-        if position is not None:
+        if position is None:
+            self._keep_broken_off(True)
+        else:
             self.begin_correction(position)
         try:
             with one_blas_thread():  # two BLAS threads are slower than one where something else runs
@@ -154,12 +164,31 @@ class Labelling:
                     task.stage("fitting a quick draft")
                     self._make_draft(work, lines[0], task)
                 work.label(lines, workers=max(1, n_cores() - 1), progress=task.stage)  # one core answers clicks
-            if position is not None:
+            if position is None:
+                self._keep_broken_off(False)
+            else:
                 self._end_correction(position)
         finally:
             self.draft = None
             self.work.tell("labels")
             self.look()
+
+    def _keep_broken_off(self, running):
+        """Remember that the survey is being labelled, in case that the server ends before it is done."""
+        if self.view is not None:
+            self.view.keep(**{BROKEN_OFF: running})
+
+    def broken_off(self):
+        """A sentence where the survey was being labelled when the server ended, else an empty one."""
+        if self.view is None or not self.view.get(BROKEN_OFF, False):
+            return ""
+        total, labelled, stale = self.counts()
+        done = labelled - stale
+        if done == total:
+            return ""
+        return (
+            f"Labelling the survey was broken off: {done} of {total} lines labelled. Label the survey to go on there."
+        )
 
     def begin_correction(self, position, shown=None):
         """Remember the labels of a line, the present ones or those `shown` before, unless a correction is under way."""
@@ -174,13 +203,14 @@ class Labelling:
 
     def _end_correction(self, position):
         """Compare with what was remembered."""
-        self.changed, self.vanished, self.vanished_near, before = None, [], [], self._before
+        self.changed, self.vanished, self.vanished_near, self.taken, before = None, [], [], [], self._before
         if before is not None and before.position == position:
             after = self.codes(self.survey.lines[position])
             if after is None:  # taken away meanwhile
                 return
             self.changed = float((before.codes != after).mean())
             self.vanished = self._vanished(before.codes, after)
+            self.taken = self._taken(before.codes, after, position)
             self._before = before._replace(fitted=True)
 
     def _vanished(self, before, after):
@@ -189,6 +219,19 @@ class Labelling:
         return [
             (name, share, now[name]) for name, share in then.items() if share >= SEEN and now[name] < VANISHED * share
         ]
+
+    def _taken(self, before, after, position):
+        """Classes that lost much where nothing is painted: the part of the class, and its share of the line."""
+        painted = self.job.painted().get((self.survey.along, position), np.zeros(before.shape, np.uint8))
+        elsewhere = (before != after) & (painted == 0)
+        gone = {name for name, *_ in self.vanished}
+        found = []
+        for code, name in enumerate(self.shown().names, 1):
+            was = before == code
+            lost = np.count_nonzero(was & elsewhere)
+            if name not in gone and lost >= TAKEN * np.count_nonzero(was) and lost > OF_LINE * before.size:
+                found.append((name, lost / np.count_nonzero(was), lost / before.size))
+        return found
 
     # ---- strokes ----------------------------------------------------------------------------------------------------
 

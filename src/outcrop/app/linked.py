@@ -6,12 +6,13 @@ from bokeh.models import ColumnDataSource, CustomJS, PanTool, Range1d, ResetTool
 
 from outcrop.app.components import guarded, script
 from outcrop.app.pictures import FRAMES, crop
-from outcrop.app.plot import NOTHING, axis_tag, columns, frame
+from outcrop.app.plot import HATCH, NOTHING, axis_tag, columns, frame, name_axes, show_whole
 from outcrop.volume import sample_unit
 
 MOST_PIXELS = (500, 400)  # across and down, of a small view
 MOST_TRACES = 200_000  # of a time slice that is read as fine as the screen; larger ones stay coarse in a small view
 CROSSHAIR = "#ffe600"
+EDGES = ("left", "right", "top", "bottom")
 
 
 class Pane:
@@ -47,6 +48,16 @@ class Pane:
         )
         plot.labels.js_link("visible", labels, "visible")
         plot.labels.glyph.js_link("global_alpha", labels.glyph, "global_alpha")
+        self.stale = ColumnDataSource(data={name: [] for name in EDGES})
+        hatch = self.figure.quad(
+            *EDGES,
+            source=self.stale,
+            name=f"linked-stale-{number}",
+            visible=plot.hatch.visible,
+            hatch_scale=18,
+            **HATCH,
+        )
+        plot.hatch.js_link("visible", hatch, "visible")
         pan, wheel = PanTool(), WheelZoomTool()
         self.figure.add_tools(pan, wheel, ResetTool())
         self.figure.toolbar.active_drag, self.figure.toolbar.active_scroll = pan, wheel
@@ -96,6 +107,8 @@ class LinkedViews:
         self._figures[0].on_event(events.Tap, self._on_tap)
         for pane in self.panes:
             pane.figure.on_event(events.Tap, lambda event, pane=pane: self._on_pane(pane, event))
+            for name in ("inner_width", "inner_height"):
+                pane.figure.on_change(name, lambda _attr, _old, _new, pane=pane: self._on_resize(pane))
         fit = CustomJS(args={"panes": self._figures[1:]}, code="for (const one of panes) one.reset.emit()")
         self._figures[0].js_on_event(events.Reset, fit)
 
@@ -163,10 +176,13 @@ class LinkedViews:
     def _set_frame(self, figure, direction, axes):
         names = [self.survey.volume.dims[i] for i in FRAMES[direction]]
         figure.tags = [{"axes": [axis_tag(name, axis) for name, axis in zip(names, axes, strict=True)]}]
-        figure.xaxis.axis_label, figure.yaxis.axis_label = names
-        across, down = axes
-        figure.x_range.update(start=across.low, end=across.high, reset_start=across.low, reset_end=across.high)
-        figure.y_range.update(start=down.high, end=down.low, reset_start=down.high, reset_end=down.low)
+        name_axes(figure, names, axes)
+        show_whole(figure, self.survey, direction)
+
+    def _on_resize(self, pane):
+        """Keep the scale of a time slice true."""
+        if pane.direction == 2:
+            show_whole(pane.figure, self.survey, 2)
 
     def refine(self):
         """Draw a small time slice again that was read finer meanwhile."""
@@ -184,6 +200,8 @@ class LinkedViews:
             if source != pane.labels_of:
                 pane.labels_of = source
                 pane.overlay.data = self._overlay(pane)
+                parts = labelling.stale_parts(pane.direction, pane.position)
+                pane.stale.data = {name: [part[i] for part in parts] for i, name in enumerate(EDGES)}
 
     def _overlay(self, pane):
         """Labels of a small view that are sure enough, as the columns of an image glyph."""

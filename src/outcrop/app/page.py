@@ -12,6 +12,7 @@ from outcrop.app.exemplar_panel import ExemplarPanel
 from outcrop.app.geology_panel import GeologyPanel
 from outcrop.app.label_panel import LabelPanel
 from outcrop.app.linked import LinkedViews
+from outcrop.app.plot import BESIDE
 from outcrop.app.results import shown_path
 from outcrop.app.retrieved_panel import RetrievedPanel
 from outcrop.app.viewer import LOOK, PAINTING, PLACE, Viewer
@@ -19,6 +20,8 @@ from outcrop.app.viewer import LOOK, PAINTING, PLACE, Viewer
 EXEMPLARS, RETRIEVED, LABELS, RESULTS, GEOLOGY = range(5)  # numbers of the steps
 STEP_OF = {PLACE: EXEMPLARS} | dict.fromkeys(PAINTING, LABELS)  # where a tool belongs
 MOST_STORED = 100  # ids that the browser is told at once
+NARROW = 1200  # pixels of a window that holds a section with the expert's or with linked views, not with both
+TABS = ".bk-tab { padding: 4px 5px; font-size: 12.5px; } @media (max-width: 1240px) { .bk-tab { font-size: 11.5px; } }"
 BEAT = 2000  # milliseconds between two signs of life; see connection.js
 
 
@@ -56,6 +59,7 @@ class Page:
         self.keys = Keys(self._on_key, width=0, height=0, margin=0)
         self.connection = Connection(self._on_connection, width=0, height=0, margin=0)
         self.help_button = button("Keys ( ? )", self._on_help, name="keys")
+        self._leave_room()
         for one in (*self.viewer.on_ready, *self.labels.on_ready):
             document.js_on_event("document_ready", one)
         document.add_periodic_callback(self._beat, BEAT)
@@ -65,6 +69,16 @@ class Page:
         self.viewer.draw(new_frame=True)
         for what in ("state", "weak", "labels", "places"):
             self._update(what)
+
+    def _leave_room(self):
+        """In a narrow window the expert's section closes the linked views, and they close the expert's section."""
+        compare, toggle = self.labels.compare, self.linked.toggle
+        if BESIDE not in compare.labels:
+            return
+        parts = {"compare": compare, "toggle": toggle, "beside": compare.labels.index(BESIDE)}
+        both = f"if (window.innerWidth < {NARROW} && compare.active === beside && toggle.active)"
+        compare.js_on_change("active", CustomJS(args=parts, code=f"{both} toggle.active = false"))
+        toggle.js_on_change("active", CustomJS(args=parts, code=f"{both} compare.active = 0"))
 
     def close(self):
         """Stop listening to the session."""
@@ -92,6 +106,7 @@ class Page:
             width=430,
             sizing_mode="stretch_height",
             styles={"max-width": "max(370px, 30vw)"},  # more of a small screen for the section
+            stylesheets=[TABS],
         )
         viewer = self.viewer.layout(looks=[self.linked.toggle], others=[self.linked.column])
         self._show_step()
@@ -164,10 +179,13 @@ class Page:
             words.append(f"{task.title.capitalize()}{share} ...")
         if not words and self.session.search.searching:
             words.append("Searching ...")
+        if not words and self.session.geology.picking:
+            words.append("Picking faults of this section ...")
         self.say(" ".join(words) or "Ready.", wrong=work.wrong and not work.busy)
         self.retrieved.show_note()
         if not work.busy:
             self.results.show_written()
+            self.geology.show_written()
         for part in (self.exemplars, self.retrieved, self.labels, self.results, self.geology):
             for one in part.actions:
                 one.disabled = work.busy

@@ -2,10 +2,14 @@
 
 from bokeh.core.property.descriptors import UnsetValueError
 from bokeh.models import (
+    BasicTicker,
+    BasicTickFormatter,
     ColorBar,
     ColumnDataSource,
+    CustomJSTickFormatter,
     Label,
     LinearColorMapper,
+    NoOverlap,
     PanTool,
     Range1d,
     ResetTool,
@@ -16,6 +20,7 @@ from bokeh.palettes import Greys256, Viridis256
 from bokeh.plotting import figure
 
 from outcrop.app.pictures import FRAMES
+from outcrop.patches import DIRECTIONS
 from outcrop.plots import COLOURS
 from outcrop.volume import sample_unit
 
@@ -26,9 +31,14 @@ ALONE, BESIDE, SWIPE = "alone", "expert beside", "swipe"  # ways to compare
 OPACITY = 0.35  # of labels
 BRUSH = "#ff7a00"  # of a brush that names no class
 UNSURE = COLOURS["uncertain"]  # of code 255
-STALE = "Labels of older decisions: label again"
-FOLLOWS = "Labels before the last stroke: the new ones follow"
-SOME_STALE = "Hatched: labels of older decisions"
+STALE = "Older labels: label again"  # short, for sections that are narrow
+FOLLOWS = "Older labels: new ones follow"
+SOME_STALE = "Hatched: older labels"
+HATCH = {
+    "fill_alpha": 0, "line_color": None, "hatch_pattern": "right_diagonal_line", "hatch_color": "#1c2733",
+    "hatch_alpha": 0.45, "hatch_weight": 1,
+}  # fmt: skip
+LEAST_FILLED = 0.15  # part of the window that a map of true scale fills at least, across and down; else it is stretched
 
 
 class SectionPlot:
@@ -74,10 +84,8 @@ class SectionPlot:
         plot.add_layout(self.bar, "right")
         self.stale = ColumnDataSource(data={"left": [], "right": [], "top": [], "bottom": []})
         self.hatch = plot.quad(
-            "left", "right", "top", "bottom", source=self.stale, fill_alpha=0, line_color=None, name="stale",
-            hatch_pattern="right_diagonal_line", hatch_color="#1c2733", hatch_alpha=0.45, hatch_scale=28,
-            hatch_weight=1,
-        )  # fmt: skip
+            "left", "right", "top", "bottom", source=self.stale, name="stale", hatch_scale=28, **HATCH
+        )
         self.strokes_shown = plot.image(source=self.painted, color_mapper=self.marks, global_alpha=0.75, name="painted")
         self.expert.image(source=self.image, color_mapper=self.amplitudes)
         truth = {"source": self.truth, "color_mapper": self.truth_codes, "global_alpha": OPACITY}
@@ -158,32 +166,17 @@ class SectionPlot:
         """Take the ranges and the names of the axes of a direction."""
         across, down = self.survey.sections.frame(direction)
         names = [self.survey.volume.dims[i] for i in FRAMES[direction]]
-        left, right, top, bottom = across.low, across.high, down.low, down.high
-        if direction == 2 and min(len(across), len(down)) > 1:  # a metre of one line would be no pixel high
-            left, right, top, bottom = self._true_aspect(left, right, top, bottom)
         plot = self.figure
-        plot.xaxis.axis_label, plot.yaxis.axis_label = (
+        shown = [
             f"{name} ({self.unit})" if self.unit and name == self.survey.volume.dims[2] else name for name in names
-        )
+        ]
+        name_axes(plot, shown, (across, down))
+        name_axes(self.expert, shown, (across, down))
+        self.expert.axis.axis_label = None  # they stand left of it and below the other one
         axes = [axis_tag(name, axis) for name, axis in zip(names, (across, down), strict=True)]
         plot.tags = [{"clip": self.survey.sections.clip, "axes": axes, "classes": [], "section": [direction, 0]}]
-        plot.x_range.update(start=left, end=right, reset_start=left, reset_end=right)
-        plot.y_range.update(start=bottom, end=top, reset_start=bottom, reset_end=top)
+        show_whole(plot, self.survey, direction)
         self._centre_cut()
-
-    def _true_aspect(self, left, right, top, bottom):
-        """Ranges of a map on which a metre is as long across as down."""
-        spacing = self.survey.volume.attrs.get("bin_size") or (1.0, 1.0)
-        rows, columns = self.survey.axes[:2]
-        metres = (right - left) / abs(columns.step) * spacing[1], (bottom - top) / abs(rows.step) * spacing[0]
-        try:
-            frame = (self.figure.inner_width, self.figure.inner_height)
-        except UnsetValueError:  # not drawn yet
-            frame = (900, 650)
-        scale = max(metres[0] / frame[0], metres[1] / frame[1])  # metres to a pixel
-        more = [(scale * n / m - 1) / 2 for n, m in zip(frame, metres, strict=True)]
-        wide, high = more[0] * (right - left), more[1] * (bottom - top)
-        return left - wide, right + wide, top - high, bottom + high
 
     def show_section(self, picture, direction, position):
         """Show the amplitudes of a section."""
@@ -249,7 +242,50 @@ def frame(x_range, y_range, **options):
         active_scroll=None, output_backend="canvas", **options,
     )  # fmt: skip
     one.grid.visible = False
+    one.axis.major_label_policy = NoOverlap(min_distance=5)
     return one
+
+
+def name_axes(plot, names, axes):
+    """Name the axes across and down; uneven lines lie side by side, and their ticks show their numbers."""
+    for drawn, name, axis in zip((plot.xaxis[0], plot.yaxis[0]), names, axes, strict=True):
+        drawn.axis_label = name
+        if axis.even:
+            least = abs(axis.step) if name in DIRECTIONS else 0  # there are no half lines
+            drawn.update(ticker=BasicTicker(min_interval=least), formatter=BasicTickFormatter(use_scientific=False))
+        else:
+            numbers = CustomJSTickFormatter(
+                args={"labels": axis.labels.tolist(), "start": axis.start},
+                code="return `${labels[tick - start] ?? ''}`",
+            )
+            drawn.update(ticker=BasicTicker(min_interval=1, num_minor_ticks=0), formatter=numbers)
+
+
+def show_whole(plot, survey, direction):
+    """Take the ranges of all of a section; of a time slice such that a metre is as long across as down."""
+    across, down = survey.sections.frame(direction)
+    left, right, top, bottom = across.low, across.high, down.low, down.high
+    if direction == 2 and across.even and down.even:
+        left, right, top, bottom = true_scale(plot, survey, left, right, top, bottom)
+    plot.x_range.update(start=left, end=right, reset_start=left, reset_end=right)
+    plot.y_range.update(start=bottom, end=top, reset_start=bottom, reset_end=top)
+
+
+def true_scale(plot, survey, left, right, top, bottom):
+    """Ranges of a map on which a metre is as long across as down, unless few lines would be a hairline on it."""
+    spacing = survey.volume.attrs.get("bin_size") or (1.0, 1.0)
+    rows, columns = survey.axes[:2]
+    metres = (right - left) / abs(columns.step) * spacing[1], (bottom - top) / abs(rows.step) * spacing[0]
+    try:
+        frame = (plot.inner_width or 900, plot.inner_height or 650)
+    except UnsetValueError:  # not drawn yet
+        frame = (900, 650)
+    scale = max(metres[0] / frame[0], metres[1] / frame[1])  # metres to a pixel
+    if min(m / (scale * n) for n, m in zip(frame, metres, strict=True)) < LEAST_FILLED:
+        return left, right, top, bottom
+    more = [(scale * n / m - 1) / 2 for n, m in zip(frame, metres, strict=True)]
+    wide, high = more[0] * (right - left), more[1] * (bottom - top)
+    return left - wide, right + wide, top - high, bottom + high
 
 
 def ink(colour):

@@ -74,18 +74,23 @@ class Results:
         """
         if not self.labelling.done():
             raise ValueError("There are no labels to export yet; label a line or the survey first.")
-        old = sum(self.labelling.is_stale(i) for i in self._positions(kind, line))
-        if old and not stale:
-            raise ValueError(
-                f"{old} labelled line{'s are' if old > 1 else ' is'} of older decisions (hatched); label again, or "
-                "tick the box for stale lines."
-            )
+        self.check_stale(self._positions(kind, line), stale)
         out = free_name(self.folder, name or EXPORTS[kind])
         if kind == "figure":
             self._draw(out, line)
             return Written(out, f"{out} written: {DIRECTIONS[self.labelling.survey.along]} {line:g}")
         what = "confidence" if kind == "confidence" else "label"
         return Written(out, self.job.export(out, what=what, stale=stale))
+
+    def check_stale(self, positions, stale):
+        """How many of some lines have labels of older decisions; refused unless `stale` ones are wanted too."""
+        old = sum(self.labelling.is_stale(i) for i in positions)
+        if old and not stale:
+            raise ValueError(
+                f"{old} labelled line{'s are' if old > 1 else ' is'} of older decisions (hatched); label again, or "
+                "tick the box for stale lines."
+            )
+        return old
 
     def _positions(self, kind, line):
         """Positions of the labelled lines that an export shows."""

@@ -62,7 +62,7 @@ class Session:
         self.view = View(self.job.path)
         self.work = Work(self.tell)
         self.search = Search(self.job, self.survey, self.work)
-        self.labelling = Labelling(self.search, truth)
+        self.labelling = Labelling(self.search, truth, self.view)
         self.results = Results(self.labelling, truth_path)
         self.geology = Geology(self)
         self._painted: tuple = (None, {}, {})
@@ -70,6 +70,7 @@ class Session:
         self._closed = threading.Event()
         self._watcher = threading.Thread(target=self._watch, daemon=True)
         self._watcher.start()
+        self.work.say(self.labelling.broken_off())
         self.labelling.look()
 
     @property

@@ -321,7 +321,8 @@ class Viewer:
     def show_painted(self):
         """Lay over the section what was painted by hand."""
         picture = self.session.painted_picture(self.direction, self.position, self.window)
-        self.plot.show_painted(picture, self.session.job.classes, self.session.job.palette)
+        colours = self.session.job.palette | dict.fromkeys(self.hidden, "#00000000")
+        self.plot.show_painted(picture, self.session.job.classes, colours)
 
     def show_boxes(self):
         """Outline the exemplars that lie on this section or cross it, and the retrieved patches that lie on it."""
@@ -379,6 +380,7 @@ class Viewer:
         self.hidden ^= {message["name"]}
         self.show_classes()
         self.show_labels()
+        self.show_painted()
 
     # ---- the mouse --------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,8 @@ import numpy as np
 from outcrop.geometry.surfaces import LINES, direction_of
 from outcrop.patches import DIRECTIONS
 
+JUMP = 16  # samples from trace to trace beyond which a top or base is another piece, not a cliff
+
 
 class FaultTrace(NamedTuple):
     """A line along which a fault crosses a section, in survey labels.
@@ -117,8 +119,11 @@ def _connected(places, surface, along, step, across, down):
         yield FaultTrace(surface, -1, x, y, likelihood, all(places[k][2] for k in run))
 
 
-def horizon_traces(surface, direction, label):
+def horizon_traces(surface, direction, label, *, interval=np.inf):
     """Lines along which a top or base crosses a section, each as (across, down) in survey labels.
+
+    A line ends where the surface is missing, and where it jumps from one trace to the next by more than 16 samples: the
+    top of an overhang or of another part of the body, which no reflector connects.
 
     Parameters
     ----------
@@ -126,6 +131,8 @@ def horizon_traces(surface, direction, label):
         As `outcrop.surface` gives it.
     direction, label
         The section, see `fault_traces`; on slices the lines are contours of the surface.
+    interval : float
+        From sample to sample, in the unit of the surface; where it is not given no jump is too large.
     """
     surface = surface.transpose(*DIRECTIONS)
     if direction == 2:
@@ -142,5 +149,6 @@ def horizon_traces(surface, direction, label):
         return []
     depth, places = surface.isel({fixed: at[0]}).values, surface[traces].values.astype(float)
     valid = np.flatnonzero(np.isfinite(depth))
-    runs = np.split(valid, np.flatnonzero(np.diff(valid) > 1) + 1)
+    ends = (np.diff(valid) > 1) | (np.abs(np.diff(depth[valid])) > JUMP * interval)
+    runs = np.split(valid, np.flatnonzero(ends) + 1)
     return [(places[run], depth[run]) for run in runs if len(run)]
