@@ -4,7 +4,6 @@ import contextlib
 import multiprocessing
 import os
 import re
-import resource
 import shutil
 import signal
 import struct
@@ -212,6 +211,8 @@ COMMANDS = [
 
 def limits(memory):
     """No more address space than this; ten minutes of work are a hang."""
+    import resource  # POSIX's
+
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
 

@@ -196,6 +196,7 @@ def mutated(raw, header, seeds, folder, tell):
 
 def test_mutated_headers_are_answered_in_one_line(tmp_path):
     """An answer or one clear line, whatever the headers say; `benchmarks/zgy.py` has 500 of them."""
+    pytest.importorskip("resource", reason="limits on a process are POSIX's")
     path = write_zgy(tmp_path / "v.zgy", noise(), bricksize=BRICK)
     arguments = (path.read_bytes(), header_size(path), range(60), tmp_path, tmp_path / "told")
     process = context.Process(target=mutated, args=arguments)
