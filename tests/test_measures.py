@@ -284,6 +284,7 @@ def test_eigenvalues_on_a_gpu(solver, monkeypatch):
     eigenvalues.batched_solver.cache_clear()
     images = np.random.default_rng(0).random((40, 99, 99), dtype=np.float32)
     with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
         found = CurveletSVD().describe(torch.from_numpy(images).to("cuda")).cpu().numpy()
     eigenvalues.batched_solver.cache_clear()
     np.testing.assert_allclose(found, CurveletSVD().describe(images), atol=1e-4)
