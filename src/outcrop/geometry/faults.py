@@ -149,6 +149,16 @@ def line_sticks(volume, along, positions, threshold=THRESHOLD, *, neighbours=NEI
     needed = sorted({p + k for p in positions for k in range(-neighbours, neighbours + 1)})
     needed = [p for p in needed if 0 <= p < volume.shape[direction]]
     maps = map_blocks(lambda position: (position, *likelihood_of_line(volume, direction, position, device)), needed)
+
+    def pick(supported):
+        position, support = supported
+        return _table(volume, direction, position, sticks_of(along_strike(support), threshold))
+
+    yield from map_blocks(pick, _supported(maps, positions, needed, neighbours))
+
+
+def _supported(maps, positions, needed, neighbours):
+    """Yield positions with the distance and likelihood of every line that supports them, from those of all lines."""
     held: deque = deque()
     for position in positions:
         while not held or held[-1][0] < min(position + neighbours, needed[-1]):
@@ -161,7 +171,7 @@ def line_sticks(volume, along, positions, threshold=THRESHOLD, *, neighbours=NEI
             for p, likelihood, section in held
             if p == position or (abs(p - position) <= neighbours and alike(here, section))
         ]
-        yield _table(volume, direction, position, sticks_of(along_strike(support), threshold))
+        yield position, support
 
 
 def alike(section, other):
