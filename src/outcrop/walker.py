@@ -12,8 +12,8 @@ from scipy.ndimage import maximum_filter1d
 from scipy.sparse import coo_array
 from scipy.sparse.linalg import splu
 
-BETA = 60.0  # how much a difference of features hinders a step
-GAMMA = 0.1  # chance to give up on sure votes, against that of a step along the layers to a node that looks the same
+BETA = 40.0  # how much a difference of features hinders a step
+GAMMA = 0.07  # chance to give up on sure votes, against that of a step along the layers to a node that looks the same
 LEAST_SURE = 0.1  # confidence that counts where there is less
 ACROSS_LAYERS = 0.25  # a step down or up, against one along the layers
 NEAR = 30  # nodes from a seed beyond which nobody reaches it: 120 pixels
