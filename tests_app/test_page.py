@@ -186,6 +186,12 @@ def test_brush_keys_and_views(survey, browser, tmp_path):
         tab.page.keyboard.press("Control+z")
         tab.wait_model("painted", "m.data_source.data.image.length === 0")
         assert state(job).strokes == []
+        tab.step("4 Results")  # which is no place to paint
+        tab.wait_model("tool", "m.active === 0")
+        tab.step("3 Labels")
+        tab.press("b")  # at once
+        tab.page.wait_for_timeout(1500)
+        tab.wait_model("tool", "m.active === 2")
         for name, down in (("crossline", "time (ms)"), ("time", "inline")):
             tab.page.get_by_text(name, exact=True).first.click()
             tab.wait_model("section", f"m.title.text.startsWith('{name}') && m.left[0].axis_label === '{down}'")

@@ -1,6 +1,7 @@
 """The page itself: a section viewer and five steps around one `Session`."""
 
 import functools
+import json
 import threading
 from typing import Any
 
@@ -111,6 +112,10 @@ class Page:
         viewer = self.viewer.layout(looks=[self.linked.toggle], others=[self.linked.column])
         self._show_step()
         self.steps.param.watch(self._on_step, "active")
+        # in the browser, for a key pressed right after would be undone by an answer of the server
+        away = f"const step = {json.dumps(STEP_OF)}[tool.active]; "
+        away += f"if (step !== undefined && step !== cb_obj.active) tool.active = {LOOK}"
+        self.steps.jscallback(active=away, args={"tool": self.viewer.tool_buttons})
         self.results.visible = lambda: self.steps.active == RESULTS
         return pn.Column(top, pn.Row(viewer, self.steps, **both), **both)
 
@@ -202,11 +207,9 @@ class Page:
         self.document.add_next_tick_callback(self._show_step)  # Panel calls this without the document's lock
 
     def _show_step(self):
-        """Outline the retrieved patches only while they are looked at, and put a tool away that belongs elsewhere."""
+        """Outline the retrieved patches only while they are looked at."""
         step = self.steps.active
         self.viewer.plot.outlines.visible = step == RETRIEVED
-        if STEP_OF.get(self.viewer.tool_buttons.active, step) != step:
-            self.viewer.take(LOOK)
         self.session.view.keep(step=step)
         self.results.show()
 
