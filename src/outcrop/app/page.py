@@ -110,9 +110,11 @@ class Page:
             stylesheets=[TABS],
         )
         viewer = self.viewer.layout(looks=[self.linked.toggle], others=[self.linked.column])
+        if STEP_OF.get(self.viewer.tool_buttons.active, self.steps.active) != self.steps.active:
+            self.viewer.take(LOOK)
         self._show_step()
         self.steps.param.watch(self._on_step, "active")
-        # in the browser, for a key pressed right after would be undone by an answer of the server
+        # later in the browser, for a key pressed right after would be undone by an answer of the server
         away = f"const step = {json.dumps(STEP_OF)}[tool.active]; "
         away += f"if (step !== undefined && step !== cb_obj.active) tool.active = {LOOK}"
         self.steps.jscallback(active=away, args={"tool": self.viewer.tool_buttons})
