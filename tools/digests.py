@@ -1,5 +1,6 @@
-"""Digests of features, retrieved rows, scores and labels at explicit options, to tell whether a change of the code
-changed a result: ``python tools/digests.py`` prints them, ``--check`` compares them with `tools/digests.txt`.
+"""Digests of features, retrieved rows, scores and labels at explicit options: did a change of the code change a result?
+
+``python tools/digests.py`` prints them, ``--check`` compares them with `tools/digests.txt`.
 
 The synthetic volume is always used, F3 sections 310 and 330 where OUTCROP_DATA names their folder. Values
 are rounded, so that the order of a sum does not matter; the committed digests are of one x86-64 machine with
