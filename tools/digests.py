@@ -1,4 +1,4 @@
-"""Digests of features, retrieved rows, scores and labels at explicit options: did a change of the code change a result?
+"""Digests of features, retrieved rows, scores and labels at explicit options, to see whether code changed a result.
 
 ``python tools/digests.py`` prints them, ``--check`` compares them with `tools/digests.txt`.
 
