@@ -19,9 +19,10 @@ from bokeh.document import Document
 from bokeh.protocol import Protocol
 
 import outcrop as oc
-from outcrop import datasets, segy
+from outcrop import datasets
 from outcrop.app.page import Page
 from outcrop.app.session import Session
+from outcrop.volumes import segy
 
 CROSSLINES, SAMPLES = 1200, 2000
 

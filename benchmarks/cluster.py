@@ -16,7 +16,7 @@ import psutil
 
 import outcrop as oc
 from outcrop.datasets import write_synthetic
-from outcrop.factorisation import factorise, factorise_blocks
+from outcrop.mapping.factorisation import factorise, factorise_blocks
 from outcrop.parallel import cluster, map_blocks, n_cores
 
 BLOCKS = 8  # of descriptors, 1024 patches each

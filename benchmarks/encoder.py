@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 
 import outcrop as oc
-from outcrop import encoder
 from outcrop.experiments import expert
-from outcrop.texture import n_energies
+from outcrop.features import encoder
+from outcrop.mapping.texture import n_energies
 
 
 class AnswersAlone(oc.EncoderMapper):

@@ -24,10 +24,10 @@ import xarray as xr
 
 import outcrop as oc
 from outcrop import datasets
-from outcrop.encoder import STRIDE, WEIGHTS
+from outcrop.features.encoder import STRIDE, WEIGHTS
+from outcrop.features.torch_encoder import initialisers
 from outcrop.labels import line_votes
 from outcrop.parallel import n_cores, one_blas_thread
-from outcrop.torch_encoder import initialisers
 
 F3 = 286e6  # samples of the whole survey
 
@@ -41,7 +41,7 @@ def time_fits(mapping, dataset, rounds=3):
         for name, taken in seconds.items():
             begin = time.perf_counter()
             limit = one_blas_thread if name.startswith("one") else nullcontext
-            with mock.patch("outcrop.texture.one_blas_thread", limit):
+            with mock.patch("outcrop.mapping.texture.one_blas_thread", limit):
                 oc.MAPPERS[mapping]().fit(patches, classes)
             taken.append(time.perf_counter() - begin)
     for name, taken in seconds.items():

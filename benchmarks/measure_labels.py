@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 import outcrop as oc
-from outcrop.measures import INDEXED
+from outcrop.measures.core import INDEXED
 
 
 def main():

@@ -23,8 +23,8 @@ from xarray.core.indexing import LazilyIndexedArray
 
 import outcrop as oc
 from outcrop.datasets import write_synthetic
-from outcrop.traces import find_runs, make_grid
-from outcrop.volume import LazyVolume
+from outcrop.volumes.opening import LazyVolume
+from outcrop.volumes.traces import find_runs, make_grid
 
 TRACES, SAMPLES = 800, 1000  # of a line: 3.4 MB
 

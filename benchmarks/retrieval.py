@@ -65,7 +65,7 @@ def search_speed(n=200_000, length=500, n_queries=8):
     from scipy.spatial.distance import cdist
 
     from outcrop.parallel import map_blocks, spans
-    from outcrop.retrieval import search
+    from outcrop.retrieval.core import search
 
     rng = np.random.default_rng(0)
     features = rng.random((n, length), dtype="f4")
@@ -94,7 +94,7 @@ def search_speed(n=200_000, length=500, n_queries=8):
 
 def growth():
     from outcrop import PatchGrid, build_index
-    from outcrop.volume import open_volume
+    from outcrop.volumes.opening import open_volume
 
     tile = textures(1, 700).squeeze()
     for n in (1_000, 10_000, 100_000):
@@ -148,7 +148,7 @@ def eigenvalues_alone(patches, measure):
 
     from outcrop import Curvelet
     from outcrop.arrays import array_namespace
-    from outcrop.eigenvalues import symmetric_eigenvalues
+    from outcrop.measures.eigenvalues import symmetric_eigenvalues
 
     sizes, counts = np.unique(measure.lengths(Curvelet((99, 99))), return_counts=True)
     n = min(4096, len(patches))

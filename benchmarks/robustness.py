@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from outcrop.mapping import LabelMapper
+from outcrop.mapping.label_mapper import LabelMapper
 
 # By its path: importing the package of experiments would ask for pandas and more.
 ROBUSTNESS = Path(__file__).parents[1] / "src" / "outcrop" / "experiments" / "robustness.py"

@@ -18,7 +18,8 @@ from mutations import context, limits, look_at, mutate_zgy
 from write_zgy import header_size, write_zgy
 
 import outcrop as oc
-from outcrop import datasets, segy
+from outcrop import datasets
+from outcrop.volumes import segy
 
 MEMORY = 6 << 30  # bytes of address space of a process that opens damaged files
 BATCH = 25  # files to a process

@@ -1,4 +1,4 @@
-"""Write trained weights as the ONNX file that ships: `python -m pretraining.export FOLDER src/outcrop/encoder.onnx`.
+"""Write trained weights as the ONNX file: `python -m pretraining.export FOLDER src/outcrop/features/encoder.onnx`.
 
 Batch normalisation is folded into the convolutions and weights are kept as 16-bit floats, which a runtime widens when
 it opens the file; the largest change that this makes to an answer is printed. Needs the package `onnx`.

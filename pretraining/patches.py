@@ -1,7 +1,7 @@
 """Train the net that describes whole patches for retrieval, on synthetic sections.
 
 python -m pretraining.patches out/patches --steps 6000 --seed 0
-python -m pretraining.patches out/patches --export src/outcrop/patches.onnx   # writes what was trained; needs `onnx`
+python -m pretraining.patches out/patches --export src/outcrop/features/patches.onnx  # writes the weights; needs `onnx`
 
 Two views of one place (shifted, stretched, mirrored, noisy, clipped, of another phase) must be described alike, and so
 must places of one section that show the same structure; places with other structures, and other sections, must not.

@@ -26,7 +26,7 @@ import outcrop as oc
 from outcrop import cli, datasets
 from outcrop.app.session import Session
 from outcrop.job.labelling import Labelling
-from outcrop.workspace import Damaged
+from outcrop.storage.workspace import Damaged
 
 SIZE, SHAPE = 32, (6, 64, 64)
 NAMES = ("fault", "other", "salt dome")
@@ -385,7 +385,9 @@ class JobMachine(RuleBasedStateMachine):
     def reads_fail(self, what):
         """The volume cannot be read for a while."""
         before, entries = actual(oc.Job(self.path)), self._entries()
-        failing = mock.patch("outcrop.volume.LazyVolume.block", side_effect=OSError(errno.EIO, "Input/output error"))
+        failing = mock.patch(
+            "outcrop.volumes.opening.LazyVolume.block", side_effect=OSError(errno.EIO, "Input/output error")
+        )
         job = oc.Job(self.path)
         with failing, contextlib.suppress(OSError, ValueError):
             if what == "label":

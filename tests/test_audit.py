@@ -8,10 +8,10 @@ import pytest
 
 import outcrop as oc
 from outcrop import datasets
-from outcrop.audit import confidence_shift, draw_order, estimate, groups_alike, iou_estimates
 from outcrop.cli import main
 from outcrop.console import picture
 from outcrop.job.unseen import draw_unseen
+from outcrop.retrieval.audit import confidence_shift, draw_order, estimate, groups_alike, iou_estimates
 
 PLACES = {"fault": (104, 350, 200), "other": (105, 330, 100), "salt dome": (103, 380, 260)}
 

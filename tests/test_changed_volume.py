@@ -10,7 +10,7 @@ import pytest
 import outcrop as oc
 from outcrop import datasets
 from outcrop.cli import main
-from outcrop.identity import glance
+from outcrop.volumes.identity import glance
 
 PLACES = {"fault": (104, 350, 200), "other": (105, 330, 100)}
 
@@ -26,7 +26,7 @@ def source(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def small(monkeypatch, quick_mapping):
     """A texture mapper that fits in a moment, and files told apart by as few blocks as those of many GB."""
-    monkeypatch.setattr("outcrop.workspace.BLOCK", 16)
+    monkeypatch.setattr("outcrop.storage.workspace.BLOCK", 16)
 
 
 def labelled(path, volume):
@@ -102,7 +102,7 @@ def test_a_touched_file_is_compared_once_and_is_the_same(job, tmp_path, monkeypa
     """Another time stamp alone makes nothing stale, and its lines are not read a second time."""
     os.utime(tmp_path / "v.sgy")
     assert stale(oc.Job(job.path)) == 0
-    monkeypatch.setattr("outcrop.identity.line_digest", None)
+    monkeypatch.setattr("outcrop.volumes.identity.line_digest", None)
     assert stale(oc.Job(job.path)) == 0 and job.export(tmp_path / "l.sgy")
 
 

@@ -297,7 +297,7 @@ def test_real_file_from_index_to_export(outcrop, tmp_path):
 
 def test_a_survey_is_never_replaced(outcrop, tmp_path):
     """Neither by a synthetic one nor by decisions; what Outcrop wrote before is."""
-    from outcrop import segy
+    from outcrop.volumes import segy
 
     out = tmp_path / "real.sgy"
     assert outcrop("synth", out, "--shape", "2,20,40")[0] == 0

@@ -10,7 +10,7 @@ import pytest
 import zarr
 
 from outcrop import LabelMapper, PatchGrid, build_index, datasets, label_volume, open_index, open_volume, retrieve
-from outcrop.factorisation import factorise, factorise_blocks
+from outcrop.mapping.factorisation import factorise, factorise_blocks
 from outcrop.parallel import cluster, map_blocks
 
 pytest.importorskip("distributed")
@@ -64,7 +64,7 @@ def test_a_block_that_kills_every_worker_is_one_line(client):
 
 def test_index_and_search_equal_those_of_threads(client, volume, index, tmp_path, monkeypatch):
     """Bit for bit, with a worker killed after the third block; the search by shards too."""
-    monkeypatch.setattr("outcrop.retrieval.BLOCK", 128)
+    monkeypatch.setattr("outcrop.retrieval.core.BLOCK", 128)
     killed = []
 
     def progress(done):

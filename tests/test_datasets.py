@@ -12,7 +12,8 @@ import segyio
 from PIL import Image
 from scipy import io, signal
 
-from outcrop import datasets, segy
+from outcrop import datasets
+from outcrop.volumes import segy
 
 SHAPES = [((120, 200, 256), 0), ((120, 200, 256), 7), ((60, 160, 200), 1), ((60, 160, 200), 2), ((90, 230, 300), 3)]
 

@@ -12,7 +12,7 @@ import pytest
 from outcrop.job.decisions import Decisions, acts, fold
 from outcrop.job.entries import parse
 from outcrop.job.strokes import covered, painted_sections, runs, stroke_mask
-from outcrop.stages import append_line
+from outcrop.storage.stages import append_line
 
 PLACE = [310, 547, 1600]
 context = multiprocessing.get_context("spawn")

@@ -15,7 +15,8 @@ import typer
 
 import outcrop as oc
 from docs.hooks import command_reference, run_page, run_python
-from outcrop import cli, segy
+from outcrop import cli
+from outcrop.volumes import segy
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

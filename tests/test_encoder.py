@@ -5,11 +5,11 @@ import pytest
 import xarray as xr
 
 import outcrop as oc
-from outcrop import encoder
-from outcrop.encoder import ANSWERS, WEIGHTS, Encoder
-from outcrop.encoder_mapping import SURROUND, Places
+from outcrop.features import encoder
+from outcrop.features.encoder import ANSWERS, WEIGHTS, Encoder
 from outcrop.labels import load_mapper
-from outcrop.texture import UNSURE, class_shares, node_usual
+from outcrop.mapping.encoder_mapping import SURROUND, Places
+from outcrop.mapping.texture import UNSURE, class_shares, node_usual
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +172,7 @@ def test_other_weights_are_another_mapper(weak, tmp_path, monkeypatch):
     """What was learnt on the features of one encoder is refused with those of another."""
     _, patches, classes = weak
     oc.EncoderMapper(members=1, patches_per_class=3, n_features=10, rounds=1).fit(patches, classes).save(tmp_path / "m")
-    monkeypatch.setattr("outcrop.encoder_mapping.weights_digest", lambda: "others")
+    monkeypatch.setattr("outcrop.mapping.encoder_mapping.weights_digest", lambda: "others")
     with pytest.raises(ValueError, match=r"other weights|fit the mapper again"):
         load_mapper(tmp_path / "m")
 

@@ -21,11 +21,12 @@ from matplotlib.colors import to_rgb
 from PIL import Image
 from test_segy import CROSSLINES, INLINES, in_order, write_by_segyio
 
-from outcrop import PatchGrid, WeakLabels, open_volume, segy
+from outcrop import PatchGrid, WeakLabels, open_volume
 from outcrop.evaluate import pixel_scores
 from outcrop.export import TrainingSet, export_segy, export_training_set, export_zarr, split_by_lines
+from outcrop.mapping.scores import as_codes, labelled
 from outcrop.plots import COLOURS
-from outcrop.scores import as_codes, labelled
+from outcrop.volumes import segy
 
 DATA = os.environ.get("OUTCROP_DATA")
 CLASSES = ["chaotic", "other", "fault", "salt dome"]

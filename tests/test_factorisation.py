@@ -5,7 +5,7 @@ import pytest
 import reference
 from scipy.optimize import nnls
 
-from outcrop.factorisation import (
+from outcrop.mapping.factorisation import (
     VARIANTS,
     Paint,
     Penalties,
@@ -16,7 +16,7 @@ from outcrop.factorisation import (
     update_atoms,
     update_coefficients,
 )
-from outcrop.mapping import class_scores
+from outcrop.mapping.label_mapper import class_scores
 
 PENALTIES = Penalties(orthogonality=2.0, atoms=0.1, coefficients=0.5)
 

@@ -12,9 +12,10 @@ import scipy.io
 import xarray as xr
 from PIL import Image
 
-from outcrop import export_segy, plots, segy
-from outcrop.recognise import HDF5, WAYS, recognise
-from outcrop.volume import describe, live_traces, open_volume, sample_unit
+from outcrop import export_segy, plots
+from outcrop.volumes import segy
+from outcrop.volumes.opening import describe, live_traces, open_volume, sample_unit
+from outcrop.volumes.recognise import HDF5, WAYS, recognise
 
 real_data = pytest.mark.skipif("OUTCROP_DATA" not in os.environ, reason="OUTCROP_DATA does not name the real data")
 

@@ -12,7 +12,7 @@ import tomli_w
 import zarr
 
 from outcrop import Job, TrainingSet, datasets, open_volume
-from outcrop.workspace import Workspace
+from outcrop.storage.workspace import Workspace
 
 pytest.importorskip("resource", reason="limits on a process are POSIX's")
 from mutations import COMMANDS, command, context, fuzz_job, limits, look_at, mutate_segy

@@ -10,7 +10,7 @@ import segyio
 import xarray as xr
 
 import outcrop as oc
-from outcrop import plots, segy
+from outcrop import plots
 from outcrop.geometry.horizons import (
     horizon_grid,
     horizon_misfit,
@@ -20,6 +20,7 @@ from outcrop.geometry.horizons import (
     trace_coordinates,
     write_horizon,
 )
+from outcrop.volumes import segy
 
 INLINES, CROSSLINES, TIMES = 200 + 3 * np.arange(9), 1000 + 2 * np.arange(14), 40 + 4.0 * np.arange(60)
 ANGLE, ORIGIN, STEPS = np.deg2rad(33), (431_250.0, 6_789_000.0), (37.5, 12.5)

@@ -13,10 +13,10 @@ import xarray as xr
 
 import outcrop as oc
 from outcrop import datasets
-from outcrop.identity import identify
 from outcrop.job.labelling import Labelling
 from outcrop.job.scoring import compare_jobs
 from outcrop.job.strokes import excluded_sections, stroke_mask
+from outcrop.volumes.identity import identify
 
 SIZE = 32
 PLACES = {"fault": (104, 350, 200), "other": (105, 330, 100), "salt dome": (103, 380, 260)}
@@ -171,7 +171,7 @@ def change_sample(path):
 
 def test_changed_samples_are_noticed_line_by_line(source, tmp_path, monkeypatch):
     """Samples changed between the blocks that tell a file apart: the line is refused, then all of it is stale."""
-    monkeypatch.setattr("outcrop.workspace.BLOCK", 16)  # as sparse as in a file of many GB
+    monkeypatch.setattr("outcrop.storage.workspace.BLOCK", 16)  # as sparse as in a file of many GB
     shutil.copy(source, tmp_path / "v.sgy")
     job = oc.Job(tmp_path / "v.outcrop", volume=tmp_path / "v.sgy")
     job.index(SIZE, step=16)

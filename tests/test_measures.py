@@ -8,8 +8,10 @@ import pytest
 import reference
 import torch
 
-from outcrop import MEASURES, eigenvalues, measures, retrieval_scores, similarity
-from outcrop.measures import CurveletSVD, discontinuity
+from outcrop import MEASURES, retrieval_scores, similarity
+from outcrop.measures import core as measures
+from outcrop.measures import eigenvalues
+from outcrop.measures.core import CurveletSVD, discontinuity
 
 DISTANCES = ["euclidean", "curvelet-histogram"]
 GOLDEN = [  # METHOD section 9, to the printed digits; seisim's are ours

@@ -90,7 +90,7 @@ def test_the_net_cannot_tell_polarity_and_gain(batch):
 def test_the_file_says_what_the_net_says(batch, tmp_path):
     """ONNX and torch agree but for the rounding of the weights, and balance amplitudes alike."""
     onnx, runtime = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
-    from outcrop.encoder import balanced
+    from outcrop.features.encoder import balanced
     from pretraining.export import to_onnx
 
     made = net.Net().eval()

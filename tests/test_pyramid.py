@@ -5,7 +5,7 @@ import pytest
 import reference
 import torch
 
-from outcrop.pyramid import SteerablePyramid, max_levels
+from outcrop.measures.pyramid import SteerablePyramid, max_levels
 
 SHAPES = [(99, 99), (64, 64), (97, 131), (100, 33)]
 

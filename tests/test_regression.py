@@ -6,8 +6,8 @@ from sklearn.exceptions import NotFittedError
 
 import outcrop as oc
 from outcrop.labels import load_mapper
+from outcrop.mapping.texture import Ridge, describe, mirrored
 from outcrop.regression import NormalEquations
-from outcrop.texture import Ridge, describe, mirrored
 
 
 def rows_and_labels(seed=0, n=60, n_features=12, n_classes=3):

@@ -8,8 +8,8 @@ import xarray as xr
 import zarr
 
 from outcrop import CurveletSVD, PatchGrid, build_index, open_index, open_volume, refine, retrieve
-from outcrop.retrieval import MOST, NEAREST, USED, assign, auto_count, knee, read_table, rows_near, search
-from outcrop.stages import Stages
+from outcrop.retrieval.core import MOST, NEAREST, USED, assign, auto_count, knee, read_table, rows_near, search
+from outcrop.storage.stages import Stages
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def test_blocks_of_values_are_compared_one_by_one():
 
 def test_an_interrupted_index_goes_on_to_the_same_result(volume, tmp_path, monkeypatch):
     """Stopped after any block, the next run does the rest only, and the arrays are equal bit for bit."""
-    monkeypatch.setattr("outcrop.retrieval.BLOCK", 64)
+    monkeypatch.setattr("outcrop.retrieval.core.BLOCK", 64)
     grid = PatchGrid(volume, size=33, step=11)
     whole = build_index(volume, grid, tmp_path / "whole.outcrop")
     seen = []
@@ -138,7 +138,7 @@ def test_a_failing_disk_removes_nothing(volume, tmp_path, monkeypatch):
     def fail(*_, **__):
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr("outcrop.retrieval.zarr.open_group", fail)
+    monkeypatch.setattr("outcrop.retrieval.core.zarr.open_group", fail)
     with pytest.raises(OSError, match="Input/output"):
         build_index(volume, grid, path)
     assert sorted(p for p in path.rglob("*") if p.is_file()) == before

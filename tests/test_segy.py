@@ -10,8 +10,8 @@ import pytest
 import reference
 import segyio
 
-from outcrop import segy
-from outcrop.traces import find_runs, make_grid
+from outcrop.volumes import segy
+from outcrop.volumes.traces import find_runs, make_grid
 
 INLINES, CROSSLINES, N_SAMPLES = np.array([10, 12, 14]), np.array([100, 101, 102, 103]), 5
 FLOATS, INTEGERS = [1, 5, 6], [2, 3, 8, 10, 11, 16]

@@ -18,7 +18,7 @@ from outcrop.app.session import Session
 from outcrop.cli import app
 from outcrop.job import labelling as stages
 from outcrop.job.strokes import covered
-from outcrop.mapping import LabelMapper
+from outcrop.mapping.label_mapper import LabelMapper
 
 SIZE = 32
 

@@ -11,10 +11,11 @@ import pytest
 import zarr
 from matplotlib.figure import Figure
 
-from outcrop import Job, cli, datasets, stages
+from outcrop import Job, cli, datasets
 from outcrop.job import decisions, tables
-from outcrop.stages import append_line
-from outcrop.workspace import remove
+from outcrop.storage import stages
+from outcrop.storage.stages import append_line
+from outcrop.storage.workspace import remove
 
 pytest.importorskip("resource", reason="limits on a process are POSIX's")
 import resource

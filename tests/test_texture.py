@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from outcrop import TextureMapper
-from outcrop.texture import (
+from outcrop.mapping.texture import (
     AVERAGED,
     OWN,
     POWER,

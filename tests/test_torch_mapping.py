@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 import outcrop as oc
-from outcrop import encoder
-from outcrop.encoder import WEIGHTS, Encoder, session
-from outcrop.torch_encoder import initialisers, torch_net
+from outcrop.features import encoder
+from outcrop.features.encoder import WEIGHTS, Encoder, session
+from outcrop.features.torch_encoder import initialisers, torch_net
 
 torch = pytest.importorskip("torch")
 
-from outcrop.torch_mapping import TorchScores  # noqa: E402
+from outcrop.mapping.torch_mapping import TorchScores  # noqa: E402
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))]
 

@@ -11,8 +11,8 @@ import xarray as xr
 import zarr
 from PIL import Image
 
-from outcrop import segy
-from outcrop.volume import amplitude_clip, describe, live_traces, open_volume, parse_size, scale
+from outcrop.volumes import segy
+from outcrop.volumes.opening import amplitude_clip, describe, live_traces, open_volume, parse_size, scale
 
 INLINES, CROSSLINES, TIMES = np.array([10, 12, 14]), np.arange(100, 105), 8 + 4.0 * np.arange(6)
 real_data = pytest.mark.skipif("OUTCROP_DATA" not in os.environ, reason="OUTCROP_DATA does not name the real data")

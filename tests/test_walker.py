@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outcrop import walker
-from outcrop.walker import conductances, correct, reach
+from outcrop.mapping import walker
+from outcrop.mapping.walker import conductances, correct, reach
 
 
 def lattice(seed, shape=(9, 11), n_kinds=3, n_seeds=6):

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from outcrop.workspace import FORMAT, DoneLog, Workspace, damage, fingerprint, whole_file
+from outcrop.storage.workspace import FORMAT, DoneLog, Workspace, damage, fingerprint, whole_file
 
 
 def test_reads_back_what_it_wrote(tmp_path):

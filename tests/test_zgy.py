@@ -10,10 +10,10 @@ import xarray as xr
 from mutations import context, limits, look_at, mutate_zgy
 
 import outcrop as oc
-from outcrop import segy, zgy
 from outcrop.geometry.coordinates import map_grid
 from outcrop.geometry.horizons import trace_coordinates
-from outcrop.volume import describe, live_traces, open_volume, sample_unit
+from outcrop.volumes import segy, zgy
+from outcrop.volumes.opening import describe, live_traces, open_volume, sample_unit
 
 pytest.importorskip("openzgy")
 from write_zgy import header_size, write_zgy

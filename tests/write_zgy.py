@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from outcrop.zgy import openzgy
+from outcrop.volumes.zgy import openzgy
 
 
 def write_zgy(

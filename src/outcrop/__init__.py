@@ -7,9 +7,6 @@ if TYPE_CHECKING:  # what is loaded when it is first used, for type checkers and
     from outcrop import datasets as datasets
     from outcrop import plots as plots
     from outcrop.app.server import explore as explore
-    from outcrop.curvelet import Curvelet as Curvelet
-    from outcrop.encoder import Encoder as Encoder
-    from outcrop.encoder_mapping import EncoderMapper as EncoderMapper
     from outcrop.evaluate import cluster_scores as cluster_scores
     from outcrop.evaluate import pixel_scores as pixel_scores
     from outcrop.evaluate import retrieval_scores as retrieval_scores
@@ -17,6 +14,7 @@ if TYPE_CHECKING:  # what is loaded when it is first used, for type checkers and
     from outcrop.export import export_segy as export_segy
     from outcrop.export import export_training_set as export_training_set
     from outcrop.export import export_zarr as export_zarr
+    from outcrop.features.encoder import Encoder as Encoder
     from outcrop.geometry.bodies import bodies as bodies
     from outcrop.geometry.bodies import surface as surface
     from outcrop.geometry.faults import fault_sticks as fault_sticks
@@ -24,37 +22,39 @@ if TYPE_CHECKING:  # what is loaded when it is first used, for type checkers and
     from outcrop.labels import MAPPERS as MAPPERS
     from outcrop.labels import label_volume as label_volume
     from outcrop.labels import load_mapper as load_mapper
-    from outcrop.mapping import LabelMapper as LabelMapper
-    from outcrop.measures import MEASURES as MEASURES
-    from outcrop.measures import CurveletSVD as CurveletSVD
-    from outcrop.measures import similarity as similarity
+    from outcrop.mapping.encoder_mapping import EncoderMapper as EncoderMapper
+    from outcrop.mapping.label_mapper import LabelMapper as LabelMapper
+    from outcrop.mapping.texture import TextureMapper as TextureMapper
+    from outcrop.measures.core import MEASURES as MEASURES
+    from outcrop.measures.core import CurveletSVD as CurveletSVD
+    from outcrop.measures.core import similarity as similarity
+    from outcrop.measures.curvelet import Curvelet as Curvelet
     from outcrop.patches import PatchGrid as PatchGrid
-    from outcrop.retrieval import WeakLabels as WeakLabels
-    from outcrop.retrieval import build_index as build_index
-    from outcrop.retrieval import open_index as open_index
-    from outcrop.retrieval import refine as refine
-    from outcrop.retrieval import retrieve as retrieve
-    from outcrop.texture import TextureMapper as TextureMapper
-    from outcrop.volume import open_volume as open_volume
+    from outcrop.retrieval.core import WeakLabels as WeakLabels
+    from outcrop.retrieval.core import build_index as build_index
+    from outcrop.retrieval.core import open_index as open_index
+    from outcrop.retrieval.core import refine as refine
+    from outcrop.retrieval.core import retrieve as retrieve
+    from outcrop.volumes.opening import open_volume as open_volume
 
 __version__ = "0.2.0"
 
 _HOMES = {
-    "open_volume": "volume",
+    "open_volume": "volumes.opening",
     "PatchGrid": "patches",
-    "Curvelet": "curvelet",
-    "MEASURES": "measures",
-    "CurveletSVD": "measures",
-    "similarity": "measures",
-    "build_index": "retrieval",
-    "open_index": "retrieval",
-    "retrieve": "retrieval",
-    "refine": "retrieval",
-    "WeakLabels": "retrieval",
-    "LabelMapper": "mapping",
-    "TextureMapper": "texture",
-    "EncoderMapper": "encoder_mapping",
-    "Encoder": "encoder",
+    "Curvelet": "measures.curvelet",
+    "MEASURES": "measures.core",
+    "CurveletSVD": "measures.core",
+    "similarity": "measures.core",
+    "build_index": "retrieval.core",
+    "open_index": "retrieval.core",
+    "retrieve": "retrieval.core",
+    "refine": "retrieval.core",
+    "WeakLabels": "retrieval.core",
+    "LabelMapper": "mapping.label_mapper",
+    "TextureMapper": "mapping.texture",
+    "EncoderMapper": "mapping.encoder_mapping",
+    "Encoder": "features.encoder",
     "MAPPERS": "labels",
     "label_volume": "labels",
     "load_mapper": "labels",

@@ -34,7 +34,7 @@ from outcrop.console import (
     work_bars,
 )
 from outcrop.parallel import cluster, memory_budget
-from outcrop.workspace import refuse_volume_name, spare_survey
+from outcrop.storage.workspace import refuse_volume_name, spare_survey
 
 app = typer.Typer(
     help="From a few exemplar patches of seismic to thousands of retrieved patches and pixel labels.",
@@ -137,7 +137,7 @@ def info(
     picture: Annotated[str | None, typer.Option(help="Draw the middle inline to this file, e.g. line.png.")] = None,
 ):
     """Show axes, geometry, format and amplitudes of a VOLUME; writes nothing unless --picture names a file."""
-    from outcrop.volume import describe, parse_size
+    from outcrop.volumes.opening import describe, parse_size
 
     data = open_volume(volume, header_bytes)
     facts = describe(data)
@@ -152,7 +152,7 @@ def info(
 
 def patch_extent(volume, size):
     """Patch size in samples and traces, and in ms (or m) and metres where the volume tells."""
-    from outcrop.volume import sample_unit
+    from outcrop.volumes.opening import sample_unit
 
     axis, unit = volume[volume.dims[2]].values, sample_unit(volume)
     extent = {"samples": size[0], "traces": size[1]}
@@ -237,7 +237,7 @@ def index(
     stay as they were chosen for the job before; 'auto' for size, step, area, sample or clip gives the default again.
     """
     from outcrop.job.options import GRID_OPTIONS, index_options
-    from outcrop.volume import parse_size
+    from outcrop.volumes.opening import parse_size
 
     budget = memory_budget(memory)
     data = open_volume(volume, header_bytes)
@@ -350,9 +350,9 @@ def random_count(text):
 
 def announce(volume, grid, options, *, by_size=False):
     """Say what indexing will cost, measured on a few patches, and warn where amplitudes drift."""
-    from outcrop.measures import indexed_measure
+    from outcrop.measures.core import indexed_measure
     from outcrop.parallel import n_cores
-    from outcrop.volume import describe
+    from outcrop.volumes.opening import describe
 
     rows = np.unique(np.linspace(0, len(grid) - 1, 16).astype(int))
     patches = np.nan_to_num(grid.extract(volume, rows))
@@ -677,7 +677,7 @@ def labelled_job(job, mapper, output, header_bytes):
 
 def refuse_other_volume(path, volume):
     """Refuse a job folder that holds the work on another volume."""
-    from outcrop.identity import identify, known_volume
+    from outcrop.volumes.identity import identify, known_volume
 
     known, found = known_volume(path), identify(volume)
     if known and known["samples"] != found["digest"] and known["source"] != found["source"]:

@@ -10,8 +10,8 @@ import numpy as np
 import xarray as xr
 from scipy import fft, io, ndimage, signal
 
-from . import segy
-from .parallel import map_blocks, n_cores
+from outcrop.parallel import map_blocks, n_cores
+from outcrop.volumes import segy
 
 F3_PICTURES = {160: "61.bmp", 310: "211.bmp", 330: "231.bmp", 380: "281.bmp"}
 F3_LABELS = {160: "GT61.mat", 310: "GT211.mat", 330: "GT231.mat", 380: "GT281.mat"}

@@ -13,7 +13,7 @@ from outcrop.job.pictures import draw_retrieval
 from outcrop.job.scoring import score_labels
 from outcrop.labels import DEFAULT_MAPPING, MAPPERS
 from outcrop.report import write_report
-from outcrop.volume import open_volume
+from outcrop.volumes.opening import open_volume
 
 SHAPE = (120, 200, 256)
 SIZE, EVERY = 64, 4  # of the patches, and of the lines that are searched

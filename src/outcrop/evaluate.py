@@ -12,8 +12,8 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import rand_score
 
 from outcrop.arrays import Array, to_numpy
+from outcrop.mapping.scores import UNCERTAIN, find_background, labelled
 from outcrop.parallel import one_blas_thread, spans
-from outcrop.scores import UNCERTAIN, find_background, labelled
 
 UNLABELLED = (0, UNCERTAIN, -1)  # codes that name no class; -1 is uncertain in SEG-Y of signed bytes
 _BLOCK = 4_000_000  # numbers worked on at a time: a few dozen MB

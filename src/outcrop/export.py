@@ -16,15 +16,15 @@ import xarray as xr
 import zarr
 
 import outcrop
-from outcrop import segy
-from outcrop.lazy import as_slice, live_traces
+from outcrop.mapping.scores import UNCERTAIN, as_codes, labelled
 from outcrop.parallel import spans
 from outcrop.patches import DIRECTIONS, PatchGrid
 from outcrop.plots import COLOURS, colours
-from outcrop.retrieval import NEAR_LINES, WeakLabels
-from outcrop.scores import UNCERTAIN, as_codes, labelled
-from outcrop.volume import sample_unit
-from outcrop.workspace import whole_file
+from outcrop.retrieval.core import NEAR_LINES, WeakLabels
+from outcrop.storage.workspace import whole_file
+from outcrop.volumes import segy
+from outcrop.volumes.lazy import as_slice, live_traces
+from outcrop.volumes.opening import sample_unit
 
 LINES = 32  # lines read together and stored in one Zarr chunk
 BLOCK = 1 << 26  # bytes of labels held at once, unless LINES lines are more
@@ -73,7 +73,7 @@ def export_segy(
     Notes
     -----
     Codes are 0 not labelled, 255 uncertain and i + 1 for ``classes[i]``; in format 8, which holds signed bytes,
-    uncertain is -1 and there are at most 127 classes. `outcrop.scores.as_codes` makes codes of what is read back.
+    uncertain is -1 and there are at most 127 classes. `mapping.scores.as_codes` makes codes of what is read back.
     Beside a file of labels lie its codes, ``FILE.classes.toml``, and its colours: ``FILE.alut`` for Petrel (256 lines
     of red, green, blue, opacity, one a code) and ``FILE.coltab`` for OpendTect (Manage color tables, Import, OpendTect
     file). In both programs set the range of the colour bar to 0 ... 255, for format 8 to -1 ... 254.

@@ -19,15 +19,15 @@ from zarr.codecs import Crc32cCodec, ZstdCodec
 
 import outcrop
 from outcrop.arrays import to_numpy
-from outcrop.encoder_mapping import EncoderMapper
-from outcrop.mapping import VARIANTS, LabelMapper
+from outcrop.mapping.encoder_mapping import EncoderMapper
+from outcrop.mapping.label_mapper import VARIANTS, LabelMapper
+from outcrop.mapping.saved import digest, read_mapper
+from outcrop.mapping.scores import UNCERTAIN, confidence, labelled, winner
+from outcrop.mapping.texture import TextureMapper
 from outcrop.parallel import map_blocks, memory_budget, spans
 from outcrop.patches import PatchGrid, add_windows
-from outcrop.saved import digest, read_mapper
-from outcrop.scores import UNCERTAIN, confidence, labelled, winner
-from outcrop.texture import TextureMapper
-from outcrop.volume import MOST_LINES, LazyVolume, take_block
-from outcrop.workspace import DoneLog, Workspace, damage, whole_file
+from outcrop.storage.workspace import DoneLog, Workspace, damage, whole_file
+from outcrop.volumes.opening import MOST_LINES, LazyVolume, take_block
 
 MAPPERS: dict[str, Any] = {
     "encoder": EncoderMapper,
@@ -304,7 +304,7 @@ def _packed_votes(volume, grid, mapper, device, at_once, block):
 
 def _device_votes(volume, grid, mapper, device, lines, **options):
     """Votes on lines as `_packed_votes` gives them, several lines at once on a torch device; threads read ahead."""
-    from outcrop.torch_mapping import TorchScores
+    from outcrop.mapping.torch_mapping import TorchScores
 
     scores = TorchScores(mapper, device)
     sections = map_blocks(lambda line: _filled_section(volume, grid, (_axis(grid), line)), lines, **options)
@@ -447,7 +447,7 @@ def confidence_limit(counts, max_error, shift=0.0):
     counts : array, shape (256,)
     max_error : float
     shift : float
-        What answers to audits add to the logit of a confidence; see `outcrop.audit.confidence_shift`.
+        What answers to audits add to the logit of a confidence; see `outcrop.retrieval.audit.confidence_shift`.
     """
     levels = np.arange(255, 0, -1)
     counts = counts[levels]

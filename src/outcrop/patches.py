@@ -14,7 +14,7 @@ import pandas as pd
 import xarray as xr
 
 from outcrop.parallel import memory_budget
-from outcrop.volume import amplitude_clip, live_traces, scale
+from outcrop.volumes.opening import amplitude_clip, live_traces, scale
 
 Rows = npt.ArrayLike | slice  # of a grid: numbers, a mask or a slice
 DIRECTIONS = ("inline", "crossline")

@@ -6,8 +6,8 @@ Every function draws on the matplotlib axes or figure it is given, or makes one,
 import numpy as np
 
 from outcrop.geometry.crossings import fault_traces, horizon_traces
-from outcrop.scores import UNCERTAIN, as_codes
-from outcrop.volume import sample_unit
+from outcrop.mapping.scores import UNCERTAIN, as_codes
+from outcrop.volumes.opening import sample_unit
 
 # Told apart with any of the three kinds of colour blindness: two of them differ by 26 or more in CIELAB, the first four
 # by 34.

@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 
 import outcrop
-from outcrop.workspace import refuse_volume_name, whole_file
+from outcrop.storage.workspace import refuse_volume_name, whole_file
 
 PICTURES = {".png": "image/png", ".svg": "image/svg+xml", ".jpg": "image/jpeg", ".jpeg": "image/jpeg"}
 

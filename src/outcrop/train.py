@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from outcrop.scores import labelled
+from outcrop.mapping.scores import labelled
 
 CHANNELS = (16, 32, 64, 128)
 SEEN = 12_000  # patches, some of them again: two minutes on two cores for 64 x 64
@@ -212,7 +212,7 @@ def _epoch(module, optimizer, data, batch, seed):
 
 def _save(path, about, module, optimizer, epochs):
     """Write weights and the state of the optimiser as plain arrays."""
-    from outcrop.workspace import whole_file
+    from outcrop.storage.workspace import whole_file
 
     arrays = {f"net/{name}": value.cpu().numpy() for name, value in module.state_dict().items()}
     for number, state in optimizer.state_dict()["state"].items():

@@ -17,9 +17,9 @@ from outcrop.job import labelling as stages
 from outcrop.job import tables
 from outcrop.job.strokes import section_of
 from outcrop.labels import decide, line_votes
+from outcrop.mapping.scores import UNCERTAIN
 from outcrop.parallel import checked, n_cores, one_blas_thread
 from outcrop.patches import DIRECTIONS
-from outcrop.scores import UNCERTAIN
 
 DRAFT_PATCHES = 20  # per class, for labels to look at while the full fit runs
 MOST_LINES = 20  # of labels that are read before a section across them is shown; the others follow

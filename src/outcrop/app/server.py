@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from outcrop.app.session import Session
-from outcrop.stages import digest
+from outcrop.storage.stages import digest
 
 try:
     import panel as pn

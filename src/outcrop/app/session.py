@@ -15,11 +15,11 @@ from outcrop.app.survey import Survey, open_job
 from outcrop.app.view import View
 from outcrop.app.words import in_words
 from outcrop.app.work import Work
-from outcrop.curvelet import SMALLEST
 from outcrop.job.strokes import section_of
 from outcrop.labels import DEFAULT_MAPPING
+from outcrop.measures.curvelet import SMALLEST
 from outcrop.patches import DIRECTIONS
-from outcrop.volume import parse_size
+from outcrop.volumes.opening import parse_size
 
 STRIPES = 6  # traces from one stripe to the next where a class is excluded
 POLL = 1.0  # seconds between two looks at what others decided

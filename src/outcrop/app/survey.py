@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 
 from outcrop.app.pictures import FRAMES, Sections
-from outcrop.identity import known_volume
 from outcrop.job.core import Job
 from outcrop.job.decisions import Decisions
 from outcrop.job.options import patch_count
-from outcrop.volume import parse_size
-from outcrop.workspace import Workspace
+from outcrop.storage.workspace import Workspace
+from outcrop.volumes.identity import known_volume
+from outcrop.volumes.opening import parse_size
 
 SURVEY_PATCHES = 100_000  # of the whole survey; lines are skipped where it has more
 

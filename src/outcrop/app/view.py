@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 from outcrop.app.work import Latest
-from outcrop.workspace import whole_file
+from outcrop.storage.workspace import whole_file
 
 NAME = "view.json"
 

@@ -13,9 +13,9 @@ from outcrop.app.labelling import class_shares
 from outcrop.app.pictures import MOST_PIXELS
 from outcrop.app.plot import BRUSH as BRUSH_COLOUR
 from outcrop.app.plot import FOLLOWS, MISSING, SOME_STALE, STALE, SectionPlot
+from outcrop.mapping.scores import UNCERTAIN
 from outcrop.patches import DIRECTIONS
 from outcrop.plots import COLOURS
-from outcrop.scores import UNCERTAIN
 
 TOOLS = ("Look", "Place", "Brush", "Line", "Outline")
 LOOK, PLACE, BRUSH, LINE, OUTLINE = range(5)

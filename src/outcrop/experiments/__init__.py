@@ -15,7 +15,7 @@ import pandas as pd
 
 from outcrop import __version__
 from outcrop.parallel import n_cores
-from outcrop.workspace import whole_file
+from outcrop.storage.workspace import whole_file
 
 EXPERIMENTS = {
     "supervision": "full and weak supervision: what an interpreter may draw on one patch",

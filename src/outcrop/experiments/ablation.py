@@ -6,10 +6,11 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from outcrop import plots, texture
+from outcrop import plots
 from outcrop.experiments import Result
 from outcrop.experiments.expert import QUICK, against_expert, label, opened
-from outcrop.texture import TextureMapper
+from outcrop.mapping import texture
+from outcrop.mapping.texture import TextureMapper
 
 
 class OfPatches(TextureMapper):

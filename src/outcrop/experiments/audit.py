@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 
 from outcrop import datasets, plots
-from outcrop.audit import draw_order, estimate, groups_by_class
 from outcrop.experiments import Result
 from outcrop.experiments.measures import COUNT, PURE, SHOWN, SIZE, STEP, class_shares
 from outcrop.patches import PatchGrid
-from outcrop.retrieval import build_index, retrieve
+from outcrop.retrieval.audit import draw_order, estimate, groups_by_class
+from outcrop.retrieval.core import build_index, retrieve
 
 DRAWS, AUDITS = 20, 10  # random sets of exemplars, and audits of what each retrieves
 CLICKS = (15, 30, 60)

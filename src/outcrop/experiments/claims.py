@@ -19,9 +19,9 @@ from outcrop.experiments import Result
 from outcrop.experiments.evolution import shares, training_set
 from outcrop.experiments.robustness import relative_performance
 from outcrop.experiments.table1 import matrix, patch_sets
-from outcrop.mapping import LabelMapper, class_scores, factorise, sparsity
-from outcrop.measures import PAPER
-from outcrop.scores import label, median_filter
+from outcrop.mapping.label_mapper import LabelMapper, class_scores, factorise, sparsity
+from outcrop.mapping.scores import label, median_filter
+from outcrop.measures.core import PAPER
 
 OPEN = "not tested"
 

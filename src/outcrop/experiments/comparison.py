@@ -5,11 +5,11 @@ import pandas as pd
 
 from outcrop import datasets, plots
 from outcrop.arrays import to_numpy
-from outcrop.encoder_mapping import positive_answers, positive_energies
 from outcrop.evaluate import pixel_scores
 from outcrop.experiments import Result
 from outcrop.experiments.evolution import name_rows, shares, shown, training_set
-from outcrop.mapping import LabelMapper
+from outcrop.mapping.encoder_mapping import positive_answers, positive_energies
+from outcrop.mapping.label_mapper import LabelMapper
 
 FREE = {"orthogonality": 0.0, "atom_penalty": 0.0, "coefficient_penalty": 0.0}
 FORMULATIONS: dict[str, dict] = {

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 
 from outcrop import plots
-from outcrop.curvelet import Curvelet
 from outcrop.experiments import Result
+from outcrop.measures.curvelet import Curvelet
 
 SHAPE = (99, 99)
 WEDGE = (2, 1)  # scale and angle of the one that is shown

@@ -6,7 +6,7 @@ import pandas as pd
 from outcrop import datasets, plots
 from outcrop.arrays import to_numpy
 from outcrop.experiments import Result
-from outcrop.mapping import LabelMapper
+from outcrop.mapping.label_mapper import LabelMapper
 
 MOMENTS = (0, 1, 10, 20, 50, 200)
 SHOWN = (1, 104, 360, 520, 527, 994, 1026, 1129, 1436, 1539, 1638, 1897)  # in the paper's last figure, counted from 1

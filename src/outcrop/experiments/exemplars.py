@@ -7,7 +7,7 @@ from scipy.stats import spearmanr
 from outcrop import datasets, plots
 from outcrop.experiments import Result
 from outcrop.experiments.retrieval import eye_exemplars
-from outcrop.measures import CurveletSVD
+from outcrop.measures.core import CurveletSVD
 
 # in the paper's order: class, and which patches its exemplar retrieved, counted from 0
 RUNS = {

@@ -25,10 +25,10 @@ from outcrop.experiments.references import flat, references
 from outcrop.experiments.retrieval import eye_exemplars
 from outcrop.job.core import Job
 from outcrop.labels import MAPPERS, label_volume
-from outcrop.mapping import LabelMapper
+from outcrop.mapping.label_mapper import LabelMapper
+from outcrop.mapping.scores import labelled
 from outcrop.patches import PatchGrid
-from outcrop.retrieval import build_index, retrieve
-from outcrop.scores import labelled
+from outcrop.retrieval.core import build_index, retrieve
 
 SUPERVISIONS = ("patches", "exemplars")
 APART = 10  # lines between a training patch and the scored line in the stricter kind of supervision

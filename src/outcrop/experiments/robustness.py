@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from outcrop.arrays import to_numpy
-from outcrop.mapping import LabelMapper
+from outcrop.mapping.label_mapper import LabelMapper
 
 SHARES = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25)  # of the image labels that are wrong
 SWEEPS = {  # (atoms per class, sparsity) of every curve; the paper does not say its k in the second figure

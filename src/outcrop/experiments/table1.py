@@ -13,8 +13,8 @@ from outcrop import datasets, plots
 from outcrop.arrays import to_numpy
 from outcrop.evaluate import cluster_scores, retrieval_scores
 from outcrop.experiments import Result
-from outcrop.measures import MEASURES
-from outcrop.measures import PAPER as NAMES
+from outcrop.measures.core import MEASURES
+from outcrop.measures.core import PAPER as NAMES
 
 # RA, MAP, AUC and Rand index as printed, on LANDMASS-2
 PAPER = {

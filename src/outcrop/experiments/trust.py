@@ -9,7 +9,7 @@ from outcrop.evaluate import calibration_error, risk_coverage
 from outcrop.experiments import Result
 from outcrop.experiments.expert import fresh, label, opened
 from outcrop.labels import DEFAULT_MAPPING, confidence_for
-from outcrop.scores import labelled
+from outcrop.mapping.scores import labelled
 
 MAPPERS = (DEFAULT_MAPPING, "texture", "paper")
 MAX_ERROR = 0.05

@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 
 from outcrop import datasets, plots
-from outcrop.curvelet import Curvelet
 from outcrop.experiments import Result
 from outcrop.experiments.exemplars import LABELS, centres, published
-from outcrop.mapping import LabelMapper
-from outcrop.measures import CurveletSVD, effective
+from outcrop.mapping.label_mapper import LabelMapper
+from outcrop.measures.core import CurveletSVD, effective
+from outcrop.measures.curvelet import Curvelet
 
 REMARK = (
     "The paper draws the same steps and maps 500 patches a class; here the six most typical of the published patches "

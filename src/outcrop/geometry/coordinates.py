@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from outcrop import segy
+from outcrop.volumes import segy
 
 NUMBERS = "line numbers"
 

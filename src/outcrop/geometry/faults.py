@@ -19,11 +19,11 @@ import xarray as xr
 from scipy.ndimage import gaussian_filter, gaussian_filter1d, median_filter, uniform_filter1d, zoom
 from scipy.special import expit, logit
 
-from outcrop.encoder import Encoder, balanced
+from outcrop.features.encoder import Encoder, balanced
 from outcrop.geometry.surfaces import join_sticks, least_lines
 from outcrop.parallel import map_blocks
 from outcrop.patches import DIRECTIONS, bridge
-from outcrop.volume import live_traces, scale
+from outcrop.volumes.opening import live_traces, scale
 
 SLOPES = np.linspace(-1.5, 1.5, 31)  # traces a sample, of the faults that the scan looks for
 HALF = 4  # samples up and down over which the scan averages

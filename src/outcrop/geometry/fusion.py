@@ -8,9 +8,9 @@ import xarray as xr
 from xarray.core import indexing
 
 from outcrop.labels import decide
+from outcrop.mapping.scores import as_codes
 from outcrop.patches import DIRECTIONS
-from outcrop.scores import as_codes
-from outcrop.volume import LazyVolume
+from outcrop.volumes.opening import LazyVolume
 
 
 def fuse(first, second, *, min_confidence=0.0):

@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from outcrop import segy
 from outcrop.geometry.coordinates import map_grid
 from outcrop.patches import DIRECTIONS
-from outcrop.workspace import whole_file
+from outcrop.storage.workspace import whole_file
+from outcrop.volumes import segy
 
 END = 999.0  # three of them end a line in IRAP classic files
 MOST_BYTES = 1 << 31  # of a horizon file; one of 20 million points is smaller

@@ -14,7 +14,7 @@ from scipy.ndimage import binary_dilation
 from outcrop.geometry.coordinates import map_grid
 from outcrop.geometry.surfaces import direction_of
 from outcrop.patches import DIRECTIONS
-from outcrop.workspace import whole_file
+from outcrop.storage.workspace import whole_file
 
 FORMATS = {
     "csv": (".csv",),

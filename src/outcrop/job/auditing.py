@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 
 from outcrop import plots
-from outcrop.audit import draw_order, estimate, groups_by_class, iou_estimates
 from outcrop.job.entries import AUDIT_ANSWERS as ANSWERS
 from outcrop.job.labelling import Labelling
 from outcrop.job.pictures import save
 from outcrop.labels import UNCERTAIN
 from outcrop.patches import DIRECTIONS
+from outcrop.retrieval.audit import draw_order, estimate, groups_by_class, iou_estimates
 
 SUBJECTS = ("patches", "samples")
 POOL = 4000  # samples of labelled lines from which questions are drawn

@@ -17,7 +17,7 @@ from outcrop.job.pictures import save
 from outcrop.labels import lines_of
 from outcrop.patches import DIRECTIONS
 from outcrop.report import write_report
-from outcrop.workspace import whole_file
+from outcrop.storage.workspace import whole_file
 
 DRAWN = 4  # bodies whose tops are drawn as maps
 

@@ -19,7 +19,18 @@ import pandas as pd
 import xarray as xr
 from filelock import FileLock
 
-from outcrop.identity import (
+from outcrop.job import labelling, options, tables
+from outcrop.job.decisions import Decisions, State, background_of
+from outcrop.job.legacy import import_legacy
+from outcrop.job.strokes import excluded_sections, painted_sections, runs, section_of, stroke_mask
+from outcrop.labels import MAPPERS
+from outcrop.measures.core import indexed_measure
+from outcrop.patches import DIRECTIONS, PatchGrid
+from outcrop.plots import COLOURS, EXTRA
+from outcrop.retrieval.core import Index, WeakLabels, build_index, exemplar_picture, finished_index, index_inputs
+from outcrop.storage.stages import Stages, digest
+from outcrop.storage.workspace import Damaged, whole_file
+from outcrop.volumes.identity import (
     compare_lines,
     file_stamp,
     glance,
@@ -29,18 +40,7 @@ from outcrop.identity import (
     reopen,
     take_volume,
 )
-from outcrop.job import labelling, options, tables
-from outcrop.job.decisions import Decisions, State, background_of
-from outcrop.job.legacy import import_legacy
-from outcrop.job.strokes import excluded_sections, painted_sections, runs, section_of, stroke_mask
-from outcrop.labels import MAPPERS
-from outcrop.measures import indexed_measure
-from outcrop.patches import DIRECTIONS, PatchGrid
-from outcrop.plots import COLOURS, EXTRA
-from outcrop.retrieval import Index, WeakLabels, build_index, exemplar_picture, finished_index, index_inputs
-from outcrop.stages import Stages, digest
-from outcrop.volume import check_axes, open_volume
-from outcrop.workspace import Damaged, whole_file
+from outcrop.volumes.opening import check_axes, open_volume
 
 RESERVED = ("uncertain", "right", "wrong", "erase")  # words that name no class
 LONGEST_NAME = 40  # characters of the name of a class

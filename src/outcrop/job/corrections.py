@@ -3,9 +3,9 @@
 import numpy as np
 from scipy.ndimage import label as connected
 
-from outcrop.kept import content
-from outcrop.texture import STRIDE, upsample
-from outcrop.walker import conductances, correct, giving_up, reach
+from outcrop.mapping.texture import STRIDE, upsample
+from outcrop.mapping.walker import conductances, correct, giving_up, reach
+from outcrop.storage.kept import content
 
 LINES = 3.0  # neighbouring lines over which a stroke falls to 1 / e
 LEAST = 0.1  # of a stroke, below which it says nothing about a neighbouring line

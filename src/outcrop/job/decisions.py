@@ -41,9 +41,9 @@ from filelock import FileLock, Timeout
 
 from outcrop.job.entries import parse
 from outcrop.job.imports import arrange, holding, scope
-from outcrop.scores import find_background
-from outcrop.stages import append_line, read_lines
-from outcrop.workspace import refuse_volume_name, whole_file
+from outcrop.mapping.scores import find_background
+from outcrop.storage.stages import append_line, read_lines
+from outcrop.storage.workspace import refuse_volume_name, whole_file
 
 FOLDER = "decisions"
 

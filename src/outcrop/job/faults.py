@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 from scipy.ndimage import binary_closing, binary_dilation, binary_opening, label
 
-from outcrop.encoder import weights_digest
+from outcrop.features.encoder import weights_digest
 from outcrop.geometry.faults import APART, NEIGHBOURS, SHORTEST, THRESHOLD, assembled, line_sticks
 from outcrop.geometry.sticks import read_sticks
 from outcrop.geometry.surfaces import direction_of, join_sticks, least_lines
 from outcrop.job.strokes import section_of
 from outcrop.patches import DIRECTIONS
-from outcrop.workspace import whole_file
+from outcrop.storage.workspace import whole_file
 
 VERSION = 2  # of how sticks are picked; another one picks anew
 NEAR = 2  # traces from a stick within which a label counts for it

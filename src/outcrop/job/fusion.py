@@ -7,9 +7,9 @@ import numpy as np
 from outcrop.geometry.fusion import decided, lazy_labels
 from outcrop.job.labelling import Labelling
 from outcrop.job.votes import TRACES
-from outcrop.lazy import as_slice
 from outcrop.parallel import spans
 from outcrop.patches import DIRECTIONS
+from outcrop.volumes.lazy import as_slice
 
 LINES = 32  # of either direction, on whose crossings it is measured how far the two agree
 AGREE = 0.3  # intersection over union of the two directions below which the lines across do not show a class

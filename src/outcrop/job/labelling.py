@@ -6,10 +6,7 @@ import numpy as np
 import pandas as pd
 
 import outcrop
-from outcrop.audit import confidence_shift
-from outcrop.encoder import weights_digest
-from outcrop.encoder_mapping import EncoderMapper, Places
-from outcrop.identity import LineLog, check_lines, line_digest, lines_path, untouched
+from outcrop.features.encoder import weights_digest
 from outcrop.job import tables
 from outcrop.job.corrections import Corrections, painted_nodes, targets_of
 from outcrop.job.decisions import background_of, fold
@@ -17,16 +14,19 @@ from outcrop.job.entries import STROKES
 from outcrop.job.options import LABEL, whole_survey
 from outcrop.job.strokes import excluded_sections, painted_patches, painted_sections
 from outcrop.job.votes import Labels, VoteStore, confidence_limit, read_labels
-from outcrop.kept import Kept, content
 from outcrop.labels import line_votes, lines_of, load_mapper, make_mapper
-from outcrop.mapping import LabelMapper
+from outcrop.mapping.encoder_mapping import EncoderMapper, Places
+from outcrop.mapping.label_mapper import LabelMapper
+from outcrop.mapping.saved import saved_digest
+from outcrop.mapping.scores import UNCERTAIN
+from outcrop.mapping.texture import TextureMapper, kept_nodes
 from outcrop.parallel import memory_budget, one_blas_thread
 from outcrop.patches import DIRECTIONS, PatchGrid
-from outcrop.saved import saved_digest
-from outcrop.scores import UNCERTAIN
-from outcrop.stages import digest
-from outcrop.texture import TextureMapper, kept_nodes
-from outcrop.workspace import Damaged, DoneLog
+from outcrop.retrieval.audit import confidence_shift
+from outcrop.storage.kept import Kept, content
+from outcrop.storage.stages import digest
+from outcrop.storage.workspace import Damaged, DoneLog
+from outcrop.volumes.identity import LineLog, check_lines, line_digest, lines_path, untouched
 
 ACROSS = 1  # lines on either side that vote too
 SURE = 1e3  # weight of a patch that was painted, so that a mapper which draws some patches draws it

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from outcrop.identity import take_volume
 from outcrop.job.decisions import FOLDER
-from outcrop.stages import append_line
-from outcrop.volume import open_volume
+from outcrop.storage.stages import append_line
+from outcrop.volumes.identity import take_volume
+from outcrop.volumes.opening import open_volume
 
 WHO = "outcrop-0.1.0"
 KEPT = "job-0.1.0.toml"

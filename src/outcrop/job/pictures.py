@@ -5,7 +5,7 @@ import warnings
 
 from outcrop import plots
 from outcrop.patches import DIRECTIONS
-from outcrop.workspace import whole_file
+from outcrop.storage.workspace import whole_file
 
 
 def save(figure, path):

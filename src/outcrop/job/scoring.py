@@ -8,9 +8,9 @@ from outcrop.evaluate import boundary_distance, pixel_scores, zone_scores
 from outcrop.job.labelling import Labelling
 from outcrop.job.pictures import draw_labels, save
 from outcrop.labels import stability
+from outcrop.mapping.scores import UNCERTAIN
 from outcrop.patches import DIRECTIONS
-from outcrop.scores import UNCERTAIN
-from outcrop.volume import open_volume, sample_unit
+from outcrop.volumes.opening import open_volume, sample_unit
 
 
 def labelled_lines(labels, along="inline"):

@@ -11,9 +11,9 @@ from filelock import FileLock
 from outcrop.job.entries import STROKES
 from outcrop.job.imports import holding, scope
 from outcrop.patches import PatchGrid
-from outcrop.retrieval import GRID_OPTIONS, drop_damaged, read_table, retrieve
-from outcrop.stages import append_line, digest, read_lines
-from outcrop.workspace import Damaged, whole_file
+from outcrop.retrieval.core import GRID_OPTIONS, drop_damaged, read_table, retrieve
+from outcrop.storage.stages import append_line, digest, read_lines
+from outcrop.storage.workspace import Damaged, whole_file
 
 CODE = 1  # raised when the same inputs would give another table
 CODE_JUDGED = 2  # the same where patches were judged

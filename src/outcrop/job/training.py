@@ -9,8 +9,8 @@ from outcrop.job.labelling import Labelling
 from outcrop.job.scoring import labelled_lines, score_labels
 from outcrop.labels import label_volume, open_labels, unchanged
 from outcrop.patches import PatchGrid
+from outcrop.storage.workspace import DoneLog
 from outcrop.train import train
-from outcrop.workspace import DoneLog
 
 PATCHES = 3000  # at most, drawn from all labelled lines; neighbouring lines are near-copies
 CODE = 1
@@ -64,7 +64,7 @@ def net_labels(job):
     key = job.stages.last("net")
     facts = {} if key is None else job.stages.facts("net", key).get("inputs", {})
     made = {"epochs": facts.get("epochs"), "seed": facts.get("seed", 0)}
-    from outcrop.stages import digest
+    from outcrop.storage.stages import digest
 
     if not facts or digest("net", net_inputs(job, **made)) != key:
         raise ValueError(f"The labels of {job.path} are not those a net was trained on; run 'outcrop train'.")

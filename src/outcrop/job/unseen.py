@@ -5,11 +5,11 @@ import pandas as pd
 from sklearn.cluster import KMeans
 
 from outcrop import plots
-from outcrop.feedback import rooted
 from outcrop.job import tables
 from outcrop.job.pictures import save
 from outcrop.parallel import one_blas_thread
-from outcrop.retrieval import NEAR_LINES, USED, similarity_to
+from outcrop.retrieval.core import NEAR_LINES, USED, similarity_to
+from outcrop.retrieval.feedback import rooted
 
 SHARE = 0.2  # of the survey that counts as least like the exemplars
 MOST = 20_000  # patches that are grouped, drawn at random where there are more

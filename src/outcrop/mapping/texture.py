@@ -26,12 +26,12 @@ from sklearn.mixture import GaussianMixture
 from sklearn.utils.validation import check_is_fitted
 
 from outcrop.arrays import Array, to_numpy
-from outcrop.kept import Kept, content
-from outcrop.mapping import check_patches, class_codes
+from outcrop.mapping.label_mapper import check_patches, class_codes
+from outcrop.mapping.saved import Saved, part, prefixed
+from outcrop.mapping.scores import confidence, fitted_background, label, majority_filter
 from outcrop.parallel import map_blocks, one_blas_thread, spans
 from outcrop.regression import PENALTY, NormalEquations
-from outcrop.saved import Saved, part, prefixed
-from outcrop.scores import confidence, fitted_background, label, majority_filter
+from outcrop.storage.kept import Kept, content
 
 WAVELENGTHS = (4, 7, 12, 20)  # pixels
 N_DIRECTIONS = 8
@@ -126,7 +126,7 @@ class TextureMapper(SectionMapper):
         Pixels whose `confidence` is lower become `uncertain`.
     background : str
         The class that may appear in any patch. Where it is not among the classes, one with a common name is taken
-        (`outcrop.scores.BACKGROUNDS`); without one none is assumed, with a warning.
+        (`outcrop.mapping.scores.BACKGROUNDS`); without one none is assumed, with a warning.
     random_state : int
         Seed of the draws.
 

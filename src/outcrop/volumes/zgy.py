@@ -21,8 +21,8 @@ import numpy as np
 import xarray as xr
 from xarray.core import indexing
 
-from outcrop.kept import Kept
-from outcrop.lazy import LazyVolume, check_axes
+from outcrop.storage.kept import Kept
+from outcrop.volumes.lazy import LazyVolume, check_axes
 
 MAGIC = b"VBS\0"
 LARGEST_BRICK = 1 << 26  # bytes; 64 x 64 x 64 samples take 1 MB

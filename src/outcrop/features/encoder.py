@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.ndimage import uniform_filter
 
-from outcrop.torch_encoder import torch_net
+from outcrop.features.torch_encoder import torch_net
 
 WEIGHTS = Path(__file__).with_name("encoder.onnx")
 STRIDE = 4  # pixels between the nodes that are described

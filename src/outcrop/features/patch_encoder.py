@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from outcrop.encoder import balanced, session
+from outcrop.features.encoder import balanced, session
 from outcrop.parallel import map_blocks, spans
 
 WEIGHTS = Path(__file__).with_name("patches.onnx")

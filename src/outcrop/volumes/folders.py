@@ -11,9 +11,9 @@ import numpy as np
 import xarray as xr
 from xarray.core import indexing
 
-from outcrop import segy
-from outcrop.axes import name_axes
-from outcrop.lazy import LazyVolume, NpyFile, PictureFile, live_traces, take_block
+from outcrop.volumes import segy
+from outcrop.volumes.axes import name_axes
+from outcrop.volumes.lazy import LazyVolume, NpyFile, PictureFile, live_traces, take_block
 
 ZARR = ("zarr.json", ".zarray", ".zgroup", ".zmetadata", ".zattrs")
 KINDS = {

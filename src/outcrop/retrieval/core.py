@@ -19,13 +19,13 @@ from scipy.ndimage import zoom
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
 from outcrop.arrays import to_numpy
-from outcrop.feedback import SAMPLE, learn, rooted
-from outcrop.identity import LineLog, check_lines, checked_volume, line_digest, lines_path, reopen, untouched
-from outcrop.measures import indexed_measure
+from outcrop.measures.core import indexed_measure
 from outcrop.parallel import map_blocks, memory_budget, spans
 from outcrop.patches import PatchGrid, by_rms, quiet
-from outcrop.stages import Stages
-from outcrop.workspace import Damaged, DoneLog, Workspace, damage, whole_file
+from outcrop.retrieval.feedback import SAMPLE, learn, rooted
+from outcrop.storage.stages import Stages
+from outcrop.storage.workspace import Damaged, DoneLog, Workspace, damage, whole_file
+from outcrop.volumes.identity import LineLog, check_lines, checked_volume, line_digest, lines_path, reopen, untouched
 
 BLOCK = 1024  # patches described, written and resumed as one
 USED, MISSING, QUIET = range(3)  # why a row has no descriptor: NaN inside, or nothing to see
@@ -129,7 +129,7 @@ def build_index(
     path : path
         The job folder, by convention ``NAME.outcrop``.
     measure : str
-        How patches are compared: a name from `outcrop.measures.INDEXED`.
+        How patches are compared: a name from `outcrop.measures.core.INDEXED`.
     truncate, finest : bool
         Of ``curvelet-svd``, see `CurveletSVD`.
     workers : int, optional

@@ -1,7 +1,7 @@
 """Label mapping by factorisation: which pixels of a patch carry the class that the whole patch was given.
 
 Patches are written as non-negative sums of sparse atoms, and every atom belongs to one class, so the atoms used at a
-pixel vote for its label (Alaudah, Alfarraj and AlRegib, GEOPHYSICS 84(1), 2019). `outcrop.factorisation` has the
+pixel vote for its label (Alaudah, Alfarraj and AlRegib, GEOPHYSICS 84(1), 2019). `mapping.factorisation` has the
 numerical core in the paper's symbols; everything here speaks of atoms and coefficients, samples first.
 """
 
@@ -18,8 +18,8 @@ from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted
 
-from .arrays import Array, array_namespace, as_floats, constant, is_numpy, on_cpu, to_numpy
-from .factorisation import (
+from outcrop.arrays import Array, array_namespace, as_floats, constant, is_numpy, on_cpu, to_numpy
+from outcrop.mapping.factorisation import (
     VARIANTS,
     Paint,
     Penalties,
@@ -29,9 +29,9 @@ from .factorisation import (
     settled,
     solve_coefficients,
 )
-from .parallel import one_blas_thread
-from .saved import Saved
-from .scores import confidence, label, majority_filter, median_filter, neighbourhood_sum, winner
+from outcrop.mapping.saved import Saved
+from outcrop.mapping.scores import confidence, label, majority_filter, median_filter, neighbourhood_sum, winner
+from outcrop.parallel import one_blas_thread
 
 BLOCK = 128  # patches whose scores are held at a time
 LEARNT = ("atoms", "atom_classes", "coefficients", "objective", "objective_parts")  # arrays that are saved
@@ -171,7 +171,7 @@ class LabelMapper(Saved, BaseEstimator):
         Seed of k-means and of the initial coefficients.
     features : callable, optional
         Takes patches and gives non-negative features at the nodes of a lattice, shape (n_patches, rows, columns,
-        n_features), which are factorised instead of the pixels: `outcrop.encoder_mapping.positive_energies`, or
+        n_features), which are factorised instead of the pixels: `outcrop.mapping.encoder_mapping.positive_energies`, or
         `positive_answers`. The evidence for a class at a node is summed over the features. For NumPy, without masks.
 
     Attributes

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 import outcrop
-from outcrop.workspace import no_link, remove, set_aside, whole_file
+from outcrop.storage.workspace import no_link, remove, set_aside, whole_file
 
 FACTS = "stage.json"
 JOURNAL = "journal.txt"

@@ -15,10 +15,10 @@ import numpy.typing as npt
 from scipy.ndimage import gaussian_filter
 
 from outcrop.arrays import Array
-from outcrop.encoder import ANSWERS, CLASSES, STRIDE, Encoder, weights_digest
-from outcrop.kept import content
+from outcrop.features.encoder import ANSWERS, CLASSES, STRIDE, Encoder, weights_digest
+from outcrop.mapping.texture import KEPT, Familiarity, TextureMapper, describe, n_energies
 from outcrop.parallel import map_blocks, spans
-from outcrop.texture import KEPT, Familiarity, TextureMapper, describe, n_energies
+from outcrop.storage.kept import content
 
 SURROUND = 48  # pixels around a patch that the encoder sees too, where they are at hand
 SMOOTH = 3  # nodes: each answer is also averaged over so many around its node

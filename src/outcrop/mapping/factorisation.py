@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import array_api_compat
 import numpy as np
 
-from .arrays import array_namespace, constant, on_cpu
+from outcrop.arrays import array_namespace, constant, on_cpu
 
 EPSILON = 1e-9  # keeps 0 / 0 out of the update rules, as in the paper's eq. A-7
 

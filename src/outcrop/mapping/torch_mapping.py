@@ -1,4 +1,4 @@
-"""Scores of a fitted mapper for sections on a torch device: what `outcrop.texture` does, several sections at once.
+"""Scores of a fitted mapper for sections on a torch device: what `mapping.texture` does, several sections at once.
 
 Every filter, step and stretch along an axis is linear, so it is one matrix, made by giving the function that NumPy uses
 the identity; sections are multiplied by these from both sides.
@@ -11,8 +11,9 @@ import numpy as np
 import scipy.fft
 from scipy.ndimage import gaussian_filter1d, uniform_filter1d
 
-from outcrop import encoder, encoder_mapping, texture
-from outcrop.torch_encoder import torch_net
+from outcrop.features import encoder
+from outcrop.features.torch_encoder import torch_net
+from outcrop.mapping import encoder_mapping, texture
 
 NODES = 1 << 18  # nodes whose random features are held at once
 

@@ -16,12 +16,12 @@ import numpy as np
 from array_api_compat import device
 from scipy.spatial.distance import cdist
 
-from outcrop import patch_encoder
 from outcrop.arrays import Array, array_namespace, as_floats, constant, fourier, is_numpy, on_cpu, to_numpy
-from outcrop.curvelet import Curvelet
-from outcrop.eigenvalues import symmetric_eigenvalues
+from outcrop.features import patch_encoder
+from outcrop.measures.curvelet import Curvelet
+from outcrop.measures.eigenvalues import symmetric_eigenvalues
+from outcrop.measures.pyramid import SteerablePyramid, max_levels
 from outcrop.parallel import map_blocks, spans
-from outcrop.pyramid import SteerablePyramid, max_levels
 
 WINDOW = 7  # side of the local windows of CW-SSIM and STSIM
 

@@ -10,7 +10,7 @@ import warnings
 
 import numpy as np
 
-from .arrays import array_namespace
+from outcrop.arrays import array_namespace
 
 UNCERTAIN = 255  # code in label volumes; 0 is not labelled
 BACKGROUNDS = (

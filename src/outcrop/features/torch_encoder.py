@@ -79,7 +79,7 @@ def initialisers(path):
 
     Examples
     --------
-    >>> from outcrop.encoder import WEIGHTS
+    >>> from outcrop.features.encoder import WEIGHTS
     >>> next(iter(initialisers(WEIGHTS).values())).shape
     (32, 1, 5, 5)
     """

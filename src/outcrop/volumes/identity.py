@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 from xarray.core import indexing
 
-from outcrop.stages import append_line, digest, read_lines
-from outcrop.volume import MOST_LINES, LazyVolume, open_volume
-from outcrop.workspace import Workspace, fingerprint, set_aside
+from outcrop.storage.stages import append_line, digest, read_lines
+from outcrop.storage.workspace import Workspace, fingerprint, set_aside
+from outcrop.volumes.opening import MOST_LINES, LazyVolume, open_volume
 
 
 class ChangedVolume(ValueError):
@@ -137,7 +137,7 @@ class LineLog:
     >>> log.check(0, 7, line_digest(np.ones(3)))
     Traceback (most recent call last):
         ...
-    outcrop.identity.ChangedVolume: Line 7 has other samples than when it was first read.
+    outcrop.volumes.identity.ChangedVolume: Line 7 has other samples than when it was first read.
     """
 
     def __init__(self, path):

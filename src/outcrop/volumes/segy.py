@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from outcrop.traces import Traces, find_runs, make_grid, place
-from outcrop.workspace import whole_file
+from outcrop.storage.workspace import whole_file
+from outcrop.volumes.traces import Traces, find_runs, make_grid, place
 
 TEXT_SIZE, BINARY_SIZE, HEADER_SIZE = 3200, 400, 240
 

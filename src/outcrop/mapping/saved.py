@@ -24,7 +24,7 @@ def write_mapper(path, about, arrays):
     arrays : dict
         Name -> NumPy array.
     """
-    from outcrop.workspace import remove, whole_file
+    from outcrop.storage.workspace import remove, whole_file
 
     path = Path(path)
     if path.exists() and not (path / ABOUT).is_file():
@@ -39,7 +39,7 @@ def write_mapper(path, about, arrays):
 
 def read_mapper(path):
     """What `write_mapper` wrote: the dict and the arrays, or one line that says why not."""
-    from outcrop.workspace import damage
+    from outcrop.storage.workspace import damage
 
     path = Path(path)
     if not (path / ABOUT).is_file():

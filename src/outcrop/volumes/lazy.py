@@ -9,7 +9,7 @@ import xarray as xr
 from xarray.backends import BackendArray
 from xarray.core import indexing
 
-from outcrop.kept import Kept
+from outcrop.storage.kept import Kept
 
 
 class LazyVolume(BackendArray):

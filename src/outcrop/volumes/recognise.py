@@ -5,7 +5,7 @@ import re
 import struct
 from pathlib import Path
 
-from outcrop import zgy
+from outcrop.volumes import zgy
 
 OPENING = 4096  # bytes that are looked at
 HDF5 = b"\x89HDF\r\n\x1a\n"

@@ -11,12 +11,12 @@ import numpy as np
 import xarray as xr
 from xarray.core import indexing
 
-from outcrop import folders, segy
-from outcrop.axes import in_seconds, name_axes, stated_units
-from outcrop.lazy import LazyVolume, NpyFile, check_axes, live_traces, open_picture, take_block
 from outcrop.parallel import memory_budget
-from outcrop.recognise import recognise, refuse_foreign, refuse_remote
-from outcrop.zgy import open_zgy
+from outcrop.volumes import folders, segy
+from outcrop.volumes.axes import in_seconds, name_axes, stated_units
+from outcrop.volumes.lazy import LazyVolume, NpyFile, check_axes, live_traces, open_picture, take_block
+from outcrop.volumes.recognise import recognise, refuse_foreign, refuse_remote
+from outcrop.volumes.zgy import open_zgy
 
 PICTURES = folders.KINDS["pictures"]
 

@@ -1,0 +1,1 @@
+"""Pretrained nets: features of sections, descriptions of whole patches."""

@@ -1,0 +1,1 @@
+"""From weak labels of patches to scores of pixels: one registry, one interface."""

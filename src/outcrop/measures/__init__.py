@@ -1,0 +1,1 @@
+"""Similarity of patches: two frames and the measures made of them."""

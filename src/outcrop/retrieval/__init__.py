@@ -1,0 +1,1 @@
+"""The index on disk, exact search in it, feedback, audits."""

@@ -1,0 +1,1 @@
+"""Files that appear whole, results under keys, results held in memory."""

@@ -1,0 +1,1 @@
+"""Volumes as lazy arrays: opening, formats, axes, what tells one volume from another."""
