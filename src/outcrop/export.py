@@ -20,7 +20,8 @@ from outcrop.mapping.scores import UNCERTAIN, as_codes, labelled
 from outcrop.parallel import spans
 from outcrop.patches import DIRECTIONS, PatchGrid
 from outcrop.plots import COLOURS, colours
-from outcrop.retrieval.core import NEAR_LINES, WeakLabels
+from outcrop.retrieval.core import NEAR_LINES
+from outcrop.retrieval.weak import WeakLabels
 from outcrop.storage.workspace import whole_file
 from outcrop.volumes import segy
 from outcrop.volumes.lazy import as_slice, live_traces
