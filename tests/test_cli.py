@@ -297,13 +297,13 @@ def test_real_file_from_index_to_export(outcrop, tmp_path):
 
 def test_a_survey_is_never_replaced(outcrop, tmp_path):
     """Neither by a synthetic one nor by decisions; what Outcrop wrote before is."""
-    from outcrop.volumes import segy
+    from outcrop.volumes import segy_headers
 
     out = tmp_path / "real.sgy"
     assert outcrop("synth", out, "--shape", "2,20,40")[0] == 0
     assert outcrop("synth", out, "--shape", "2,20,40", "--seed", "1")[0] == 0
     content = out.read_bytes()
-    out.write_bytes(segy.text_header("A real survey") + content[3200:])
+    out.write_bytes(segy_headers.text_header("A real survey") + content[3200:])
     before = out.read_bytes()
     code, _, error = outcrop("synth", out, "--shape", "2,20,40")
     assert code == 2 and "not written by Outcrop" in error

@@ -13,7 +13,7 @@ from PIL import Image
 from scipy import io, signal
 
 from outcrop import datasets
-from outcrop.volumes import segy
+from outcrop.volumes import class_table, segy_write
 
 SHAPES = [((120, 200, 256), 0), ((120, 200, 256), 7), ((60, 160, 200), 1), ((60, 160, 200), 2), ((90, 230, 300), 3)]
 
@@ -262,7 +262,7 @@ def test_streamed_equals_whole(tmp_path):
             np.testing.assert_array_equal(file.ilines, whole.inline)
             np.testing.assert_array_equal(file.xlines, whole.crossline)
             np.testing.assert_array_equal(file.samples, whole.time)
-    assert segy.read_class_table(truth_path) == truth.attrs["classes"]
+    assert class_table.read_class_table(truth_path) == truth.attrs["classes"]
 
 
 def test_memory_does_not_grow_with_the_number_of_lines():
@@ -416,7 +416,7 @@ def test_a_synthetic_file_tells_its_seed(tmp_path, seed):
     """Volume and truth do, however long the number; another SEG-Y, another file and no file do not."""
     truth_path = datasets.write_synthetic(tmp_path / "a.sgy", (2, 20, 30), seed=seed)
     assert datasets.synthetic_seed(tmp_path / "a.sgy") == datasets.synthetic_seed(truth_path) == seed
-    with segy.create(tmp_path / "b.sgy", [1], [1, 2], [0, 4], text="A survey, seed 3") as write:
+    with segy_write.create(tmp_path / "b.sgy", [1], [1, 2], [0, 4], text="A survey, seed 3") as write:
         write(0, np.ones((2, 2)))
     (tmp_path / "c.sgy").write_bytes(b"")
     assert [datasets.synthetic_seed(tmp_path / f"{name}.sgy") for name in "bcd"] == [None] * 3

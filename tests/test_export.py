@@ -26,7 +26,7 @@ from outcrop.evaluate import pixel_scores
 from outcrop.export import TrainingSet, export_segy, export_training_set, export_zarr, split_by_lines
 from outcrop.mapping.scores import as_codes, labelled
 from outcrop.plots import COLOURS
-from outcrop.volumes import segy
+from outcrop.volumes import class_table, segy, segy_headers
 
 DATA = os.environ.get("OUTCROP_DATA")
 CLASSES = ["chaotic", "other", "fault", "salt dome"]
@@ -62,7 +62,7 @@ def assert_like(source, path, values, *, format, tolerance=0.0):
         for bytes_, layout in zip(raw, (old.layout, new.layout), strict=True)
     ]
     assert headers[0] == headers[1]
-    with segyio.open(str(path), ignore_geometry=True, endian=segy.ENDIANS[new.layout.order]) as file:
+    with segyio.open(str(path), ignore_geometry=True, endian=segy_headers.ENDIANS[new.layout.order]) as file:
         assert int(file.format) == format
         at = [file.attributes(byte)[:] for byte in (189, 193)]
         expected = values.sel(inline=xr.DataArray(at[0]), crossline=xr.DataArray(at[1])).values
@@ -130,7 +130,7 @@ def test_two_hundred_classes_fit_the_text_header(tmp_path):
     labels.attrs["classes"] = [f"structure of kind {i}" for i in range(200)]
     export_segy(labels, tmp_path / "b.sgy")
     assert "... all in b.sgy.classes.toml" in " ".join(segy.scan(tmp_path / "b.sgy").text.split())
-    assert segy.read_class_table(tmp_path / "b.sgy") == labels.attrs["classes"]
+    assert class_table.read_class_table(tmp_path / "b.sgy") == labels.attrs["classes"]
     with pytest.raises(ValueError, match="up to 127"):
         export_segy(labels, tmp_path / "b.sgy", format=8)
 

@@ -11,7 +11,7 @@ import xarray as xr
 import zarr
 from PIL import Image
 
-from outcrop.volumes import segy
+from outcrop.volumes import class_table, segy_write
 from outcrop.volumes.opening import amplitude_clip, describe, live_traces, open_volume, parse_size, scale
 
 INLINES, CROSSLINES, TIMES = np.array([10, 12, 14]), np.arange(100, 105), 8 + 4.0 * np.arange(6)
@@ -27,7 +27,7 @@ def position_code():
 def write_segy(path, values=None, **options):
     """Position-coded SEG-Y, or one of given values on the same axes."""
     values = position_code() if values is None else values
-    with segy.create(path, INLINES, CROSSLINES, TIMES, **options) as write:
+    with segy_write.create(path, INLINES, CROSSLINES, TIMES, **options) as write:
         for row, section in enumerate(values):
             write(row, section)
     return path
@@ -106,7 +106,7 @@ def test_a_volume_survives_zarr_with_its_attributes(tmp_path):
     values = position_code()
     values[1, 2] = np.nan
     path = write_segy(tmp_path / "a.sgy", values)
-    segy.write_class_table(path, ["fault", "other"])
+    class_table.write_class_table(path, ["fault", "other"])
     volume = open_volume(path)
     assert volume.attrs["classes"] == ["fault", "other"]
     volume.to_zarr(tmp_path / "a.zarr", consolidated=False)
@@ -163,7 +163,7 @@ def test_a_class_table_names_the_codes_of_any_file(tmp_path, kind):
         if kind == "palette.png":
             picture.putpalette([200, 0, 0, 0, 200, 0, 0, 0, 200])
         picture.save(path)
-    segy.write_class_table(path, ["fault", "other"])
+    class_table.write_class_table(path, ["fault", "other"])
     truth = open_volume(f"{path}/" if kind == "zarr" else path)
     assert truth.attrs["classes"] == ["fault", "other"] and not truth.attrs["scaled"]
     np.testing.assert_array_equal(truth[0].values.T, codes)

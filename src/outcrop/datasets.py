@@ -11,7 +11,7 @@ import xarray as xr
 from scipy import fft, io, ndimage, signal
 
 from outcrop.parallel import map_blocks, n_cores
-from outcrop.volumes import segy
+from outcrop.volumes import class_table, segy_headers, segy_write
 
 F3_PICTURES = {160: "61.bmp", 310: "211.bmp", 330: "231.bmp", 380: "281.bmp"}
 F3_LABELS = {160: "GT61.mat", 310: "GT211.mat", 330: "GT231.mat", 380: "GT281.mat"}
@@ -348,15 +348,17 @@ def write_synthetic(path, shape, *, seed=0, progress=None):
     truth_path = path.with_suffix(".truth.sgy")
     text = f"Synthetic volume made by Outcrop, shape {tuple(shape)}, seed {seed}"
     with (
-        segy.create(path, *axes.values(), bin_size=BIN_SIZE, text=text) as write,
-        segy.create(truth_path, *axes.values(), bin_size=BIN_SIZE, text=text + ": truth", format=8) as write_truth,
+        segy_write.create(path, *axes.values(), bin_size=BIN_SIZE, text=text) as write,
+        segy_write.create(
+            truth_path, *axes.values(), bin_size=BIN_SIZE, text=text + ": truth", format=8
+        ) as write_truth,
     ):
         for row, (section, labels) in enumerate(synthetic_lines(shape, seed=seed)):
             write(row, section)
             write_truth(row, labels)
             if progress is not None:
                 progress(row + 1, shape[0])
-        segy.write_class_table(truth_path, CLASSES)  # the volume appears last: where it is, all is
+        class_table.write_class_table(truth_path, CLASSES)  # the volume appears last: where it is, all is
     return truth_path
 
 
@@ -368,7 +370,7 @@ def synthetic_seed(path):
     if not os.path.isfile(path):
         return None
     with open(path, "rb") as file:
-        lines = segy.decode_text(file.read(segy.TEXT_SIZE)).splitlines()
+        lines = segy_headers.decode_text(file.read(segy_headers.TEXT_SIZE)).splitlines()
     text = " ".join(" ".join(line[4:].strip() for line in lines).split())  # without "C 1 "; a long line is wrapped
     match = re.search(r"Synthetic volume made by Outcrop, shape \([\d, ]+\), seed (\d+)", text)
     return int(match[1]) if match else None

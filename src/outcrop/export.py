@@ -22,7 +22,7 @@ from outcrop.patches import DIRECTIONS, PatchGrid
 from outcrop.plots import COLOURS, colours
 from outcrop.retrieval.core import NEAR_LINES, WeakLabels
 from outcrop.storage.workspace import whole_file
-from outcrop.volumes import segy
+from outcrop.volumes import class_table, segy, segy_write
 from outcrop.volumes.lazy import as_slice, live_traces
 from outcrop.volumes.opening import sample_unit
 
@@ -111,13 +111,13 @@ def export_segy(
             section[~live[row]] = np.nan
             write(row, section)
         # codes and origin of an earlier file must not stay beside this one
-        for table in (segy.class_table_path(path), origin, *tables):
+        for table in (class_table.class_table_path(path), origin, *tables):
             table.unlink(missing_ok=True)
     if provenance:
         with whole_file(origin) as aside:
             _write_json(aside, provenance)
     if what == "label":
-        segy.write_class_table(path, labels.attrs["classes"])
+        class_table.write_class_table(path, labels.attrs["classes"])
         for table, text in tables.items():
             with whole_file(table) as aside:
                 aside.write_text(text, encoding="utf-8")
@@ -172,13 +172,17 @@ def _target(path, values, like, *, text, format):
         axes = [volume[name].values for name in volume.dims]
         bins = np.nan_to_num(volume.attrs.get("bin_size", (25.0, 25.0)), nan=25.0)
         grid = volume.attrs.get("map")
-        return segy.create(path, *axes, bin_size=bins, grid=grid, text=text, format=format), axes, live_traces(volume)
+        return (
+            segy_write.create(path, *axes, bin_size=bins, grid=grid, text=text, format=format),
+            axes,
+            live_traces(volume),
+        )
     header_bytes = like.attrs["header_bytes"] if isinstance(like, xr.DataArray) else None
     geometry = segy.scan(_source(like), header_bytes=header_bytes, domain=values.dims[2])
     axes = [geometry.inlines, geometry.crosslines, geometry.samples]
     # What the source lacks is not written, what it marks dead stays so.
     every = np.broadcast_to(True, geometry.traces.shape)
-    return segy.create_like(path, geometry, text=text, format=format), axes, every
+    return segy_write.create_like(path, geometry, text=text, format=format), axes, every
 
 
 def _sections(values, axes, source, memory):

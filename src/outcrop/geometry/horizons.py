@@ -15,7 +15,7 @@ import xarray as xr
 from outcrop.geometry.coordinates import map_grid
 from outcrop.patches import DIRECTIONS
 from outcrop.storage.workspace import whole_file
-from outcrop.volumes import segy
+from outcrop.volumes import segy, segy_headers, segy_layout
 
 END = 999.0  # three of them end a line in IRAP classic files
 MOST_BYTES = 1 << 31  # of a horizon file; one of 20 million points is smaller
@@ -91,13 +91,13 @@ def _headers(geometry, numbers):
     """Trace headers by number of the trace in the file."""
     layout = geometry.layout
     order = np.argsort(numbers, kind="stable")
-    out = np.empty(len(numbers), segy.trace_dtype(layout.order))
+    out = np.empty(len(numbers), segy_headers.trace_dtype(layout.order))
     cuts = np.flatnonzero(np.diff(numbers[order]) > NEAR) + 1
     with open(layout.path, "rb") as file:
         for run in np.split(order, cuts):
             if len(run):
                 first, last = int(numbers[run[0]]), int(numbers[run[-1]])
-                raw = segy.trace_records(file, layout, first, last + 1)["header"][numbers[run] - first]
+                raw = segy_layout.trace_records(file, layout, first, last + 1)["header"][numbers[run] - first]
                 out[run] = np.ascontiguousarray(raw).view(out.dtype)
     return out
 
@@ -106,7 +106,7 @@ def _points(headers, path):
     """X + iY of trace headers, of the midpoints where they have any, else of the sources."""
     if (headers["coordinate_units"] > 1).any():
         raise ValueError(f"The coordinates of {path} are angles, not X and Y; write csv.")
-    scalar = segy.coordinate_scalars(headers)
+    scalar = segy_headers.coordinate_scalars(headers)
     for name in ("cdp", "source"):
         points = (headers[f"{name}_x"] + 1j * headers[f"{name}_y"]) * scalar
         if points.any() or not len(points):

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 from xarray.core import indexing
 
-from outcrop.volumes import segy
+from outcrop.volumes import class_table
 from outcrop.volumes.axes import name_axes
 from outcrop.volumes.lazy import LazyVolume, NpyFile, PictureFile, live_traces, take_block
 
@@ -249,7 +249,7 @@ def _segy_lines(path, files, lines):
 def _array_lines(path, files, kind, domain):
     """Parts of a folder of pictures or arrays, attributes of the volume, and what numbers its lines."""
     numbers, direction = number_files(files)
-    codes = bool(segy.read_class_table(path))
+    codes = bool(class_table.read_class_table(path))
     make = functools.partial(PictureFile, codes=codes) if kind == "pictures" else NpyFile
     parts = [array_part(make(str(file))) for file in files]
     widths = [len(part.crosslines) for part in parts]

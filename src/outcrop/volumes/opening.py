@@ -12,7 +12,7 @@ import xarray as xr
 from xarray.core import indexing
 
 from outcrop.parallel import memory_budget
-from outcrop.volumes import folders, segy
+from outcrop.volumes import class_table, folders, segy, segy_headers
 from outcrop.volumes.axes import in_seconds, name_axes, stated_units
 from outcrop.volumes.lazy import LazyVolume, NpyFile, check_axes, live_traces, open_picture, take_block
 from outcrop.volumes.recognise import recognise, refuse_foreign, refuse_remote
@@ -113,7 +113,7 @@ def open_path(path, *, header_bytes, endian, domain):
     elif not os.path.isfile(path):
         raise ValueError(f"{path} is neither a file nor a folder; give the path of a volume.")
     elif kind in PICTURES:
-        codes = bool(segy.read_class_table(path))
+        codes = bool(class_table.read_class_table(path))
         attrs = {"source": path, "format": "picture", "scaled": not codes}
         volume = assemble(open_picture(path, codes=codes), attrs=attrs, domain=domain)
     else:
@@ -143,7 +143,7 @@ def open_remote(address, *, domain):
 
 def add_classes(volume, path):
     """Set on a volume the names of its codes, where a class table ``FILE.classes.toml`` lies next to its file."""
-    classes = segy.read_class_table(path)
+    classes = class_table.read_class_table(path)
     return volume.assign_attrs(classes=classes) if classes else volume
 
 
@@ -159,7 +159,7 @@ def open_segy(path, **choices):
         name="amplitude",
         attrs={
             "source": layout.path,
-            "format": f"SEG-Y, {FORMAT_NAMES[layout.format]}, {segy.ENDIANS[layout.order]} endian",
+            "format": f"SEG-Y, {FORMAT_NAMES[layout.format]}, {segy_headers.ENDIANS[layout.order]} endian",
             "domain": geometry.domain,
             "sample_interval": geometry.interval,
             "delay": geometry.delay,
@@ -172,7 +172,7 @@ def open_segy(path, **choices):
             "scaled": False,
             "options": {
                 "header_bytes": list(geometry.header_bytes),
-                "endian": segy.ENDIANS[layout.order],
+                "endian": segy_headers.ENDIANS[layout.order],
                 "domain": geometry.domain,
             },
         },
