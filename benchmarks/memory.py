@@ -22,7 +22,7 @@ import xarray as xr
 from xarray.core.indexing import LazilyIndexedArray
 
 import outcrop as oc
-from outcrop.datasets import write_synthetic
+from outcrop.datasets.survey import write_synthetic
 from outcrop.volumes.opening import LazyVolume
 from outcrop.volumes.traces import find_runs, make_grid
 

@@ -170,7 +170,7 @@ def synth(
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same volume.")] = 0,
 ):
     """Write a synthetic volume OUT.sgy with faults, salt domes and chaotic bands, and its truth OUT.truth.sgy."""
-    from outcrop.datasets import write_synthetic
+    from outcrop.datasets.survey import write_synthetic
 
     if out.suffix.lower() not in (".sgy", ".segy"):
         raise ValueError(f"synth writes SEG-Y, and {out} does not end in .sgy; write {out.with_suffix('.sgy')}.")

@@ -6,7 +6,8 @@ from pathlib import Path
 import pandas as pd
 
 from outcrop import plots
-from outcrop.datasets import exemplars, synthetic_seed, write_synthetic
+from outcrop.datasets.places import exemplars
+from outcrop.datasets.survey import synthetic_seed, write_synthetic
 from outcrop.evaluate import weak_label_scores
 from outcrop.job.core import Job
 from outcrop.job.pictures import draw_retrieval

@@ -15,7 +15,7 @@ import xarray as xr
 
 from outcrop import __version__, plots
 from outcrop.arrays import to_numpy
-from outcrop.datasets import CLASSES
+from outcrop.datasets.section import CLASSES
 from outcrop.evaluate import pixel_scores
 from outcrop.experiments import Result
 from outcrop.experiments.expert import APART, fresh, opened, small_mappers
