@@ -14,8 +14,10 @@ from PIL import Image
 
 from outcrop import export_segy, plots
 from outcrop.volumes import class_table, segy_write
-from outcrop.volumes.opening import describe, live_traces, open_volume, sample_unit
+from outcrop.volumes.lazy import live_traces
+from outcrop.volumes.opening import open_volume
 from outcrop.volumes.recognise import HDF5, WAYS, recognise
+from outcrop.volumes.summary import describe, sample_unit
 
 real_data = pytest.mark.skipif("OUTCROP_DATA" not in os.environ, reason="OUTCROP_DATA does not name the real data")
 

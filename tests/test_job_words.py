@@ -16,7 +16,7 @@ from outcrop.console import explain
 from outcrop.job.decisions import Decisions
 from outcrop.job.pictures import save
 from outcrop.retrieval import core as retrieval
-from outcrop.volumes.opening import amplitude_clip
+from outcrop.volumes.amplitude import amplitude_clip
 
 PLACES = {"fault": (104, 350, 200), "other": (105, 330, 100)}
 

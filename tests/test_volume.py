@@ -12,7 +12,11 @@ import zarr
 from PIL import Image
 
 from outcrop.volumes import class_table, segy_write
-from outcrop.volumes.opening import amplitude_clip, describe, live_traces, open_volume, parse_size, scale
+from outcrop.volumes.amplitude import amplitude_clip, scale
+from outcrop.volumes.lazy import live_traces
+from outcrop.volumes.lengths import parse_size
+from outcrop.volumes.opening import open_volume
+from outcrop.volumes.summary import describe
 
 INLINES, CROSSLINES, TIMES = np.array([10, 12, 14]), np.arange(100, 105), 8 + 4.0 * np.arange(6)
 real_data = pytest.mark.skipif("OUTCROP_DATA" not in os.environ, reason="OUTCROP_DATA does not name the real data")

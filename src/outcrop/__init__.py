@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # what is loaded when it is first used, for type checkers and
     from outcrop.measures.core import CurveletSVD as CurveletSVD
     from outcrop.measures.core import similarity as similarity
     from outcrop.measures.curvelet import Curvelet as Curvelet
-    from outcrop.patches import PatchGrid as PatchGrid
+    from outcrop.patches.grid import PatchGrid as PatchGrid
     from outcrop.retrieval.core import WeakLabels as WeakLabels
     from outcrop.retrieval.core import build_index as build_index
     from outcrop.retrieval.core import open_index as open_index
@@ -41,7 +41,7 @@ __version__ = "0.2.0"
 
 _HOMES = {
     "open_volume": "volumes.opening",
-    "PatchGrid": "patches",
+    "PatchGrid": "patches.grid",
     "Curvelet": "measures.curvelet",
     "MEASURES": "measures.core",
     "CurveletSVD": "measures.core",
@@ -78,7 +78,7 @@ __all__ = [*_HOMES, "__version__"]
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(importlib.import_module(f"outcrop.{_HOMES[name]}"), name)
-    if name in {"datasets", "patches", "plots"}:
+    if name in {"datasets", "plots"}:
         return importlib.import_module(f"outcrop.{name}")
     raise AttributeError(f"module 'outcrop' has no attribute {name!r}")
 

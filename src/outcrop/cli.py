@@ -137,7 +137,8 @@ def info(
     picture: Annotated[str | None, typer.Option(help="Draw the middle inline to this file, e.g. line.png.")] = None,
 ):
     """Show axes, geometry, format and amplitudes of a VOLUME; writes nothing unless --picture names a file."""
-    from outcrop.volumes.opening import describe, parse_size
+    from outcrop.volumes.lengths import parse_size
+    from outcrop.volumes.summary import describe
 
     data = open_volume(volume, header_bytes)
     facts = describe(data)
@@ -152,7 +153,7 @@ def info(
 
 def patch_extent(volume, size):
     """Patch size in samples and traces, and in ms (or m) and metres where the volume tells."""
-    from outcrop.volumes.opening import sample_unit
+    from outcrop.volumes.summary import sample_unit
 
     axis, unit = volume[volume.dims[2]].values, sample_unit(volume)
     extent = {"samples": size[0], "traces": size[1]}
@@ -237,7 +238,7 @@ def index(
     stay as they were chosen for the job before; 'auto' for size, step, area, sample or clip gives the default again.
     """
     from outcrop.job.options import GRID_OPTIONS, index_options
-    from outcrop.volumes.opening import parse_size
+    from outcrop.volumes.lengths import parse_size
 
     budget = memory_budget(memory)
     data = open_volume(volume, header_bytes)
@@ -352,7 +353,7 @@ def announce(volume, grid, options, *, by_size=False):
     """Say what indexing will cost, measured on a few patches, and warn where amplitudes drift."""
     from outcrop.measures.core import indexed_measure
     from outcrop.parallel import n_cores
-    from outcrop.volumes.opening import describe
+    from outcrop.volumes.summary import describe
 
     rows = np.unique(np.linspace(0, len(grid) - 1, 16).astype(int))
     patches = np.nan_to_num(grid.extract(volume, rows))
@@ -599,6 +600,7 @@ def label(
     for the job before.
     """
     from outcrop.job.pictures import draw_labels
+    from outcrop.patches.grid import DIRECTIONS
 
     for option, value in (("--min-confidence", min_confidence), ("--max-error", max_error)):
         if value is not None and not 0 <= value <= 1:
@@ -626,7 +628,7 @@ def label(
         for text in dict.fromkeys(str(warning.message) for warning in caught):
             say(f"Warning: {text}", style="yellow")
         say_notes(opened)
-        along = oc.patches.DIRECTIONS[opened.along]
+        along = DIRECTIONS[opened.along]
         done = labels[along].values
         middle = done[0].item() if wanted else done[len(done) // 2].item()
         draw_labels(opened, middle)
@@ -728,10 +730,11 @@ def evaluate(
     from outcrop.job.interpretations import is_interpretation, score_interpretation
     from outcrop.job.scoring import compare_jobs, probe_labels, score_labels
     from outcrop.job.training import net_labels
+    from outcrop.patches.grid import DIRECTIONS
 
     opened, wanted = oc.Job(job, origin="shell"), line_list(lines)
     other = None if against is None else oc.Job(against, origin="shell")
-    along = oc.patches.DIRECTIONS[opened.along]
+    along = DIRECTIONS[opened.along]
     if against is not None and (truth or net):
         raise ValueError("--against compares two jobs; give --truth or --net in a command of its own.")
     if net and not truth:
@@ -1189,7 +1192,7 @@ def faults(
     from outcrop.geometry.surfaces import surface_table
     from outcrop.job.fault_report import write_fault_report
     from outcrop.job.faults import sticks_of_class
-    from outcrop.patches import DIRECTIONS
+    from outcrop.patches.grid import DIRECTIONS
 
     kind, wanted = format_of(output, format_), line_list(lines)
     given = {"accept": accept, "reject": reject, "forget": forget}

@@ -18,13 +18,13 @@ import zarr
 import outcrop
 from outcrop.mapping.scores import UNCERTAIN, as_codes, labelled
 from outcrop.parallel import spans
-from outcrop.patches import DIRECTIONS, PatchGrid
+from outcrop.patches.grid import DIRECTIONS, PatchGrid
 from outcrop.plots import COLOURS, colours
 from outcrop.retrieval.core import NEAR_LINES, WeakLabels
 from outcrop.storage.workspace import whole_file
 from outcrop.volumes import class_table, segy, segy_write
 from outcrop.volumes.lazy import as_slice, live_traces
-from outcrop.volumes.opening import sample_unit
+from outcrop.volumes.summary import sample_unit
 
 LINES = 32  # lines read together and stored in one Zarr chunk
 BLOCK = 1 << 26  # bytes of labels held at once, unless LINES lines are more

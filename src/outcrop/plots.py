@@ -7,7 +7,7 @@ import numpy as np
 
 from outcrop.geometry.crossings import fault_traces, horizon_traces
 from outcrop.mapping.scores import UNCERTAIN, as_codes
-from outcrop.volumes.opening import sample_unit
+from outcrop.volumes.summary import sample_unit
 
 # Told apart with any of the three kinds of colour blindness: two of them differ by 26 or more in CIELAB, the first four
 # by 34.

@@ -19,7 +19,7 @@ from outcrop.job.strokes import section_of
 from outcrop.labels import decide, line_votes
 from outcrop.mapping.scores import UNCERTAIN
 from outcrop.parallel import checked, n_cores, one_blas_thread
-from outcrop.patches import DIRECTIONS
+from outcrop.patches.grid import DIRECTIONS
 
 DRAFT_PATCHES = 20  # per class, for labels to look at while the full fit runs
 MOST_LINES = 20  # of labels that are read before a section across them is shown; the others follow

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import outcrop as oc
 from outcrop.job import tables
 from outcrop.labels import DEFAULT_MAPPING
-from outcrop.patches import DIRECTIONS
+from outcrop.patches.grid import DIRECTIONS
 
 EXPORTS = {
     "segy": "labels.sgy",

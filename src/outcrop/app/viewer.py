@@ -14,7 +14,7 @@ from outcrop.app.pictures import MOST_PIXELS
 from outcrop.app.plot import BRUSH as BRUSH_COLOUR
 from outcrop.app.plot import FOLLOWS, MISSING, SOME_STALE, STALE, SectionPlot
 from outcrop.mapping.scores import UNCERTAIN
-from outcrop.patches import DIRECTIONS
+from outcrop.patches.grid import DIRECTIONS
 from outcrop.plots import COLOURS
 
 TOOLS = ("Look", "Place", "Brush", "Line", "Outline")

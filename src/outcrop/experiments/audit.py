@@ -9,7 +9,7 @@ import pandas as pd
 from outcrop import datasets, plots
 from outcrop.experiments import Result
 from outcrop.experiments.measures import COUNT, PURE, SHOWN, SIZE, STEP, class_shares
-from outcrop.patches import PatchGrid
+from outcrop.patches.grid import PatchGrid
 from outcrop.retrieval.audit import draw_order, estimate, groups_by_class
 from outcrop.retrieval.core import build_index, retrieve
 

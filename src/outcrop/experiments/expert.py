@@ -27,7 +27,7 @@ from outcrop.job.core import Job
 from outcrop.labels import MAPPERS, label_volume
 from outcrop.mapping.label_mapper import LabelMapper
 from outcrop.mapping.scores import labelled
-from outcrop.patches import PatchGrid
+from outcrop.patches.grid import PatchGrid
 from outcrop.retrieval.core import build_index, retrieve
 
 SUPERVISIONS = ("patches", "exemplars")

@@ -8,7 +8,7 @@ from outcrop import datasets, plots
 from outcrop.evaluate import retrieval_scores
 from outcrop.experiments import Result
 from outcrop.measures.core import similarity
-from outcrop.patches import by_rms
+from outcrop.patches.gain import by_rms
 
 
 def run(data, *, quick=False):

@@ -12,7 +12,7 @@ from outcrop.evaluate import retrieval_scores
 from outcrop.experiments import Result
 from outcrop.experiments.gain import finer
 from outcrop.measures.core import INDEXED, MEASURES
-from outcrop.patches import PatchGrid
+from outcrop.patches.grid import PatchGrid
 from outcrop.retrieval.core import NEAR_LINES, assign, build_index, refine, retrieve
 
 COUNT, STEP, SIZE = 200, 22, 99  # patches of a class that are retrieved, their step and size

@@ -8,7 +8,7 @@ from scipy import fft, ndimage
 
 from outcrop.evaluate import pixel_scores
 from outcrop.experiments.comparison import expert_patches
-from outcrop.patches import add_windows
+from outcrop.patches.windows import add_windows
 
 SCORES = ("PA", "MA", "MIU", "FWIU", "coverage")
 

@@ -10,7 +10,7 @@ import pandas as pd
 from outcrop import datasets, plots
 from outcrop.evaluate import weak_label_scores
 from outcrop.experiments import Result
-from outcrop.patches import PatchGrid
+from outcrop.patches.grid import PatchGrid
 from outcrop.retrieval.core import build_index, retrieve
 
 RANKS = (10, 50, 100, 200, 300)

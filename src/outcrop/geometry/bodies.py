@@ -18,8 +18,8 @@ from scipy.sparse.csgraph import connected_components
 from outcrop.geometry.fusion import decided
 from outcrop.mapping.scores import as_codes, find_background, labelled
 from outcrop.parallel import map_blocks, memory_budget, spans
-from outcrop.patches import DIRECTIONS
-from outcrop.volumes.opening import sample_unit
+from outcrop.patches.grid import DIRECTIONS
+from outcrop.volumes.summary import sample_unit
 
 MIN_SAMPLES = 1000  # of a body: about 10 x 10 x 10
 COST = 100  # bytes that a sample of a slab takes: codes and confidence of the slabs in flight, the pieces of one

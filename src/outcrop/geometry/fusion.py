@@ -9,8 +9,8 @@ from xarray.core import indexing
 
 from outcrop.labels import decide
 from outcrop.mapping.scores import as_codes
-from outcrop.patches import DIRECTIONS
-from outcrop.volumes.opening import LazyVolume
+from outcrop.patches.grid import DIRECTIONS
+from outcrop.volumes.lazy import LazyVolume
 
 
 def fuse(first, second, *, min_confidence=0.0):

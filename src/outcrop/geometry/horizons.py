@@ -13,7 +13,7 @@ import pandas as pd
 import xarray as xr
 
 from outcrop.geometry.coordinates import map_grid
-from outcrop.patches import DIRECTIONS
+from outcrop.patches.grid import DIRECTIONS
 from outcrop.storage.workspace import whole_file
 from outcrop.volumes import segy, segy_headers, segy_layout
 

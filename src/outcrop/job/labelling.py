@@ -21,7 +21,7 @@ from outcrop.mapping.saved import saved_digest
 from outcrop.mapping.scores import UNCERTAIN
 from outcrop.mapping.texture import TextureMapper, kept_nodes
 from outcrop.parallel import memory_budget, one_blas_thread
-from outcrop.patches import DIRECTIONS, PatchGrid
+from outcrop.patches.grid import DIRECTIONS, PatchGrid
 from outcrop.retrieval.audit import confidence_shift
 from outcrop.storage.kept import Kept, content
 from outcrop.storage.stages import digest

@@ -9,8 +9,9 @@ from outcrop.job.labelling import Labelling
 from outcrop.job.pictures import draw_labels, save
 from outcrop.labels import stability
 from outcrop.mapping.scores import UNCERTAIN
-from outcrop.patches import DIRECTIONS
-from outcrop.volumes.opening import open_volume, sample_unit
+from outcrop.patches.grid import DIRECTIONS
+from outcrop.volumes.opening import open_volume
+from outcrop.volumes.summary import sample_unit
 
 
 def labelled_lines(labels, along="inline"):

@@ -10,7 +10,7 @@ from filelock import FileLock
 
 from outcrop.job.entries import STROKES
 from outcrop.job.imports import holding, scope
-from outcrop.patches import PatchGrid
+from outcrop.patches.grid import PatchGrid
 from outcrop.retrieval.core import GRID_OPTIONS, drop_damaged, read_table, retrieve
 from outcrop.storage.stages import append_line, digest, read_lines
 from outcrop.storage.workspace import Damaged, whole_file

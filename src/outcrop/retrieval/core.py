@@ -21,7 +21,8 @@ from zarr.codecs import Crc32cCodec, ZstdCodec
 from outcrop.arrays import to_numpy
 from outcrop.measures.core import indexed_measure
 from outcrop.parallel import map_blocks, memory_budget, spans
-from outcrop.patches import PatchGrid, by_rms, quiet
+from outcrop.patches.gain import by_rms, quiet
+from outcrop.patches.grid import PatchGrid
 from outcrop.retrieval.feedback import SAMPLE, learn, rooted
 from outcrop.storage.stages import Stages
 from outcrop.storage.workspace import Damaged, DoneLog, Workspace, damage, whole_file

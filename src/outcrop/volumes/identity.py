@@ -11,7 +11,8 @@ from xarray.core import indexing
 
 from outcrop.storage.stages import append_line, digest, read_lines
 from outcrop.storage.workspace import Workspace, fingerprint, set_aside
-from outcrop.volumes.opening import MOST_LINES, LazyVolume, open_volume
+from outcrop.volumes.lazy import LazyVolume
+from outcrop.volumes.opening import MOST_LINES, open_volume
 
 
 class ChangedVolume(ValueError):
