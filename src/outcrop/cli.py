@@ -351,7 +351,7 @@ def random_count(text):
 
 def announce(volume, grid, options, *, by_size=False):
     """Say what indexing will cost, measured on a few patches, and warn where amplitudes drift."""
-    from outcrop.measures.core import indexed_measure
+    from outcrop.measures.registry import indexed_measure
     from outcrop.parallel import n_cores
     from outcrop.volumes.summary import describe
 

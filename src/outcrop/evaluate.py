@@ -148,8 +148,8 @@ def weak_label_scores(weak, grid, truth, *, share=0.2, background=None):
         _, line, trace, top = starts[i]
         patch = full.sel(inline=grid.axes[0][line]).values[trace : trace + grid.size[1], top : top + grid.size[0]]
         if labelled(patch).mean() > 0.5:
-            own = (patch == names.index(weak.classes[i]) + 1).sum() / labelled(patch).sum()
-            shown[i] = own >= (1 - share if weak.classes[i] == background else share)
+            share_of_class = (patch == names.index(weak.classes[i]) + 1).sum() / labelled(patch).sum()
+            shown[i] = share_of_class >= (1 - share if weak.classes[i] == background else share)
     return {str(name): shown[weak.classes == name] for name in dict.fromkeys(weak.classes)}
 
 

@@ -20,7 +20,8 @@ from zarr.codecs import Crc32cCodec, ZstdCodec
 import outcrop
 from outcrop.arrays import to_numpy
 from outcrop.mapping.encoder_mapping import EncoderMapper
-from outcrop.mapping.label_mapper import VARIANTS, LabelMapper
+from outcrop.mapping.factorisation import VARIANTS
+from outcrop.mapping.label_mapper import LabelMapper
 from outcrop.mapping.saved import digest, read_mapper
 from outcrop.mapping.scores import UNCERTAIN, confidence, labelled, winner
 from outcrop.mapping.texture import TextureMapper

@@ -73,7 +73,9 @@ def train(folder, path, *, epochs=None, batch=16, rate=3e-3, seed=0, device=None
     -------
     Net
     """
-    from outcrop.export import TrainingSet  # here, so that arrays can be learnt from where pandas is not installed
+    from outcrop.export.training_set import (
+        TrainingSet,  # here, so that arrays can be learnt from where pandas is not installed
+    )
 
     _torch()
     data = TrainingSet(folder, "train")

@@ -15,7 +15,7 @@ from outcrop.app.plot import BRUSH as BRUSH_COLOUR
 from outcrop.app.plot import FOLLOWS, MISSING, SOME_STALE, STALE, SectionPlot
 from outcrop.mapping.scores import UNCERTAIN
 from outcrop.patches.grid import DIRECTIONS
-from outcrop.plots import COLOURS
+from outcrop.plots.figure import COLOURS
 
 TOOLS = ("Look", "Place", "Brush", "Line", "Outline")
 LOOK, PLACE, BRUSH, LINE, OUTLINE = range(5)

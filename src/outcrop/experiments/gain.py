@@ -7,7 +7,7 @@ from scipy.ndimage import zoom
 from outcrop import datasets, plots
 from outcrop.evaluate import retrieval_scores
 from outcrop.experiments import Result
-from outcrop.measures.core import similarity
+from outcrop.measures.registry import similarity
 from outcrop.patches.gain import by_rms
 
 

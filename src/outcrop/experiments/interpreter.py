@@ -26,7 +26,7 @@ from outcrop.job.corrections import cell_means
 from outcrop.job.labelling import Labelling
 from outcrop.job.strokes import covered
 from outcrop.labels import decide
-from outcrop.mapping.texture import upsample
+from outcrop.mapping.pixels import upsample
 
 STROKES, QUICK_STROKES = 30, 3
 SHOWN = (0, 5, 10, 20, 30)  # strokes after which the score stands in the table

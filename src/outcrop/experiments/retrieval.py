@@ -62,4 +62,4 @@ def purity(volume, truth, exemplars, *, size, step, count):
         index = build_index(volume, PatchGrid(volume, size=size, step=step), Path(folder) / "job.outcrop")
         weak = retrieve(index, exemplars, min(count, len(index) // len(exemplars)))
         shown = weak_label_scores(weak, index.grid, truth)
-    return {name: own[np.isfinite(own)] for name, own in shown.items()}
+    return {name: shares[np.isfinite(shares)] for name, shares in shown.items()}

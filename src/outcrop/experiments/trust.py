@@ -53,8 +53,8 @@ def answers(yard, labels):
     labels = labels.sel(inline=yard.lines)
     truth = yard.truth.sel(time=labels["time"])
     known = labelled(labels["label"].values) & labelled(truth.values)
-    own, true = (np.array(["", *names]) for names in (labels.attrs["classes"], truth.attrs["classes"]))
-    right = own[labels["label"].values[known]] == true[truth.values[known]]
+    found, true = (np.array(["", *names]) for names in (labels.attrs["classes"], truth.attrs["classes"]))
+    right = found[labels["label"].values[known]] == true[truth.values[known]]
     return labels["confidence"].values[known] / 255, right
 
 

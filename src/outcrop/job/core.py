@@ -24,9 +24,9 @@ from outcrop.job.decisions import Decisions, State, background_of
 from outcrop.job.legacy import import_legacy
 from outcrop.job.strokes import excluded_sections, painted_sections, runs, section_of, stroke_mask
 from outcrop.labels import MAPPERS
-from outcrop.measures.core import indexed_measure
+from outcrop.measures.registry import indexed_measure
 from outcrop.patches.grid import DIRECTIONS, PatchGrid
-from outcrop.plots import COLOURS, EXTRA
+from outcrop.plots.figure import COLOURS, EXTRA
 from outcrop.retrieval.core import Index, WeakLabels, build_index, exemplar_picture, finished_index, index_inputs
 from outcrop.storage.stages import Stages, digest
 from outcrop.storage.workspace import Damaged, whole_file

@@ -7,6 +7,7 @@ import pandas as pd
 
 import outcrop
 from outcrop.features.encoder import weights_digest
+from outcrop.features.energies import kept_nodes
 from outcrop.job import tables
 from outcrop.job.corrections import Corrections, painted_nodes, targets_of
 from outcrop.job.decisions import background_of, fold
@@ -19,7 +20,7 @@ from outcrop.mapping.encoder_mapping import EncoderMapper, Places
 from outcrop.mapping.label_mapper import LabelMapper
 from outcrop.mapping.saved import saved_digest
 from outcrop.mapping.scores import UNCERTAIN
-from outcrop.mapping.texture import TextureMapper, kept_nodes
+from outcrop.mapping.texture import TextureMapper
 from outcrop.parallel import memory_budget, one_blas_thread
 from outcrop.patches.grid import DIRECTIONS, PatchGrid
 from outcrop.retrieval.audit import confidence_shift

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from outcrop.export import export_training_set
+from outcrop.export.training_set import export_training_set
 from outcrop.job.labelling import Labelling
 from outcrop.job.scoring import labelled_lines, score_labels
 from outcrop.labels import label_volume, open_labels, unchanged

@@ -156,8 +156,8 @@ class PatchGrid:
         order = np.argsort(number, kind="stable")
         out = np.empty((len(rows), 4), np.int32)
         for here in np.split(order, np.flatnonzero(np.diff(number[order])) + 1) if len(rows) else []:
-            own = self._on_line(number[here[0]])
-            out[here] = own[rows[here] - self._ends[number[here[0]]]]  # counted from the end of the line
+            starts = self._on_line(number[here[0]])
+            out[here] = starts[rows[here] - self._ends[number[here[0]]]]  # counted from the end of the line
         return out
 
     def rows_at(self, starts: np.ndarray) -> np.ndarray:
@@ -166,11 +166,11 @@ class PatchGrid:
         heads, which = np.unique(starts[:, :2], axis=0, return_inverse=True)
         for i, head in enumerate(map(tuple, heads.tolist())):
             if head in lines:
-                own, here = self._on_line(lines[head]), np.flatnonzero(which.ravel() == i)
-                rows = pd.MultiIndex.from_arrays(own[:, 2:].T).get_indexer(
+                starts_on_line, here = self._on_line(lines[head]), np.flatnonzero(which.ravel() == i)
+                rows = pd.MultiIndex.from_arrays(starts_on_line[:, 2:].T).get_indexer(
                     pd.MultiIndex.from_arrays(starts[here, 2:].T)
                 )
-                found[here] = np.where(rows < 0, -1, rows + self._ends[lines[head]] - len(own))
+                found[here] = np.where(rows < 0, -1, rows + self._ends[lines[head]] - len(starts_on_line))
         return found
 
     def centres(self, rows: Rows) -> pd.DataFrame:

@@ -19,7 +19,7 @@ from scipy.ndimage import zoom
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
 from outcrop.arrays import to_numpy
-from outcrop.measures.core import indexed_measure
+from outcrop.measures.registry import indexed_measure
 from outcrop.parallel import map_blocks, memory_budget, spans
 from outcrop.patches.gain import by_rms, quiet
 from outcrop.patches.grid import PatchGrid
@@ -130,7 +130,7 @@ def build_index(
     path : path
         The job folder, by convention ``NAME.outcrop``.
     measure : str
-        How patches are compared: a name from `outcrop.measures.core.INDEXED`.
+        How patches are compared: a name from `outcrop.measures.registry.INDEXED`.
     truncate, finest : bool
         Of ``curvelet-svd``, see `CurveletSVD`.
     workers : int, optional

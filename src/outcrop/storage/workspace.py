@@ -52,7 +52,9 @@ class Workspace:
         """Path of something that is about to be written, which must not lead out of the folder by a link."""
         path = self.path / name
         if not path.resolve().is_relative_to(self.path.resolve()):
-            raise ValueError(f"{path} is a link to {path.resolve()}, outside the job; put the thing itself there.")
+            raise ValueError(
+                f"{path} is a link to {path.resolve()}, outside the job; put the thing itself in its place."
+            )
         return path
 
     def exists(self):
@@ -74,7 +76,7 @@ class Workspace:
         return job
 
     def write(self, job):
-        """Replace ``job.toml``, with the format and the program's version beside the given tables."""
+        """Replace ``job.toml``, with the format and the program's version added to the given tables."""
         with whole_file(self / "job.toml") as path:
             path.write_text(tomli_w.dumps({"format": FORMAT, "version": outcrop.__version__} | job), encoding="utf-8")
 
@@ -135,7 +137,7 @@ def whole_file(path):
     writers of one folder write the same. What a killed process left is cleared by the next writer of that name.
     """
     path = Path(path)
-    was_there = _is_filled(path)
+    existed = _is_filled(path)
     _clear_leftovers(path)
     aside = path.with_name(f"{_aside_prefix(path)}{os.getpid()}-{threading.get_ident()}.part")
     remove(aside)
@@ -144,7 +146,7 @@ def whole_file(path):
         try:
             _replace(aside, path)
         except OSError:
-            if was_there or not (aside.is_dir() and _is_filled(path)):
+            if existed or not (aside.is_dir() and _is_filled(path)):
                 raise
     finally:
         remove(aside)
@@ -164,7 +166,7 @@ def spare_survey(path):
     with open(path, "rb") as file:
         head = file.read(3200)
     if not any("outcrop" in head.decode(code, "replace").lower() for code in ("cp037", "ascii")):
-        raise ValueError(f"{path} is already there and was not written by Outcrop; remove it or choose another name.")
+        raise ValueError(f"{path} exists already and was not written by Outcrop; remove it or choose another name.")
 
 
 def _replace(aside, path):
@@ -233,12 +235,12 @@ def no_link(path):
     """Path of a file that is about to be appended to; refused where it is a link, which may lead out of the job."""
     path = Path(path)
     if path.is_symlink():
-        raise ValueError(f"{path} is a link to {path.resolve()}, outside the job; put the thing itself there.")
+        raise ValueError(f"{path} is a link to {path.resolve()}, outside the job; put the thing itself in its place.")
     return path
 
 
 def remove(path):
-    """Remove a file or a folder, if it is there."""
+    """Remove a file or a folder, if it exists."""
     path = Path(path)
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)

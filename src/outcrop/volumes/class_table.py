@@ -1,4 +1,4 @@
-"""The table of class names beside a file of labels."""
+"""The table of class names next to a file of labels."""
 
 import json
 import tomllib
@@ -13,7 +13,7 @@ def class_table_path(path):
 
 
 def write_class_table(path, classes):
-    """Write the names of the codes in a label SEG-Y beside it; 0 always means not labelled, 255 or -1 uncertain.
+    """Write the names of the codes in a label SEG-Y next to it; 0 always means not labelled, 255 or -1 uncertain.
 
     Parameters
     ----------
@@ -29,12 +29,12 @@ def write_class_table(path, classes):
 
 
 def read_class_table(path):
-    """Names of the codes in a label SEG-Y, by code from 1 on, from the table beside it.
+    """Names of the codes in a label SEG-Y, by code from 1 on, from the table next to it.
 
     Returns
     -------
     classes : list of str
-        Code i + 1 means ``classes[i]``, a code without a name is called ``code N``; empty where no table lies beside
+        Code i + 1 means ``classes[i]``, a code without a name is called ``code N``; empty where no table lies next to
         the file.
     """
     table = class_table_path(path)

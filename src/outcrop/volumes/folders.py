@@ -42,7 +42,7 @@ def find_lines(folder):
     Returns
     -------
     kind : str
-        A key of `KINDS`, empty where there are no such files.
+        A key of `KINDS`, empty without such files.
     files : list of Path
     others : int
         Number of other files, which are left alone.
@@ -181,11 +181,11 @@ class Mosaic:
         return block
 
 
-def _match(labels, own):
-    """Positions of the labels that a part has, and where it has them; `own` ascends."""
-    places = np.minimum(np.searchsorted(own, labels), len(own) - 1)
-    there = np.flatnonzero(own[places] == labels)
-    return there, places[there]
+def _match(labels, part_labels):
+    """Positions of the labels that a part has, and where it has them; `part_labels` ascends."""
+    places = np.minimum(np.searchsorted(part_labels, labels), len(part_labels) - 1)
+    found = np.flatnonzero(part_labels[places] == labels)
+    return found, places[found]
 
 
 def _extent(samples):

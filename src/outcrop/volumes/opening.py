@@ -63,7 +63,7 @@ def open_volume(
     Returns
     -------
     volume : xarray.DataArray of float32, dims ("inline", "crossline", "time" or "depth")
-        Missing and dead traces are NaN and False in the coordinate ``live``, which is there where traces are missing.
+        Missing and dead traces are NaN and False in the coordinate ``live``, which exists where traces are missing.
         Time is in ms, depth in m. Attributes: source, format, domain, and where known sample_interval, delay, bin_size
         (metres between inlines, between crosslines), map (X and Y of line 0, 0 and steps per line number),
         header_bytes, text, classes, scaled, notes (what was corrected).
@@ -216,7 +216,7 @@ def open_zarr(path, *, domain):
     array = arrays.pop(name)
     dims = getattr(array, "dims", None) or getattr(array.metadata, "dimension_names", None)
     attrs = {**array.attrs, "source": path, "format": "Zarr"}
-    return assemble(array, dims, attrs=attrs, beside=arrays, domain=domain)
+    return assemble(array, dims, attrs=attrs, companions=arrays, domain=domain)
 
 
 def group_arrays(group):
@@ -235,11 +235,11 @@ def from_array(array, *, domain):
     attrs = {"source": "array", "format": "array"}
     if not isinstance(array, xr.DataArray):
         return assemble(np.asarray(array), attrs=attrs, domain=domain)
-    beside = {str(name): coord.variable for name, coord in array.coords.items()}
-    return assemble(array.variable, array.dims, attrs={**attrs, **array.attrs}, beside=beside, domain=domain)
+    companions = {str(name): coord.variable for name, coord in array.coords.items()}
+    return assemble(array.variable, array.dims, attrs={**attrs, **array.attrs}, companions=companions, domain=domain)
 
 
-def assemble(array, dims=None, *, attrs, domain, beside=None):
+def assemble(array, dims=None, *, attrs, domain, companions=None):
     """Volume on the axes inline, crossline and time or depth of an array of two or three dimensions.
 
     Parameters
@@ -249,18 +249,18 @@ def assemble(array, dims=None, *, attrs, domain, beside=None):
         Names of its axes; where one is unknown they are inline, crossline, time, or time, crossline for a section.
     attrs : dict
     domain : str or None
-    beside : dict of arrays
-        What lies beside it by name: labels of the axes, and which traces are live.
+    companions : dict of arrays
+        What belongs to it by name: labels of the axes, and which traces are live.
     """
-    dims, beside = dims or [None] * array.ndim, beside or {}
-    units = {name: stated_units(labels) for name, labels in beside.items()}
+    dims, companions = dims or [None] * array.ndim, companions or {}
+    units = {name: stated_units(labels) for name, labels in companions.items()}
     names, axes, factor, notes = name_axes(dims, domain=domain, units=units)
     if array.dtype.kind not in "biuf" or 0 in array.shape or max(array.shape) > MOST_LINES:
         raise ValueError(f"{attrs['source']} holds {array.dtype} of shape {array.shape}; give a volume of numbers.")
     lazy = LazyVolume(functools.partial(take_block, array, axes), [1 if i is None else array.shape[i] for i in axes])
     data = lazy.block((slice(None),) * 3) if isinstance(array, np.ndarray) else indexing.LazilyIndexedArray(lazy)
     labels = [
-        beside.get(name if i is None or dims[i] is None else dims[i]) for name, i in zip(names, axes, strict=True)
+        companions.get(name if i is None or dims[i] is None else dims[i]) for name, i in zip(names, axes, strict=True)
     ]
     coords = {name: axis_labels(label, n) for name, label, n in zip(names, labels, lazy.shape, strict=True)}
     coords[names[2]] = coords[names[2]].astype(np.float64)
@@ -278,7 +278,7 @@ def assemble(array, dims=None, *, attrs, domain, beside=None):
         volume.attrs.update(sample_interval=(last - first) / (lazy.shape[2] - 1), delay=first)
     plane = [dims[i] for i in axes[:2] if i is not None]
     check_axes(volume)
-    return add_survey(volume, {name: upright(other, plane) for name, other in beside.items()})
+    return add_survey(volume, {name: upright(other, plane) for name, other in companions.items()})
 
 
 def upright(variable, plane):
@@ -293,14 +293,16 @@ def axis_labels(labels, n):
     return labels.astype(np.int64) if np.array_equal(labels, np.rint(labels)) else labels
 
 
-def add_survey(volume, beside):
-    """Set on a volume what lies beside it: missing traces, distances between lines, names of codes."""
-    live = beside.get("live", beside.get("trace_mask"))  # the latter is MDIO's
+def add_survey(volume, companions):
+    """Set on a volume what belongs to it: missing traces, distances between lines, names of codes."""
+    live = companions.get("live", companions.get("trace_mask"))  # the latter is MDIO's
     if live is not None and live.shape == volume.shape[:2] and not np.all(live):
         volume.coords["live"] = (("inline", "crossline"), np.asarray(live).astype(bool))
-    if {"cdp_x", "cdp_y"} <= set(beside) and beside["cdp_x"].shape == beside["cdp_y"].shape == volume.shape[:2]:
+    if {"cdp_x", "cdp_y"} <= set(companions) and companions["cdp_x"].shape == companions["cdp_y"].shape == volume.shape[
+        :2
+    ]:
         some = tuple(slice(None, None, -(-n // 64)) for n in volume.shape[:2])
-        points = np.asarray(beside["cdp_x"][some]) + 1j * np.asarray(beside["cdp_y"][some])
+        points = np.asarray(companions["cdp_x"][some]) + 1j * np.asarray(companions["cdp_y"][some])
         rows, columns = np.meshgrid(
             *(np.arange(n)[part] for n, part in zip(volume.shape[:2], some, strict=True)), indexing="ij"
         )
