@@ -12,7 +12,7 @@ import xarray as xr
 from scipy.io import savemat
 
 from outcrop import experiments
-from outcrop.evaluate import retrieval_scores
+from outcrop.evaluate.retrieval import retrieval_scores
 from outcrop.experiments import curvelet, exemplars, measures, page, precision, roc, supervision, table1
 from outcrop.measures.curvelet import Curvelet
 from outcrop.measures.registry import PAPER

@@ -22,11 +22,11 @@ from PIL import Image
 from test_segy import CROSSLINES, INLINES, in_order, write_by_segyio
 
 from outcrop import PatchGrid, WeakLabels, open_volume
-from outcrop.evaluate import pixel_scores
+from outcrop.evaluate.pixels import pixel_scores
 from outcrop.export.label_segy import export_segy
 from outcrop.export.label_zarr import export_zarr
 from outcrop.export.training_set import TrainingSet, export_training_set, split_by_lines
-from outcrop.mapping.scores import as_codes, labelled
+from outcrop.mapping.confidence import as_codes, labelled
 from outcrop.plots.figure import COLOURS
 from outcrop.volumes import class_table, segy, segy_headers
 

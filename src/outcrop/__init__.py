@@ -7,9 +7,9 @@ if TYPE_CHECKING:  # what is loaded when it is first used, for type checkers and
     from outcrop import datasets as datasets
     from outcrop import plots as plots
     from outcrop.app.server import explore as explore
-    from outcrop.evaluate import cluster_scores as cluster_scores
-    from outcrop.evaluate import pixel_scores as pixel_scores
-    from outcrop.evaluate import retrieval_scores as retrieval_scores
+    from outcrop.evaluate.pixels import pixel_scores as pixel_scores
+    from outcrop.evaluate.retrieval import cluster_scores as cluster_scores
+    from outcrop.evaluate.retrieval import retrieval_scores as retrieval_scores
     from outcrop.export.label_segy import export_segy as export_segy
     from outcrop.export.label_zarr import export_zarr as export_zarr
     from outcrop.export.training_set import TrainingSet as TrainingSet
@@ -64,9 +64,9 @@ _HOMES = {
     "export_zarr": "export.label_zarr",
     "export_training_set": "export.training_set",
     "TrainingSet": "export.training_set",
-    "retrieval_scores": "evaluate",
-    "cluster_scores": "evaluate",
-    "pixel_scores": "evaluate",
+    "retrieval_scores": "evaluate.retrieval",
+    "cluster_scores": "evaluate.retrieval",
+    "pixel_scores": "evaluate.pixels",
     "fault_sticks": "geometry.faults",
     "Job": "job.core",
     "explore": "app.server",

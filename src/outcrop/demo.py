@@ -8,7 +8,7 @@ import pandas as pd
 from outcrop import plots
 from outcrop.datasets.places import exemplars
 from outcrop.datasets.survey import synthetic_seed, write_synthetic
-from outcrop.evaluate import weak_label_scores
+from outcrop.evaluate.pixels import weak_label_scores
 from outcrop.job.core import Job
 from outcrop.job.pictures import draw_retrieval
 from outcrop.job.scoring import score_labels

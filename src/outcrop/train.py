@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from outcrop.mapping.scores import labelled
+from outcrop.mapping.confidence import labelled
 
 CHANNELS = (16, 32, 64, 128)
 SEEN = 12_000  # patches, some of them again: two minutes on two cores for 64 x 64

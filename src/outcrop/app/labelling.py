@@ -17,7 +17,7 @@ from outcrop.job import labelling as stages
 from outcrop.job import tables
 from outcrop.job.strokes import section_of
 from outcrop.labels import decide, line_votes
-from outcrop.mapping.scores import UNCERTAIN
+from outcrop.mapping.confidence import UNCERTAIN
 from outcrop.parallel import checked, n_cores, one_blas_thread
 from outcrop.patches.grid import DIRECTIONS
 

@@ -13,7 +13,7 @@ from outcrop.app.labelling import class_shares
 from outcrop.app.pictures import MOST_PIXELS
 from outcrop.app.plot import BRUSH as BRUSH_COLOUR
 from outcrop.app.plot import FOLLOWS, MISSING, SOME_STALE, STALE, SectionPlot
-from outcrop.mapping.scores import UNCERTAIN
+from outcrop.mapping.confidence import UNCERTAIN
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.plots.figure import COLOURS
 

@@ -14,14 +14,14 @@ import pandas as pd
 
 from outcrop import plots
 from outcrop.arrays import to_numpy
-from outcrop.evaluate import retrieval_scores
+from outcrop.evaluate.retrieval import retrieval_scores
 from outcrop.experiments import Result
 from outcrop.experiments.evolution import shares, training_set
 from outcrop.experiments.robustness import relative_performance
 from outcrop.experiments.table1 import matrix, patch_sets
+from outcrop.mapping.confidence import label, median_filter
 from outcrop.mapping.factorisation import factorise
 from outcrop.mapping.label_mapper import LabelMapper, class_scores
-from outcrop.mapping.scores import label, median_filter
 from outcrop.mapping.sparsity import sparsity
 from outcrop.measures.registry import PAPER
 

@@ -5,7 +5,7 @@ import pandas as pd
 
 from outcrop import datasets, plots
 from outcrop.arrays import to_numpy
-from outcrop.evaluate import pixel_scores
+from outcrop.evaluate.pixels import pixel_scores
 from outcrop.experiments import Result
 from outcrop.experiments.evolution import name_rows, shares, shown, training_set
 from outcrop.mapping.encoder_mapping import positive_answers, positive_energies

@@ -18,15 +18,16 @@ import pandas as pd
 import xarray as xr
 
 from outcrop import datasets, plots
-from outcrop.evaluate import calibration_error, pixel_scores
+from outcrop.evaluate.calibration import calibration_error
+from outcrop.evaluate.pixels import pixel_scores
 from outcrop.experiments import Result
 from outcrop.experiments.evolution import training_set
 from outcrop.experiments.references import flat, references
 from outcrop.experiments.retrieval import eye_exemplars
 from outcrop.job.core import Job
 from outcrop.labels import MAPPERS, label_volume
+from outcrop.mapping.confidence import labelled
 from outcrop.mapping.label_mapper import LabelMapper
-from outcrop.mapping.scores import labelled
 from outcrop.patches.grid import PatchGrid
 from outcrop.retrieval.core import build_index, retrieve
 

@@ -17,7 +17,7 @@ from scipy.ndimage import distance_transform_edt, label
 from sklearn.ensemble import RandomForestClassifier
 
 from outcrop import datasets, plots
-from outcrop.evaluate import pixel_scores
+from outcrop.evaluate.pixels import pixel_scores
 from outcrop.experiments import Result
 from outcrop.experiments.expert import BELOW_CAPTION, small_mappers
 from outcrop.experiments.retrieval import eye_exemplars

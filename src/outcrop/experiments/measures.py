@@ -8,7 +8,7 @@ import pandas as pd
 from scipy.ndimage import zoom
 
 from outcrop import datasets, plots
-from outcrop.evaluate import retrieval_scores
+from outcrop.evaluate.retrieval import retrieval_scores
 from outcrop.experiments import Result
 from outcrop.experiments.gain import finer
 from outcrop.measures.registry import INDEXED, MEASURES

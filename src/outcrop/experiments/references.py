@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from scipy import fft, ndimage
 
-from outcrop.evaluate import pixel_scores
+from outcrop.evaluate.pixels import pixel_scores
 from outcrop.experiments.comparison import expert_patches
 from outcrop.patches.windows import add_windows
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from outcrop import datasets, plots
-from outcrop.evaluate import weak_label_scores
+from outcrop.evaluate.pixels import weak_label_scores
 from outcrop.experiments import Result
 from outcrop.patches.grid import PatchGrid
 from outcrop.retrieval.core import build_index, retrieve

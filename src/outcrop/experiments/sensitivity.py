@@ -7,7 +7,7 @@ from outcrop import datasets, plots
 from outcrop.experiments import Result
 from outcrop.experiments.expert import Task, against_expert, fresh, label, opened
 from outcrop.labels import DEFAULT_MAPPING, confidence_for
-from outcrop.mapping.scores import labelled
+from outcrop.mapping.confidence import labelled
 
 WRONG = (0.0, 0.05, 0.1, 0.25)
 EXEMPLARS = (1, 2, 4)

@@ -11,7 +11,7 @@ import pandas as pd
 
 from outcrop import datasets, plots
 from outcrop.arrays import to_numpy
-from outcrop.evaluate import cluster_scores, retrieval_scores
+from outcrop.evaluate.retrieval import cluster_scores, retrieval_scores
 from outcrop.experiments import Result
 from outcrop.measures.registry import MEASURES
 from outcrop.measures.registry import PAPER as NAMES

@@ -5,11 +5,11 @@ import pandas as pd
 import xarray as xr
 
 from outcrop import plots
-from outcrop.evaluate import calibration_error, risk_coverage
+from outcrop.evaluate.calibration import calibration_error, risk_coverage
 from outcrop.experiments import Result
 from outcrop.experiments.expert import fresh, label, opened
 from outcrop.labels import DEFAULT_MAPPING, confidence_for
-from outcrop.mapping.scores import labelled
+from outcrop.mapping.confidence import labelled
 
 MAPPERS = (DEFAULT_MAPPING, "texture", "paper")
 MAX_ERROR = 0.05

@@ -3,7 +3,7 @@
 import datetime
 from pathlib import Path
 
-from outcrop.mapping.scores import UNCERTAIN
+from outcrop.mapping.confidence import UNCERTAIN
 from outcrop.plots.figure import COLOURS, colours
 
 NOTHING = "#ffffff"  # colour of what is not labelled

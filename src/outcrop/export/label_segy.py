@@ -12,7 +12,7 @@ import xarray as xr
 import outcrop
 from outcrop.export.colour_tables import colour_tables
 from outcrop.export.lines import line_spans, named_labels, provenance_of, write_json
-from outcrop.mapping.scores import UNCERTAIN
+from outcrop.mapping.confidence import UNCERTAIN
 from outcrop.storage.workspace import whole_file
 from outcrop.volumes import class_table, segy, segy_write
 from outcrop.volumes.lazy import as_slice, live_traces
@@ -59,7 +59,7 @@ def export_segy(
     Notes
     -----
     Codes are 0 not labelled, 255 uncertain and i + 1 for ``classes[i]``; in format 8, which holds signed bytes,
-    uncertain is -1 and there are at most 127 classes. `mapping.scores.as_codes` makes codes of what is read back.
+    uncertain is -1 and there are at most 127 classes. `mapping.confidence.as_codes` makes codes of what is read back.
     A file of labels comes with its codes, ``FILE.classes.toml``, and its colours: ``FILE.alut`` for Petrel (256 lines
     of red, green, blue, opacity, one a code) and ``FILE.coltab`` for OpendTect (Manage color tables, Import, OpendTect
     file). In both programs set the range of the colour bar to 0 ... 255, for format 8 to -1 ... 254.

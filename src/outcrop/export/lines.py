@@ -5,7 +5,7 @@ from pathlib import Path
 
 import xarray as xr
 
-from outcrop.mapping.scores import UNCERTAIN
+from outcrop.mapping.confidence import UNCERTAIN
 from outcrop.parallel import spans
 from outcrop.storage.workspace import whole_file
 

@@ -13,7 +13,7 @@ import outcrop
 from outcrop.export.colour_tables import code_colours
 from outcrop.export.label_segy import positions_on
 from outcrop.export.lines import LINES, named_labels, new_folder, provenance_of, write_json
-from outcrop.mapping.scores import as_codes, labelled
+from outcrop.mapping.confidence import as_codes, labelled
 from outcrop.patches.grid import DIRECTIONS, PatchGrid
 from outcrop.retrieval.core import NEAR_LINES, WeakLabels
 

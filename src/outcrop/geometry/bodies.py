@@ -16,7 +16,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from outcrop.geometry.fusion import decided
-from outcrop.mapping.scores import as_codes, find_background, labelled
+from outcrop.mapping.confidence import as_codes, find_background, labelled
 from outcrop.parallel import map_blocks, memory_budget, spans
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.volumes.summary import sample_unit

@@ -8,7 +8,7 @@ import xarray as xr
 from xarray.core import indexing
 
 from outcrop.labels import decide
-from outcrop.mapping.scores import as_codes
+from outcrop.mapping.confidence import as_codes
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.volumes.lazy import LazyVolume
 

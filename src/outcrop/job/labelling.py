@@ -16,10 +16,10 @@ from outcrop.job.options import LABEL, whole_survey
 from outcrop.job.strokes import excluded_sections, painted_patches, painted_sections
 from outcrop.job.votes import Labels, VoteStore, confidence_limit, read_labels
 from outcrop.labels import line_votes, lines_of, load_mapper, make_mapper
+from outcrop.mapping.confidence import UNCERTAIN
 from outcrop.mapping.encoder_mapping import EncoderMapper, Places
 from outcrop.mapping.label_mapper import LabelMapper
 from outcrop.mapping.saved import saved_digest
-from outcrop.mapping.scores import UNCERTAIN
 from outcrop.mapping.texture import TextureMapper
 from outcrop.parallel import memory_budget, one_blas_thread
 from outcrop.patches.grid import DIRECTIONS, PatchGrid

@@ -13,7 +13,7 @@ from zarr.codecs import Crc32cCodec, ZstdCodec
 from outcrop import labels as label_rules
 from outcrop.job.corrections import Corrections
 from outcrop.labels import decide
-from outcrop.mapping.scores import UNCERTAIN
+from outcrop.mapping.confidence import UNCERTAIN
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.storage.workspace import Damaged, DoneLog, damage, whole_file
 from outcrop.volumes.lazy import LazyVolume

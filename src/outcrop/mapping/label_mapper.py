@@ -18,6 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from outcrop.arrays import Array, array_namespace, constant, is_numpy, on_cpu, to_numpy
+from outcrop.mapping.confidence import confidence, label, majority_filter, median_filter, neighbourhood_sum, winner
 from outcrop.mapping.factorisation import (
     VARIANTS,
     Paint,
@@ -30,7 +31,6 @@ from outcrop.mapping.factorisation import (
 )
 from outcrop.mapping.inputs import check_masks, check_patches, class_codes
 from outcrop.mapping.saved import Saved
-from outcrop.mapping.scores import confidence, label, majority_filter, median_filter, neighbourhood_sum, winner
 from outcrop.mapping.sparsity import cluster_means, project_sparsity
 
 BLOCK = 128  # patches whose scores are held at a time

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from outcrop.arrays import Array, to_numpy
 from outcrop.features.energies import KEPT, describe, kept_nodes, mirrored, n_energies
+from outcrop.mapping.confidence import confidence, fitted_background, label, majority_filter
 from outcrop.mapping.constraint import (
     RandomFeatures,
     Ridge,
@@ -31,7 +32,6 @@ from outcrop.mapping.familiarity import Familiarity
 from outcrop.mapping.inputs import check_patches, class_codes
 from outcrop.mapping.pixels import POWER, at_pixels, fitted_power, node_masks
 from outcrop.mapping.saved import Saved, part, prefixed
-from outcrop.mapping.scores import confidence, fitted_background, label, majority_filter
 from outcrop.parallel import map_blocks, one_blas_thread, spans
 from outcrop.regression import NormalEquations
 from outcrop.storage.kept import content
@@ -62,7 +62,7 @@ class TextureMapper(Saved, BaseEstimator):
         Pixels whose `confidence` is lower become `uncertain`.
     background : str
         The class that may appear in any patch. Where it is not among the classes, one with a common name is taken
-        (`outcrop.mapping.scores.BACKGROUNDS`); without one none is assumed, with a warning.
+        (`outcrop.mapping.confidence.BACKGROUNDS`); without one none is assumed, with a warning.
     random_state : int
         Seed of the draws.
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from outcrop.mapping.scores import UNCERTAIN, as_codes
+from outcrop.mapping.confidence import UNCERTAIN, as_codes
 from outcrop.plots.figure import (
     AXES,
     COLOURS,
