@@ -56,5 +56,5 @@ def new_folder(path):
     """Folder to write to that becomes `path` on a clean exit; nothing that exists is replaced."""
     path = Path(path)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise ValueError(f"{path} exists already; remove it or choose another name.")
+        raise ValueError(f"{path} is already there; remove it or choose another name.")
     return whole_file(path)

@@ -70,6 +70,16 @@ MEASURES: dict[str, Callable] = {
     "curvelet-svd": CurveletSVD,
     "encoder": PatchEncoder,
 }
+"""Similarity measures by name; each value makes one, with the parameters of its class.
+
+Examples
+--------
+>>> import outcrop as oc
+>>> list(oc.MEASURES)[-2:]
+['curvelet-svd', 'encoder']
+>>> oc.MEASURES["curvelet-svd"](finest=False).distance
+False
+"""
 PAPER = tuple(MEASURES)[:7]  # those that the paper compares
 INDEXED = ("curvelet-svd", "encoder")  # measures whose descriptors an index can keep and search
 
@@ -103,6 +113,7 @@ def similarity(a: Array, b: Array, measure: str = "curvelet-svd", **parameters: 
 
     Examples
     --------
+    >>> import numpy as np
     >>> patches = np.random.default_rng(0).random((3, 64, 64))
     >>> similarity(patches, patches).diagonal()
     array([1., 1., 1.])

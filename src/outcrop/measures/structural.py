@@ -323,15 +323,3 @@ def _agreement_loops(x, y, stabilizer):
                     total += np.sqrt(np.sqrt(np.abs(above / below * across * down)))
                 out[i, j] += total
     return out
-
-
-"""Similarity measures by name; each value makes one, with the parameters of its class.
-
-Examples
---------
->>> import outcrop as oc
->>> list(oc.MEASURES)[-2:]
-['curvelet-svd', 'encoder']
->>> oc.MEASURES["curvelet-svd"](finest=False).distance
-False
-"""

@@ -52,9 +52,7 @@ class Workspace:
         """Path of something that is about to be written, which must not lead out of the folder by a link."""
         path = self.path / name
         if not path.resolve().is_relative_to(self.path.resolve()):
-            raise ValueError(
-                f"{path} is a link to {path.resolve()}, outside the job; put the thing itself in its place."
-            )
+            raise ValueError(f"{path} is a link to {path.resolve()}, outside the job; put the thing itself there.")
         return path
 
     def exists(self):
@@ -166,7 +164,7 @@ def spare_survey(path):
     with open(path, "rb") as file:
         head = file.read(3200)
     if not any("outcrop" in head.decode(code, "replace").lower() for code in ("cp037", "ascii")):
-        raise ValueError(f"{path} exists already and was not written by Outcrop; remove it or choose another name.")
+        raise ValueError(f"{path} is already there and was not written by Outcrop; remove it or choose another name.")
 
 
 def _replace(aside, path):
@@ -235,7 +233,7 @@ def no_link(path):
     """Path of a file that is about to be appended to; refused where it is a link, which may lead out of the job."""
     path = Path(path)
     if path.is_symlink():
-        raise ValueError(f"{path} is a link to {path.resolve()}, outside the job; put the thing itself in its place.")
+        raise ValueError(f"{path} is a link to {path.resolve()}, outside the job; put the thing itself there.")
     return path
 
 
