@@ -13,7 +13,7 @@ from xarray.core.indexing import LazilyIndexedArray
 
 import outcrop as oc
 from outcrop import datasets
-from outcrop.cli import main
+from outcrop.cli.program import main
 from outcrop.geometry.bodies import find_bodies
 from outcrop.geometry.fusion import fuse, stripes
 from outcrop.job.bodies import job_bodies

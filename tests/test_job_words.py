@@ -12,7 +12,7 @@ import pytest
 
 import outcrop as oc
 from outcrop import datasets
-from outcrop.console import explain
+from outcrop.cli.console import explain
 from outcrop.job.decisions import Decisions
 from outcrop.job.pictures import save
 from outcrop.retrieval import core as retrieval

@@ -15,7 +15,7 @@ from outcrop.app.pictures import Axis, Sections, crop, encode
 from outcrop.app.places import places as where_next
 from outcrop.app.session import Session
 from outcrop.app.shown_labels import Before
-from outcrop.cli import app
+from outcrop.cli.program import app
 from outcrop.job import labelling as stages
 from outcrop.job.strokes import covered
 from outcrop.mapping.label_mapper import LabelMapper

@@ -10,7 +10,7 @@ import xarray as xr
 
 import outcrop as oc
 from outcrop import PatchGrid, export_training_set, label_volume
-from outcrop.cli import main
+from outcrop.cli.program import main
 from outcrop.export.training_set import TrainingSet
 from outcrop.job.training import net_labels
 from outcrop.labels import open_labels
