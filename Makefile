@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-app test-wheel test-start test-portable test-slow lint bench docs clean
+.PHONY: demo check test test-app test-wheel test-start test-portable test-slow lint bench docs clean
 
 # Files that meet the operating system most: files, locks, processes, the shell and the page.
 PORTABLE := tests/test_workspace.py tests/test_decisions.py tests/test_imports.py tests/test_segy.py \
@@ -13,6 +13,9 @@ OLDEST := $(PORTABLE) tests/test_minimal.py tests/test_encoder.py tests/test_job
 
 demo: .venv/run        ## the whole job on an embedded synthetic volume; report in demo/
 	$(BIN)/outcrop demo -o demo
+
+check: .venv/dev       ## style, types, import order and the tests of what changed since main: under a minute
+	$(BIN)/python tools/check.py
 
 test: .venv/dev        ## lint, types, import order, doctests and tests
 	$(BIN)/ruff check src tests tests_app benchmarks tools

@@ -22,7 +22,7 @@ import outcrop as oc
 from outcrop import datasets
 from outcrop.app.page import Page
 from outcrop.app.session import Session
-from outcrop.volumes import segy
+from outcrop.volumes import segy_write
 
 CROSSLINES, SAMPLES = 1200, 2000
 
@@ -32,7 +32,7 @@ def write_sparse(path, inlines):
     crosslines = np.arange(1000, 1000 + CROSSLINES)
     times = np.arange(SAMPLES) * 2.0
     section = np.random.default_rng(0).standard_normal((CROSSLINES, SAMPLES)).astype("f4") * 1000
-    with segy.create(path, np.array([100]), crosslines, times) as write:
+    with segy_write.create(path, np.array([100]), crosslines, times) as write:
         write(0, section)
     first = path.read_bytes()
     start, trace = 3600, 240 + 4 * SAMPLES

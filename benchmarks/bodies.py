@@ -20,11 +20,12 @@ import xarray as xr
 from xarray.core.indexing import LazilyIndexedArray
 
 import outcrop as oc
-from outcrop.datasets import exemplars, synthetic, synthetic_top
+from outcrop.datasets.places import exemplars
+from outcrop.datasets.survey import synthetic, synthetic_top
 from outcrop.geometry.bodies import find_bodies
 from outcrop.geometry.fusion import stripes
 from outcrop.job.fusion import CrossLabelling, voted_labels
-from outcrop.volumes.opening import LazyVolume
+from outcrop.volumes.lazy import LazyVolume
 
 SHAPE, SIZE, EVERY = (120, 200, 256), 64, 4
 STEP, BINS = 4.0, (25.0, 25.0)

@@ -15,7 +15,7 @@ import numpy as np
 import psutil
 
 import outcrop as oc
-from outcrop.datasets import write_synthetic
+from outcrop.datasets.survey import write_synthetic
 from outcrop.mapping.factorisation import factorise, factorise_blocks
 from outcrop.parallel import cluster, map_blocks, n_cores
 

@@ -17,7 +17,7 @@ import pandas as pd
 import outcrop as oc
 from outcrop.experiments import expert
 from outcrop.features import encoder
-from outcrop.mapping.texture import n_energies
+from outcrop.features.energies import n_energies
 
 
 class AnswersAlone(oc.EncoderMapper):

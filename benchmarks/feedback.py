@@ -18,7 +18,7 @@ import pandas as pd
 import xarray as xr
 
 import outcrop as oc
-from outcrop.evaluate import weak_label_scores
+from outcrop.evaluate.pixels import weak_label_scores
 
 CLICKS = (0, 5, 10, 20)  # per class
 

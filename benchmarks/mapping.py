@@ -15,7 +15,8 @@ from itertools import islice
 import numpy as np
 
 from outcrop.mapping.factorisation import factorise, prepare_solver, solve_coefficients
-from outcrop.mapping.label_mapper import LabelMapper, cluster_means, project_sparsity
+from outcrop.mapping.label_mapper import LabelMapper
+from outcrop.mapping.sparsity import cluster_means, project_sparsity
 
 
 def row(name, value, note=""):

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 import outcrop as oc
-from outcrop.measures.core import INDEXED
+from outcrop.measures.registry import INDEXED
 
 
 def main():

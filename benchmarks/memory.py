@@ -22,8 +22,8 @@ import xarray as xr
 from xarray.core.indexing import LazilyIndexedArray
 
 import outcrop as oc
-from outcrop.datasets import write_synthetic
-from outcrop.volumes.opening import LazyVolume
+from outcrop.datasets.survey import write_synthetic
+from outcrop.volumes.lazy import LazyVolume
 from outcrop.volumes.traces import find_runs, make_grid
 
 TRACES, SAMPLES = 800, 1000  # of a line: 3.4 MB

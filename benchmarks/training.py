@@ -20,7 +20,7 @@ NETS = Path(__file__).parents[1] / "src" / "outcrop" / "experiments" / "training
 
 def make_examples(options):
     """Label what the nets learn from, in every way, and write it to one file."""
-    from outcrop.datasets import CLASSES
+    from outcrop.datasets.section import CLASSES
     from outcrop.experiments import training, training_nets
     from outcrop.experiments.expert import opened
 

@@ -19,7 +19,7 @@ from write_zgy import header_size, write_zgy
 
 import outcrop as oc
 from outcrop import datasets
-from outcrop.volumes import segy
+from outcrop.volumes import segy_write
 
 MEMORY = 6 << 30  # bytes of address space of a process that opens damaged files
 BATCH = 25  # files to a process
@@ -108,7 +108,7 @@ def line_times(folder, shape):
     """Seconds to open, and to read an inline, a crossline and a time slice: ZGY over SEG-Y, taken in turn."""
     rng = np.random.default_rng(0)
     values = rng.normal(size=shape).astype(np.float32)
-    with segy.create(
+    with segy_write.create(
         folder / "t.sgy", 100 + np.arange(shape[0]), 300 + np.arange(shape[1]), 4.0 * np.arange(shape[2])
     ) as write:
         for row, section in enumerate(values):

@@ -59,7 +59,7 @@ def on_page_content(html, page, config, files):
 
 
 def directive(found):
-    """The line for mkdocstrings of a public name: ``::: oc.similarity`` -> ``::: outcrop.measures.core.similarity``."""
+    """The line for mkdocstrings of a name: ``::: oc.similarity`` -> ``::: outcrop.measures.registry.similarity``."""
     import outcrop
 
     home = f"outcrop.{outcrop._HOMES[found[1]]}.{found[1]}"

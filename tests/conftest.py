@@ -5,7 +5,7 @@ import sys
 import pytest
 
 import outcrop as oc
-from outcrop.cli import main
+from outcrop.cli.program import main
 from outcrop.labels import DEFAULT_MAPPING
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from outcrop import cli, open_volume
-from outcrop.volumes.opening import describe
+from outcrop.volumes.summary import describe
 
 # Processes that start with everything imported.
 context = multiprocessing.get_context("forkserver")

@@ -392,7 +392,7 @@ def trace_table(inline, crossline, dead, inlines, crosslines):
 
 
 def bridge(section, live, most):
-    """Slow twin of `outcrop.patches.bridge`: every missing trace by itself, from the nearest live traces."""
+    """Slow twin of `outcrop.patches.gaps.bridge`: every missing trace by itself, from the nearest live traces."""
     out = np.full(section.shape, np.nan)
     for trace in range(len(live)):
         left = next((t for t in range(trace, -1, -1) if live[t]), None)

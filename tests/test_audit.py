@@ -8,8 +8,8 @@ import pytest
 
 import outcrop as oc
 from outcrop import datasets
-from outcrop.cli import main
-from outcrop.console import picture
+from outcrop.cli.console import picture
+from outcrop.cli.program import main
 from outcrop.job.unseen import draw_unseen
 from outcrop.retrieval.audit import confidence_shift, draw_order, estimate, groups_alike, iou_estimates
 

@@ -13,13 +13,13 @@ from xarray.core.indexing import LazilyIndexedArray
 
 import outcrop as oc
 from outcrop import datasets
-from outcrop.cli import main
+from outcrop.cli.program import main
 from outcrop.geometry.bodies import find_bodies
 from outcrop.geometry.fusion import fuse, stripes
 from outcrop.job.bodies import job_bodies
 from outcrop.job.fusion import CrossLabelling, voted_labels
 from outcrop.job.labelling import Labelling
-from outcrop.volumes.opening import LazyVolume
+from outcrop.volumes.lazy import LazyVolume
 
 STEP, BINS = 4.0, (25.0, 12.5)
 

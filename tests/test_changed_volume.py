@@ -9,7 +9,7 @@ import pytest
 
 import outcrop as oc
 from outcrop import datasets
-from outcrop.cli import main
+from outcrop.cli.program import main
 from outcrop.volumes.identity import glance
 
 PLACES = {"fault": (104, 350, 200), "other": (105, 330, 100)}

@@ -13,7 +13,7 @@ import segyio
 
 import outcrop as oc
 from outcrop import datasets
-from outcrop.console import show_frame
+from outcrop.cli.console import show_frame
 
 DATA = os.environ.get("OUTCROP_DATA")
 
@@ -94,21 +94,21 @@ def test_dry_run_says_the_cost_and_writes_nothing(outcrop, job, tmp_path):
     assert not (tmp_path / "x.outcrop").exists()
 
 
-def test_area_horizons_and_sampling_reach_the_grid(outcrop, job, tmp_path):
+def test_area_and_horizons_reach_the_grid(outcrop, job, tmp_path):
     """Options of the command are those of the grid."""
     for name, time in (("top", 100), ("base", 400)):
         lines = [f"{i} {x} {time}" for i in range(100, 112) for x in range(300, 420)]
         (tmp_path / f"{name}.txt").write_text("\n".join(lines))
     words = ["index", job / "v.sgy", "-o", tmp_path / "a.outcrop", "--size", "200ms,800m", "--along", "both"]
     words += ["--inlines", "100,111", "--times", "80,500", "--between", f"{tmp_path}/top.txt,{tmp_path}/base.txt"]
-    code, _, said = outcrop(*words, "--sample", "random:40", "--gain", "agc:200", "--seed", "3")
+    code, _, said = outcrop(*words, "--gain", "agc:200")
     assert code == 2  # 12 inlines cannot hold a crossline patch of 32 traces
     assert "exceeds" in said
-    code, _, said = outcrop(
-        *[w if w != "both" else "inline" for w in words], "--sample", "random:40", "--gain", "agc:200"
-    )
+    code, _, said = outcrop(*[w if w != "both" else "inline" for w in words], "--gain", "agc:200")
     assert code == 0, said
-    assert "40 patches described" in said
+    options = oc.Job(tmp_path / "a.outcrop").index_options()
+    assert options["area"] == {"inline": [100, 111], "time": [80, 500]} and options["gain"] == "agc:200"
+    assert len(options["between"]) == 2 and "patches described" in said
 
 
 def wrong_inputs(job, folder):
@@ -134,7 +134,6 @@ def wrong_inputs(job, folder):
         (["index", v, *o, "--size", "500"], "exceeds"),
         (["index", v, *o, "--size", "big"], "big"),
         (["index", v, *o, "--size", "48", "--gain", "loud"], "loud"),
-        (["index", v, *o, "--size", "48", "--sample", "20"], "random:N"),
         (["index", v, "-o", folder / "file" / "x.outcrop", "--size", "48"], "file"),
         (["index", folder / "nan.npy", *o, "--size", "32"], "NaN"),
         (["retrieve", folder / "old.outcrop", "--exemplar", "a=1,2,3"], "format 0"),
@@ -297,13 +296,13 @@ def test_real_file_from_index_to_export(outcrop, tmp_path):
 
 def test_a_survey_is_never_replaced(outcrop, tmp_path):
     """Neither by a synthetic one nor by decisions; what Outcrop wrote before is."""
-    from outcrop.volumes import segy
+    from outcrop.volumes import segy_headers
 
     out = tmp_path / "real.sgy"
     assert outcrop("synth", out, "--shape", "2,20,40")[0] == 0
     assert outcrop("synth", out, "--shape", "2,20,40", "--seed", "1")[0] == 0
     content = out.read_bytes()
-    out.write_bytes(segy.text_header("A real survey") + content[3200:])
+    out.write_bytes(segy_headers.text_header("A real survey") + content[3200:])
     before = out.read_bytes()
     code, _, error = outcrop("synth", out, "--shape", "2,20,40")
     assert code == 2 and "not written by Outcrop" in error

@@ -13,7 +13,11 @@ from PIL import Image
 from scipy import io, signal
 
 from outcrop import datasets
-from outcrop.volumes import segy
+from outcrop.datasets.earth import draw_earth
+from outcrop.datasets.places import _patch_means
+from outcrop.datasets.published import F3_SHA256
+from outcrop.datasets.section import make_line
+from outcrop.volumes import class_table, segy_write
 
 SHAPES = [((120, 200, 256), 0), ((120, 200, 256), 7), ((60, 160, 200), 1), ((60, 160, 200), 2), ((90, 230, 300), 3)]
 
@@ -88,10 +92,10 @@ def test_f3_without_labels_still_opens(tmp_path):
 
 def test_f3_registry_is_that_of_the_originals(data):
     """Every file at hand has the sha256 that a download would be checked against."""
-    files = [path for path in (data / "f3_sections").iterdir() if path.name in datasets.F3_SHA256]
+    files = [path for path in (data / "f3_sections").iterdir() if path.name in F3_SHA256]
     assert len(files) >= 6
     for path in files:
-        assert hashlib.sha256(path.read_bytes()).hexdigest() == datasets.F3_SHA256[path.name]
+        assert hashlib.sha256(path.read_bytes()).hexdigest() == F3_SHA256[path.name]
 
 
 def test_f3_offline_says_what_to_do(monkeypatch, tmp_path):
@@ -262,7 +266,7 @@ def test_streamed_equals_whole(tmp_path):
             np.testing.assert_array_equal(file.ilines, whole.inline)
             np.testing.assert_array_equal(file.xlines, whole.crossline)
             np.testing.assert_array_equal(file.samples, whole.time)
-    assert segy.read_class_table(truth_path) == truth.attrs["classes"]
+    assert class_table.read_class_table(truth_path) == truth.attrs["classes"]
 
 
 def test_memory_does_not_grow_with_the_number_of_lines():
@@ -306,13 +310,13 @@ def test_every_class_dominates_dozens_of_patches(shape, seed):
     _, truth = volume_of(shape, seed)
     size = 99 if shape == (120, 200, 256) else 48
     for code in (1, 2, 3, 4):
-        shares = np.stack([datasets._patch_means(labels == code, (size, size))[::33, ::33] for labels in truth])
+        shares = np.stack([_patch_means(labels == code, (size, size))[::33, ::33] for labels in truth])
         assert (shares >= 0.5).sum() >= 50
 
 
 def test_larger_surveys_have_more_structures_not_larger_ones():
     """Counts of domes and faults grow with the area, their sizes stay."""
-    small, large = (datasets._earth(shape, 0) for shape in ((120, 200, 256), (1200, 2000, 768)))
+    small, large = (draw_earth(shape, 0) for shape in ((120, 200, 256), (1200, 2000, 768)))
     assert len(small.domes) == 1 and len(small.faults) >= 4 and len(small.bands) == 1
     assert len(large.domes) > 20 and len(large.faults) > 200 and len(large.bands) == 3
     assert all(0.75 < dome.radius / small.domes[0].radius < 1.3 for dome in large.domes)
@@ -356,13 +360,13 @@ def quiet_line(earth, row):
     """A line of an earth without its random texture."""
     n_crossline, n_sample = earth.shape[1:]
     flat = np.zeros((2, n_crossline, n_sample + 1), np.float32)
-    return datasets._line(earth, row, lambda number: flat)
+    return make_line(earth, row, lambda number: flat)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_normal_fault_drops_its_hanging_wall_by_its_throw(seed):
     """Across a plane the layers on the side to which it leans lie deeper, by most of the throw (the rest is drag)."""
-    full = datasets._earth((120, 200, 256), seed)
+    full = draw_earth((120, 200, 256), seed)
     fault = full.faults[1]._replace(line=60, trace=100, sample=128, strike=0)
     earth = full._replace(faults=[fault], domes=[], bands=[])
     (faulted, truth), (whole, _) = (quiet_line(e, 60) for e in (earth, earth._replace(faults=[])))
@@ -376,7 +380,7 @@ def test_a_normal_fault_drops_its_hanging_wall_by_its_throw(seed):
 @pytest.mark.parametrize("seed", range(4))
 def test_a_dome_drags_up_the_layers_beside_it(seed):
     """Layers outside the flank of a dome lie higher than they would without it."""
-    full = datasets._earth((120, 200, 256), seed)
+    full = draw_earth((120, 200, 256), seed)
     dome = full.domes[0]._replace(line=60, trace=100, top=100)
     earth = full._replace(domes=[dome], faults=[], bands=[])
     (pierced, truth), (whole, _) = (quiet_line(e, 60) for e in (earth, earth._replace(domes=[])))
@@ -416,7 +420,7 @@ def test_a_synthetic_file_tells_its_seed(tmp_path, seed):
     """Volume and truth do, however long the number; another SEG-Y, another file and no file do not."""
     truth_path = datasets.write_synthetic(tmp_path / "a.sgy", (2, 20, 30), seed=seed)
     assert datasets.synthetic_seed(tmp_path / "a.sgy") == datasets.synthetic_seed(truth_path) == seed
-    with segy.create(tmp_path / "b.sgy", [1], [1, 2], [0, 4], text="A survey, seed 3") as write:
+    with segy_write.create(tmp_path / "b.sgy", [1], [1, 2], [0, 4], text="A survey, seed 3") as write:
         write(0, np.ones((2, 2)))
     (tmp_path / "c.sgy").write_bytes(b"")
     assert [datasets.synthetic_seed(tmp_path / f"{name}.sgy") for name in "bcd"] == [None] * 3

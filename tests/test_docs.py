@@ -16,7 +16,7 @@ import typer
 import outcrop as oc
 from docs.hooks import command_reference, run_page, run_python
 from outcrop import cli
-from outcrop.volumes import segy
+from outcrop.volumes import segy_write
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -154,7 +154,7 @@ def test_the_notebook_lines_of_the_readme_run(tmp_path, monkeypatch, quick_mappi
     shape = (6, 270, 290)
     inlines, crosslines = np.array([308, 309, 310, 311, 330, 331]), np.arange(490, 490 + shape[1])
     times = 680 + 4.0 * np.arange(shape[2])
-    with segy.create("f3.sgy", inlines, crosslines, times) as write:
+    with segy_write.create("f3.sgy", inlines, crosslines, times) as write:
         for row, (section, _) in enumerate(oc.datasets.synthetic_lines(shape)):
             write(row, section)
     names: dict = {}
@@ -170,7 +170,7 @@ def test_the_page_of_commands_has_all_of_them():
     for name, command in typer.main.get_command(cli.app).commands.items():
         assert f"\n## {name}\n" in page
         assert all(part.help for part in command.params if part.param_type_name == "option"), name
-    assert "| `--accept` |" in page and "`--no-finest`" in page
+    assert "| `--accept` |" in page and "`--no-diverse`" in page
 
 
 def test_a_block_shows_what_a_notebook_would():

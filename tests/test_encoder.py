@@ -9,7 +9,8 @@ from outcrop.features import encoder
 from outcrop.features.encoder import ANSWERS, WEIGHTS, Encoder
 from outcrop.labels import load_mapper
 from outcrop.mapping.encoder_mapping import SURROUND, Places
-from outcrop.mapping.texture import UNSURE, class_shares, node_usual
+from outcrop.mapping.pixels import UNSURE, class_shares
+from outcrop.mapping.texture import node_familiarity
 
 
 @pytest.fixture(scope="module")
@@ -184,7 +185,7 @@ def test_answers_that_nobody_showed_are_doubted(weak):
     nodes = mapper.nodes(patches[:2]).reshape(-1, 78)
     other = nodes.copy()
     other[:, 64:] += 20
-    before, after = (node_usual(mapper.models_, side) for side in (nodes, other))
+    before, after = (node_familiarity(mapper.models_, side) for side in (nodes, other))
     np.testing.assert_array_equal(after[:, 0], before[:, 0])
     assert (before[:, 1] <= before[:, 0]).all() and after[:, 1].max() < 0.01 < before[:, 1].mean()
     unsure = class_shares(mapper.node_votes(nodes), after, np.zeros(len(mapper.classes_), bool), 1.0)

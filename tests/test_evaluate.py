@@ -6,16 +6,11 @@ import reference
 import torch
 import xarray as xr
 
-from outcrop import evaluate
-from outcrop.evaluate import (
-    boundary_distance,
-    calibration_error,
-    cluster_scores,
-    pixel_scores,
-    retrieval_scores,
-    risk_coverage,
-    zone_scores,
-)
+from outcrop.evaluate import retrieval
+from outcrop.evaluate.calibration import calibration_error, risk_coverage
+from outcrop.evaluate.pixels import pixel_scores
+from outcrop.evaluate.retrieval import cluster_scores, retrieval_scores
+from outcrop.evaluate.zones import boundary_distance, zone_scores
 
 CLASSES = np.repeat(["chaotic", "fault", "salt"], [7, 9, 12])
 
@@ -36,7 +31,7 @@ def codes(shape, n=4, seed=0):
 @pytest.mark.parametrize("levels", [None, 4])
 def test_retrieval_equals_the_slow_twin(levels, monkeypatch):
     """RA, MAP, AUC and P@M follow Appendix A, with ties and in blocks of rows that do not divide the matrix."""
-    monkeypatch.setattr(evaluate, "_BLOCK", 5 * 28)
+    monkeypatch.setattr("outcrop.evaluate.retrieval._BLOCK", 5 * 28)
     S = similarities(levels)
     got = retrieval_scores(S, CLASSES)
     accuracy, average, auc, precision = reference.retrieval(S, CLASSES)
@@ -115,7 +110,7 @@ def test_embedding_gives_distances_in_the_plane_back(n):
     """Points of a plane return up to a rigid motion, from either solver, with the sign fixed."""
     points = np.random.default_rng(1).normal(size=(n, 2)) * [3, 1]
     D = np.linalg.norm(points[:, None] - points, axis=-1)
-    plane = evaluate._embed(D)
+    plane = retrieval._embed(D)
     np.testing.assert_allclose(np.linalg.norm(plane[:, None] - plane, axis=-1), D, atol=1e-6)
     assert np.all(plane[np.abs(plane).argmax(0), [0, 1]] > 0)
 

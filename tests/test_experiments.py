@@ -12,10 +12,10 @@ import xarray as xr
 from scipy.io import savemat
 
 from outcrop import experiments
-from outcrop.evaluate import retrieval_scores
+from outcrop.evaluate.retrieval import retrieval_scores
 from outcrop.experiments import curvelet, exemplars, measures, page, precision, roc, supervision, table1
-from outcrop.measures.core import PAPER
 from outcrop.measures.curvelet import Curvelet
+from outcrop.measures.registry import PAPER
 
 real_data = pytest.mark.skipif("OUTCROP_DATA" not in os.environ, reason="needs the real data, OUTCROP_DATA")
 OURS = ("supervision", "workflow", "exemplars", "curvelet", "table1", "roc", "precision", "mds")

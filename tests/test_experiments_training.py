@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 from outcrop import PatchGrid, __version__, experiments
-from outcrop.datasets import CLASSES
+from outcrop.datasets.section import CLASSES
 from outcrop.experiments import training, training_nets
 from outcrop.experiments.expert import opened
 

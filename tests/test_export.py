@@ -22,11 +22,13 @@ from PIL import Image
 from test_segy import CROSSLINES, INLINES, in_order, write_by_segyio
 
 from outcrop import PatchGrid, WeakLabels, open_volume
-from outcrop.evaluate import pixel_scores
-from outcrop.export import TrainingSet, export_segy, export_training_set, export_zarr, split_by_lines
-from outcrop.mapping.scores import as_codes, labelled
-from outcrop.plots import COLOURS
-from outcrop.volumes import segy
+from outcrop.evaluate.pixels import pixel_scores
+from outcrop.export.label_segy import export_segy
+from outcrop.export.label_zarr import export_zarr
+from outcrop.export.training_set import TrainingSet, export_training_set, split_by_lines
+from outcrop.mapping.confidence import as_codes, labelled
+from outcrop.plots.figure import COLOURS
+from outcrop.volumes import class_table, segy, segy_headers
 
 DATA = os.environ.get("OUTCROP_DATA")
 CLASSES = ["chaotic", "other", "fault", "salt dome"]
@@ -62,7 +64,7 @@ def assert_like(source, path, values, *, format, tolerance=0.0):
         for bytes_, layout in zip(raw, (old.layout, new.layout), strict=True)
     ]
     assert headers[0] == headers[1]
-    with segyio.open(str(path), ignore_geometry=True, endian=segy.ENDIANS[new.layout.order]) as file:
+    with segyio.open(str(path), ignore_geometry=True, endian=segy_headers.ENDIANS[new.layout.order]) as file:
         assert int(file.format) == format
         at = [file.attributes(byte)[:] for byte in (189, 193)]
         expected = values.sel(inline=xr.DataArray(at[0]), crossline=xr.DataArray(at[1])).values
@@ -130,7 +132,7 @@ def test_two_hundred_classes_fit_the_text_header(tmp_path):
     labels.attrs["classes"] = [f"structure of kind {i}" for i in range(200)]
     export_segy(labels, tmp_path / "b.sgy")
     assert "... all in b.sgy.classes.toml" in " ".join(segy.scan(tmp_path / "b.sgy").text.split())
-    assert segy.read_class_table(tmp_path / "b.sgy") == labels.attrs["classes"]
+    assert class_table.read_class_table(tmp_path / "b.sgy") == labels.attrs["classes"]
     with pytest.raises(ValueError, match="up to 127"):
         export_segy(labels, tmp_path / "b.sgy", format=8)
 
@@ -300,7 +302,7 @@ def damaged(tmp_path):
 
 def test_a_failed_export_leaves_nothing_and_spares_what_was_there(tmp_path, damaged, monkeypatch):
     """Labels that cannot be read to their end leave no file, no folder, and an earlier export with its tables."""
-    monkeypatch.setattr("outcrop.export.BLOCK", 1)  # the first block of lines is written before the second fails
+    monkeypatch.setattr("outcrop.export.lines.BLOCK", 1)  # the first block of lines is written before the second fails
     good = damaged.isel(inline=slice(0, 33))
     folder = tmp_path / "out"
     folder.mkdir()
@@ -340,7 +342,7 @@ def test_zarr_opens_with_xarray_alone(tmp_path):
 
 def test_a_large_volume_passes_through_little_memory(tmp_path, monkeypatch):
     """Of 32 MB of lazy labels no more than a block of lines is held, into SEG-Y as into Zarr."""
-    monkeypatch.setattr("outcrop.export.BLOCK", 1 << 18)
+    monkeypatch.setattr("outcrop.export.lines.BLOCK", 1 << 18)
     shape, dims = (512, 128, 512), ("inline", "crossline", "time")
     group = zarr.open_group(tmp_path / "a.zarr", mode="w", attributes={"classes": CLASSES})
     group.create_array("label", shape=shape, chunks=(1, 128, 512), dtype="u1", dimension_names=dims, fill_value=3)

@@ -95,7 +95,7 @@ def test_updates_follow_the_gradient_of_the_objective(variant, paint):
     numeric = gradient(lambda w: objective(X, w, H, penalties=of, paint=paint)[1], W)
     np.testing.assert_allclose(numeric, 2 * model * (1 - ratio), atol=2e-5)
 
-    ratio = update_coefficients(A, S, H, G, variant=rule, penalties=PENALTIES, strife=cross_H) / H
+    ratio = update_coefficients(A, S, H, G, variant=rule, penalties=PENALTIES, painted_misfit=cross_H) / H
     numeric = gradient(lambda h: objective(X, W, h, penalties=of, paint=paint)[2], H)
     b, c = S @ H + of.paint * cross_H, rule.push * gamma * G @ H
     told = b * (1 - ratio) + c * (1 - ratio**3) if rule.root else (b + c) * (1 - ratio)
@@ -120,7 +120,9 @@ def test_exact_never_raises_the_objective(scale, paint):
                 evidence = wrong * (W[:, atoms] @ H[atoms][:, marks.columns])
                 pull[atoms, marks.columns] = W[:, atoms].T @ evidence
             S = W.T @ W + penalties.coefficients * np.eye(4)
-            H = update_coefficients(W.T @ X, S, H, H @ H.T, variant=VARIANTS["exact"], penalties=penalties, strife=pull)
+            H = update_coefficients(
+                W.T @ X, S, H, H @ H.T, variant=VARIANTS["exact"], penalties=penalties, painted_misfit=pull
+            )
             whole = objective(X, W, H, penalties=penalties, paint=marks)[0]
             slack = 1e-12 * (1 + now)
             assert half <= now + slack and whole <= half + slack

@@ -15,7 +15,7 @@ from outcrop.geometry.coordinates import map_grid
 from outcrop.geometry.faults import along_strike, discontinuity, link, ridges, scan, section_of_line, sticks_of
 from outcrop.geometry.sticks import numbered_as, read_sticks, stick_scores, write_sticks
 from outcrop.geometry.surfaces import join_sticks, surface_table
-from outcrop.volumes import segy
+from outcrop.volumes import segy, segy_headers, segy_write
 
 SHAPE = (12, 96, 96)
 
@@ -295,7 +295,7 @@ def survey(tmp_path_factory):
     """A SEG-Y survey that is turned by 30 degrees, and sticks in it."""
     path = tmp_path_factory.mktemp("survey") / "turned.sgy"
     inlines, crosslines, times = np.arange(100, 112), np.arange(300, 330), np.arange(0, 256, 4.0)
-    with segy.create(path, inlines, crosslines, times, bin_size=(25.0, 12.5)) as write:
+    with segy_write.create(path, inlines, crosslines, times, bin_size=(25.0, 12.5)) as write:
         for row in range(len(inlines)):
             write(row, np.ones((len(crosslines), len(times)), np.float32))
     turn_headers(path, np.deg2rad(30), (430000.0, 6780000.0))
@@ -313,7 +313,7 @@ def turn_headers(path, turn, origin):
     geometry = segy.scan(path)
     kind = np.dtype([("header", "V240"), ("samples", f"V{4 * geometry.layout.n_samples}")])
     traces = np.memmap(path, kind, "r+", offset=geometry.layout.start)
-    headers = np.frombuffer(traces["header"].tobytes(), segy.trace_dtype(">")).copy()
+    headers = np.frombuffer(traces["header"].tobytes(), segy_headers.trace_dtype(">")).copy()
     x, y = headers["cdp_x"] / 100, headers["cdp_y"] / 100
     headers["cdp_x"] = np.rint(100 * (origin[0] + x * np.cos(turn) - y * np.sin(turn)))
     headers["cdp_y"] = np.rint(100 * (origin[1] + x * np.sin(turn) + y * np.cos(turn)))

@@ -13,9 +13,11 @@ import xarray as xr
 from PIL import Image
 
 from outcrop import export_segy, plots
-from outcrop.volumes import segy
-from outcrop.volumes.opening import describe, live_traces, open_volume, sample_unit
+from outcrop.volumes import class_table, segy_write
+from outcrop.volumes.lazy import live_traces
+from outcrop.volumes.opening import open_volume
 from outcrop.volumes.recognise import HDF5, WAYS, recognise
+from outcrop.volumes.summary import describe, sample_unit
 
 real_data = pytest.mark.skipif("OUTCROP_DATA" not in os.environ, reason="OUTCROP_DATA does not name the real data")
 
@@ -79,7 +81,7 @@ def test_the_way_out_of_matlab_and_npz_files_is_one_that_works(tmp_path, monkeyp
 def test_segy_is_never_taken_for_something_else(tmp_path):
     """Its text header is EBCDIC or ASCII, or zeros; none of them opens another format."""
     axes = (np.arange(3), np.arange(4), 4.0 * np.arange(5))
-    with segy.create(tmp_path / "v.sgy", *axes) as write:
+    with segy_write.create(tmp_path / "v.sgy", *axes) as write:
         for row in range(3):
             write(row, noise((4, 5)))
     raw = (tmp_path / "v.sgy").read_bytes()
@@ -147,7 +149,7 @@ def test_a_folder_of_lines_is_one_volume(tmp_path, kind, name, turned):
 
 def write_segy_line(path, inline, crosslines, values, samples=5):
     """A SEG-Y file of one inline."""
-    with segy.create(path, [inline], crosslines, 4.0 * np.arange(samples)) as write:
+    with segy_write.create(path, [inline], crosslines, 4.0 * np.arange(samples)) as write:
         write(0, values)
 
 
@@ -209,7 +211,7 @@ def test_lines_that_do_not_fit_together_are_refused(tmp_path):
     for path in tmp_path.iterdir():
         path.unlink()
     for name in "ab":
-        with segy.create(tmp_path / f"{name}.sgy", [1, 2], np.arange(4), 4.0 * np.arange(5)) as write:
+        with segy_write.create(tmp_path / f"{name}.sgy", [1, 2], np.arange(4), 4.0 * np.arange(5)) as write:
             write(0, noise((4, 5)))
             write(1, noise((4, 5)))
     with pytest.raises(ValueError, match=r"b\.sgy holds traces that another file"):
@@ -222,7 +224,7 @@ def test_a_folder_of_label_pictures_has_codes(tmp_path):
     folder.mkdir()
     for number in (1, 2):
         Image.fromarray(np.full((5, 4), number, np.uint8)).save(folder / f"{number}.png")
-    segy.write_class_table(folder, ["fault", "other"])
+    class_table.write_class_table(folder, ["fault", "other"])
     volume = open_volume(folder)
     assert volume.attrs["classes"] == ["fault", "other"] and not volume.attrs["scaled"]
     assert volume.values[:, 0, 0].tolist() == [1.0, 2.0]

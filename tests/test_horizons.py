@@ -20,7 +20,7 @@ from outcrop.geometry.horizons import (
     trace_coordinates,
     write_horizon,
 )
-from outcrop.volumes import segy
+from outcrop.volumes import segy_write
 
 INLINES, CROSSLINES, TIMES = 200 + 3 * np.arange(9), 1000 + 2 * np.arange(14), 40 + 4.0 * np.arange(60)
 ANGLE, ORIGIN, STEPS = np.deg2rad(33), (431_250.0, 6_789_000.0), (37.5, 12.5)
@@ -35,7 +35,7 @@ def place(row, column):
 
 def survey(path, *, scalar=-100, words=(segyio.su.cdpx, segyio.su.cdpy), unit=1):
     """A SEG-Y file whose headers segyio sets; coordinates are stored with a scalar, in words of the header."""
-    with segy.create(path, INLINES, CROSSLINES, TIMES) as write:
+    with segy_write.create(path, INLINES, CROSSLINES, TIMES) as write:
         for row in range(len(INLINES)):
             write(row, np.full((len(CROSSLINES), len(TIMES)), row, np.float32))
     factor = -scalar if scalar < 0 else 1 / (scalar or 1)

@@ -170,9 +170,9 @@ def test_options_of_the_index_stay_and_are_lifted(outcrop, made, tmp_path):
 
     found = chosen("--size", "32", "--step", "16", "--inlines", "100,103", "--clip", "9000")
     assert found == {"size": [32, 32], "step": [16], "area": {"inline": [100, 103]}, "clip": 9000}
-    found = chosen("--crosslines", "300,380", "--sample", "random:9")
-    assert found["area"] == {"inline": [100, 103], "crossline": [300, 380]} and found["sample"] == 9
-    found = chosen("--inlines", "auto", "--sample", "auto", "--clip", "auto")
+    found = chosen("--crosslines", "300,380")
+    assert found["area"] == {"inline": [100, 103], "crossline": [300, 380]}
+    found = chosen("--inlines", "auto", "--clip", "auto")
     assert found == {"size": [32, 32], "step": [16], "area": {"crossline": [300, 380]}}
     assert chosen("--crosslines", "auto", "--step", "auto") == {"size": [32, 32]}
     assert outcrop(*index, "--step", "1,2,3")[0] == outcrop(*index, "--clip", "x")[0] == 2

@@ -7,7 +7,7 @@ import pytest
 
 import outcrop as oc
 from outcrop import datasets
-from outcrop.console import show_scores
+from outcrop.cli.console import show_scores
 from outcrop.job.scoring import compare_jobs, probe_labels, score_labels
 from outcrop.labels import DEFAULT_MAPPING
 

@@ -12,11 +12,11 @@ import pytest
 
 import outcrop as oc
 from outcrop import datasets
-from outcrop.console import explain
+from outcrop.cli.console import explain
 from outcrop.job.decisions import Decisions
 from outcrop.job.pictures import save
 from outcrop.retrieval import core as retrieval
-from outcrop.volumes.opening import amplitude_clip
+from outcrop.volumes.amplitude import amplitude_clip
 
 PLACES = {"fault": (104, 350, 200), "other": (105, 330, 100)}
 

@@ -14,7 +14,9 @@ from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.exceptions import NotFittedError
 
-from outcrop.mapping.label_mapper import VARIANTS, LabelMapper, class_scores, cluster_means, project_sparsity, sparsity
+from outcrop.mapping.factorisation import VARIANTS
+from outcrop.mapping.label_mapper import LabelMapper, class_scores
+from outcrop.mapping.sparsity import cluster_means, project_sparsity, sparsity
 
 
 def scene(n=12, size=12, seed=0):

@@ -9,9 +9,9 @@ import reference
 import torch
 
 from outcrop import MEASURES, retrieval_scores, similarity
-from outcrop.measures import core as measures
-from outcrop.measures import eigenvalues
-from outcrop.measures.core import CurveletSVD, discontinuity
+from outcrop.measures import curvelet_histogram, eigenvalues, pairs, registry, structural
+from outcrop.measures.curvelet_svd import CurveletSVD
+from outcrop.measures.discontinuity import discontinuity
 
 DISTANCES = ["euclidean", "curvelet-histogram"]
 GOLDEN = [  # METHOD section 9, to the printed digits; seisim's are ours
@@ -80,8 +80,9 @@ def test_blocks_do_not_matter(name, monkeypatch):
     whole = measure.compare(measure.describe(x), measure.describe(y))
     each = [[value(name, p, q) for q in y] for p in x]
     np.testing.assert_allclose(whole, each, rtol=1e-12)
-    original = measures.all_pairs
-    monkeypatch.setattr(measures, "all_pairs", lambda f, a, b, side: original(f, a, b, side=2))
+    original = pairs.all_pairs
+    for module in (curvelet_histogram, registry, structural):
+        monkeypatch.setattr(module, "all_pairs", lambda f, a, b, side: original(f, a, b, side=2))
     described = measure.describe(x)
     np.testing.assert_allclose(measure.compare(described, described)[:, [4, 3]], whole, rtol=1e-10, atol=1e-12)
 
@@ -177,7 +178,8 @@ def test_without_numba(name, monkeypatch):
     """Where numba is missing, NumPy answers the same, more slowly."""
     x = patches(4)
     want = similarity(x, x, name)
-    monkeypatch.setattr(measures, "_compiled", lambda function: None)
+    for module in (curvelet_histogram, structural):
+        monkeypatch.setattr(module, "compiled_pairs", lambda function: None)
     np.testing.assert_allclose(similarity(x, x, name), want, atol=1e-12)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 import outcrop as oc
-from outcrop.evaluate import weak_label_scores
+from outcrop.evaluate.pixels import weak_label_scores
 
 
 def test_one_exemplar_per_class_retrieves_its_class(tmp_path):

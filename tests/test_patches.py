@@ -10,7 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outcrop import PatchGrid
-from outcrop.patches import GAP, patch_starts, quiet, read_horizon, sliding_rms, stitch
+from outcrop.patches.area import read_horizon
+from outcrop.patches.gain import quiet, sliding_rms
+from outcrop.patches.gaps import GAP
+from outcrop.patches.windows import patch_starts, stitch
 
 
 def coded(shape=(6, 50, 60), *, missing=None, scaled=True):

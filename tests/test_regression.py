@@ -5,8 +5,9 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 import outcrop as oc
+from outcrop.features.energies import describe, mirrored
 from outcrop.labels import load_mapper
-from outcrop.mapping.texture import Ridge, describe, mirrored
+from outcrop.mapping.constraint import Ridge
 from outcrop.regression import NormalEquations
 
 

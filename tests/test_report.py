@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 import outcrop
-from outcrop.plots import new_axes
+from outcrop.plots.figure import new_axes
 from outcrop.report import versions, write_report
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from scipy import ndimage
 
-from outcrop.mapping.scores import confidence, label, majority_filter, median_filter, winner
+from outcrop.mapping.confidence import confidence, label, majority_filter, median_filter, winner
 
 STACKS = arrays("uint8", array_shapes(min_dims=3, max_dims=3, max_side=7), elements=st.integers(0, 4))
 SCORES = np.random.default_rng(0).random((5, 8, 9, 4))
@@ -81,7 +81,7 @@ def test_refuses_an_unknown_order():
 
 def test_the_background_is_the_class_named_or_one_with_a_common_name():
     """A given name must be there; without one `other` comes before what may be a class of its own."""
-    from outcrop.mapping.scores import find_background
+    from outcrop.mapping.confidence import find_background
 
     assert find_background(["Layers", "salt", "other"]) == "other"
     assert find_background(["Country Rock", "salt"]) == "Country Rock"

@@ -10,7 +10,7 @@ import pytest
 import reference
 import segyio
 
-from outcrop.volumes import segy
+from outcrop.volumes import class_table, segy, segy_headers, segy_layout, segy_write
 from outcrop.volumes.traces import find_runs, make_grid
 
 INLINES, CROSSLINES, N_SAMPLES = np.array([10, 12, 14]), np.array([100, 101, 102, 103]), 5
@@ -71,7 +71,7 @@ def test_every_format_endianness_and_sorting_reads_back_along_every_axis(tmp_pat
     code = position_code() if format in FLOATS else np.arange(60).reshape(3, 4, 5)
     write_by_segyio(tmp_path / "a.sgy", code, format=format, endian=endian, order=in_order(order))
     geometry = segy.scan(tmp_path / "a.sgy")
-    assert (segy.ENDIANS[geometry.layout.order], geometry.layout.format) == (endian, format)
+    assert (segy_headers.ENDIANS[geometry.layout.order], geometry.layout.format) == (endian, format)
     assert geometry.inlines.tolist() == INLINES.tolist()
     assert geometry.crosslines.tolist() == CROSSLINES.tolist()
     assert geometry.samples.tolist() == [8, 12, 16, 20, 24]
@@ -291,12 +291,12 @@ def test_what_is_held_of_a_sorted_survey_grows_with_its_lines():
 
 def test_a_vast_file_is_opened_by_its_headers_alone(tmp_path):
     """Of 21 GB opening and reading a line touch the pages that hold headers and that line."""
-    layout = segy.Layout(str(tmp_path / "vast.sgy"), ">", 6, 3600, 65535, 40000)
+    layout = segy_layout.Layout(str(tmp_path / "vast.sgy"), ">", 6, 3600, 65535, 40000)
     small = write_by_segyio(tmp_path / "a.sgy", position_code(), format=6).read_bytes()
     with open(layout.path, "wb") as file:
         file.write(small[:3600])
         file.truncate(3600 + layout.n_traces * layout.trace.itemsize)
-        header = np.zeros(1, segy.trace_dtype())
+        header = np.zeros(1, segy_headers.trace_dtype())
         header["samples"], header["interval"] = 65535, 4000
         for number in range(layout.n_traces):
             header["inline"], header["crossline"] = divmod(number, 200)
@@ -317,10 +317,15 @@ def test_ibm_numbers_survive_the_way_there_and_back():
     """Normalised IBM bits decode and encode to themselves; floats come back to 21 bits."""
     rng = np.random.default_rng(0)
     bits = rng.integers(0, 2, 10**5) << 31 | rng.integers(40, 90, 10**5) << 24 | rng.integers(1 << 20, 1 << 24, 10**5)
-    np.testing.assert_array_equal(segy.ibm_bits(segy.decode(bits.astype(">u4"), 1)), bits)
+    np.testing.assert_array_equal(segy_headers.ibm_bits(segy_headers.decode(bits.astype(">u4"), 1)), bits)
     x = rng.standard_normal(10**5) * 10.0 ** rng.integers(-30, 30, 10**5)
-    np.testing.assert_allclose(segy.decode(segy.ibm_bits(x), 1), x.astype(np.float32), rtol=2.0**-21)
-    assert segy.decode(segy.ibm_bits([np.nan, np.inf, -np.inf, 0.0]), 1).tolist() == [0, np.inf, -np.inf, 0]
+    np.testing.assert_allclose(segy_headers.decode(segy_headers.ibm_bits(x), 1), x.astype(np.float32), rtol=2.0**-21)
+    assert segy_headers.decode(segy_headers.ibm_bits([np.nan, np.inf, -np.inf, 0.0]), 1).tolist() == [
+        0,
+        np.inf,
+        -np.inf,
+        0,
+    ]
 
 
 def test_ibm_numbers_are_those_of_segyio(tmp_path):
@@ -329,7 +334,7 @@ def test_ibm_numbers_are_those_of_segyio(tmp_path):
     stored = np.frombuffer(write_by_segyio(tmp_path / "a.sgy", x, format=1).read_bytes()[3600:], "V240, (500,)>u4")[
         "f1"
     ]
-    assert np.abs(segy.ibm_bits(x).astype(np.int64) - stored).max() <= 1
+    assert np.abs(segy_headers.ibm_bits(x).astype(np.int64) - stored).max() <= 1
 
 
 @pytest.mark.parametrize("format", FLOATS + INTEGERS)
@@ -338,7 +343,7 @@ def test_a_written_volume_is_read_back_by_segyio_and_by_us(tmp_path, format):
     code = position_code() if format in FLOATS else np.arange(60.0).reshape(3, 4, 5)
     kept = code.copy()
     times = 100 + 2.0 * np.arange(N_SAMPLES)
-    with segy.create(
+    with segy_write.create(
         tmp_path / "a.sgy", INLINES, CROSSLINES, times, bin_size=(12.5, 30.0), text="What\nit is", format=format
     ) as write:
         for row in (2, 0, 1):
@@ -359,15 +364,18 @@ def test_a_failed_write_leaves_nothing_and_spares_what_was_there(tmp_path):
     """An exception, or a line never written, keeps the old file and removes the new one."""
     path = tmp_path / "a.sgy"
     path.write_text("old")
-    with pytest.raises(RuntimeError), segy.create(path, INLINES, CROSSLINES, np.arange(5.0)) as write:
+    with pytest.raises(RuntimeError), segy_write.create(path, INLINES, CROSSLINES, np.arange(5.0)) as write:
         write(0, np.zeros((4, 5)))
         raise RuntimeError
     with (
         pytest.raises(ValueError, match="2 of 3 inlines"),
-        segy.create(path, INLINES, CROSSLINES, np.arange(5.0)) as write,
+        segy_write.create(path, INLINES, CROSSLINES, np.arange(5.0)) as write,
     ):
         write(0, np.zeros((4, 5)))
-    with pytest.raises(ValueError, match="shape"), segy.create(path, INLINES, CROSSLINES, np.arange(5.0)) as write:
+    with (
+        pytest.raises(ValueError, match="shape"),
+        segy_write.create(path, INLINES, CROSSLINES, np.arange(5.0)) as write,
+    ):
         write(0, np.zeros((5, 4)))
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["a.sgy"]
@@ -376,7 +384,7 @@ def test_a_failed_write_leaves_nothing_and_spares_what_was_there(tmp_path):
 @pytest.mark.parametrize("times", [[0.0, 4.0, 9.0], [0.5, 1.5], [0.0, 70.0], np.arange(70000.0)])
 def test_times_that_headers_cannot_hold_are_refused(tmp_path, times):
     """Uneven, fractional, too coarse or too many times are refused before anything is written."""
-    with pytest.raises(ValueError, match="do not fit SEG-Y"), segy.create(tmp_path / "a.sgy", [1], [1], times):
+    with pytest.raises(ValueError, match="do not fit SEG-Y"), segy_write.create(tmp_path / "a.sgy", [1], [1], times):
         pass
     assert not os.listdir(tmp_path)
 
@@ -385,7 +393,7 @@ def test_nan_traces_are_written_dead_and_come_back_nan(tmp_path):
     """Missing traces go through integers, which know no NaN, as dead ones."""
     section = np.arange(20.0).reshape(4, 5)
     section[2] = np.nan
-    with segy.create(tmp_path / "a.sgy", [1], CROSSLINES, np.arange(5.0), format=8) as write:
+    with segy_write.create(tmp_path / "a.sgy", [1], CROSSLINES, np.arange(5.0), format=8) as write:
         write(0, section)
     np.testing.assert_array_equal(read_all(segy.scan(tmp_path / "a.sgy"))[0], section)
 
@@ -398,7 +406,7 @@ def test_a_volume_like_another_has_its_headers_byte_for_byte(tmp_path, endian, o
     source = write_by_segyio(tmp_path / "a.sgy", position_code(), format=1, endian=endian, order=order)
     geometry = segy.scan(source)
     labels = np.arange(60).reshape(3, 4, 5)
-    with segy.create_like(tmp_path / "b.sgy", geometry, text="Labels", format=8) as write:
+    with segy_write.create_like(tmp_path / "b.sgy", geometry, text="Labels", format=8) as write:
         for row in range(3):
             write(row, labels[row])
     old, new = source.read_bytes(), (tmp_path / "b.sgy").read_bytes()
@@ -414,15 +422,15 @@ def test_a_volume_like_another_has_its_headers_byte_for_byte(tmp_path, endian, o
 def test_a_class_table_keeps_codes_and_names(tmp_path):
     """Names come back by code, whatever they are written with, and nonsense is refused."""
     classes = ["fault", 'salt "dome"', "Störung", "a\\b"]
-    segy.write_class_table(tmp_path / "a.sgy", classes)
-    assert segy.read_class_table(tmp_path / "a.sgy") == classes
-    assert segy.read_class_table(tmp_path / "b.sgy") == []
+    class_table.write_class_table(tmp_path / "a.sgy", classes)
+    assert class_table.read_class_table(tmp_path / "a.sgy") == classes
+    assert class_table.read_class_table(tmp_path / "b.sgy") == []
     (tmp_path / "a.sgy.classes.toml").write_text("[classes]\n3 = 'fault'\n1 = 'other'")
-    assert segy.read_class_table(tmp_path / "a.sgy") == ["other", "code 2", "fault"]
+    assert class_table.read_class_table(tmp_path / "a.sgy") == ["other", "code 2", "fault"]
     for nonsense in ("1 = 'fault'", "[classes]", "[classes]\nfault = 1", "classes = 3", "[", "\x00"):
         (tmp_path / "a.sgy.classes.toml").write_text(nonsense)
         with pytest.raises(ValueError, match="class table"):
-            segy.read_class_table(tmp_path / "a.sgy")
+            class_table.read_class_table(tmp_path / "a.sgy")
 
 
 @pytest.mark.skipif("OUTCROP_DATA" not in os.environ, reason="OUTCROP_DATA does not name the folder of real data")
@@ -441,7 +449,7 @@ def test_real_files_agree_with_segyio_trace_by_trace(name, shape, first):
     volume = read_all(geometry)
     assert volume.shape == shape and (geometry.inlines[0], geometry.crosslines[0]) == first
     assert geometry.bin_size == (25.0, 25.0) and geometry.samples[:2].tolist() == [4, 8]
-    with segyio.open(str(path), ignore_geometry=True, endian=segy.ENDIANS[geometry.layout.order]) as file:
+    with segyio.open(str(path), ignore_geometry=True, endian=segy_headers.ENDIANS[geometry.layout.order]) as file:
         for number, header in enumerate(file.header):
             row, column = header[189] - first[0], header[193] - first[1]
             assert geometry.traces[row, column] == number

@@ -11,11 +11,11 @@ from sklearn.base import clone
 
 import outcrop as oc
 from outcrop import datasets
-from outcrop.app.labelling import Before
 from outcrop.app.pictures import Axis, Sections, crop, encode
 from outcrop.app.places import places as where_next
 from outcrop.app.session import Session
-from outcrop.cli import app
+from outcrop.app.shown_labels import Before
+from outcrop.cli.program import app
 from outcrop.job import labelling as stages
 from outcrop.job.strokes import covered
 from outcrop.mapping.label_mapper import LabelMapper
@@ -792,7 +792,7 @@ def test_export_round_trip_and_names_that_lead_elsewhere(session, survey):
 
 def test_labels_across_the_labelled_lines(session, survey, monkeypatch):
     """On a crossline and a time slice the labelled lines show their labels, and only they; some stand for others."""
-    from outcrop.app import labelling as module
+    from outcrop.app import shown_labels as module
 
     searched(session, survey[1])
     lines = session.survey.volume["inline"].values

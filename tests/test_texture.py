@@ -4,28 +4,24 @@ import numpy as np
 import pytest
 
 from outcrop import TextureMapper
-from outcrop.mapping.texture import (
-    AVERAGED,
-    OWN,
+from outcrop.features.energies import describe, mirrored
+from outcrop.mapping.constraint import Ridge, balance, maximise
+from outcrop.mapping.familiarity import STRANGE, Familiarity
+from outcrop.mapping.pixels import (
+    NODE_WEIGHT,
     POWER,
     POWERS,
     REACH,
-    STRANGE,
     UNSURE,
-    Familiarity,
-    Ridge,
     along_reflectors,
     at_pixels,
-    balance,
     class_shares,
-    describe,
     dips,
     fitted_power,
-    maximise,
-    mirrored,
     node_masks,
     upsample,
 )
+from outcrop.mapping.texture import AVERAGED
 
 
 def textures(n, size=64, seed=0):
@@ -243,7 +239,7 @@ def test_votes_along_flat_reflectors_fall_off_exponentially():
     """On flat reflectors the two sweeps are the sum written out, row by row."""
     values = np.random.default_rng(0).random((2, 3, 9, 2)).astype("f4")
     away = np.abs(np.subtract.outer(np.arange(9), np.arange(9)))
-    weights = np.where(away == 0, OWN, np.exp(-4 * away / REACH))
+    weights = np.where(away == 0, NODE_WEIGHT, np.exp(-4 * away / REACH))
     expected = np.einsum("xy,nryc->nrxc", weights / weights.sum(axis=1, keepdims=True), values)
     np.testing.assert_allclose(along_reflectors(values, np.zeros((2, 3, 9), "f4")), expected, rtol=1e-5)
 

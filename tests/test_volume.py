@@ -11,8 +11,12 @@ import xarray as xr
 import zarr
 from PIL import Image
 
-from outcrop.volumes import segy
-from outcrop.volumes.opening import amplitude_clip, describe, live_traces, open_volume, parse_size, scale
+from outcrop.volumes import class_table, segy_write
+from outcrop.volumes.amplitude import amplitude_clip, scale
+from outcrop.volumes.lazy import live_traces
+from outcrop.volumes.lengths import parse_size
+from outcrop.volumes.opening import open_volume
+from outcrop.volumes.summary import describe
 
 INLINES, CROSSLINES, TIMES = np.array([10, 12, 14]), np.arange(100, 105), 8 + 4.0 * np.arange(6)
 real_data = pytest.mark.skipif("OUTCROP_DATA" not in os.environ, reason="OUTCROP_DATA does not name the real data")
@@ -27,7 +31,7 @@ def position_code():
 def write_segy(path, values=None, **options):
     """Position-coded SEG-Y, or one of given values on the same axes."""
     values = position_code() if values is None else values
-    with segy.create(path, INLINES, CROSSLINES, TIMES, **options) as write:
+    with segy_write.create(path, INLINES, CROSSLINES, TIMES, **options) as write:
         for row, section in enumerate(values):
             write(row, section)
     return path
@@ -106,7 +110,7 @@ def test_a_volume_survives_zarr_with_its_attributes(tmp_path):
     values = position_code()
     values[1, 2] = np.nan
     path = write_segy(tmp_path / "a.sgy", values)
-    segy.write_class_table(path, ["fault", "other"])
+    class_table.write_class_table(path, ["fault", "other"])
     volume = open_volume(path)
     assert volume.attrs["classes"] == ["fault", "other"]
     volume.to_zarr(tmp_path / "a.zarr", consolidated=False)
@@ -163,7 +167,7 @@ def test_a_class_table_names_the_codes_of_any_file(tmp_path, kind):
         if kind == "palette.png":
             picture.putpalette([200, 0, 0, 0, 200, 0, 0, 0, 200])
         picture.save(path)
-    segy.write_class_table(path, ["fault", "other"])
+    class_table.write_class_table(path, ["fault", "other"])
     truth = open_volume(f"{path}/" if kind == "zarr" else path)
     assert truth.attrs["classes"] == ["fault", "other"] and not truth.attrs["scaled"]
     np.testing.assert_array_equal(truth[0].values.T, codes)

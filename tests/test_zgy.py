@@ -13,7 +13,9 @@ import outcrop as oc
 from outcrop.geometry.coordinates import map_grid
 from outcrop.geometry.horizons import trace_coordinates
 from outcrop.volumes import segy, zgy
-from outcrop.volumes.opening import describe, live_traces, open_volume, sample_unit
+from outcrop.volumes.lazy import live_traces
+from outcrop.volumes.opening import open_volume
+from outcrop.volumes.summary import describe, sample_unit
 
 pytest.importorskip("openzgy")
 from write_zgy import header_size, write_zgy

@@ -7,13 +7,13 @@ if TYPE_CHECKING:  # what is loaded when it is first used, for type checkers and
     from outcrop import datasets as datasets
     from outcrop import plots as plots
     from outcrop.app.server import explore as explore
-    from outcrop.evaluate import cluster_scores as cluster_scores
-    from outcrop.evaluate import pixel_scores as pixel_scores
-    from outcrop.evaluate import retrieval_scores as retrieval_scores
-    from outcrop.export import TrainingSet as TrainingSet
-    from outcrop.export import export_segy as export_segy
-    from outcrop.export import export_training_set as export_training_set
-    from outcrop.export import export_zarr as export_zarr
+    from outcrop.evaluate.pixels import pixel_scores as pixel_scores
+    from outcrop.evaluate.retrieval import cluster_scores as cluster_scores
+    from outcrop.evaluate.retrieval import retrieval_scores as retrieval_scores
+    from outcrop.export.label_segy import export_segy as export_segy
+    from outcrop.export.label_zarr import export_zarr as export_zarr
+    from outcrop.export.training_set import TrainingSet as TrainingSet
+    from outcrop.export.training_set import export_training_set as export_training_set
     from outcrop.features.encoder import Encoder as Encoder
     from outcrop.geometry.bodies import bodies as bodies
     from outcrop.geometry.bodies import surface as surface
@@ -25,11 +25,11 @@ if TYPE_CHECKING:  # what is loaded when it is first used, for type checkers and
     from outcrop.mapping.encoder_mapping import EncoderMapper as EncoderMapper
     from outcrop.mapping.label_mapper import LabelMapper as LabelMapper
     from outcrop.mapping.texture import TextureMapper as TextureMapper
-    from outcrop.measures.core import MEASURES as MEASURES
-    from outcrop.measures.core import CurveletSVD as CurveletSVD
-    from outcrop.measures.core import similarity as similarity
     from outcrop.measures.curvelet import Curvelet as Curvelet
-    from outcrop.patches import PatchGrid as PatchGrid
+    from outcrop.measures.curvelet_svd import CurveletSVD as CurveletSVD
+    from outcrop.measures.registry import MEASURES as MEASURES
+    from outcrop.measures.registry import similarity as similarity
+    from outcrop.patches.grid import PatchGrid as PatchGrid
     from outcrop.retrieval.core import build_index as build_index
     from outcrop.retrieval.core import open_index as open_index
     from outcrop.retrieval.ranking import refine as refine
@@ -41,11 +41,11 @@ __version__ = "0.2.0"
 
 _HOMES = {
     "open_volume": "volumes.opening",
-    "PatchGrid": "patches",
+    "PatchGrid": "patches.grid",
     "Curvelet": "measures.curvelet",
-    "MEASURES": "measures.core",
-    "CurveletSVD": "measures.core",
-    "similarity": "measures.core",
+    "MEASURES": "measures.registry",
+    "CurveletSVD": "measures.curvelet_svd",
+    "similarity": "measures.registry",
     "build_index": "retrieval.core",
     "open_index": "retrieval.core",
     "retrieve": "retrieval.ranking",
@@ -60,13 +60,13 @@ _HOMES = {
     "load_mapper": "labels",
     "bodies": "geometry.bodies",
     "surface": "geometry.bodies",
-    "export_segy": "export",
-    "export_zarr": "export",
-    "export_training_set": "export",
-    "TrainingSet": "export",
-    "retrieval_scores": "evaluate",
-    "cluster_scores": "evaluate",
-    "pixel_scores": "evaluate",
+    "export_segy": "export.label_segy",
+    "export_zarr": "export.label_zarr",
+    "export_training_set": "export.training_set",
+    "TrainingSet": "export.training_set",
+    "retrieval_scores": "evaluate.retrieval",
+    "cluster_scores": "evaluate.retrieval",
+    "pixel_scores": "evaluate.pixels",
     "fault_sticks": "geometry.faults",
     "Job": "job.core",
     "explore": "app.server",
@@ -78,7 +78,7 @@ __all__ = [*_HOMES, "__version__"]
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(importlib.import_module(f"outcrop.{_HOMES[name]}"), name)
-    if name in {"datasets", "patches", "plots"}:
+    if name in {"datasets", "plots"}:
         return importlib.import_module(f"outcrop.{name}")
     raise AttributeError(f"module 'outcrop' has no attribute {name!r}")
 

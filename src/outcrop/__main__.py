@@ -9,7 +9,7 @@ def main():
         if hasattr(stream, "reconfigure"):  # a console or pipe of Windows may lack a letter of a name
             stream.reconfigure(errors="replace")
     try:
-        from outcrop.cli import main as run
+        from outcrop.cli.program import main as run
     except KeyboardInterrupt:
         print("Error: Interrupted; run the same command again.", file=sys.stderr)
         sys.exit(130)

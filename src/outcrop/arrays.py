@@ -46,7 +46,7 @@ def on_cpu(x):
 
 
 def fourier(xp):
-    """Module with the Fourier transforms of a namespace: SciPy's for NumPy, up to seven times as fast as its own."""
+    """Module with the Fourier transforms of a namespace: SciPy's for NumPy, up to seven times as fast as NumPy's."""
     return scipy.fft if is_numpy(xp) else xp.fft
 
 
@@ -57,7 +57,7 @@ def constant(xp, values, *, like, dtype=None):
 
 
 def check_device(name):
-    """Name of a torch device that is there, or None for None.
+    """Name of a torch device that exists, or None for None.
 
     Examples
     --------

@@ -6,8 +6,9 @@ from pathlib import Path
 import pandas as pd
 
 from outcrop import plots
-from outcrop.datasets import exemplars, synthetic_seed, write_synthetic
-from outcrop.evaluate import weak_label_scores
+from outcrop.datasets.places import exemplars
+from outcrop.datasets.survey import synthetic_seed, write_synthetic
+from outcrop.evaluate.pixels import weak_label_scores
 from outcrop.job.core import Job
 from outcrop.job.pictures import draw_retrieval
 from outcrop.job.scoring import score_labels

@@ -19,15 +19,18 @@ from zarr.codecs import Crc32cCodec, ZstdCodec
 
 import outcrop
 from outcrop.arrays import to_numpy
+from outcrop.mapping.confidence import UNCERTAIN, confidence, labelled, winner
 from outcrop.mapping.encoder_mapping import EncoderMapper
-from outcrop.mapping.label_mapper import VARIANTS, LabelMapper
+from outcrop.mapping.factorisation import VARIANTS
+from outcrop.mapping.label_mapper import LabelMapper
 from outcrop.mapping.saved import digest, read_mapper
-from outcrop.mapping.scores import UNCERTAIN, confidence, labelled, winner
 from outcrop.mapping.texture import TextureMapper
 from outcrop.parallel import map_blocks, memory_budget, spans
-from outcrop.patches import PatchGrid, add_windows
+from outcrop.patches.grid import PatchGrid
+from outcrop.patches.windows import add_windows
 from outcrop.storage.workspace import DoneLog, Workspace, damage, whole_file
-from outcrop.volumes.opening import MOST_LINES, LazyVolume, take_block
+from outcrop.volumes.lazy import LazyVolume, take_block
+from outcrop.volumes.opening import MOST_LINES
 
 MAPPERS: dict[str, Any] = {
     "encoder": EncoderMapper,

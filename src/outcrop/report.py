@@ -138,10 +138,10 @@ def _table(frame):
         frame = frame.reset_index()
     numeric = [pd.api.types.is_numeric_dtype(kind) and not pd.api.types.is_bool_dtype(kind) for kind in frame.dtypes]
     mark = [' class="number"' if right else "" for right in numeric]
-    head = "".join(f"<th{own}>{html.escape(str(name))}</th>" for own, name in zip(mark, frame.columns, strict=True))
+    head = "".join(f"<th{style}>{html.escape(str(name))}</th>" for style, name in zip(mark, frame.columns, strict=True))
     columns = [_column(frame.iloc[:, i]) for i in range(frame.shape[1])]
     rows = "".join(
-        "<tr>" + "".join(f"<td{own}>{cell}</td>" for own, cell in zip(mark, row, strict=True)) + "</tr>\n"
+        "<tr>" + "".join(f"<td{style}>{cell}</td>" for style, cell in zip(mark, row, strict=True)) + "</tr>\n"
         for row in zip(*columns, strict=True)
     )
     return f'<div class="scroll"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n'

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from outcrop.mapping.scores import labelled
+from outcrop.mapping.confidence import labelled
 
 CHANNELS = (16, 32, 64, 128)
 SEEN = 12_000  # patches, some of them again: two minutes on two cores for 64 x 64
@@ -73,7 +73,9 @@ def train(folder, path, *, epochs=None, batch=16, rate=3e-3, seed=0, device=None
     -------
     Net
     """
-    from outcrop.export import TrainingSet  # here, so that arrays can be learnt from where pandas is not installed
+    from outcrop.export.training_set import (
+        TrainingSet,  # here, so that arrays can be learnt from where pandas is not installed
+    )
 
     _torch()
     data = TrainingSet(folder, "train")

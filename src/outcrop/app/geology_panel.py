@@ -12,7 +12,7 @@ from outcrop.app.geology import Geology
 from outcrop.app.results import shown_path
 from outcrop.app.viewer import LOOK
 from outcrop.geometry.crossings import FaultTrace
-from outcrop.plots import STICK
+from outcrop.plots.geology_lines import STICK
 
 SHOWN = ("fault sticks", "tops and bases")
 STICKS, HORIZONS = range(2)

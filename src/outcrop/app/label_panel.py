@@ -7,7 +7,7 @@ import outcrop as oc
 from outcrop.app.components import Cards, button, escape, guarded, heading, hint, script, thumbnail
 from outcrop.app.plot import ALONE, BESIDE, OPACITY, SWIPE
 from outcrop.app.viewer import BRUSH, PAINTING
-from outcrop.patches import DIRECTIONS
+from outcrop.patches.grid import DIRECTIONS
 
 
 class LabelPanel:

@@ -7,7 +7,7 @@ from bokeh.models import ColumnDataSource, CustomJS, PanTool, Range1d, ResetTool
 from outcrop.app.components import guarded, script
 from outcrop.app.pictures import FRAMES, crop
 from outcrop.app.plot import HATCH, NOTHING, axis_tag, columns, frame, name_axes, show_whole
-from outcrop.volumes.opening import sample_unit
+from outcrop.volumes.summary import sample_unit
 
 MOST_PIXELS = (500, 400)  # across and down, of a small view
 MOST_TRACES = 200_000  # of a time slice that is read as fine as the screen; larger ones stay coarse in a small view

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from outcrop.app.work import Latest
-from outcrop.volumes.opening import amplitude_clip
+from outcrop.volumes.amplitude import amplitude_clip
 
 MOST_PIXELS = (1600, 1000)  # across and down: what a screen shows
 MOST_TRACES = 16_000  # read at once for a time slice; the others are read behind

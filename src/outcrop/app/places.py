@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.ndimage import uniform_filter
 
-from outcrop.mapping.texture import describe
+from outcrop.features.energies import describe
 from outcrop.retrieval.core import NEAR_LINES
 
 MOST_LINES = 40  # labelled lines that are looked at

@@ -20,9 +20,9 @@ from bokeh.palettes import Greys256, Viridis256
 from bokeh.plotting import figure
 
 from outcrop.app.pictures import FRAMES
-from outcrop.patches import DIRECTIONS
-from outcrop.plots import COLOURS
-from outcrop.volumes.opening import sample_unit
+from outcrop.patches.grid import DIRECTIONS
+from outcrop.plots.figure import COLOURS
+from outcrop.volumes.summary import sample_unit
 
 MISSING = "#cfd8e3"  # colour of samples that are not there
 NOTHING: dict = {"image": [], "x": [], "y": [], "dw": [], "dh": []}

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import outcrop as oc
 from outcrop.job import tables
 from outcrop.labels import DEFAULT_MAPPING
-from outcrop.patches import DIRECTIONS
+from outcrop.patches.grid import DIRECTIONS
 
 EXPORTS = {
     "segy": "labels.sgy",
@@ -148,14 +148,12 @@ def index_command(job, name):
     source = shown_path(job.known["source"] or "VOLUME")
     words = ["outcrop", "index", source, "-o", name]
     words += ["--size", comma(options["size"]), "--step", comma(options["step"])]
-    for option in ("along", "every", "gain", "clip", "seed", "measure"):
+    for option in ("along", "every", "gain", "clip", "measure"):
         words += [f"--{option}", str(chosen[option])] if option in chosen else []
     for axis, ends in (options["area"] or {}).items():
         word = {"inline": "--inlines", "crossline": "--crosslines"}.get(axis, "--times")
         words += [word, ",".join(f"{end:g}" for end in ends)]
     words += ["--between", ",".join(chosen["between"])] if "between" in chosen else []
-    words += ["--sample", f"random:{chosen['sample']}"] if "sample" in chosen else []
-    words += [f"--no-{option}" for option in ("truncate", "finest") if not options[option]]
     return words
 
 

@@ -16,7 +16,7 @@ from outcrop.app.work import Latest
 from outcrop.job import options as stage_options
 from outcrop.job import tables
 from outcrop.job.decisions import Decisions
-from outcrop.patches import DIRECTIONS, PatchGrid
+from outcrop.patches.grid import DIRECTIONS, PatchGrid
 from outcrop.retrieval.core import GRID_OPTIONS, build_index, index_inputs
 from outcrop.storage.stages import digest
 

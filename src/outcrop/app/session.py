@@ -18,8 +18,8 @@ from outcrop.app.work import Work
 from outcrop.job.strokes import section_of
 from outcrop.labels import DEFAULT_MAPPING
 from outcrop.measures.curvelet import SMALLEST
-from outcrop.patches import DIRECTIONS
-from outcrop.volumes.opening import parse_size
+from outcrop.patches.grid import DIRECTIONS
+from outcrop.volumes.lengths import parse_size
 
 STRIPES = 6  # traces from one stripe to the next where a class is excluded
 POLL = 1.0  # seconds between two looks at what others decided

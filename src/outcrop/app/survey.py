@@ -12,7 +12,7 @@ from outcrop.job.decisions import Decisions
 from outcrop.job.options import patch_count
 from outcrop.storage.workspace import Workspace
 from outcrop.volumes.identity import known_volume
-from outcrop.volumes.opening import parse_size
+from outcrop.volumes.lengths import parse_size
 
 SURVEY_PATCHES = 100_000  # of the whole survey; lines are skipped where it has more
 

@@ -9,13 +9,13 @@ from bokeh.models import Button, CustomJS, Div, RadioButtonGroup, Slider, TextIn
 from bokeh.palettes import Greys256
 
 from outcrop.app.components import Legend, guarded, script
-from outcrop.app.labelling import class_shares
 from outcrop.app.pictures import MOST_PIXELS
 from outcrop.app.plot import BRUSH as BRUSH_COLOUR
 from outcrop.app.plot import FOLLOWS, MISSING, SOME_STALE, STALE, SectionPlot
-from outcrop.mapping.scores import UNCERTAIN
-from outcrop.patches import DIRECTIONS
-from outcrop.plots import COLOURS
+from outcrop.app.shown_labels import class_shares
+from outcrop.mapping.confidence import UNCERTAIN
+from outcrop.patches.grid import DIRECTIONS
+from outcrop.plots.figure import COLOURS
 
 TOOLS = ("Look", "Place", "Brush", "Line", "Outline")
 LOOK, PLACE, BRUSH, LINE, OUTLINE = range(5)

@@ -1,6 +1,6 @@
 """Decisions in words, to say what was undone."""
 
-from outcrop.patches import DIRECTIONS
+from outcrop.patches.grid import DIRECTIONS
 
 KINDS = {
     "class": "class {name}", "rename": "new name of {name}", "remove class": "removing class {name}",

@@ -9,7 +9,8 @@ import pandas as pd
 from outcrop import plots
 from outcrop.experiments import Result
 from outcrop.experiments.expert import QUICK, against_expert, label, opened
-from outcrop.mapping import texture
+from outcrop.features import energies
+from outcrop.mapping import constraint, pixels
 from outcrop.mapping.texture import TextureMapper
 
 
@@ -21,15 +22,16 @@ class OfPatches(TextureMapper):
 
 @contextmanager
 def changed(**constants):
-    """Other constants of the texture module for a while."""
-    before = {name: getattr(texture, name) for name in constants}
+    """Other constants for a while, in every module of the mapper that has them."""
+    homes = [(module, name) for module in (energies, constraint, pixels) for name in constants if hasattr(module, name)]
+    before = [getattr(module, name) for module, name in homes]
     try:
-        for name, value in constants.items():
-            setattr(texture, name, value)
+        for module, name in homes:
+            setattr(module, name, constants[name])
         yield
     finally:
-        for name, value in before.items():
-            setattr(texture, name, value)
+        for (module, name), value in zip(homes, before, strict=True):
+            setattr(module, name, value)
 
 
 # part -> (constants, mapper)
@@ -44,7 +46,7 @@ PARTS: dict = {
     "constraint: none, patches painted whole": ({}, partial(TextureMapper, rounds=0)),
     "shares: rounds never moved on": ({"STEP": 0.0}, TextureMapper),
     "background: votes on strange textures as they are": ({"DOUBT": 0.0}, TextureMapper),
-    "regularity: votes not averaged along reflectors": ({"OWN": 1e6}, TextureMapper),
+    "regularity: votes not averaged along reflectors": ({"NODE_WEIGHT": 1e6}, TextureMapper),
     "voting: one member": ({}, partial(TextureMapper, members=1)),
     "voting: patches instead of sections": ({}, OfPatches),
 }
@@ -64,9 +66,9 @@ def run(data, *, quick=False):
         kinds = {"patches": yard.patches(), "exemplars": yard.exemplars()}
         for part, (constants, make) in list(PARTS.items())[: 2 if quick else None]:
             with changed(**constants):
-                texture._log_gabor.cache_clear()
+                energies._log_gabor.cache_clear()
                 rows += [_row(yard, part, kind, runs, make, quick) for kind, runs in kinds.items()]
-        texture._log_gabor.cache_clear()
+        energies._log_gabor.cache_clear()
         for part, cleaning in CLEANING.items():
             rows.append(_row(yard, part, "exemplars", yard.exemplars(**cleaning), TextureMapper, quick))
     table = pd.DataFrame(rows)

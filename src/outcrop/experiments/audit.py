@@ -9,7 +9,7 @@ import pandas as pd
 from outcrop import datasets, plots
 from outcrop.experiments import Result
 from outcrop.experiments.measures import COUNT, PURE, SHOWN, SIZE, STEP, class_shares
-from outcrop.patches import PatchGrid
+from outcrop.patches.grid import PatchGrid
 from outcrop.retrieval.audit import draw_order, estimate, groups_by_class
 from outcrop.retrieval.core import build_index
 from outcrop.retrieval.ranking import retrieve
@@ -50,9 +50,9 @@ def retrieved(data, draws):
         shares = class_shares(index.grid, truth)
         for seed in range(draws):
             weak = retrieve(index, datasets.exemplars(truth, SIZE, min_share=SHOWN, seed=seed), COUNT)
-            own = shares[weak.rows, [names.index(name) for name in weak.classes]]
-            right = own >= np.where(weak.classes == "other", PURE, SHOWN)
-            known = np.isfinite(own)
+            share = shares[weak.rows, [names.index(name) for name in weak.classes]]
+            right = share >= np.where(weak.classes == "other", PURE, SHOWN)
+            known = np.isfinite(share)
             classes, weights = weak.classes[known], weak.weights[known]
             groups, owners = groups_by_class(index.descriptors(weak.rows[known]), classes, weights)
             yield groups, owners, classes, weights, right[known]
@@ -66,12 +66,12 @@ def audited(known, clicks, seed):
     for name in ("all", *dict.fromkeys(owners)):
         counted = np.array([name in ("all", owner) for owner in owners])
         found = estimate(np.arange(len(owners)), np.where(counted, sizes, 0), groups[asked], right[asked])
-        own = np.isin(classes, name) | (name == "all")
-        truth = right[own].mean()
+        of_class = np.isin(classes, name) | (name == "all")
+        truth = right[of_class].mean()
         yield {
             "of": "all classes" if name == "all" else "one class", "truth": truth, "share": found.share,
             "holds": found.low <= truth <= found.high, "half": (found.high - found.low) / 2,
-            "error": found.share - truth, "estimated": weights[own].mean() - truth,
+            "error": found.share - truth, "estimated": weights[of_class].mean() - truth,
         }  # fmt: skip
 
 

@@ -14,14 +14,16 @@ import pandas as pd
 
 from outcrop import plots
 from outcrop.arrays import to_numpy
-from outcrop.evaluate import retrieval_scores
+from outcrop.evaluate.retrieval import retrieval_scores
 from outcrop.experiments import Result
 from outcrop.experiments.evolution import shares, training_set
 from outcrop.experiments.robustness import relative_performance
 from outcrop.experiments.table1 import matrix, patch_sets
-from outcrop.mapping.label_mapper import LabelMapper, class_scores, factorise, sparsity
-from outcrop.mapping.scores import label, median_filter
-from outcrop.measures.core import PAPER
+from outcrop.mapping.confidence import label, median_filter
+from outcrop.mapping.factorisation import factorise
+from outcrop.mapping.label_mapper import LabelMapper, class_scores
+from outcrop.mapping.sparsity import sparsity
+from outcrop.measures.registry import PAPER
 
 OPEN = "not tested"
 
@@ -79,8 +81,8 @@ def retrieval_claims(data, quick, device):
     if found:
         name, patches = found
         scores = retrieval_scores(matrix(data, name, "curvelet-svd", quick, device).similarity, patches.classes)
-        own = int((patches.classes == "horizon").sum()) - 1
-        lowest = scores["precision_by_class"]["horizon"][:own].min() if own > 0 else np.nan
+        most = int((patches.classes == "horizon").sum()) - 1
+        lowest = scores["precision_by_class"]["horizon"][:most].min() if most > 0 else np.nan
         others = [value for key, value in scores["RA_by_class"].items() if key != "fault"]
         gap = scores["RA_by_class"].get("fault", np.nan) - min(others)
     what = "lowest precision at M up to the size of the class, on LANDMASS; held if 1"
@@ -122,8 +124,8 @@ def best_measure(table):
     margin = np.nan
     if table is not None:
         largest = table.loc[table["images"].idxmax(), "data"]
-        own = table[(table["data"] == largest) & table["measure"].isin(PAPER)].set_index("measure")
-        scores = own[["RA", "MAP", "AUC row", "RI"]]
+        rows = table[(table["data"] == largest) & table["measure"].isin(PAPER)].set_index("measure")
+        scores = rows[["RA", "MAP", "AUC row", "RI"]]
         margin = (scores.loc["curvelet-svd"] - scores.drop(index="curvelet-svd").max()).min()
     what = "smallest lead of curvelet-svd over the best other measure in RA, MAP, AUC and Rand index; held if positive"
     return verdict("The paper's measure is best on all four scores", margin > 0, margin, what)
@@ -159,10 +161,10 @@ def accuracy_claim(table):
     """Whether the labels are better than painting each patch whole."""
     gain = np.nan
     if table is not None:
-        own = table[table["inline"] == "all"].set_index("mapper")["MIU"]
+        scores = table[table["inline"] == "all"].set_index("mapper")["MIU"]
         where = "patches on the expert's lines"
-        if f"painted whole, {where}" in own:
-            gain = own[f"authors' labels, {where}"] - own[f"painted whole, {where}"]
+        if f"painted whole, {where}" in scores:
+            gain = scores[f"authors' labels, {where}"] - scores[f"painted whole, {where}"]
     what = "mean IU of the authors' released labels less that of painting the same patches whole; held if positive"
     return verdict("Pixel labels show where the structures are", gain > 0, gain, what)
 

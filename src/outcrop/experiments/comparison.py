@@ -5,7 +5,7 @@ import pandas as pd
 
 from outcrop import datasets, plots
 from outcrop.arrays import to_numpy
-from outcrop.evaluate import pixel_scores
+from outcrop.evaluate.pixels import pixel_scores
 from outcrop.experiments import Result
 from outcrop.experiments.evolution import name_rows, shares, shown, training_set
 from outcrop.mapping.encoder_mapping import positive_answers, positive_energies
@@ -50,7 +50,7 @@ def run(data, *, quick=False, device=None):
         }
         like = pixel_scores(coded(found, dataset["published"], names), dataset["published"].assign_attrs(dataset.attrs))
         parts = shares(found, classes, names).assign(band=bands(found, classes, names), formulation=name)
-        parts["IU with the release"] = [like["IU"][own] for own in parts["class"]]
+        parts["IU with the release"] = [like["IU"][name] for name in parts["class"]]
         rows.append(parts.assign(**{"as released": float((found == released).mean())}, **scores))
     table = pd.concat(rows)[["formulation", *rows[0].columns.drop("formulation")]]
     here = shown(dataset)[:: 3 if quick else 1]
@@ -75,9 +75,9 @@ def bands(labels, classes, names):
     """
     out = []
     for name in dict.fromkeys(classes):
-        own = labels[np.asarray(classes) == name]
+        labels_of_class = labels[np.asarray(classes) == name]
         codes = [i for i, other in enumerate(names, 1) if other not in (name, "other")]
-        foreign = np.isin(own, codes).mean(axis=(0, 2))
+        foreign = np.isin(labels_of_class, codes).mean(axis=(0, 2))
         third = len(foreign) // 3
         out.append(foreign[third:-third].mean() / foreign.mean() if foreign.any() else np.nan)
     return out

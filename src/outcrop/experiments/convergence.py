@@ -8,7 +8,8 @@ import pandas as pd
 from outcrop import plots
 from outcrop.experiments import Result
 from outcrop.experiments.evolution import training_set
-from outcrop.mapping.label_mapper import VARIANTS, LabelMapper
+from outcrop.mapping.factorisation import VARIANTS
+from outcrop.mapping.label_mapper import LabelMapper
 
 MOMENTS = (0, 1, 10, 20, 50, 100, 200)
 

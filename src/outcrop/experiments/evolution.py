@@ -51,8 +51,8 @@ def training_set(data, *, per_class=None, device=None):
     dataset = datasets.seg2017_patches(data)
     if per_class is not None:
         weak, late = dataset["weak"].values, ~np.isin(dataset["patch"].values, SHOWN)
-        own = [np.flatnonzero(weak == name) for name in dict.fromkeys(weak)]
-        chosen = [rows[np.argsort(late[rows], kind="stable")][:per_class] for rows in own]
+        members = [np.flatnonzero(weak == name) for name in dict.fromkeys(weak)]
+        chosen = [rows[np.argsort(late[rows], kind="stable")][:per_class] for rows in members]
         dataset = dataset.isel(patch=np.sort(np.concatenate(chosen)))
     patches = dataset["image"].values
     if device is not None:
@@ -102,11 +102,11 @@ def shares(labels, classes, names):
     """
     rows = []
     for name in dict.fromkeys(classes):
-        own = labels[np.asarray(classes) == name]
-        count = np.bincount(own.ravel(), minlength=len(names) + 1) / own.size
+        labels_of_class = labels[np.asarray(classes) == name]
+        count = np.bincount(labels_of_class.ravel(), minlength=len(names) + 1) / labels_of_class.size
         found = dict(zip(["uncertain", *names], count.tolist(), strict=True))
         kept = {"its class": found[name], "other": 0.0 if name == "other" else found.get("other", 0.0)}
         foreign = 1 - sum(kept.values()) - found["uncertain"]
-        speckle = float((own[:, 1:] != own[:, :-1]).mean())
+        speckle = float((labels_of_class[:, 1:] != labels_of_class[:, :-1]).mean())
         rows.append({"class": name, **kept, "foreign": foreign, "uncertain": found["uncertain"], "speckle": speckle})
     return pd.DataFrame(rows)

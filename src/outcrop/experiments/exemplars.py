@@ -7,7 +7,7 @@ from scipy.stats import spearmanr
 from outcrop import datasets, plots
 from outcrop.experiments import Result
 from outcrop.experiments.retrieval import eye_exemplars
-from outcrop.measures.core import CurveletSVD
+from outcrop.measures.curvelet_svd import CurveletSVD
 
 # in the paper's order: class, and which patches its exemplar retrieved, counted from 0
 RUNS = {
@@ -32,22 +32,22 @@ def run(data, *, quick=False):
     measure = CurveletSVD()
     features = measure.describe(images)
     kinds = {
-        "first retrieved": images[[own[0] for own in runs.values()]],
+        "first retrieved": images[[members[0] for members in runs.values()]],
         "most similar to the others": images[centres(measure.compare(features, features), runs)],
         "chosen by eye": chosen_by_eye(data),
     }
     found = []
     for kind, shown in kinds.items():
         similar = measure.compare(measure.describe(shown), features)
-        for name, own, members in zip(RUNS, similar, runs.values(), strict=True):
+        for name, similarity, members in zip(RUNS, similar, runs.values(), strict=True):
             same = RUNS[name][0] == LABELS
             found.append(
                 {
                     "kind": kind,
                     "exemplar": name,
-                    "similarity to its run": own[members].mean(),
+                    "similarity to its run": similarity[members].mean(),
                     "RA of its class": accuracy(similar[same].max(0), classes == RUNS[name][0]),
-                    "rank correlation with file order": spearmanr(own[members], -members).statistic,
+                    "rank correlation with file order": spearmanr(similarity[members], -members).statistic,
                 }
             )
     return Result(pd.DataFrame(found), figure(kinds), REMARK)
@@ -59,7 +59,7 @@ def published(data, quick):
     numbers = patches["patch"].values - 1
     rows = np.flatnonzero(numbers % (20 if quick else 1) == 0)
     runs = {name: np.flatnonzero(np.isin(numbers[rows], places)) for name, (_, places) in RUNS.items()}
-    short = [name for name, own in runs.items() if len(own) < 2]
+    short = [name for name, members in runs.items() if len(members) < 2]
     if short:
         raise ValueError(f"The SEG 2017 patches at hand show {short[0]!r} fewer than two times; give more of them.")
     return patches["image"].values[rows], patches["weak"].values[rows], runs
@@ -67,7 +67,7 @@ def published(data, quick):
 
 def centres(S, runs):
     """The row of each run that is most similar to the others of it."""
-    return [own[S[np.ix_(own, own)].sum(1).argmax()] for own in runs.values()]
+    return [members[S[np.ix_(members, members)].sum(1).argmax()] for members in runs.values()]
 
 
 def accuracy(similarity, same):
@@ -94,13 +94,13 @@ def cut(sections, place, size=99):
 def figure(kinds):
     """One row of six patches per kind, framed in the colour of the class."""
     drawing = plots.new_figure(figsize=(11.5, 6), layout="constrained")
-    for own, (kind, patches) in zip(drawing.subplots(len(kinds), len(RUNS)), kinds.items(), strict=True):
-        for ax, patch, (name, (label, _)) in zip(own, patches, RUNS.items(), strict=True):
+    for axes, (kind, patches) in zip(drawing.subplots(len(kinds), len(RUNS)), kinds.items(), strict=True):
+        for ax, patch, (name, (label, _)) in zip(axes, patches, RUNS.items(), strict=True):
             ax.imshow(patch, cmap="gray", vmin=0, vmax=1)
             ax.set(xticks=[], yticks=[])
             for spine in ax.spines.values():
                 spine.set(color=plots.COLOURS[label], linewidth=3)
             if patches is kinds["first retrieved"]:
                 ax.set_title(name)
-        own[0].set_ylabel(kind)
+        axes[0].set_ylabel(kind)
     return drawing

@@ -18,16 +18,17 @@ import pandas as pd
 import xarray as xr
 
 from outcrop import datasets, plots
-from outcrop.evaluate import calibration_error, pixel_scores
+from outcrop.evaluate.calibration import calibration_error
+from outcrop.evaluate.pixels import pixel_scores
 from outcrop.experiments import Result
 from outcrop.experiments.evolution import training_set
 from outcrop.experiments.references import flat, references
 from outcrop.experiments.retrieval import eye_exemplars
 from outcrop.job.core import Job
 from outcrop.labels import MAPPERS, label_volume
+from outcrop.mapping.confidence import labelled
 from outcrop.mapping.label_mapper import LabelMapper
-from outcrop.mapping.scores import labelled
-from outcrop.patches import PatchGrid
+from outcrop.patches.grid import PatchGrid
 from outcrop.retrieval.core import build_index
 from outcrop.retrieval.ranking import retrieve
 
@@ -170,7 +171,7 @@ class Yard:
     def drawn(self, line, places, seed):
         """As many random exemplars a class as were chosen by eye, each of which shows its class to an expert."""
         found = datasets.exemplars(self.truth.sel(inline=[line]), 99, count=2, min_share=0.2, seed=seed)
-        return {name: found[name][: len(own)] for name, own in places.items()}
+        return {name: found[name][: len(some)] for name, some in places.items()}
 
     def retrieved(self, places, lines, *, diverse=False, weighted=False, painted=False, sizes=None):
         """Patches that exemplars retrieve with default options; without near copies, weighted by certainty.
@@ -183,8 +184,8 @@ class Yard:
             grid = PatchGrid(self.clean, size=size, step=self.grid.step)
             index = build_index(self.clean, grid, self.folder / f"{size}.outcrop")
             weak = retrieve(index, places, diverse=diverse)
-            own = [(sizes or {}).get(name, 99) == size for name in weak.classes]
-            parts.append((grid.extract(self.clean, weak.rows[own]), weak.classes[own], weak.weights[own]))
+            of_size = [(sizes or {}).get(name, 99) == size for name in weak.classes]
+            parts.append((grid.extract(self.clean, weak.rows[of_size]), weak.classes[of_size], weak.weights[of_size]))
         patches, classes, weights = map(list, zip(*parts, strict=True))
         stacked = patches if sizes else patches[0]
         masks = self.painted(grid.places(weak.rows), weak.classes, lines) if painted else None
@@ -194,9 +195,9 @@ class Yard:
         """The expert's labels in patches of one size, as masks for a mapper; nothing is said on some lines."""
         names = list(dict.fromkeys(classes))
         codes = np.array([0, *(names.index(name) + 1 for name in self.truth.attrs["classes"])], np.uint8)
-        said = self.truth.drop_sel(inline=lines).reindex_like(self.clean, fill_value=0)
-        (height, width), said = self.grid.size, codes[said.values]
-        return np.stack([said[line, i : i + width, j : j + height].T for _, line, i, j in starts])
+        expert = self.truth.drop_sel(inline=lines).reindex_like(self.clean, fill_value=0)
+        (height, width), expert = self.grid.size, codes[expert.values]
+        return np.stack([expert[line, i : i + width, j : j + height].T for _, line, i, j in starts])
 
 
 STRICTER = {
@@ -248,7 +249,7 @@ def label(yard, task, mapper, device):
         patches = torch.from_numpy(patches).to(device)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Class .* has .* patches, fewer than")  # the knee decides
-        more = {key: own for key in ("weights", "masks") if (own := getattr(task, key)) is not None}
+        more = {key: value for key in ("weights", "masks") if (value := getattr(task, key)) is not None}
         mapper.fit(patches, task.classes, **more)
     fitted, out = time.perf_counter() - begin, []
     for line in task.lines:
@@ -256,8 +257,8 @@ def label(yard, task, mapper, device):
         section = yard.clean.sel(inline=[line])
         grid = PatchGrid(section, size=99, step=yard.grid.step)
         labels = label_volume(section, grid, mapper, device=device)
-        own = time.perf_counter() - begin
-        out.append(labels.assign_attrs(seconds=fitted + own, share=fitted / len(task.lines) + own))
+        labelled_in = time.perf_counter() - begin
+        out.append(labels.assign_attrs(seconds=fitted + labelled_in, share=fitted / len(task.lines) + labelled_in))
     return out
 
 
@@ -327,10 +328,10 @@ def draws(tables):
     """Mean over the random draws of exemplars, with the spread of MIU, and the worst of them."""
     if not tables:
         return []
-    own = pd.concat([table[table["inline"] == "all"].set_index("mapper") for table in tables])
-    own, name = own.drop(columns=["supervision", "inline"]), f"of {len(tables)} draws"
-    mean = own.groupby("mapper", sort=False).mean().assign(MIU_sd=own.groupby("mapper")["MIU"].std())
-    worst = own.sort_values("MIU").groupby("mapper").head(1).loc[mean.index]
+    scores = pd.concat([table[table["inline"] == "all"].set_index("mapper") for table in tables])
+    scores, name = scores.drop(columns=["supervision", "inline"]), f"of {len(tables)} draws"
+    mean = scores.groupby("mapper", sort=False).mean().assign(MIU_sd=scores.groupby("mapper")["MIU"].std())
+    worst = scores.sort_values("MIU").groupby("mapper").head(1).loc[mean.index]
     return [
         part.reset_index().assign(supervision=f"exemplars, {what} {name}", inline="all")
         for what, part in (("mean", mean), ("worst", worst))
@@ -339,17 +340,17 @@ def draws(tables):
 
 def draw(table):
     """Mean IU over all lines, mapper by mapper and reference by reference."""
-    own = table[table["inline"] == "all"].reset_index(drop=True)
-    kinds = list(dict.fromkeys(own["supervision"]))
-    ax = plots.new_axes(figsize=(9, 1 + 0.27 * len(own)))
+    scores = table[table["inline"] == "all"].reset_index(drop=True)
+    kinds = list(dict.fromkeys(scores["supervision"]))
+    ax = plots.new_axes(figsize=(9, 1 + 0.27 * len(scores)))
     palette = {kind: "lightgrey" if kind == "reference" else f"C{i}" for i, kind in enumerate(kinds)}
     names = [
         row["mapper"] if row["supervision"] == "reference" else f"{row['mapper']}: {row['supervision']}"
-        for _, row in own.iterrows()
+        for _, row in scores.iterrows()
     ]
-    drawn = ax.barh(np.arange(len(own)), own["MIU"], color=[palette[kind] for kind in own["supervision"]])
+    drawn = ax.barh(np.arange(len(scores)), scores["MIU"], color=[palette[kind] for kind in scores["supervision"]])
     ax.bar_label(drawn, fmt="%.3f", padding=3, fontsize=8)
-    ax.set_yticks(np.arange(len(own)), names, fontsize=8)
+    ax.set_yticks(np.arange(len(scores)), names, fontsize=8)
     ax.invert_yaxis()
     ax.set(xlim=(0, 1), xlabel="mean intersection over union against the expert, all lines")
     return ax.figure

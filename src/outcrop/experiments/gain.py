@@ -5,10 +5,10 @@ import pandas as pd
 from scipy.ndimage import zoom
 
 from outcrop import datasets, plots
-from outcrop.evaluate import retrieval_scores
+from outcrop.evaluate.retrieval import retrieval_scores
 from outcrop.experiments import Result
-from outcrop.measures.core import similarity
-from outcrop.patches import by_rms
+from outcrop.measures.registry import similarity
+from outcrop.patches.gain import by_rms
 
 
 def run(data, *, quick=False):

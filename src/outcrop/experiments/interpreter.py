@@ -17,7 +17,7 @@ from scipy.ndimage import distance_transform_edt, label
 from sklearn.ensemble import RandomForestClassifier
 
 from outcrop import datasets, plots
-from outcrop.evaluate import pixel_scores
+from outcrop.evaluate.pixels import pixel_scores
 from outcrop.experiments import Result
 from outcrop.experiments.expert import BELOW_CAPTION, small_mappers
 from outcrop.experiments.retrieval import eye_exemplars
@@ -26,7 +26,7 @@ from outcrop.job.corrections import cell_means
 from outcrop.job.labelling import Labelling
 from outcrop.job.strokes import covered
 from outcrop.labels import decide
-from outcrop.mapping.texture import upsample
+from outcrop.mapping.pixels import upsample
 
 STROKES, QUICK_STROKES = 30, 3
 SHOWN = (0, 5, 10, 20, 30)  # strokes after which the score stands in the table

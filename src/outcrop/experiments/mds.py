@@ -5,7 +5,7 @@ import pandas as pd
 from sklearn.cluster import KMeans
 
 from outcrop import plots
-from outcrop.evaluate import cluster_scores
+from outcrop.evaluate.retrieval import cluster_scores
 from outcrop.experiments import Result
 from outcrop.experiments.table1 import PAPER, matrix, shown_sets
 

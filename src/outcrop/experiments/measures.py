@@ -8,11 +8,11 @@ import pandas as pd
 from scipy.ndimage import zoom
 
 from outcrop import datasets, plots
-from outcrop.evaluate import retrieval_scores
+from outcrop.evaluate.retrieval import retrieval_scores
 from outcrop.experiments import Result
 from outcrop.experiments.gain import finer
-from outcrop.measures.core import INDEXED, MEASURES
-from outcrop.patches import PatchGrid
+from outcrop.measures.registry import INDEXED, MEASURES
+from outcrop.patches.grid import PatchGrid
 from outcrop.retrieval.core import NEAR_LINES, build_index
 from outcrop.retrieval.ranking import assign, refine, retrieve
 
@@ -39,7 +39,9 @@ def changed_patches(data, per_class):
     rng = np.random.default_rng(0)
     names = dataset["weak"].values.astype(str)
     members = [np.flatnonzero(names == name) for name in dict.fromkeys(names)]
-    rows = np.concatenate([rng.choice(own, min(per_class, len(own)), replace=False) for own in members])
+    rows = np.concatenate(
+        [rng.choice(rows_of_class, min(per_class, len(rows_of_class)), replace=False) for rows_of_class in members]
+    )
     patches, classes = dataset["image"].values[rows].astype(np.float32), names[rows]
     for name, shown in changes(patches, rng).items():
         found = similarities(shown)

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from outcrop import plots
-from outcrop.evaluate import retrieval_scores
+from outcrop.evaluate.retrieval import retrieval_scores
 from outcrop.experiments import Result
 from outcrop.experiments.table1 import matrix, shown_sets
 

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 from scipy import fft, ndimage
 
-from outcrop.evaluate import pixel_scores
+from outcrop.evaluate.pixels import pixel_scores
 from outcrop.experiments.comparison import expert_patches
-from outcrop.patches import add_windows
+from outcrop.patches.windows import add_windows
 
 SCORES = ("PA", "MA", "MIU", "FWIU", "coverage")
 
@@ -52,8 +52,10 @@ def on_sections(yard):
         starts = np.column_stack([yard.dataset["crossline"].values - 300, yard.dataset["sample"].values - 20])
         size = yard.dataset["image"].shape[1:]
         for code in range(len(names)):
-            own = starts[weak == code]
-            add_windows(total[..., code], np.zeros(truth.shape[1:], np.float32), np.ones((len(own), *size)), own)
+            of_class = starts[weak == code]
+            add_windows(
+                total[..., code], np.zeros(truth.shape[1:], np.float32), np.ones((len(of_class), *size)), of_class
+            )
         total[..., names.index("other")] += 1e-6  # where no patch lies
         yield "position prior", truth.copy(data=np.broadcast_to(total.argmax(axis=-1) + 1, truth.shape)), truth
 
@@ -96,8 +98,8 @@ def trees(learnt, truth, scored, *, quick):
     model = HistGradientBoostingClassifier(max_iter=5 if quick else 100, random_state=0)
     model.fit(a[tuple(known.T)], truth.values[tuple(known.T)])
     labels = np.zeros(truth.shape, np.uint8)
-    said = truth.values > 0
-    labels[said] = model.predict(b[said])
+    expert = truth.values > 0
+    labels[expert] = model.predict(b[expert])
     return labels
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 
 from outcrop import datasets, plots
-from outcrop.evaluate import weak_label_scores
+from outcrop.evaluate.pixels import weak_label_scores
 from outcrop.experiments import Result
-from outcrop.patches import PatchGrid
+from outcrop.patches.grid import PatchGrid
 from outcrop.retrieval.core import build_index
 from outcrop.retrieval.ranking import retrieve
 
@@ -63,4 +63,4 @@ def purity(volume, truth, exemplars, *, size, step, count):
         index = build_index(volume, PatchGrid(volume, size=size, step=step), Path(folder) / "job.outcrop")
         weak = retrieve(index, exemplars, min(count, len(index) // len(exemplars)))
         shown = weak_label_scores(weak, index.grid, truth)
-    return {name: own[np.isfinite(own)] for name, own in shown.items()}
+    return {name: shares[np.isfinite(shares)] for name, shares in shown.items()}

@@ -46,9 +46,9 @@ def swap(classes, share, *, seed=0):
     rng = np.random.default_rng(seed)
     source = np.arange(len(classes))
     for name in dict.fromkeys(classes.tolist()):
-        own, foreign = (rng.permutation(np.flatnonzero(mask)) for mask in (classes == name, classes != name))
-        count = round(share * len(own))
-        source[own[:count]] = foreign[:count]
+        members, foreign = (rng.permutation(np.flatnonzero(mask)) for mask in (classes == name, classes != name))
+        count = round(share * len(members))
+        source[members[:count]] = foreign[:count]
     return source
 
 
@@ -162,10 +162,10 @@ def tabulate(found, axis, sweep, printed):
         curve = found["curves"][f"k {atoms}, sparsity {sparsity}"]
         reported = printed_curve(axis, k if axis == "k" else rho)
         for share, values in zip(found["about"]["shares"], np.transpose(curve["performance"]), strict=True):
-            own = {"k": atoms, "sparsity": sparsity, "wrong labels": share, "paper": reported[round(100 * share)]}
+            options = {"k": atoms, "sparsity": sparsity, "wrong labels": share, "paper": reported[round(100 * share)]}
             spread = {"relative performance": values.mean(), "lowest": values.min(), "highest": values.max()}
             another = np.mean(curve["another_seed"]) if curve["another_seed"] else np.nan
-            rows.append({**own, **spread, "another seed": another})
+            rows.append({**options, **spread, "another seed": another})
     return pd.DataFrame(rows)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from outcrop import plots
-from outcrop.evaluate import retrieval_scores
+from outcrop.evaluate.retrieval import retrieval_scores
 from outcrop.experiments import Result
 from outcrop.experiments.table1 import PAPER, matrix, shown_sets
 

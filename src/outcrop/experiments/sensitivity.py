@@ -7,7 +7,7 @@ from outcrop import datasets, plots
 from outcrop.experiments import Result
 from outcrop.experiments.expert import Task, against_expert, fresh, label, opened
 from outcrop.labels import DEFAULT_MAPPING, confidence_for
-from outcrop.mapping.scores import labelled
+from outcrop.mapping.confidence import labelled
 
 WRONG = (0.0, 0.05, 0.1, 0.25)
 EXEMPLARS = (1, 2, 4)
@@ -84,9 +84,9 @@ def alone(yard):
         for labels in found:
             truth = yard.truth.sel(inline=labels["inline"], time=labels["time"])
             known = truth.values > 0
-            own = labels["label"].values[known] == labels.attrs["classes"].index(name) + 1
+            found = labels["label"].values[known] == labels.attrs["classes"].index(name) + 1
             true = truth.values[known] == truth.attrs["classes"].index(name) + 1
-            scores.append(np.mean([(a & b).sum() / (a | b).sum() for a, b in ((own, true), (~own, ~true))]))
+            scores.append(np.mean([(a & b).sum() / (a | b).sum() for a, b in ((found, true), (~found, ~true))]))
         yield {"what": f"{name} and other alone", "MIU": np.mean(scores)}
 
 
@@ -99,15 +99,15 @@ def left_out(yard):
         shares, sure, rest, unsure = [], [], [], []
         for labels in found:
             truth = yard.truth.sel(inline=labels["inline"], time=labels["time"])
-            own = truth.values == truth.attrs["classes"].index(name) + 1
+            of_class = truth.values == truth.attrs["classes"].index(name) + 1
             confidence = labels["confidence"].values / 255
             limit = confidence_for(labels["confidence"].values, MAX_ERROR)
             found = labels["label"].values
             codes = np.where((confidence >= limit) & labelled(found), found, 0)
-            unsure.append((codes[(truth.values > 0) & ~own] == 0).mean())
-            shares.append(np.bincount(codes[own], minlength=5)[:5] / own.sum())
-            sure.append(confidence[own].mean())
-            rest.append(confidence[(truth.values > 0) & ~own].mean())
+            unsure.append((codes[(truth.values > 0) & ~of_class] == 0).mean())
+            shares.append(np.bincount(codes[of_class], minlength=5)[:5] / of_class.sum())
+            sure.append(confidence[of_class].mean())
+            rest.append(confidence[(truth.values > 0) & ~of_class].mean())
         mean = dict(zip(["uncertain", *labels.attrs["classes"]], np.mean(shares, axis=0), strict=False))
         yield {
             "what": f"{name} left out",
@@ -132,21 +132,21 @@ def draw(table):
     figure = plots.new_figure(figsize=(14, 4), layout="constrained")
     axes = figure.subplots(1, 3)
     for ax, what in zip(axes, ("wrong image labels", "exemplars a class"), strict=False):
-        own = table[table["what"] == what]
-        ax.plot(own["number"], own["MIU"], "o-")
+        part = table[table["what"] == what]
+        ax.plot(part["number"], part["MIU"], "o-")
         if what.startswith("exemplars"):
             ax.fill_between(
-                own["number"].astype(float), own["lowest"].astype(float), own["highest"].astype(float), alpha=0.2
+                part["number"].astype(float), part["lowest"].astype(float), part["highest"].astype(float), alpha=0.2
             )
-            ax.set_xticks(own["number"])
+            ax.set_xticks(part["number"])
         ax.set(xlabel=what, ylabel="mean intersection over union", ylim=(0, 0.8))
-    own = table[table["what"].str.endswith("left out")]
+    part = table[table["what"].str.endswith("left out")]
     columns = [name for name in table if name.startswith("as ")]
     palette = {"uncertain": "grey"} | plots.colours([name[3:] for name in columns if name != "as uncertain"])
-    start = np.zeros(len(own))
+    start = np.zeros(len(part))
     for column in columns:
-        share = own[column].fillna(0).to_numpy(float)
-        axes[2].barh(own["what"], share, left=start, color=palette[column[3:]], label=column)
+        share = part[column].fillna(0).to_numpy(float)
+        axes[2].barh(part["what"], share, left=start, color=palette[column[3:]], label=column)
         start += share
     axes[2].set(xlim=(0, 1), xlabel="share of its pixels")
     axes[2].legend(fontsize=8, ncols=3, loc="lower right", bbox_to_anchor=(1, 1), frameon=False)

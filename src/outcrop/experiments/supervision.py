@@ -29,8 +29,8 @@ def run(data, *, quick=False):
         "image label": (np.ones_like(salt), np.ones_like(salt)),
     }
     table = pd.DataFrame(
-        {"labels": name, "pixels labelled": said.mean(), "of these right": (label == salt)[said].mean()}
-        for name, (label, said) in kinds.items()
+        {"labels": name, "pixels labelled": labelled.mean(), "of these right": (label == salt)[labelled].mean()}
+        for name, (label, labelled) in kinds.items()
     )
     return Result(table, figure(patch, salt, kinds), REMARK)
 
@@ -62,10 +62,10 @@ def figure(patch, salt, kinds):
     everywhere = np.ones_like(salt)
     show(image, patch, salt, ~everywhere, "input")
     show(wanted, patch, salt, everywhere, "desired output")
-    for i, (name, (label, said)) in enumerate(kinds.items()):
+    for i, (name, (label, labelled)) in enumerate(kinds.items()):
         ax = drawing.add_subplot(grid[1, i])
         drawn = name in ("pixel labels", "partial labels")
-        show(ax, patch, label, said if drawn else ~everywhere, ("full: " if i == 0 else "weak: ") + name)
+        show(ax, patch, label, labelled if drawn else ~everywhere, ("full: " if i == 0 else "weak: ") + name)
         if name == "bounding box":
             rows, columns = (np.flatnonzero(label.any(axis)) for axis in (1, 0))
             width, height = float(np.ptp(columns)) - 2, float(np.ptp(rows)) - 2
@@ -75,12 +75,12 @@ def figure(patch, salt, kinds):
     return drawing
 
 
-def show(ax, patch, salt, said, title):
+def show(ax, patch, salt, labelled, title):
     """A patch with its labels where something is said."""
     from matplotlib.colors import to_rgba
 
     ax.imshow(patch, cmap="gray", vmin=0, vmax=1)
     colours = np.array([to_rgba(plots.COLOURS[name], 0.5) for name in ("other", "salt dome")])
-    ax.imshow(np.where(said[..., None], colours[salt.astype(int)], 0))
+    ax.imshow(np.where(labelled[..., None], colours[salt.astype(int)], 0))
     ax.set(xticks=[], yticks=[])
     ax.set_title(title, fontsize=11)

@@ -11,10 +11,10 @@ import pandas as pd
 
 from outcrop import datasets, plots
 from outcrop.arrays import to_numpy
-from outcrop.evaluate import cluster_scores, retrieval_scores
+from outcrop.evaluate.retrieval import cluster_scores, retrieval_scores
 from outcrop.experiments import Result
-from outcrop.measures.core import MEASURES
-from outcrop.measures.core import PAPER as NAMES
+from outcrop.measures.registry import MEASURES
+from outcrop.measures.registry import PAPER as NAMES
 
 # RA, MAP, AUC and Rand index as printed, on LANDMASS-2
 PAPER = {
@@ -201,8 +201,8 @@ def landmass(folder, quick):
         classes = np.array([CLASS_NAMES.get(name, name) for name in found["class"].values])
         check_counts(classes, FEWEST, folder)
         rng, most = np.random.default_rng(0), QUICK if quick else MOST
-        own = [np.flatnonzero(classes == name) for name in np.unique(classes)]
-        rows = np.concatenate([rng.choice(rows, min(most, len(rows)), replace=False) for rows in own])
+        members = [np.flatnonzero(classes == name) for name in np.unique(classes)]
+        rows = np.concatenate([rng.choice(rows, min(most, len(rows)), replace=False) for rows in members])
         name = "LANDMASS-1" if found["image"].shape[1:] == (99, 99) else "LANDMASS-2"
         sets[f"{name} {words}"] = Patches(found["image"].values[rows], classes[rows], classes[rows])
     return sets

@@ -15,15 +15,15 @@ import xarray as xr
 
 from outcrop import __version__, plots
 from outcrop.arrays import to_numpy
-from outcrop.datasets import CLASSES
-from outcrop.evaluate import pixel_scores
+from outcrop.datasets.section import CLASSES
+from outcrop.evaluate.pixels import pixel_scores
 from outcrop.experiments import Result
 from outcrop.experiments.expert import APART, fresh, opened, small_mappers
 from outcrop.experiments.references import flat
 from outcrop.experiments.retrieval import eye_exemplars
 from outcrop.experiments.training_nets import EPOCHS, PATCHES, Examples, labels_of_net, read_nets, windows
 from outcrop.job.core import Job
-from outcrop.mapping.scores import confidence, label, majority_filter
+from outcrop.mapping.confidence import confidence, label, majority_filter
 
 OTHER_LINE = {310: 330, 330: 310}  # scored line -> the line whose expert labels or exemplars may be used
 NOT_A_CLASS = (0, 255)  # codes of pixels without a label, in mappers' answers and in label volumes

@@ -5,11 +5,11 @@ import pandas as pd
 import xarray as xr
 
 from outcrop import plots
-from outcrop.evaluate import calibration_error, risk_coverage
+from outcrop.evaluate.calibration import calibration_error, risk_coverage
 from outcrop.experiments import Result
 from outcrop.experiments.expert import fresh, label, opened
 from outcrop.labels import DEFAULT_MAPPING, confidence_for
-from outcrop.mapping.scores import labelled
+from outcrop.mapping.confidence import labelled
 
 MAPPERS = (DEFAULT_MAPPING, "texture", "paper")
 MAX_ERROR = 0.05
@@ -53,8 +53,8 @@ def answers(yard, labels):
     labels = labels.sel(inline=yard.lines)
     truth = yard.truth.sel(time=labels["time"])
     known = labelled(labels["label"].values) & labelled(truth.values)
-    own, true = (np.array(["", *names]) for names in (labels.attrs["classes"], truth.attrs["classes"]))
-    right = own[labels["label"].values[known]] == true[truth.values[known]]
+    found, true = (np.array(["", *names]) for names in (labels.attrs["classes"], truth.attrs["classes"]))
+    right = found[labels["label"].values[known]] == true[truth.values[known]]
     return labels["confidence"].values[known] / 255, right
 
 

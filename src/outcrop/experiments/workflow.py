@@ -10,8 +10,8 @@ from outcrop import datasets, plots
 from outcrop.experiments import Result
 from outcrop.experiments.exemplars import LABELS, centres, published
 from outcrop.mapping.label_mapper import LabelMapper
-from outcrop.measures.core import CurveletSVD, effective
 from outcrop.measures.curvelet import Curvelet
+from outcrop.measures.curvelet_svd import CurveletSVD, effective
 
 REMARK = (
     "The paper draws the same steps and maps 500 patches a class; here the six most typical of the published patches "
@@ -122,8 +122,8 @@ def draw_measure(drawing, patch):
 
 def draw_mapping(drawing, patches, mapper):
     """How patches become labels: X is W times H, and every atom in W has a class."""
-    own = np.array([np.flatnonzero(mapper.atom_classes_ == c)[0] for c in range(len(mapper.classes_))])
-    atoms = mapper.atoms_[own] / mapper.atoms_[own].max((1, 2), keepdims=True)
+    first_atoms = np.array([np.flatnonzero(mapper.atom_classes_ == c)[0] for c in range(len(mapper.classes_))])
+    atoms = mapper.atoms_[first_atoms] / mapper.atoms_[first_atoms].max((1, 2), keepdims=True)
     colours = np.array([plots.COLOURS[name] for name in mapper.classes_])
     gallery(drawing, patches[:, None], np.full((len(patches), 1), "black"), (0.53, 0.60, 0.10, 0.38))
     gallery(drawing, atoms[:, None], colours[:, None], (0.65, 0.72, 0.10, 0.38))

@@ -21,7 +21,7 @@ WINDOW = 65  # samples and traces over which amplitudes are balanced, twice
 MULTIPLE = 16  # of which the sides of what the net sees must be a multiple
 REACH = 160  # pixels around one on which its answer depends, rounded up to a multiple
 TILE = 1024  # pixels of a side up to which a section is seen at once
-STEEPEST = 5.0  # samples a trace: the largest dip that is told
+STEEPEST = 5.0  # samples a trace: the largest dip that is given
 CLASSES = ("fault", "zone", "salt", "chaos", "edge", "unconformity")
 ANSWERS = (*CLASSES, "dip")
 

@@ -16,10 +16,10 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from outcrop.geometry.fusion import decided
-from outcrop.mapping.scores import as_codes, find_background, labelled
+from outcrop.mapping.confidence import as_codes, find_background, labelled
 from outcrop.parallel import map_blocks, memory_budget, spans
-from outcrop.patches import DIRECTIONS
-from outcrop.volumes.opening import sample_unit
+from outcrop.patches.grid import DIRECTIONS
+from outcrop.volumes.summary import sample_unit
 
 MIN_SAMPLES = 1000  # of a body: about 10 x 10 x 10
 COST = 100  # bytes that a sample of a slab takes: codes and confidence of the slabs in flight, the pieces of one
@@ -78,7 +78,7 @@ class Bodies(NamedTuple):
             known = f"choose 1 to {have[-1]}" if have else "none of its bodies is large enough"
             raise ValueError(f"There is no body {body} of class {name!r}; {known}.")
         outline = self.outlines[name, body]
-        lines, traces = (slice(own.min(), own.max() + 1) for own in (outline.line, outline.trace))
+        lines, traces = (slice(part.min(), part.max() + 1) for part in (outline.line, outline.trace))
         shape = lines.stop - lines.start, traces.stop - traces.start
         place = outline.line - lines.start, outline.trace - traces.start
         reach, edge = (np.minimum, -np.inf) if side == "top" else (np.maximum, np.inf)
@@ -274,7 +274,9 @@ def _read(labels, along, part):
         margin = decided(slab["score"].values)[2]
     else:
         margin = None if sure is None else np.clip(sure, 128, 255) - np.uint8(127)
-    return [own if own is None or along == "inline" else np.swapaxes(own, 0, 1).copy() for own in (codes, sure, margin)]
+    return [
+        part if part is None or along == "inline" else np.swapaxes(part, 0, 1).copy() for part in (codes, sure, margin)
+    ]
 
 
 class _Growing:
@@ -308,8 +310,8 @@ class _Growing:
         touching = coo_array((np.ones(pairs.shape[1], bool), tuple(pairs)), shape=(self.count, self.count))
         count, body_of = connected_components(touching, directed=False)
         samples, sure = (
-            np.bincount(body_of, weights=np.concatenate(own), minlength=count)
-            for own in ([part.samples for part in self.parts], [part.confidence for part in self.parts])
+            np.bincount(body_of, weights=np.concatenate(values), minlength=count)
+            for values in ([part.samples for part in self.parts], [part.confidence for part in self.parts])
         )
         bodies = body_of[np.concatenate([part.piece for part in self.parts])]
         whole = Outline(*map(np.concatenate, zip(*(part.outline for part in self.parts), strict=True)))
@@ -319,7 +321,7 @@ class _Growing:
         cuts = np.searchsorted(bodies[kept], large, side="right")[:-1]
         outlines = dict(zip(large.tolist(), np.split(kept, cuts), strict=False))
         for body in large[np.argsort(-samples[large], kind="stable")].tolist():
-            outline = Outline(*(own[outlines[body]] for own in whole))
+            outline = Outline(*(part[outlines[body]] for part in whole))
             yield outline, int(samples[body]), float(sure[body] / samples[body] / 255)
 
 

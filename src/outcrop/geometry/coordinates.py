@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from outcrop.volumes import segy
+from outcrop.volumes import segy, segy_headers, segy_layout
 
 NUMBERS = "line numbers"
 
@@ -74,13 +74,13 @@ def _from_headers(volume):
     """Map grid by coordinates of some thousand traces, None where they do not lie on a grid."""
     geometry = segy.scan(volume.attrs["source"], **volume.attrs["options"])
     with open(geometry.layout.path, "rb") as file:
-        headers = segy.sample_headers(file, geometry.layout)
+        headers = segy_layout.sample_headers(file, geometry.layout)
     order = geometry.layout.order
-    words = headers.view(segy.trace_dtype(order)).ravel()
+    words = headers.view(segy_headers.trace_dtype(order)).ravel()
     if segy.commonest(words["coordinate_units"]) > 1:  # angles
         return None
-    lines = [segy.word_at(headers, byte, order).ravel().astype(float) for byte in geometry.header_bytes]
-    scalar = segy.coordinate_scalars(words)
+    lines = [segy_headers.word_at(headers, byte, order).ravel().astype(float) for byte in geometry.header_bytes]
+    scalar = segy_headers.coordinate_scalars(words)
     design = np.column_stack([np.ones(len(words)), *lines])
     for name in ("cdp", "source"):
         points = np.column_stack([words[f"{name}_x"], words[f"{name}_y"]]) * scalar[:, None]

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from outcrop.geometry.surfaces import LINES, direction_of
-from outcrop.patches import DIRECTIONS
+from outcrop.patches.grid import DIRECTIONS
 
 JUMP = 16  # samples from trace to trace beyond which a top or base is another piece, not a cliff
 

@@ -22,8 +22,10 @@ from scipy.special import expit, logit
 from outcrop.features.encoder import Encoder, balanced
 from outcrop.geometry.surfaces import join_sticks, least_lines
 from outcrop.parallel import map_blocks
-from outcrop.patches import DIRECTIONS, bridge
-from outcrop.volumes.opening import live_traces, scale
+from outcrop.patches.gaps import bridge
+from outcrop.patches.grid import DIRECTIONS
+from outcrop.volumes.amplitude import scale
+from outcrop.volumes.lazy import live_traces
 
 SLOPES = np.linspace(-1.5, 1.5, 31)  # traces a sample, of the faults that the scan looks for
 HALF = 4  # samples up and down over which the scan averages

@@ -8,9 +8,9 @@ import xarray as xr
 from xarray.core import indexing
 
 from outcrop.labels import decide
-from outcrop.mapping.scores import as_codes
-from outcrop.patches import DIRECTIONS
-from outcrop.volumes.opening import LazyVolume
+from outcrop.mapping.confidence import as_codes
+from outcrop.patches.grid import DIRECTIONS
+from outcrop.volumes.lazy import LazyVolume
 
 
 def fuse(first, second, *, min_confidence=0.0):
@@ -60,9 +60,9 @@ def decided(votes, min_confidence=0.0):
     """
     votes = votes.astype(np.float32)
     best, second = votes[0], np.zeros_like(votes[0])
-    for own in votes[1:]:
-        second = np.maximum(second, np.minimum(best, own))
-        best = np.maximum(best, own)
+    for vote in votes[1:]:
+        second = np.maximum(second, np.minimum(best, vote))
+        best = np.maximum(best, vote)
     margin = (best - second) / np.maximum(votes.sum(axis=0), np.finfo(np.float32).tiny)
     return *decide(np.moveaxis(votes, 0, -1), min_confidence), np.round(255 * margin).astype(np.uint8)
 

@@ -13,9 +13,9 @@ import pandas as pd
 import xarray as xr
 
 from outcrop.geometry.coordinates import map_grid
-from outcrop.patches import DIRECTIONS
+from outcrop.patches.grid import DIRECTIONS
 from outcrop.storage.workspace import whole_file
-from outcrop.volumes import segy
+from outcrop.volumes import segy, segy_headers, segy_layout
 
 END = 999.0  # three of them end a line in IRAP classic files
 MOST_BYTES = 1 << 31  # of a horizon file; one of 20 million points is smaller
@@ -43,7 +43,9 @@ def trace_coordinates(volume, inlines, crosslines):
     ValueError
         The volume has no coordinates, or angles instead of lengths.
     """
-    rows, columns = (_positions(volume, name, own) for name, own in zip(DIRECTIONS, (inlines, crosslines), strict=True))
+    rows, columns = (
+        _positions(volume, name, labels) for name, labels in zip(DIRECTIONS, (inlines, crosslines), strict=True)
+    )
     if {"cdp_x", "cdp_y"} <= set(volume.coords):
         return tuple(
             np.asarray(volume[name].transpose(*DIRECTIONS).values)[rows, columns] for name in ("cdp_x", "cdp_y")
@@ -77,7 +79,7 @@ def _geometry(volume):
     if not str(volume.attrs.get("format", "")).startswith("SEG-Y"):
         raise ValueError(f"{source or 'This volume'} is not SEG-Y, so X and Y of its traces are not known; write csv.")
     options = volume.attrs.get("options", {})
-    chosen = tuple((name, tuple(own) if isinstance(own, list) else own) for name, own in options.items())
+    chosen = tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in options.items())
     return _scanned(source, Path(source).stat().st_mtime_ns, chosen)
 
 
@@ -91,13 +93,13 @@ def _headers(geometry, numbers):
     """Trace headers by number of the trace in the file."""
     layout = geometry.layout
     order = np.argsort(numbers, kind="stable")
-    out = np.empty(len(numbers), segy.trace_dtype(layout.order))
+    out = np.empty(len(numbers), segy_headers.trace_dtype(layout.order))
     cuts = np.flatnonzero(np.diff(numbers[order]) > NEAR) + 1
     with open(layout.path, "rb") as file:
         for run in np.split(order, cuts):
             if len(run):
                 first, last = int(numbers[run[0]]), int(numbers[run[-1]])
-                raw = segy.trace_records(file, layout, first, last + 1)["header"][numbers[run] - first]
+                raw = segy_layout.trace_records(file, layout, first, last + 1)["header"][numbers[run] - first]
                 out[run] = np.ascontiguousarray(raw).view(out.dtype)
     return out
 
@@ -106,7 +108,7 @@ def _points(headers, path):
     """X + iY of trace headers, of the midpoints where they have any, else of the sources."""
     if (headers["coordinate_units"] > 1).any():
         raise ValueError(f"The coordinates of {path} are angles, not X and Y; write csv.")
-    scalar = segy.coordinate_scalars(headers)
+    scalar = segy_headers.coordinate_scalars(headers)
     for name in ("cdp", "source"):
         points = (headers[f"{name}_x"] + 1j * headers[f"{name}_y"]) * scalar
         if points.any() or not len(points):
@@ -200,7 +202,7 @@ def _read_csv(path, domain):
     except (ValueError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not a csv ({_one_line(error)}); give inline, crossline and {domain}.") from None
     table.columns = [str(name).strip().lower() for name in table.columns]
-    places = next((own for own in (DIRECTIONS, ("x", "y")) if set(own) <= set(table.columns)), None)
+    places = next((pair for pair in (DIRECTIONS, ("x", "y")) if set(pair) <= set(table.columns)), None)
     if places is None or domain not in table.columns:
         have = ", ".join(map(str, table.columns))[:100]
         raise ValueError(f"{path} has columns {have}; give inline, crossline (or x, y) and {domain}.")
@@ -244,7 +246,7 @@ def _places(volume, x, y, path):
 def _frame(volume, path):
     """X and Y of the first inline and crossline, and the steps from line to line (columns), by a fit to some traces."""
     some = [np.unique(np.linspace(0, n - 1, min(n, 24)).astype(int)) for n in volume.shape[:2]]
-    rows, columns = (own.ravel() for own in np.meshgrid(*some, indexing="ij"))
+    rows, columns = (positions.ravel() for positions in np.meshgrid(*some, indexing="ij"))
     x, y = trace_coordinates(volume, volume["inline"].values[rows], volume["crossline"].values[columns])
     known = np.isfinite(x)
     design = np.column_stack([np.ones(len(rows)), rows, columns])

@@ -13,7 +13,7 @@ from scipy.ndimage import binary_dilation
 
 from outcrop.geometry.coordinates import map_grid
 from outcrop.geometry.surfaces import direction_of
-from outcrop.patches import DIRECTIONS
+from outcrop.patches.grid import DIRECTIONS
 from outcrop.storage.workspace import whole_file
 
 FORMATS = {

@@ -5,7 +5,7 @@ import pandas as pd
 from scipy.spatial import cKDTree
 
 from outcrop.geometry.coordinates import map_grid
-from outcrop.patches import DIRECTIONS
+from outcrop.patches.grid import DIRECTIONS
 
 LINES = 3  # lines from a stick to the next one of the same surface, at most
 STRIKE = 2.0  # traces a line by which a surface may run across the lines; beyond, the other direction sees it better

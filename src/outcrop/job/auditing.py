@@ -10,7 +10,7 @@ from outcrop.job.entries import AUDIT_ANSWERS as ANSWERS
 from outcrop.job.labelling import Labelling
 from outcrop.job.pictures import save
 from outcrop.labels import UNCERTAIN
-from outcrop.patches import DIRECTIONS
+from outcrop.patches.grid import DIRECTIONS
 from outcrop.retrieval.audit import draw_order, estimate, groups_by_class, iou_estimates
 
 SUBJECTS = ("patches", "samples")

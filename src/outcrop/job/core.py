@@ -24,9 +24,9 @@ from outcrop.job.decisions import Decisions, State, background_of
 from outcrop.job.legacy import import_legacy
 from outcrop.job.strokes import excluded_sections, painted_sections, runs, section_of, stroke_mask
 from outcrop.labels import MAPPERS
-from outcrop.measures.core import indexed_measure
-from outcrop.patches import DIRECTIONS, PatchGrid
-from outcrop.plots import COLOURS, EXTRA
+from outcrop.measures.registry import indexed_measure
+from outcrop.patches.grid import DIRECTIONS, PatchGrid
+from outcrop.plots.figure import COLOURS, EXTRA
 from outcrop.retrieval.core import Index, build_index, finished_index, index_inputs
 from outcrop.retrieval.exemplars import exemplar_picture
 from outcrop.retrieval.weak import WeakLabels
@@ -42,7 +42,8 @@ from outcrop.volumes.identity import (
     reopen,
     take_volume,
 )
-from outcrop.volumes.opening import check_axes, open_volume
+from outcrop.volumes.lazy import check_axes
+from outcrop.volumes.opening import open_volume
 
 RESERVED = ("uncertain", "right", "wrong", "erase")  # words that name no class
 LONGEST_NAME = 40  # characters of the name of a class

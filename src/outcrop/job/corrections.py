@@ -3,7 +3,8 @@
 import numpy as np
 from scipy.ndimage import label as connected
 
-from outcrop.mapping.texture import STRIDE, upsample
+from outcrop.features.energies import STRIDE
+from outcrop.mapping.pixels import upsample
 from outcrop.mapping.walker import conductances, correct, giving_up, reach
 from outcrop.storage.kept import content
 

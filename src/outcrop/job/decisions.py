@@ -41,7 +41,7 @@ from filelock import FileLock, Timeout
 
 from outcrop.job.entries import parse
 from outcrop.job.imports import arrange, holding, scope
-from outcrop.mapping.scores import find_background
+from outcrop.mapping.confidence import find_background
 from outcrop.storage.stages import append_line, read_lines
 from outcrop.storage.workspace import refuse_volume_name, whole_file
 

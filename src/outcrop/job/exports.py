@@ -8,10 +8,13 @@ import numpy as np
 import xarray as xr
 from xarray.core import indexing
 
-from outcrop.export import export_segy, export_training_set, export_zarr
+from outcrop.export.label_segy import export_segy
+from outcrop.export.label_zarr import export_zarr
+from outcrop.export.training_set import export_training_set
 from outcrop.job import tables
 from outcrop.job.labelling import Labelling
-from outcrop.volumes.opening import LazyVolume, in_seconds
+from outcrop.volumes.axes import in_seconds
+from outcrop.volumes.lazy import LazyVolume
 
 
 def export(job, path, *, what="label", format=5, stale=False, seed=0, memory=None, labels=None):

@@ -4,7 +4,7 @@ import numpy as np
 
 from outcrop import plots
 from outcrop.geometry.surfaces import direction_of
-from outcrop.patches import DIRECTIONS
+from outcrop.patches.grid import DIRECTIONS
 from outcrop.report import write_report
 
 SECTIONS = 3  # drawn of those with sticks

@@ -13,7 +13,7 @@ from outcrop.geometry.faults import APART, NEIGHBOURS, SHORTEST, THRESHOLD, asse
 from outcrop.geometry.sticks import read_sticks
 from outcrop.geometry.surfaces import direction_of, join_sticks, least_lines
 from outcrop.job.strokes import section_of
-from outcrop.patches import DIRECTIONS
+from outcrop.patches.grid import DIRECTIONS
 from outcrop.storage.workspace import whole_file
 
 VERSION = 2  # of how sticks are picked; another one picks anew

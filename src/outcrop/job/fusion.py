@@ -8,7 +8,7 @@ from outcrop.geometry.fusion import decided, lazy_labels
 from outcrop.job.labelling import Labelling
 from outcrop.job.votes import TRACES
 from outcrop.parallel import spans
-from outcrop.patches import DIRECTIONS
+from outcrop.patches.grid import DIRECTIONS
 from outcrop.volumes.lazy import as_slice
 
 LINES = 32  # of either direction, on whose crossings it is measured how far the two agree

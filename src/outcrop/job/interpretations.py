@@ -10,7 +10,7 @@ from outcrop.geometry.horizons import horizon_misfit, polylines, read_horizon
 from outcrop.geometry.sticks import FORMATS, read_sticks, stick_scores
 from outcrop.geometry.surfaces import direction_of
 from outcrop.job.faults import accept_sticks, fault_class, sticks_of_class
-from outcrop.patches import DIRECTIONS
+from outcrop.patches.grid import DIRECTIONS
 
 STICKS = tuple(suffix for suffixes in FORMATS.values() for suffix in suffixes if suffix != ".csv")
 HORIZONS = (".poi", ".irap", ".xyz")

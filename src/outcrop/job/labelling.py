@@ -7,6 +7,7 @@ import pandas as pd
 
 import outcrop
 from outcrop.features.encoder import weights_digest
+from outcrop.features.energies import kept_nodes
 from outcrop.job import tables
 from outcrop.job.corrections import Corrections, painted_nodes, targets_of
 from outcrop.job.decisions import background_of, fold
@@ -15,13 +16,13 @@ from outcrop.job.options import LABEL, whole_survey
 from outcrop.job.strokes import excluded_sections, painted_patches, painted_sections
 from outcrop.job.votes import Labels, VoteStore, confidence_limit, read_labels
 from outcrop.labels import line_votes, lines_of, load_mapper, make_mapper
+from outcrop.mapping.confidence import UNCERTAIN
 from outcrop.mapping.encoder_mapping import EncoderMapper, Places
 from outcrop.mapping.label_mapper import LabelMapper
 from outcrop.mapping.saved import saved_digest
-from outcrop.mapping.scores import UNCERTAIN
-from outcrop.mapping.texture import TextureMapper, kept_nodes
+from outcrop.mapping.texture import TextureMapper
 from outcrop.parallel import memory_budget, one_blas_thread
-from outcrop.patches import DIRECTIONS, PatchGrid
+from outcrop.patches.grid import DIRECTIONS, PatchGrid
 from outcrop.retrieval.audit import confidence_shift
 from outcrop.storage.kept import Kept, content
 from outcrop.storage.stages import digest

@@ -134,7 +134,7 @@ def _verdicts(path, asked):
 
 def _centres(path, rows):
     """Place and direction of rows of the index of a folder of 0.1.0, None where the volume is not at hand."""
-    from outcrop.patches import PatchGrid
+    from outcrop.patches.grid import PatchGrid
 
     record = _record(path) or {}
     source, options = _source(record, {})

@@ -3,8 +3,8 @@
 import numpy as np
 
 from outcrop.labels import DEFAULT_MAPPING
-from outcrop.measures.core import DEFAULT
-from outcrop.patches import patch_starts
+from outcrop.measures.registry import DEFAULT
+from outcrop.patches.windows import patch_starts
 from outcrop.retrieval.core import GRID_OPTIONS
 
 INDEX = dict.fromkeys(GRID_OPTIONS) | {"every": 1, "along": "inline", "gain": "volume", "seed": 0}

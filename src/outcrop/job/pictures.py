@@ -4,7 +4,7 @@ import errno
 import warnings
 
 from outcrop import plots
-from outcrop.patches import DIRECTIONS
+from outcrop.patches.grid import DIRECTIONS
 from outcrop.storage.workspace import whole_file
 
 

@@ -4,13 +4,15 @@ import numpy as np
 import pandas as pd
 
 from outcrop import plots
-from outcrop.evaluate import boundary_distance, pixel_scores, zone_scores
+from outcrop.evaluate.pixels import pixel_scores
+from outcrop.evaluate.zones import boundary_distance, zone_scores
 from outcrop.job.labelling import Labelling
 from outcrop.job.pictures import draw_labels, save
 from outcrop.labels import stability
-from outcrop.mapping.scores import UNCERTAIN
-from outcrop.patches import DIRECTIONS
-from outcrop.volumes.opening import open_volume, sample_unit
+from outcrop.mapping.confidence import UNCERTAIN
+from outcrop.patches.grid import DIRECTIONS
+from outcrop.volumes.opening import open_volume
+from outcrop.volumes.summary import sample_unit
 
 
 def labelled_lines(labels, along="inline"):

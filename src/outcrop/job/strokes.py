@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from outcrop.patches import DIRECTIONS
+from outcrop.patches.grid import DIRECTIONS
 
 
 def covered(shape, spots, radius):

@@ -10,7 +10,7 @@ from filelock import FileLock
 
 from outcrop.job.entries import STROKES
 from outcrop.job.imports import holding, scope
-from outcrop.patches import PatchGrid
+from outcrop.patches.grid import PatchGrid
 from outcrop.retrieval.core import GRID_OPTIONS, drop_damaged
 from outcrop.retrieval.ranking import retrieve
 from outcrop.retrieval.weak import read_table

@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from outcrop.export import export_training_set
+from outcrop.export.training_set import export_training_set
 from outcrop.job.labelling import Labelling
 from outcrop.job.scoring import labelled_lines, score_labels
 from outcrop.labels import label_volume, open_labels, unchanged
-from outcrop.patches import PatchGrid
+from outcrop.patches.grid import PatchGrid
 from outcrop.storage.workspace import DoneLog
 from outcrop.train import train
 

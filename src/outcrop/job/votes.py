@@ -13,10 +13,10 @@ from zarr.codecs import Crc32cCodec, ZstdCodec
 from outcrop import labels as label_rules
 from outcrop.job.corrections import Corrections
 from outcrop.labels import decide
-from outcrop.mapping.scores import UNCERTAIN
-from outcrop.patches import DIRECTIONS
+from outcrop.mapping.confidence import UNCERTAIN
+from outcrop.patches.grid import DIRECTIONS
 from outcrop.storage.workspace import Damaged, DoneLog, damage, whole_file
-from outcrop.volumes.opening import LazyVolume
+from outcrop.volumes.lazy import LazyVolume
 
 TRACES = 128  # of a chunk: a section across the lines reads one chunk of each
 REMEDY = "run 'outcrop label' again and it is made anew"

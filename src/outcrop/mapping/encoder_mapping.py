@@ -16,7 +16,9 @@ from scipy.ndimage import gaussian_filter
 
 from outcrop.arrays import Array
 from outcrop.features.encoder import ANSWERS, CLASSES, STRIDE, Encoder, weights_digest
-from outcrop.mapping.texture import KEPT, Familiarity, TextureMapper, describe, n_energies
+from outcrop.features.energies import KEPT, describe, n_energies
+from outcrop.mapping.familiarity import Familiarity
+from outcrop.mapping.texture import TextureMapper
 from outcrop.parallel import map_blocks, spans
 from outcrop.storage.kept import content
 
@@ -116,7 +118,7 @@ class EncoderMapper(TextureMapper):
 
 
 class FamiliarAnswers(Familiarity):
-    """How usual the answers of the encoder at a node are among those learnt."""
+    """How familiar the answers of the encoder at a node are among those learnt."""
 
     strange = STRANGE
 

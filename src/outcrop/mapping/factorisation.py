@@ -29,7 +29,7 @@ EPSILON = 1e-9  # keeps 0 / 0 out of the update rules, as in the paper's eq. A-7
 
 
 class Penalties(NamedTuple):
-    """Weights of the terms of the objective beside the misfit."""
+    """Weights of the terms of the objective other than the misfit."""
 
     orthogonality: float = 5.0
     atoms: float = 0.1
@@ -45,7 +45,7 @@ class Variant(NamedTuple):
     root: bool  # cubic-root rule, which never raises F, instead of the ratio rule
     normalise: bool  # unit rows of H and columns of W after every iteration, smoothed class scores
     iterations: int
-    threshold: float  # of the variant's own confidence
+    threshold: float  # of the confidence as the variant defines it
     order: str  # of threshold and median filter
 
 
@@ -79,7 +79,7 @@ def objective(X, W, H, *, penalties=Penalties(), paint=None):  # noqa: B008
     that following F through the iterations costs no matrix product.
     """
     factors = _Factors(W, H, W.T @ X, W.T @ W, H @ H.T)
-    return _evaluator(X, W.shape[1], penalties, paint)(factors, _strife(W, H, paint))
+    return _evaluator(X, W.shape[1], penalties, paint)(factors, _painted_misfit(W, H, paint))
 
 
 def _evaluator(X, n_atoms, penalties, paint):
@@ -103,15 +103,15 @@ def _evaluator(X, n_atoms, penalties, paint):
 
     offset = dot(X, X) + constant(xp, np.array([1.0, 0.0, 1.0]) * gamma * n_atoms, like=X)
 
-    def evaluate(factors, strife):
+    def evaluate(factors, painted_misfit):
         _, H, A, S, G = factors
-        products = [dot(H, A), dot(S, G), trace(S), trace(G), dot(G, G), *(dot(w, w) for w in strife)]
+        products = [dot(H, A), dot(S, G), trace(S), trace(G), dot(G, G), *(dot(w, w) for w in painted_misfit)]
         return offset + weights @ xp.stack(products)
 
     return evaluate
 
 
-def _strife(W, H, paint, rows=slice(None)):
+def _painted_misfit(W, H, paint, rows=slice(None)):
     """Evidence of every class on the pixels painted as another: one (n_rows, n_painted) array per class."""
     if paint is None:
         return []
@@ -137,7 +137,7 @@ def update_atoms(X, W, H, G, *, penalties, paint=None):
         model = W[rows, :] @ G
         model += EPSILON
         if paint is not None:
-            pairs = zip(_strife(W, H, paint, rows), paint.groups, strict=True)
+            pairs = zip(_painted_misfit(W, H, paint, rows), paint.groups, strict=True)
             charges = [wrong @ H[atoms, :][:, paint.columns].T for wrong, atoms in pairs]
             model += penalties.paint * xp.concat(charges, axis=1)
         target /= model
@@ -145,10 +145,10 @@ def update_atoms(X, W, H, G, *, penalties, paint=None):
     return W
 
 
-def update_coefficients(A, S, H, G, *, variant, penalties, strife=None):
+def update_coefficients(A, S, H, G, *, variant, penalties, painted_misfit=None):
     """One multiplicative step of H (the paper's eq. HMUR, or the cubic-root rule).
 
-    A is W^T X, S is W^T W + lambda2 I, G is H H^T; `strife` is W^T times the evidence of wrong classes on painted
+    A is W^T X, S is W^T W + lambda2 I, G is H H^T; `painted_misfit` is W^T times the evidence of wrong classes on
     pixels, in the shape of H.
 
     Notes
@@ -168,8 +168,8 @@ def update_coefficients(A, S, H, G, *, variant, penalties, strife=None):
         a += EPSILON
         b = gram[rows, :] @ H
         b += EPSILON
-        if strife is not None:
-            b += penalties.paint * strife[rows, :]
+        if painted_misfit is not None:
+            b += penalties.paint * painted_misfit[rows, :]
         ratio = _cubic_root(a, b, push * (G[rows, :] @ H)) if variant.root and push else a / b
         ratio *= H[rows, :]
         updated.append(ratio)
@@ -209,7 +209,7 @@ def factorise(X, W, H, *, variant="paper", penalties=Penalties(), paint=None, ac
     evaluate = _evaluator(X, W.shape[1], penalties, paint)
     factors = _Factors(W, H, W.T @ X, W.T @ W, H @ H.T)
     for factors in (_accelerated if accelerate else _plain)(X, factors, rule, penalties, paint):  # noqa: B020
-        yield factors.W, factors.H, evaluate(factors, _strife(factors.W, factors.H, paint))
+        yield factors.W, factors.H, evaluate(factors, _painted_misfit(factors.W, factors.H, paint))
 
 
 class _Factors(NamedTuple):
@@ -249,7 +249,7 @@ def _accelerated(X, factors, rule, penalties, paint):
     evaluate = _evaluator(X, factors.W.shape[1], lowered, paint)
 
     def merit(factors):
-        return float(evaluate(factors, _strife(factors.W, factors.H, paint))[0])
+        return float(evaluate(factors, _painted_misfit(factors.W, factors.H, paint))[0])
 
     def ahead(now, before):
         return xp.maximum(now + 0.8 * (now - before), 0.1 * now)
@@ -279,7 +279,7 @@ def _settle(factors, steps, rule, penalties, paint):
     gram = _with_ridge(S, penalties.coefficients)
     for _ in range(steps):
         pull = _pull(W, H, paint)
-        H = update_coefficients(A, gram, H, G, variant=rule, penalties=penalties, strife=pull)
+        H = update_coefficients(A, gram, H, G, variant=rule, penalties=penalties, painted_misfit=pull)
         G = H @ H.T
     return _Factors(W, H, A, S, G)
 
@@ -307,7 +307,7 @@ def _pull(W, H, paint):
         return None
     xp = array_namespace(H)
     pull = xp.zeros_like(H)
-    for wrong, atoms in zip(_strife(W, H, paint), paint.groups, strict=True):
+    for wrong, atoms in zip(_painted_misfit(W, H, paint), paint.groups, strict=True):
         pull[atoms, paint.columns] = W[:, atoms].T @ wrong
     return pull
 
@@ -352,21 +352,25 @@ def factorise_blocks(
     gather = client.gather if client else lambda result: result
     evaluate = _evaluator(X, W.shape[1], penalties, None)
     parts = np.array_split(np.arange(X.shape[1]), min(blocks, X.shape[1]))
-    own_X, own_H = ([submit(np.ascontiguousarray, x[:, part[0] : part[-1] + 1]) for part in parts] for x in (X, H))
+    blocks_X, blocks_H = (
+        [submit(np.ascontiguousarray, x[:, part[0] : part[-1] + 1]) for part in parts] for x in (X, H)
+    )
     atoms = submit(_Atoms, W, W.T @ W, None, np.ones(W.shape[1], W.dtype))
     course: list = []
     sums: Any = None
     for iteration in range(iterations + 1):
         if iteration:
             atoms = submit(_step_atoms, penalties, sums)
-            own_H = [submit(_step_block, rule, penalties, atoms, x, h) for x, h in zip(own_X, own_H, strict=True)]
-        products = [submit(_block_products, x, h) for x, h in zip(own_X, own_H, strict=True)]
+            blocks_H = [
+                submit(_step_block, rule, penalties, atoms, x, h) for x, h in zip(blocks_X, blocks_H, strict=True)
+            ]
+        products = [submit(_block_products, x, h) for x, h in zip(blocks_X, blocks_H, strict=True)]
         sums = submit(_sum_blocks, rule if iteration else None, evaluate, atoms, *products)
         course.append(submit(attrgetter("terms"), sums))
         if tolerance is not None and settled(gather(course[-2:]), tolerance):
             break
     last = gather(sums)
-    return last.W, last.scale[:, None] * np.concatenate(gather(own_H), axis=1), np.stack(gather(course))
+    return last.W, last.scale[:, None] * np.concatenate(gather(blocks_H), axis=1), np.stack(gather(course))
 
 
 class _Atoms(NamedTuple):
@@ -379,7 +383,7 @@ class _Atoms(NamedTuple):
 
 
 class _Sums(NamedTuple):
-    """What the blocks come to: T = X H^T and G = H H^T beside W and S, all to the scale that H has yet to get."""
+    """What the blocks come to: T = X H^T, G = H H^T, W and S, all to the scale that H has yet to get."""
 
     W: Any
     T: Any

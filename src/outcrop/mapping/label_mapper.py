@@ -15,10 +15,10 @@ import array_api_compat
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
-from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted
 
-from outcrop.arrays import Array, array_namespace, as_floats, constant, is_numpy, on_cpu, to_numpy
+from outcrop.arrays import Array, array_namespace, constant, is_numpy, on_cpu, to_numpy
+from outcrop.mapping.confidence import confidence, label, majority_filter, median_filter, neighbourhood_sum, winner
 from outcrop.mapping.factorisation import (
     VARIANTS,
     Paint,
@@ -29,114 +29,13 @@ from outcrop.mapping.factorisation import (
     settled,
     solve_coefficients,
 )
+from outcrop.mapping.inputs import check_masks, check_patches, class_codes
 from outcrop.mapping.saved import Saved
-from outcrop.mapping.scores import confidence, label, majority_filter, median_filter, neighbourhood_sum, winner
-from outcrop.parallel import one_blas_thread
+from outcrop.mapping.sparsity import cluster_means, project_sparsity
 
 BLOCK = 128  # patches whose scores are held at a time
 LEARNT = ("atoms", "atom_classes", "coefficients", "objective", "objective_parts")  # arrays that are saved
 SMOOTHERS = {"median": median_filter, "majority": majority_filter, None: None}
-
-
-def sparsity(atoms):
-    """Hoyer's sparsity of every row: 0 for a constant one, 1 for a single non-zero entry (the paper's eq. 4).
-
-    Examples
-    --------
-    >>> sparsity(np.array([[1.0, 1.0, 1.0, 1.0], [0.0, 0.0, 3.0, 0.0]])).tolist()
-    [0.0, 1.0]
-    """
-    xp = array_namespace(atoms)
-    root = atoms.shape[-1] ** 0.5
-    norm = xp.linalg.vector_norm(atoms, axis=-1)
-    return (root - xp.sum(xp.abs(atoms), axis=-1) / norm) / (root - 1)
-
-
-def project_sparsity(atoms, sparsity):
-    """Nearest non-negative rows of the same Euclidean norm that have the asked sparsity.
-
-    Parameters
-    ----------
-    atoms : array, shape (n_atoms, n_pixels)
-    sparsity : float
-        Between 0 and 1, both excluded.
-
-    Returns
-    -------
-    projected : float64 array, shape (n_atoms, n_pixels)
-        A zero row stays zero. Where equal pixels would have to differ, the later ones win.
-
-    Notes
-    -----
-    Hoyer's alternating projection (JMLR 5, 2004) ends at ``c (w - m)_+`` for one shift m per row. Given the pixels
-    above the shift, m has a closed form; it grows and the pixels become fewer until they stay the same.
-
-    Examples
-    --------
-    >>> project_sparsity(np.array([[3.0, 2.0, 1.0, 0.0]]), 0.5).round(2).tolist()
-    [[3.19, 1.87, 0.55, 0.0]]
-    """
-    if not 0 < sparsity < 1:
-        raise ValueError(f"sparsity is {sparsity}; choose a value between 0 and 1, or None for none.")
-    xp = array_namespace(atoms)
-    atoms = xp.astype(atoms, xp.float64)
-    n_pixels = atoms.shape[1]
-    ratio = n_pixels**0.5 - sparsity * (n_pixels**0.5 - 1)  # asked L1 norm over L2 norm
-    top = xp.max(xp.abs(atoms), axis=1, keepdims=True)
-    scale = xp.where(top > 0, top, xp.ones_like(top))
-    norm = scale * xp.linalg.vector_norm(atoms / scale, axis=1, keepdims=True)
-    ramp = constant(xp, np.linspace(0, 1e-9, n_pixels), like=atoms)
-    # Rows hang from their largest entry, so that the ramp is not lost to rounding where entries are equal.
-    atoms = (atoms - xp.max(atoms, axis=1, keepdims=True)) / scale + ramp
-    above = xp.ones_like(atoms)
-    while True:
-        count = xp.sum(above, axis=1, keepdims=True)
-        mean = xp.sum(atoms * above, axis=1, keepdims=True) / count
-        scatter = xp.sum((atoms - mean) ** 2 * above, axis=1, keepdims=True)
-        excess = atoms - mean + ratio * xp.sqrt(scatter / (count * (count - ratio**2)))
-        still = xp.astype(excess > 0, xp.float64) * above
-        if xp.all(still == above):
-            break
-        above = still
-    excess = xp.where(above > 0, excess, xp.zeros_like(excess))
-    return excess * norm / xp.linalg.vector_norm(excess, axis=1, keepdims=True)
-
-
-def cluster_means(patches, n_clusters, *, random_state):
-    """Mean patches of the k-means clusters of one class.
-
-    Parameters
-    ----------
-    patches : array, shape (n_patches, n_pixels)
-    n_clusters : int
-    random_state : int
-
-    Returns
-    -------
-    means : array, shape (n_clusters, n_pixels)
-        No more than there are patches.
-
-    Notes
-    -----
-    k-means sees distances alone, so it runs on the Cholesky factor of the Gram matrix, a rotation of the patches into
-    as many dimensions as there are patches: the same clusters at a small part of the cost.
-    """
-    xp = array_namespace(patches)
-    n_patches, n_pixels = patches.shape
-    if n_patches <= n_clusters:
-        return patches
-    points = xp.astype(patches, xp.float64)
-    points = points - xp.mean(points, axis=0)
-    if n_patches <= n_pixels:
-        gram = to_numpy(points @ points.T)
-        # Equal patches make the Gram matrix singular; the lift moves all points apart by the same hair.
-        points = np.linalg.cholesky(gram + np.eye(n_patches) * (1e-9 * np.trace(gram) or 1.0))
-    # One thread: on matrices this small more of them took fifteen times as long, and add up in no fixed order.
-    with one_blas_thread():
-        clusters = KMeans(n_clusters, n_init=1, random_state=random_state).fit(to_numpy(points)).labels_
-    _, clusters, counts = np.unique(clusters, return_inverse=True, return_counts=True)
-    members = (clusters == np.arange(len(counts))[:, None]) / counts[:, None]
-    return constant(xp, members, like=patches, dtype=patches.dtype) @ patches
 
 
 class LabelMapper(Saved, BaseEstimator):
@@ -158,7 +57,7 @@ class LabelMapper(Saved, BaseEstimator):
         Stop once an iteration changes the objective by less than this share of it.
     min_confidence : float, optional
         Pixels whose `confidence` is lower become `uncertain`. It is a share of the evidence, so values up to
-        1 / n_classes do nothing. None keeps the variant's own threshold, which is practically dead: the paper's fires
+        1 / n_classes do nothing. None keeps the threshold of the variant, which is practically dead: the paper's fires
         on every pixel at the first iteration and on none from about the tenth, the published one never.
     smoothing : {"median", "majority", None}
         3x3 filter of the labels. The median, the paper's, works on codes; the majority does not depend on them.
@@ -248,7 +147,7 @@ class LabelMapper(Saved, BaseEstimator):
             Values >= 0, as a rule in [0, 1]. NumPy or torch; float64 is computed in float64, anything else in float32.
         classes : sequence of str, length n_patches
         masks : int array, shape (n_patches, height, width), optional
-            Pixels painted by hand: ``i + 1`` for ``classes_[i]``, 0 where nothing is said. The factorisation is charged
+            Pixels painted by hand: ``i + 1`` for ``classes_[i]``, 0 elsewhere. The factorisation is charged
             for every other class that shows up on a painted pixel, and the fitted labels keep what was painted.
         client : distributed.Client, optional
             A Dask cluster to factorise on, a block of patches on each worker. For NumPy without masks and without
@@ -260,7 +159,7 @@ class LabelMapper(Saved, BaseEstimator):
         self._check_parameters()
         patches, xp = check_patches(patches)
         self.classes_, codes = class_codes(classes, n_patches=patches.shape[0])
-        masks = _check_masks(masks, patches, n_classes=len(self.classes_))
+        masks = check_masks(masks, patches, n_classes=len(self.classes_))
         if masks is not None and self.features is not None:
             raise ValueError("Painted pixels are not learnt from features; leave out features or masks.")
         self.size_ = tuple(patches.shape[1:])
@@ -279,7 +178,7 @@ class LabelMapper(Saved, BaseEstimator):
         return self
 
     def fit_predict(self, patches: Array, classes: npt.ArrayLike, masks: Array | None = None) -> Array:
-        """Label the pixels of the patches it is fitted on, from their own coefficients.
+        """Label the pixels of the patches it is fitted on, from the coefficients of the fit.
 
         Returns
         -------
@@ -368,8 +267,8 @@ class LabelMapper(Saved, BaseEstimator):
     def _iterate(self, X, W, H, masks, client, progress):
         """Run the iterations, keep the course of the objective and return the last W and H."""
         xp = array_namespace(X)
-        usual = 40 if self.accelerate else VARIANTS[self.variant].iterations
-        iterations = usual if self.iterations is None else self.iterations
+        default = 40 if self.accelerate else VARIANTS[self.variant].iterations
+        iterations = default if self.iterations is None else self.iterations
         penalties = Penalties(self.orthogonality, self.atom_penalty, self.coefficient_penalty)
         if client is not None and masks is None and not self.accelerate and is_numpy(xp):
             options = {"tolerance": self.tolerance, "variant": self.variant, "penalties": penalties, "client": client}
@@ -483,53 +382,8 @@ def class_scores(atoms, coefficients, atom_classes, *, smooth=False):
     return xp.stack(scores, axis=-1)
 
 
-def check_patches(patches):
-    """Patches as floats and their namespace, or one clear ValueError."""
-    patches, xp = as_floats(patches)
-    if patches.ndim != 3 or 0 in patches.shape or patches.shape[1] * patches.shape[2] < 2:
-        raise ValueError(
-            f"Patches have shape {tuple(patches.shape)}; give a non-empty stack (n_patches, height, width)."
-        )
-    if not xp.all(xp.isfinite(patches)):
-        raise ValueError("Patches hold NaN or infinite values; fill missing samples or leave those patches out.")
-    if xp.any(patches < 0):
-        raise ValueError(f"Patches go down to {float(xp.min(patches)):g}; scale amplitudes to [0, 1] first.")
-    return patches, xp
-
-
-def class_codes(classes, *, n_patches):
-    """Class names in order of first appearance, and the position of every patch's class among them.
-
-    Examples
-    --------
-    >>> names, codes = class_codes(["salt dome", "fault", "salt dome"], n_patches=3)
-    >>> names.tolist(), codes.tolist()
-    (['salt dome', 'fault'], [0, 1, 0])
-    """
-    classes = np.asarray(classes)
-    if classes.shape != (n_patches,):
-        raise ValueError(f"classes has shape {classes.shape} for {n_patches} patches; give one class per patch.")
-    names, first, codes = np.unique(classes, return_index=True, return_inverse=True)
-    if not 2 <= len(names) <= 254:
-        raise ValueError(f"classes names {len(names)} classes ({', '.join(map(str, names[:3]))}); give 2 to 254.")
-    order = np.argsort(first)
-    return names[order], np.argsort(order)[codes]
-
-
-def _check_masks(masks, patches, *, n_classes):
-    """Painted pixels as uint8 beside the patches, or None where there are none."""
-    if masks is None:
-        return None
-    masks = to_numpy(masks)
-    if masks.shape != tuple(patches.shape):
-        raise ValueError(f"masks has shape {masks.shape} and patches {tuple(patches.shape)}; give one code per pixel.")
-    if masks.dtype.kind not in "iub" or masks.min() < 0 or masks.max() > n_classes:
-        raise ValueError(f"masks holds values outside 0 to {n_classes}; use 0 for unknown and i + 1 for classes_[i].")
-    return constant(array_namespace(patches), masks.astype("u1"), like=patches) if masks.any() else None
-
-
 def _paint(masks, atom_classes, *, like):
-    """Painted pixels in the layout of the factorisation, or None where there are none."""
+    """Painted pixels in the layout of the factorisation, or None without any."""
     if masks is None:
         return None
     xp = array_namespace(like)
@@ -562,7 +416,7 @@ def _moved(x, *, like):
 
 
 def _transposed(x):
-    """The transpose, copied so that its own rows are contiguous."""
+    """The transpose, copied so that its rows are contiguous."""
     xp = array_namespace(x)
     return xp.reshape(xp.reshape(x.T, (-1,)), (x.shape[1], x.shape[0]))
 

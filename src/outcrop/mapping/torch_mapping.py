@@ -11,9 +11,9 @@ import numpy as np
 import scipy.fft
 from scipy.ndimage import gaussian_filter1d, uniform_filter1d
 
-from outcrop.features import encoder
+from outcrop.features import encoder, energies
 from outcrop.features.torch_encoder import torch_net
-from outcrop.mapping import encoder_mapping, texture
+from outcrop.mapping import encoder_mapping, familiarity, pixels
 
 NODES = 1 << 18  # nodes whose random features are held at once
 
@@ -32,6 +32,7 @@ class TorchScores:
 
     Examples
     --------
+    >>> from outcrop.mapping import texture
     >>> patches = np.random.default_rng(0).random((12, 32, 32), dtype=np.float32)
     >>> classes = ["fault"] * 6 + ["other"] * 6
     >>> mapper = texture.TextureMapper(members=1, n_features=50, rounds=3).fit(patches, classes)
@@ -52,11 +53,11 @@ class TorchScores:
             for features, weights, familiar in mapper.models_
         ]
         self.mixtures = [[_Mixture(one, self._array, torch) for one in familiar] for *_, familiar in self.models]
-        n = texture.n_energies()
-        self.behind = torch.arange(self.models[0][0]["mean"].shape[0], device=device)  # as `texture.mirrored` has them
+        n = energies.n_energies()
+        self.behind = torch.arange(self.models[0][0]["mean"].shape[0], device=device)  # as `energies.mirrored` has them
         self.behind[:n] = (
             self.behind[:n]
-            .reshape(-1, texture.N_DIRECTIONS)[:, -torch.arange(texture.N_DIRECTIONS) % texture.N_DIRECTIONS]
+            .reshape(-1, energies.N_DIRECTIONS)[:, -torch.arange(energies.N_DIRECTIONS) % energies.N_DIRECTIONS]
             .reshape(-1)
         )
 
@@ -71,8 +72,8 @@ class TorchScores:
             found = [self._node_values(flat[part : part + NODES]) for part in range(0, len(flat), NODES)]
             values = self.torch.cat(found).reshape(*nodes.shape[:3], -1)
             values = self._along_reflectors(values, self._dips(x))
-            votes, usual = values[..., :-2], values[..., -2:]
-            shares = texture.class_shares(votes, usual, self.background, self.mapper.power_)
+            votes, familiar = values[..., :-2], values[..., -2:]
+            shares = pixels.class_shares(votes, familiar, self.background, self.mapper.power_)
             return self._applied(shares, *(_matrix(_stretched, size) for size in sections.shape[1:]), first=1)
 
     def packed(self, sections, voted):
@@ -99,26 +100,26 @@ class TorchScores:
         return self.torch.einsum("ij,njlc,kl->nikc", rows, x, columns)
 
     def _energies(self, x):
-        """See `texture.describe`."""
-        fft, margin = self.torch.fft, texture.MARGIN
+        """See `energies.describe`."""
+        fft, margin = self.torch.fft, energies.MARGIN
         shape = tuple(scipy.fft.next_fast_len(size + 2 * margin) for size in x.shape[1:])
         padded = x - 0.5
         for axis, (size, full) in enumerate(zip(x.shape[1:], shape, strict=True), 1):
             place = np.pad(np.arange(size), (margin, full - size - margin), mode="symmetric")
             padded = padded.index_select(axis, self.torch.as_tensor(place, device=self.device))
         spectrum = fft.fft2(padded)
-        out: list[list] = [[] for _ in texture.SMOOTHING]
+        out: list[list] = [[] for _ in energies.SMOOTHING]
         inside = slice(margin, margin + x.shape[1]), slice(margin, margin + x.shape[2])
         for window in self._windows(shape):
             envelope = fft.ifft2(spectrum * window).abs()[:, *inside]
-            for energies, sigma in zip(out, texture.SMOOTHING, strict=True):
+            for smoothed, sigma in zip(out, energies.SMOOTHING, strict=True):
                 both = (_matrix(_smoothed_nodes, size, sigma / 2, 3.0) for size in x.shape[1:])
-                energies.append(self.torch.log(self._applied(envelope, *both) + 1e-3))
-        return self.torch.stack([energy for energies in out for energy in energies], dim=-1)
+                smoothed.append(self.torch.log(self._applied(envelope, *both) + 1e-3))
+        return self.torch.stack([energy for smoothed in out for energy in smoothed], dim=-1)
 
     @lru_cache(maxsize=2)  # noqa: B019 one object a run
     def _windows(self, shape):
-        return [self._array(window) for window in texture._log_gabor(shape)]
+        return [self._array(window) for window in energies._log_gabor(shape)]
 
     def _answers(self, x):
         """See `encoder_mapping.encoded`."""
@@ -171,7 +172,7 @@ class TorchScores:
         return x
 
     def _node_values(self, nodes):
-        """Votes, which sum to 1, and how usual nodes are; see `texture.node_votes` and `texture.node_usual`."""
+        """Votes, which sum to 1, and familiarity; see `texture.node_votes` and `texture.node_familiarity`."""
         torch = self.torch
         sides = nodes, nodes[:, self.behind]
         votes: Any = 0
@@ -183,23 +184,23 @@ class TorchScores:
         votes = (votes / (2 * len(self.models))).clamp(min=1e-3)
         kinds = [torch.stack([one(sides) for one in each]).mean(0)
                  for each in zip(*self.mixtures, strict=True)]  # fmt: skip
-        usual = torch.stack([kinds[0], torch.stack(kinds).amin(0)], dim=-1)
-        return torch.cat([votes / votes.sum(-1, keepdim=True), usual], dim=-1)
+        familiar = torch.stack([kinds[0], torch.stack(kinds).amin(0)], dim=-1)
+        return torch.cat([votes / votes.sum(-1, keepdim=True), familiar], dim=-1)
 
     def _dips(self, x):
-        """See `texture.dips`."""
+        """See `pixels.dips`."""
         torch = self.torch
         plain, slope = ([_matrix(_gaussian, size, order) for size in x.shape[1:]] for order in (0, 1))
         down, across = self._applied(x, slope[0], plain[1]), self._applied(x, plain[0], slope[1])
         nodes = [_matrix(_smoothed_nodes, size, 3.0, 4.0) for size in x.shape[1:]]
         zz, xx, zx = (self._applied(product, *nodes) for product in (down * down, across * across, down * across))
-        steepest = float(np.arctan(texture.STEEPEST))
+        steepest = float(np.arctan(pixels.STEEPEST))
         return -torch.tan((torch.atan2(2 * zx, zz - xx) / 2).clamp(-steepest, steepest))
 
     def _along_reflectors(self, values, dips):
-        """See `texture.along_reflectors`; both ways are swept at once."""
+        """See `pixels.along_reflectors`; both ways are swept at once."""
         torch, n = self.torch, len(values)
-        keep = float(np.exp(-texture.STRIDE / texture.REACH))
+        keep = float(np.exp(-energies.STRIDE / pixels.REACH))
         values = torch.cat([values, torch.ones_like(values[..., :1])], dim=-1)
         swept = torch.cat([values, values.flip(2)]).permute(2, 0, 1, 3).contiguous()  # columns first
         dip = torch.cat([dips, -dips.flip(2)]).permute(2, 0, 1)
@@ -213,7 +214,7 @@ class TorchScores:
             upper, lower = (swept[column - 1].gather(1, rows[column]) for rows in (below, above))
             swept[column] += keep * torch.lerp(upper, lower, share[column])
         swept = swept.permute(1, 2, 0, 3)
-        total = (texture.OWN - 2) * values + swept[:n] + swept[n:].flip(2)
+        total = (pixels.NODE_WEIGHT - 2) * values + swept[:n] + swept[n:].flip(2)
         return total[..., :-1] / total[..., -1:]
 
 
@@ -225,8 +226,8 @@ class _Mixture:
         self.familiar = familiar
         self.axes, self.centre, self.scale = (array(vars(familiar)[name]) for name in ("axes", "centre", "scale"))
         self.factors, self.shifts, self.heights = map(array, familiar.side_by_side())
-        self.n_sides = len(familiar.sides(np.zeros((1, texture.n_energies()), np.float32)))
-        self.limits, self.ranks = array(familiar.limits), array(texture.RANKS)
+        self.n_sides = len(familiar.sides(np.zeros((1, energies.n_energies()), np.float32)))
+        self.limits, self.ranks = array(familiar.limits), array(familiarity.RANKS)
 
     def __call__(self, sides):
         """Between 0 and 1 for every node, given as it is and from behind."""
@@ -253,7 +254,7 @@ def _matrix(function, size, *options):
 
 
 def _smoothed_nodes(x, sigma, truncate):
-    """Halved, smoothed, and at every second place, as in `texture.describe`."""
+    """Halved, smoothed, and at every second place, as in `energies.describe`."""
     half = _halved(x)
     smooth = gaussian_filter1d(half, sigma, axis=0, mode="reflect", truncate=truncate)
     return np.pad(smooth, [(0, len(smooth) % 2), (0, 0)], mode="edge")[1::2]
@@ -277,6 +278,6 @@ def _smoothed_answers(x):
 
 
 def _stretched(x):
-    """See `texture.upsample`; the matrix of an axis with as many pixels as `x` has rows."""
-    nodes = np.eye(-(-len(x) // texture.STRIDE))
-    return texture.upsample(nodes[None, :, None, :], (len(x), 1))[0, :, 0]
+    """See `pixels.upsample`; the matrix of an axis with as many pixels as `x` has rows."""
+    nodes = np.eye(-(-len(x) // energies.STRIDE))
+    return pixels.upsample(nodes[None, :, None, :], (len(x), 1))[0, :, 0]

@@ -89,8 +89,8 @@ def reach(along, down, seeds, gamma=GAMMA):
     degree += np.broadcast_to(gamma, fixed.shape).ravel()
     ends = np.concatenate([first, second]), np.concatenate([second, first])
     steps = coo_array((np.concatenate([weights, weights]), ends), shape=(n, n)).tocsr()[free.ravel()]
-    own = np.arange(len(degree[free.ravel()]))
-    system = coo_array((degree[free.ravel()], (own, own))).tocsr() - steps[:, free.ravel()]
+    diagonal = np.arange(len(degree[free.ravel()]))
+    system = coo_array((degree[free.ravel()], (diagonal, diagonal))).tocsr() - steps[:, free.ravel()]
     arriving = steps[:, fixed.ravel()] @ out[fixed]
     solver = splu(system.tocsc(), permc_spec="MMD_AT_PLUS_A", options={"SymmetricMode": True})
     out[free] = np.clip(solver.solve(arriving), 0, seeds.max(axis=(0, 1)))

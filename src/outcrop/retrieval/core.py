@@ -15,9 +15,10 @@ import zarr
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
 from outcrop.arrays import to_numpy
-from outcrop.measures.core import DEFAULT, indexed_measure
+from outcrop.measures.registry import DEFAULT, indexed_measure
 from outcrop.parallel import map_blocks, memory_budget, spans
-from outcrop.patches import PatchGrid, quiet
+from outcrop.patches.gain import quiet
+from outcrop.patches.grid import PatchGrid
 from outcrop.storage.stages import Stages
 from outcrop.storage.workspace import DoneLog, Workspace, damage, whole_file
 from outcrop.volumes.identity import LineLog, check_lines, checked_volume, line_digest, lines_path, reopen, untouched

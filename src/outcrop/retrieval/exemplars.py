@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 from scipy.ndimage import zoom
 
-from outcrop.patches import by_rms
+from outcrop.patches.gain import by_rms
 
 
 def exemplar_patch(index, exemplar):

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from outcrop.measures.core import CurveletSVD
+from outcrop.measures.curvelet_svd import CurveletSVD
 from outcrop.parallel import memory_budget
 from outcrop.retrieval import graph
 from outcrop.retrieval.core import NEAR_LINES, USED, Index

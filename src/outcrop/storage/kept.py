@@ -31,7 +31,7 @@ class Kept:
         self._lock = threading.Lock()
 
     def get(self, key, make):
-        """The array of a key, made where it is not there; nobody may write to it."""
+        """The array of a key, made where it is missing; nobody may write to it."""
         with self._lock:
             if key in self._arrays:
                 self._arrays.move_to_end(key)

@@ -58,7 +58,7 @@ class Stages:
         return self.root / kind / key
 
     def begin(self, kind, inputs):
-        """Make the folder of a stage where it is not there, with what it is made from; its key."""
+        """Make the folder of a stage where it does not exist, with what it is made from; its key."""
         key = digest(kind, inputs)
         folder = self.path(kind, key)
         if not (folder / FACTS).is_file():
@@ -70,7 +70,7 @@ class Stages:
         return key
 
     def facts(self, kind, key):
-        """What a stage was made from, empty where it is not there or cannot be read."""
+        """What a stage was made from, empty where it does not exist or cannot be read."""
         try:
             return json.loads((self.path(kind, key) / FACTS).read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -81,10 +81,10 @@ class Stages:
         append_line(self.root / kind / JOURNAL, " ".join(map(str, words)))
 
     def journal(self, kind):
-        """Words of every line of the journal of a kind, the oldest first, of stages that are still there."""
+        """Words of every line of the journal of a kind, the oldest first, of stages that still exist."""
         lines = [line.split() for line in read_lines(self.root / kind / JOURNAL)]
-        there = {key: (self.path(kind, key) / FACTS).is_file() for key in {words[0] for words in lines if words}}
-        return [words for words in lines if words and there[words[0]]]
+        exists = {key: (self.path(kind, key) / FACTS).is_file() for key in {words[0] for words in lines if words}}
+        return [words for words in lines if words and exists[words[0]]]
 
     def last(self, kind):
         """Key of the stage of a kind that was finished last, None where there is none."""

@@ -74,7 +74,7 @@ class Workspace:
         return job
 
     def write(self, job):
-        """Replace ``job.toml``, with the format and the program's version beside the given tables."""
+        """Replace ``job.toml``, with the format and the program's version added to the given tables."""
         with whole_file(self / "job.toml") as path:
             path.write_text(tomli_w.dumps({"format": FORMAT, "version": outcrop.__version__} | job), encoding="utf-8")
 
@@ -135,7 +135,7 @@ def whole_file(path):
     writers of one folder write the same. What a killed process left is cleared by the next writer of that name.
     """
     path = Path(path)
-    was_there = _is_filled(path)
+    existed = _is_filled(path)
     _clear_leftovers(path)
     aside = path.with_name(f"{_aside_prefix(path)}{os.getpid()}-{threading.get_ident()}.part")
     remove(aside)
@@ -144,7 +144,7 @@ def whole_file(path):
         try:
             _replace(aside, path)
         except OSError:
-            if was_there or not (aside.is_dir() and _is_filled(path)):
+            if existed or not (aside.is_dir() and _is_filled(path)):
                 raise
     finally:
         remove(aside)
@@ -238,7 +238,7 @@ def no_link(path):
 
 
 def remove(path):
-    """Remove a file or a folder, if it is there."""
+    """Remove a file or a folder, if it exists."""
     path = Path(path)
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 from xarray.core import indexing
 
-from outcrop.volumes import segy
+from outcrop.volumes import class_table
 from outcrop.volumes.axes import name_axes
 from outcrop.volumes.lazy import LazyVolume, NpyFile, PictureFile, live_traces, take_block
 
@@ -42,7 +42,7 @@ def find_lines(folder):
     Returns
     -------
     kind : str
-        A key of `KINDS`, empty where there are no such files.
+        A key of `KINDS`, empty without such files.
     files : list of Path
     others : int
         Number of other files, which are left alone.
@@ -181,11 +181,11 @@ class Mosaic:
         return block
 
 
-def _match(labels, own):
-    """Positions of the labels that a part has, and where it has them; `own` ascends."""
-    places = np.minimum(np.searchsorted(own, labels), len(own) - 1)
-    there = np.flatnonzero(own[places] == labels)
-    return there, places[there]
+def _match(labels, part_labels):
+    """Positions of the labels that a part has, and where it has them; `part_labels` ascends."""
+    places = np.minimum(np.searchsorted(part_labels, labels), len(part_labels) - 1)
+    found = np.flatnonzero(part_labels[places] == labels)
+    return found, places[found]
 
 
 def _extent(samples):
@@ -249,7 +249,7 @@ def _segy_lines(path, files, lines):
 def _array_lines(path, files, kind, domain):
     """Parts of a folder of pictures or arrays, attributes of the volume, and what numbers its lines."""
     numbers, direction = number_files(files)
-    codes = bool(segy.read_class_table(path))
+    codes = bool(class_table.read_class_table(path))
     make = functools.partial(PictureFile, codes=codes) if kind == "pictures" else NpyFile
     parts = [array_part(make(str(file))) for file in files]
     widths = [len(part.crosslines) for part in parts]

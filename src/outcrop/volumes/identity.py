@@ -11,7 +11,8 @@ from xarray.core import indexing
 
 from outcrop.storage.stages import append_line, digest, read_lines
 from outcrop.storage.workspace import Workspace, fingerprint, set_aside
-from outcrop.volumes.opening import MOST_LINES, LazyVolume, open_volume
+from outcrop.volumes.lazy import LazyVolume
+from outcrop.volumes.opening import MOST_LINES, open_volume
 
 
 class ChangedVolume(ValueError):
@@ -215,7 +216,7 @@ def take_volume(job, volume):
     found = identify(volume)
     try:
         known = known_volume(job)
-    except ValueError:  # unreadable: the volume that is given says it all, and what was there is kept
+    except ValueError:  # unreadable: the volume that is given says it all, and what it replaces is kept
         set_aside(Path(job) / "job.toml")
         known = {}
     axes = digest(_axes(volume))
@@ -261,7 +262,7 @@ def record_volume(job, record):
 
 
 def reopen(job):
-    """Volume of a job folder, from where it was or from beside the folder; refused where neither holds it."""
+    """Volume of a job folder, from where it was or from next to the folder; refused where neither holds it."""
     known = known_volume(job)
     if not known:
         raise ValueError(f"{job} has no volume yet; give one with 'outcrop index VOLUME -o {job}'.")
@@ -276,7 +277,7 @@ def reopen(job):
 
 
 def place_of(job, known):
-    """Where the volume of a job lies: where it was, or beside the folder; empty where it is at neither place."""
+    """Where the volume of a job lies: where it was, or next to the folder; empty where it is at neither place."""
     places = [known["source"]] if known["source"] else []
     if known["relative"]:
         places.append(os.path.normpath(os.path.join(os.path.abspath(job), known["relative"])))

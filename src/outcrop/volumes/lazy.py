@@ -142,7 +142,7 @@ def check_axes(volume):
             twice = labels[counts > 1][0]
             raise ValueError(
                 f"{volume.attrs.get('source') or 'The array'} has {name} {twice:g} {counts.max()} times; give every "
-                f"{name} a number of its own."
+                f"{name} a distinct number."
             )
     vertical = volume.dims[-1]
     steps = np.diff(np.asarray(volume[vertical].values, float))

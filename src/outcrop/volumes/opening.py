@@ -1,9 +1,8 @@
-"""Any seismic volume as one lazy xarray.DataArray: SEG-Y, ZGY, Zarr, NumPy, pictures, lines; scaled to [0, 1]."""
+"""Any seismic volume as one lazy xarray.DataArray: SEG-Y, ZGY, Zarr, NumPy, pictures, lines."""
 
 import functools
 import math
 import os
-import re
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,13 @@ import xarray as xr
 from xarray.core import indexing
 
 from outcrop.parallel import memory_budget
-from outcrop.volumes import folders, segy
+from outcrop.volumes import class_table, folders, segy, segy_headers
 from outcrop.volumes.axes import in_seconds, name_axes, stated_units
-from outcrop.volumes.lazy import LazyVolume, NpyFile, check_axes, live_traces, open_picture, take_block
+from outcrop.volumes.lazy import LazyVolume, NpyFile, check_axes, open_picture, take_block
 from outcrop.volumes.recognise import recognise, refuse_foreign, refuse_remote
 from outcrop.volumes.zgy import open_zgy
 
 PICTURES = folders.KINDS["pictures"]
-
 # What is converted to ms or m.
 CONVERTED = {
     ("time", 1000.0): "seconds",
@@ -27,9 +25,7 @@ CONVERTED = {
     ("depth", 1000.0): "km",
     ("depth", 0.3048): "feet",
 }
-
 MOST_LINES = 10**7  # no survey has more; labels of an axis that claims to would not fit in memory
-
 FORMAT_NAMES = {
     1: "IBM float, 32 bit",
     2: "integer, 32 bit",
@@ -67,7 +63,7 @@ def open_volume(
     Returns
     -------
     volume : xarray.DataArray of float32, dims ("inline", "crossline", "time" or "depth")
-        Missing and dead traces are NaN and False in the coordinate ``live``, which is there where traces are missing.
+        Missing and dead traces are NaN and False in the coordinate ``live``, which exists where traces are missing.
         Time is in ms, depth in m. Attributes: source, format, domain, and where known sample_interval, delay, bin_size
         (metres between inlines, between crosslines), map (X and Y of line 0, 0 and steps per line number),
         header_bytes, text, classes, scaled, notes (what was corrected).
@@ -113,7 +109,7 @@ def open_path(path, *, header_bytes, endian, domain):
     elif not os.path.isfile(path):
         raise ValueError(f"{path} is neither a file nor a folder; give the path of a volume.")
     elif kind in PICTURES:
-        codes = bool(segy.read_class_table(path))
+        codes = bool(class_table.read_class_table(path))
         attrs = {"source": path, "format": "picture", "scaled": not codes}
         volume = assemble(open_picture(path, codes=codes), attrs=attrs, domain=domain)
     else:
@@ -143,7 +139,7 @@ def open_remote(address, *, domain):
 
 def add_classes(volume, path):
     """Set on a volume the names of its codes, where a class table ``FILE.classes.toml`` lies next to its file."""
-    classes = segy.read_class_table(path)
+    classes = class_table.read_class_table(path)
     return volume.assign_attrs(classes=classes) if classes else volume
 
 
@@ -159,7 +155,7 @@ def open_segy(path, **choices):
         name="amplitude",
         attrs={
             "source": layout.path,
-            "format": f"SEG-Y, {FORMAT_NAMES[layout.format]}, {segy.ENDIANS[layout.order]} endian",
+            "format": f"SEG-Y, {FORMAT_NAMES[layout.format]}, {segy_headers.ENDIANS[layout.order]} endian",
             "domain": geometry.domain,
             "sample_interval": geometry.interval,
             "delay": geometry.delay,
@@ -172,7 +168,7 @@ def open_segy(path, **choices):
             "scaled": False,
             "options": {
                 "header_bytes": list(geometry.header_bytes),
-                "endian": segy.ENDIANS[layout.order],
+                "endian": segy_headers.ENDIANS[layout.order],
                 "domain": geometry.domain,
             },
         },
@@ -220,7 +216,7 @@ def open_zarr(path, *, domain):
     array = arrays.pop(name)
     dims = getattr(array, "dims", None) or getattr(array.metadata, "dimension_names", None)
     attrs = {**array.attrs, "source": path, "format": "Zarr"}
-    return assemble(array, dims, attrs=attrs, beside=arrays, domain=domain)
+    return assemble(array, dims, attrs=attrs, companions=arrays, domain=domain)
 
 
 def group_arrays(group):
@@ -239,11 +235,11 @@ def from_array(array, *, domain):
     attrs = {"source": "array", "format": "array"}
     if not isinstance(array, xr.DataArray):
         return assemble(np.asarray(array), attrs=attrs, domain=domain)
-    beside = {str(name): coord.variable for name, coord in array.coords.items()}
-    return assemble(array.variable, array.dims, attrs={**attrs, **array.attrs}, beside=beside, domain=domain)
+    companions = {str(name): coord.variable for name, coord in array.coords.items()}
+    return assemble(array.variable, array.dims, attrs={**attrs, **array.attrs}, companions=companions, domain=domain)
 
 
-def assemble(array, dims=None, *, attrs, domain, beside=None):
+def assemble(array, dims=None, *, attrs, domain, companions=None):
     """Volume on the axes inline, crossline and time or depth of an array of two or three dimensions.
 
     Parameters
@@ -253,18 +249,18 @@ def assemble(array, dims=None, *, attrs, domain, beside=None):
         Names of its axes; where one is unknown they are inline, crossline, time, or time, crossline for a section.
     attrs : dict
     domain : str or None
-    beside : dict of arrays
-        What lies beside it by name: labels of the axes, and which traces are live.
+    companions : dict of arrays
+        What belongs to it by name: labels of the axes, and which traces are live.
     """
-    dims, beside = dims or [None] * array.ndim, beside or {}
-    units = {name: stated_units(labels) for name, labels in beside.items()}
+    dims, companions = dims or [None] * array.ndim, companions or {}
+    units = {name: stated_units(labels) for name, labels in companions.items()}
     names, axes, factor, notes = name_axes(dims, domain=domain, units=units)
     if array.dtype.kind not in "biuf" or 0 in array.shape or max(array.shape) > MOST_LINES:
         raise ValueError(f"{attrs['source']} holds {array.dtype} of shape {array.shape}; give a volume of numbers.")
     lazy = LazyVolume(functools.partial(take_block, array, axes), [1 if i is None else array.shape[i] for i in axes])
     data = lazy.block((slice(None),) * 3) if isinstance(array, np.ndarray) else indexing.LazilyIndexedArray(lazy)
     labels = [
-        beside.get(name if i is None or dims[i] is None else dims[i]) for name, i in zip(names, axes, strict=True)
+        companions.get(name if i is None or dims[i] is None else dims[i]) for name, i in zip(names, axes, strict=True)
     ]
     coords = {name: axis_labels(label, n) for name, label, n in zip(names, labels, lazy.shape, strict=True)}
     coords[names[2]] = coords[names[2]].astype(np.float64)
@@ -282,7 +278,7 @@ def assemble(array, dims=None, *, attrs, domain, beside=None):
         volume.attrs.update(sample_interval=(last - first) / (lazy.shape[2] - 1), delay=first)
     plane = [dims[i] for i in axes[:2] if i is not None]
     check_axes(volume)
-    return add_survey(volume, {name: upright(other, plane) for name, other in beside.items()})
+    return add_survey(volume, {name: upright(other, plane) for name, other in companions.items()})
 
 
 def upright(variable, plane):
@@ -297,14 +293,16 @@ def axis_labels(labels, n):
     return labels.astype(np.int64) if np.array_equal(labels, np.rint(labels)) else labels
 
 
-def add_survey(volume, beside):
-    """Set on a volume what lies beside it: missing traces, distances between lines, names of codes."""
-    live = beside.get("live", beside.get("trace_mask"))  # the latter is MDIO's
+def add_survey(volume, companions):
+    """Set on a volume what belongs to it: missing traces, distances between lines, names of codes."""
+    live = companions.get("live", companions.get("trace_mask"))  # the latter is MDIO's
     if live is not None and live.shape == volume.shape[:2] and not np.all(live):
         volume.coords["live"] = (("inline", "crossline"), np.asarray(live).astype(bool))
-    if {"cdp_x", "cdp_y"} <= set(beside) and beside["cdp_x"].shape == beside["cdp_y"].shape == volume.shape[:2]:
+    if {"cdp_x", "cdp_y"} <= set(companions) and companions["cdp_x"].shape == companions["cdp_y"].shape == volume.shape[
+        :2
+    ]:
         some = tuple(slice(None, None, -(-n // 64)) for n in volume.shape[:2])
-        points = np.asarray(beside["cdp_x"][some]) + 1j * np.asarray(beside["cdp_y"][some])
+        points = np.asarray(companions["cdp_x"][some]) + 1j * np.asarray(companions["cdp_y"][some])
         rows, columns = np.meshgrid(
             *(np.arange(n)[part] for n, part in zip(volume.shape[:2], some, strict=True)), indexing="ij"
         )
@@ -316,220 +314,3 @@ def add_survey(volume, beside):
     if "classes" in volume.attrs:
         volume.attrs["classes"] = list(map(str, volume.attrs["classes"]))
     return volume
-
-
-def sample_lines(volume, lines):
-    """Positions of evenly spaced inlines and their amplitudes, shape (n_lines, n_crossline, n_sample), thinned out."""
-    rows = np.unique(np.linspace(0, volume.shape[0] - 1, lines).round().astype(int))
-    # A quarter of a million samples of a line tell its amplitudes: cost does not grow with the survey.
-    every = -(-volume.shape[1] * volume.shape[2] // (1 << 18))
-    return rows, np.stack([volume[row, ::every].values for row in rows])
-
-
-def amplitude_clip(volume, *, percentile=99.5, lines=16):
-    """Amplitude that maps to the ends of [0, 1]: a percentile of the absolute amplitude over evenly spaced inlines.
-
-    Zeros, of which mutes and padding consist, do not count, nor do NaN and Inf.
-
-    Parameters
-    ----------
-    volume : xarray.DataArray
-    percentile : float
-        Share in percent of the samples that lie within the clip.
-    lines : int
-        Number of inlines to look at.
-
-    Returns
-    -------
-    clip : float
-
-    Examples
-    --------
-    >>> amplitude_clip(open_volume(np.linspace(-200, 200, 401).reshape(1, 1, -1)), percentile=50)
-    100.5
-    """
-    if not 0 < percentile <= 100:
-        raise ValueError(f"percentile is {percentile}; choose a value above 0 and up to 100.")
-    sample = np.abs(sample_lines(volume, lines)[1])
-    sample = sample[np.isfinite(sample) & (sample > 0)]
-    if not sample.size:
-        raise ValueError(f"{volume_name(volume)} holds only zeros or NaN; give one with amplitudes.")
-    return float(np.percentile(sample, percentile))
-
-
-def volume_name(volume):
-    """What an error calls a volume: its file, but the array where it lies in memory, whatever it was read from."""
-    in_memory = isinstance(volume.variable._data, np.ndarray)
-    return "The array" if in_memory else str(volume.attrs.get("source") or "The volume")
-
-
-def scale(amplitudes, clip):
-    """Amplitudes from [-clip, clip] to [0, 1]; what lies outside goes to the ends, NaN stays.
-
-    Examples
-    --------
-    >>> scale(np.array([-9.0, -1.0, 0.0, 4.0]), clip=2.0)
-    array([0.  , 0.25, 0.5 , 1.  ])
-    """
-    if not 0 < clip < np.inf:
-        raise ValueError(f"clip is {clip}; choose a positive amplitude.")
-    amplitudes = np.asarray(amplitudes)
-    kind = np.float64 if amplitudes.dtype == np.float64 else np.float32
-    return np.clip(amplitudes.astype(kind, copy=False), -clip, clip) / kind(2 * clip) + kind(0.5)
-
-
-def describe(volume, *, lines=16):
-    """What a user wants to know of a volume before working on it, as plain numbers, text, lists and dicts.
-
-    Amplitudes are those of `lines` evenly spaced inlines. ``drift`` says by how many dB the RMS amplitude differs
-    between eighths of the survey and between eighths of the time axis, the loudest against the quietest.
-    """
-    attrs, live = volume.attrs, live_traces(volume)
-    rows, sample = sample_lines(volume, lines)
-    finite = np.isfinite(sample)
-    if not finite.any():
-        raise ValueError(f"{volume_name(volume)} holds no finite amplitude; give one with data.")
-    axes = {name: describe_axis(volume[name].values) for name in volume.dims}
-    return {
-        "source": attrs.get("source"),
-        "format": attrs.get("format"),
-        "axes": axes,
-        "domain": volume.dims[2],
-        "unit": sample_unit(volume),
-        **{name: attrs.get(name) for name in ("sample_interval", "delay", "bin_size", "header_bytes", "classes")},
-        "geometry": {
-            "regular": bool(live.all()) and all(axis["step"] is not None for axis in axes.values()),
-            "sorting": attrs.get("sorting"),
-            "missing_traces": int(np.sum(~live)) - attrs.get("dead", 0),
-            "dead_traces": attrs.get("dead", 0),
-            "duplicate_traces": attrs.get("duplicates", 0),
-        },
-        "notes": list(attrs.get("notes", ())),
-        "text": attrs.get("text", "").splitlines(),
-        "scaled": bool(attrs.get("scaled", False)),
-        "amplitude": describe_amplitude(sample, finite),
-        "rms": describe_rms(sample, finite, volume["inline"].values[rows], volume[volume.dims[2]].values),
-    }
-
-
-def sample_unit(volume):
-    """Unit of the last axis of a volume or a section, ms or m; None where it only counts samples or tells no unit.
-
-    Examples
-    --------
-    >>> sample_unit(open_volume(np.zeros((2, 3, 4)))) is None
-    True
-    """
-    labels = volume[volume.dims[-1]].values
-    counts = np.array_equal(labels, np.arange(len(labels)))
-    if "sample_interval" not in volume.attrs and (counts or volume.attrs.get("unit") == ""):
-        return None
-    return "m" if volume.dims[-1] == "depth" else "ms"
-
-
-def describe_axis(labels):
-    """First, last, step (None where it varies) and count of the labels of an axis."""
-    steps = np.diff(labels)
-    even = len(steps) > 0 and np.allclose(steps, steps[0])
-    step = steps[0].item() if even else 1 if not len(steps) else None
-    return {"first": labels[0].item(), "last": labels[-1].item(), "step": step, "count": len(labels)}
-
-
-def describe_amplitude(sample, finite):
-    """Range, percentiles, clip and histogram of a sample of amplitudes, and how many are not numbers or all zero."""
-    values = sample[finite].astype(np.float64)
-    sizes = np.abs(values[values != 0])
-    clip = float(np.percentile(sizes, 99.5)) if sizes.size else 0.0
-    counts, edges = np.histogram(values, bins=64, range=(-(clip or 1), clip or 1))
-    return {
-        "minimum": values.min().item(),
-        "maximum": values.max().item(),
-        "percentiles": {str(q): np.percentile(values, q).item() for q in (0.5, 1, 5, 25, 50, 75, 95, 99, 99.5)},
-        "clip": clip,
-        "histogram": {"edges": edges.tolist(), "counts": counts.tolist()},
-        "sampled_traces": int(sample[..., 0].size),
-        "zero_traces": int(np.sum((sample == 0).all(-1))),
-        "nan": int(np.isnan(sample).sum()),
-        "infinite": int(np.isinf(sample).sum()),
-    }
-
-
-def describe_rms(sample, finite, inlines, times):
-    """RMS amplitude of each sampled line and of each sample time, and how far it drifts along both."""
-    power = np.where(finite, sample, 0).astype(np.float64) ** 2
-    with np.errstate(invalid="ignore"):
-        by_line = np.sqrt(power.sum((1, 2)) / finite.sum((1, 2)))
-        by_time = np.sqrt(power.sum((0, 1)) / finite.sum((0, 1)))
-    return {
-        "inline": inlines.tolist(),
-        "by_line": [None if np.isnan(rms) else rms for rms in by_line.tolist()],
-        "time": times.tolist(),
-        "by_time": [None if np.isnan(rms) else rms for rms in by_time.tolist()],
-        "drift_lines": drift(by_line),
-        "drift_time": drift(by_time),
-    }
-
-
-def drift(rms):
-    """Decibels between the loudest and the quietest eighth of an axis, of those that hold anything.
-
-    Examples
-    --------
-    >>> round(drift(np.repeat([1.0, 2.0, 0.0], 8)), 2)
-    6.02
-    """
-    parts = [part[part > 0] for part in np.array_split(rms, min(8, len(rms)))]
-    levels = [np.sqrt(np.mean(part**2)) for part in parts if part.size]
-    return float(20 * np.log10(max(levels) / min(levels))) if levels else 0.0
-
-
-def parse_size(text, volume, *, along="inline"):
-    """Height in samples and width in traces of a patch given in samples and traces or in physical units.
-
-    Parameters
-    ----------
-    text : str
-        ``99`` (square), ``99,131`` (height, width) or with units, ``400ms,2500m``.
-    volume : xarray.DataArray
-    along : {"inline", "crossline"}
-        The sections on which patches lie, for the distance between their traces.
-
-    Examples
-    --------
-    >>> volume = open_volume(np.zeros((2, 200, 300))).assign_attrs(sample_interval=4.0, bin_size=(12.5, 25.0))
-    >>> parse_size("99", volume), parse_size("400ms,2500m", volume), parse_size("0.2 s, 40", volume)
-    ((99, 99), (100, 100), (50, 40))
-    """
-    parts = str(text).split(",")
-    height, width = parts if len(parts) == 2 else (str(text), str(text))
-    bins = volume.attrs.get("bin_size") or (np.nan, np.nan)
-    lengths = {"m": 1, "km": 1000}
-    return (
-        parse_length(
-            height, volume.attrs.get("sample_interval"), lengths if volume.dims[2] == "depth" else {"ms": 1, "s": 1000}
-        ),
-        parse_length(width, bins[1 if along == "inline" else 0], lengths),
-    )
-
-
-def parse_length(text, step, units):
-    """Length as a number of steps: a bare number is one already, one with a unit is divided by the step.
-
-    Examples
-    --------
-    >>> parse_length("99", None, {}), parse_length("2.5 km", 25.0, {"m": 1, "km": 1000})
-    (99, 100)
-    """
-    match = re.fullmatch(r"\s*(\d+|\d+\.\d+(?=\s*[a-z]))\s*([a-z]*)\s*", text.lower())
-    if match is None or match[2] not in ("", *units):
-        raise ValueError(
-            f"Size {text!r} is not understood; write a number of samples or traces, or use {' or '.join(units)}."
-        )
-    if match[2] and not (step and step > 0):
-        raise ValueError(
-            f"Size {text!r} needs a spacing that this volume does not tell; write a number of samples or traces."
-        )
-    length = round(float(match[1]) * units[match[2]] / step) if match[2] else int(match[1])
-    if length < 1:
-        raise ValueError(f"Size {text!r} is less than one sample or trace; choose a larger one.")
-    return length

@@ -51,9 +51,9 @@ class Traces:
     def __getitem__(self, key):
         (rows, down), (columns, across) = (np.unique(np.asarray(k, int), return_inverse=True) for k in key)
         # Lines far from each other are looked up by themselves: all that lies between would be unrolled.
-        groups = [np.split(own, np.flatnonzero(np.diff(own) > FAR) + 1) for own in (rows, columns)]
-        parts = [part for own in groups[0] for part in np.array_split(own, 1 + own.size * columns.size // BLOCK)]
-        table = np.block([[self.block(part, own) for own in groups[1]] for part in parts])
+        groups = [np.split(labels, np.flatnonzero(np.diff(labels) > FAR) + 1) for labels in (rows, columns)]
+        parts = [part for group in groups[0] for part in np.array_split(group, 1 + group.size * columns.size // BLOCK)]
+        table = np.block([[self.block(part, group) for group in groups[1]] for part in parts])
         return table[np.ix_(down.ravel(), across.ravel())]
 
     def block(self, rows, columns):
@@ -206,5 +206,5 @@ def sorting(runs):
     """Which line is contiguous in the file, by the share of neighbouring traces that lie on the same one."""
     still = {name: runs[f"{name}_step"] == 0 for name in ("inline", "crossline")}
     within = np.where(still["inline"] != still["crossline"], runs["count"] - 1, 0)
-    inline, crossline = (np.sum(within[own]) / np.sum(runs["count"], dtype=np.int64) for own in still.values())
+    inline, crossline = (np.sum(within[on_line]) / np.sum(runs["count"], dtype=np.int64) for on_line in still.values())
     return "neither" if max(inline, crossline) < 0.25 else "inline" if inline >= crossline else "crossline"

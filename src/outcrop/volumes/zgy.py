@@ -91,7 +91,7 @@ class Layout:
     bin_size: tuple | None
 
     def live(self):
-        """Which traces were written, shape (n_inline, n_crossline): those of a brick that is there at any depth."""
+        """Which traces were written, shape (n_inline, n_crossline): those with a brick at any depth."""
         columns = (self.table != EMPTY).any(2)
         rows, traces = (
             positions // size for positions, size in zip(map(self.stored, (0, 1)), self.brick[:2], strict=True)

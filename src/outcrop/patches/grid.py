@@ -4,7 +4,6 @@ A patch is a window of an inline or crossline section with time (or depth) downw
 ``start + size // 2``, in survey labels.
 """
 
-import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
@@ -14,40 +13,15 @@ import pandas as pd
 import xarray as xr
 
 from outcrop.parallel import memory_budget
-from outcrop.volumes.opening import amplitude_clip, live_traces, scale
+from outcrop.patches.area import area_positions, fitting_starts, horizon_grid, nearest_position, read_horizon
+from outcrop.patches.gain import HEADROOM, agc_window, by_rms, sliding_rms
+from outcrop.patches.gaps import GAP, bridge, bridged
+from outcrop.patches.windows import patch_starts, stitch, within
+from outcrop.volumes.amplitude import amplitude_clip, scale
+from outcrop.volumes.lazy import live_traces
 
 Rows = npt.ArrayLike | slice  # of a grid: numbers, a mask or a slice
 DIRECTIONS = ("inline", "crossline")
-GAP = 5  # traces; a longer run of missing ones is not bridged
-HEADROOM = 3.0  # RMS amplitudes that gain "agc" and "patch" map to the ends of [0, 1]
-
-
-def within(places, n):
-    """Places on an axis of n, mirrored at its ends.
-
-    Examples
-    --------
-    >>> within(np.arange(-2, 6), 4)
-    array([1, 0, 0, 1, 2, 3, 3, 2])
-    """
-    folded = places % (2 * n)
-    return np.where(folded < n, folded, 2 * n - 1 - folded)
-
-
-def patch_starts(length, size, step):
-    """First index of every patch along one axis; the last patch touches the end.
-
-    Examples
-    --------
-    >>> patch_starts(11, size=4, step=3)
-    [0, 3, 6, 7]
-    """
-    if size > length:
-        raise ValueError(f"Patch size {size} exceeds the axis length {length}; choose size <= {length}.")
-    starts = list(range(0, length - size + 1, step))
-    if starts[-1] + size < length:
-        starts.append(length - size)
-    return starts
 
 
 class PatchGrid:
@@ -121,12 +95,12 @@ class PatchGrid:
         if every < 1:
             raise ValueError(f"every is {every}; choose 1 (each line) or more.")
         self.along, self.every, self.sample, self.seed = along, int(every), sample, seed
-        self.gain, self.agc = gain, _agc_window(gain, volume)
+        self.gain, self.agc = gain, agc_window(gain, volume)
         self._volume, self._limits, self._between = volume, area, between
         self._clip = self.given_clip = None if clip is None else float(clip)
         self.axes = [volume[name].values for name in volume.dims]
-        self.area = _area(volume, area or {})
-        self.horizons = between and [_horizon_grid(read_horizon(path), *self.axes[:2]) for path in between]
+        self.area = area_positions(volume, area or {})
+        self.horizons = between and [horizon_grid(read_horizon(path), *self.axes[:2]) for path in between]
         self._live, self._is_part = live_traces(volume), False
         directions = [DIRECTIONS.index(name) for name in (DIRECTIONS if along == "both" else (along,))]
         self._check_count(directions)
@@ -182,8 +156,8 @@ class PatchGrid:
         order = np.argsort(number, kind="stable")
         out = np.empty((len(rows), 4), np.int32)
         for here in np.split(order, np.flatnonzero(np.diff(number[order])) + 1) if len(rows) else []:
-            own = self._on_line(number[here[0]])
-            out[here] = own[rows[here] - self._ends[number[here[0]]]]  # counted from the end of the line
+            starts = self._on_line(number[here[0]])
+            out[here] = starts[rows[here] - self._ends[number[here[0]]]]  # counted from the end of the line
         return out
 
     def rows_at(self, starts: np.ndarray) -> np.ndarray:
@@ -192,11 +166,11 @@ class PatchGrid:
         heads, which = np.unique(starts[:, :2], axis=0, return_inverse=True)
         for i, head in enumerate(map(tuple, heads.tolist())):
             if head in lines:
-                own, here = self._on_line(lines[head]), np.flatnonzero(which.ravel() == i)
-                rows = pd.MultiIndex.from_arrays(own[:, 2:].T).get_indexer(
+                starts_on_line, here = self._on_line(lines[head]), np.flatnonzero(which.ravel() == i)
+                rows = pd.MultiIndex.from_arrays(starts_on_line[:, 2:].T).get_indexer(
                     pd.MultiIndex.from_arrays(starts[here, 2:].T)
                 )
-                found[here] = np.where(rows < 0, -1, rows + self._ends[lines[head]] - len(own))
+                found[here] = np.where(rows < 0, -1, rows + self._ends[lines[head]] - len(starts_on_line))
         return found
 
     def centres(self, rows: Rows) -> pd.DataFrame:
@@ -310,7 +284,7 @@ class PatchGrid:
         names = (*DIRECTIONS, str(self._volume.dims[2]))
         if len(position) != 3:
             raise ValueError(f"Position {position} has {len(position)} numbers; give {', '.join(names)}.")
-        centre = [_nearest(axis, p, name) for axis, p, name in zip(self.axes, position, names, strict=True)]
+        centre = [nearest_position(axis, p, name) for axis, p, name in zip(self.axes, position, names, strict=True)]
         direction = int((along or self.along) == "crossline")
         line, trace = (centre[0], centre[1]) if direction == 0 else (centre[1], centre[0])
         middle = (
@@ -412,7 +386,7 @@ class PatchGrid:
         height, width = self.size
         tops = np.array(patch_starts(len(samples), height, self.step[0])) + samples[0]
         alive = bridged(self._live_on(direction, line))[traces]
-        fits, asked = _fitting(alive, width, self.step[1])
+        fits, asked = fitting_starts(alive, width, self.step[1])
         grid = np.stack(np.meshgrid(fits + traces[0], tops, indexing="ij"), axis=-1).reshape(-1, 2)
         grid = grid[self._wanted(direction, line, grid)]
         starts = np.column_stack([np.full((len(grid), 2), (direction, line)), grid]).astype(np.int32)
@@ -457,209 +431,8 @@ def _grid_again(volume, parameters, starts):
     return grid if starts is None else grid._part(starts)
 
 
-def short_gaps(live):
-    """First and last + 1 of the runs of at most `GAP` missing traces that have live ones on both sides.
-
-    Examples
-    --------
-    >>> short_gaps(np.array([False, True, False, False, True, False]))
-    [(2, 4)]
-    """
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], ~live, [0]]).astype(np.int8)))
-    return [(a, b) for a, b in edges.reshape(-1, 2).tolist() if b - a <= GAP and a > 0 and b < len(live)]
-
-
-def bridged(live):
-    """Traces of a line that are live or lie in a short gap between live ones."""
-    if live.all():
-        return live
-    live = live.copy()
-    for a, b in short_gaps(live):
-        live[a:b] = True
-    return live
-
-
-def bridge(section, live):
-    """Traces of a line with short gaps filled linearly from the live traces on both sides; other gaps are NaN.
-
-    Parameters
-    ----------
-    section : array, shape (n_traces, n_samples)
-        What it holds at missing traces does not count.
-    live : bool array, shape (n_traces,)
-
-    Examples
-    --------
-    >>> bridge([[2.0], [0.0], [4.0], [0.0]], np.array([True, False, True, False])).ravel()
-    array([ 2.,  3.,  4., nan], dtype=float32)
-    """
-    if live.all():
-        return np.asarray(section, np.float32)
-    section = np.array(section, np.float32)
-    section[~live] = np.nan
-    for a, b in short_gaps(live):
-        share = (np.arange(1, b - a + 1, dtype=np.float32) / (b - a + 1))[:, None]
-        section[a:b] = (1 - share) * section[a - 1] + share * section[b]
-    return section
-
-
-def stitch(values, starts, shape):
-    """Weighted mean of overlapping windows, heavier in the middle of a window than at its edge.
-
-    Parameters
-    ----------
-    values : array, shape (n, a, b, ...)
-        Windows.
-    starts : array, shape (n, 2)
-        Where each begins.
-    shape : (int, int)
-        Of the whole.
-
-    Examples
-    --------
-    >>> whole, weight = stitch(np.ones((2, 3, 3)), [(0, 0), (1, 0)], (4, 4))
-    >>> whole
-    array([[1., 1., 1., 0.],
-           [1., 1., 1., 0.],
-           [1., 1., 1., 0.],
-           [1., 1., 1., 0.]])
-    """
-    values = np.asarray(values)
-    total = np.zeros((*shape, *values.shape[3:]), np.result_type(values.dtype, np.float32))
-    weight = np.zeros(shape, np.float32)
-    add_windows(total, weight, values, starts)
-    return total / np.where(weight > 0, weight, 1).reshape(*shape, *(1,) * (values.ndim - 3)), weight
-
-
-def add_windows(total, weight, values, starts):
-    """Add weighted windows to a running total and their weights to another, in place."""
-    _, a, b = values.shape[:3]
-    taper = np.outer(_taper(a), _taper(b))
-    wide = taper.reshape(a, b, *(1,) * (values.ndim - 3))
-    for value, (i, j) in zip(values, starts, strict=True):
-        total[i : i + a, j : j + b] += value * wide
-        weight[i : i + a, j : j + b] += taper
-
-
-def sliding_rms(section, window):
-    """RMS of every trace in a centred window of samples, never zero, NaN where the trace is NaN.
-
-    Examples
-    --------
-    >>> sliding_rms(np.array([[3.0, -3.0, 3.0, -3.0]]), 3)
-    array([[3., 3., 3., 3.]], dtype=float32)
-    """
-    n = section.shape[-1]
-    energy = np.concatenate(
-        [np.zeros((*section.shape[:-1], 1)), np.cumsum(np.square(section, dtype=np.float64), -1)], -1
-    )
-    low, high = np.clip(np.arange(n) - window // 2, 0, n), np.clip(np.arange(n) - window // 2 + window, 0, n)
-    rms = np.sqrt(np.maximum(energy[..., high] - energy[..., low], 0) / (high - low))
-    floor = 1e-3 * np.sqrt(np.maximum(energy[..., -1:] / n, 1e-30))  # silence stays silent
-    return np.maximum(rms, floor).astype(np.float32)
-
-
-def by_rms(patches):
-    """Patches of amplitudes around zero in [0, 1] by the RMS of each."""
-    rms = np.sqrt(np.mean(np.square(patches, dtype=np.float64), axis=(1, 2), keepdims=True))
-    return scale(patches / np.where(rms > 0, rms, 1).astype(patches.dtype), HEADROOM)
-
-
-def read_horizon(path):
-    """Horizon from a text file of lines with inline, crossline, time (or depth); other lines are comments."""
-    rows = []
-    with open(os.fspath(path), encoding="utf-8", errors="replace") as handle:
-        for line in handle:
-            try:
-                rows.append([float(word) for word in line.replace(",", " ").split()[:3]])
-            except ValueError:
-                continue
-    rows = [row for row in rows if len(row) == 3]
-    if not rows:
-        raise ValueError(f"{path} holds no horizon; expected lines of three numbers: inline, crossline, time.")
-    return pd.DataFrame(rows, columns=["inline", "crossline", "time"])
-
-
-def quiet(patches):
-    """Which patches show nothing: constant, or muted, water or padding in more than half of their samples.
-
-    Examples
-    --------
-    >>> quiet(np.stack([np.full((32, 32), 0.5), np.random.default_rng(0).random((32, 32))]))
-    array([ True, False])
-    """
-    patches = np.asarray(patches)
-    silent = np.abs(patches - 0.5) < 1e-3
-    return (silent.mean(axis=(1, 2)) > 0.5) | (patches.std(axis=(1, 2)) < 1e-3)
-
-
-def _taper(n):
-    return np.sin(np.pi * (np.arange(n) + 0.5) / n).astype(np.float32) + 0.05
-
-
 def _pair(value, name):
     pair = tuple(int(v) for v in np.broadcast_to(value, 2))
     if min(pair) < 1:
         raise ValueError(f"{name} is {value}; choose positive numbers.")
     return pair
-
-
-def _agc_window(gain, volume):
-    """Samples of the sliding window that a gain asks for, None for the other gains."""
-    if gain in ("volume", "patch"):
-        return None
-    kind, _, length = str(gain).partition(":")
-    try:
-        window = round(float(length) / abs(float(volume[volume.dims[2]][1] - volume[volume.dims[2]][0])))
-    except (ValueError, IndexError):
-        window = 0
-    if kind != "agc" or window < 3:
-        raise ValueError(
-            f"Gain {gain!r} is unknown; choose volume, patch or agc:MS with a window of at least 3 samples."
-        )
-    return window
-
-
-def _area(volume, limits):
-    """Positions inside the area of interest, axis by axis."""
-    for name in limits:
-        if name not in volume.dims:
-            raise ValueError(f"The area of interest names {name!r}; the volume has {', '.join(volume.dims)}.")
-    return [_inside(volume[name].values, limits.get(name, (-np.inf, np.inf)), name) for name in volume.dims]
-
-
-def _inside(axis, limits, name):
-    """Positions of an axis between two labels."""
-    low, high = sorted(limits)
-    inside = np.flatnonzero((axis >= low) & (axis <= high))
-    if not len(inside):
-        raise ValueError(f"No {name} lies from {low:g} to {high:g}; the volume has {axis[0]:g} to {axis[-1]:g}.")
-    return inside
-
-
-def _nearest(axis, value, name):
-    """Position on an axis of the label nearest to a value, which must not lie beyond the ends."""
-    step = abs(axis[1] - axis[0]) if len(axis) > 1 else 1
-    at = int(np.argmin(np.abs(axis - value)))
-    if not np.isfinite(value) or abs(axis[at] - value) > step / 2:
-        raise ValueError(f"{name} {value:g} is outside the volume, which has {axis[0]:g} to {axis[-1]:g}.")
-    return at
-
-
-def _fitting(alive, width, step):
-    """Starts of patches that touch live traces only, run by run, and how many places an unbroken line would have."""
-    asked = len(patch_starts(len(alive), width, step))
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], alive.astype(np.int8), [0]])))
-    runs = [(a, b) for a, b in edges.reshape(-1, 2) if b - a >= width]
-    starts = [a + np.array(patch_starts(b - a, width, step)) for a, b in runs]
-    return (np.concatenate(starts) if starts else np.empty(0, int)), max(asked, sum(map(len, starts)))
-
-
-def _horizon_grid(horizon, inlines, crosslines):
-    """Times of a horizon on the traces of the volume, NaN where it was not picked."""
-    grid = np.full((len(inlines), len(crosslines)), np.nan)
-    rows = pd.Index(inlines).get_indexer(horizon["inline"])
-    columns = pd.Index(crosslines).get_indexer(horizon["crossline"])
-    known = (rows >= 0) & (columns >= 0)
-    grid[rows[known], columns[known]] = horizon["time"].to_numpy()[known]
-    return grid

@@ -175,7 +175,7 @@ def median_filter(labels):
 
 
 def majority_filter(labels):
-    """Most frequent label in 3x3 neighbourhoods, the edge pixels repeated outwards; on a tie a pixel keeps its own.
+    """Most frequent label in 3x3 neighbourhoods, the edge pixels repeated outwards; on a tie a pixel keeps its label.
 
     Examples
     --------

@@ -1,0 +1,195 @@
+"""The command index."""
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+import outcrop as oc
+from outcrop.cli.console import duration, say, work_bars
+from outcrop.cli.options import HEADER_BYTES, MEMORY, SCHEDULER, WORKERS, check_device, numbers, open_volume, say_notes
+from outcrop.cli.program import app
+from outcrop.parallel import cluster, memory_budget
+
+
+@app.command()
+def index(
+    volume: str,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Job folder, by convention NAME.outcrop.")],
+    size: Annotated[
+        str | None, typer.Option(help="Patch size, at least 32: 99 (default), or height,width, or 400ms,2500m.")
+    ] = None,
+    step: Annotated[
+        str | None,
+        typer.Option(
+            help="Samples and traces from patch to patch: 11, or down,across; by default as dense as the size of the "
+            "survey allows."
+        ),
+    ] = None,
+    along: Annotated[str | None, typer.Option(help="Sections to use: inline (default), crossline or both.")] = None,
+    every: Annotated[
+        int | None, typer.Option(help="Use every Nth line (default 1); neighbours are near-copies.")
+    ] = None,
+    inlines: Annotated[str | None, typer.Option(help="Only inlines FIRST,LAST; auto: all.")] = None,
+    crosslines: Annotated[str | None, typer.Option(help="Only crosslines FIRST,LAST; auto: all.")] = None,
+    times: Annotated[str | None, typer.Option(help="Only times (or depths) FIRST,LAST; auto: all.")] = None,
+    between: Annotated[
+        str | None, typer.Option(help="Centres between two horizon files: TOP.txt,BASE.txt; auto: anywhere.")
+    ] = None,
+    gain: Annotated[
+        str | None, typer.Option(help="Amplitudes to [0, 1] by: volume (one clip, default), agc:MS, or patch.")
+    ] = None,
+    clip: Annotated[
+        str | None, typer.Option(help="Amplitude that becomes 0 and 1; auto (default): a robust percentile.")
+    ] = None,
+    measure: Annotated[
+        str | None, typer.Option(help="How patches are compared: encoder (default) or curvelet-svd (paper's).")
+    ] = None,
+    workers: WORKERS = None,
+    scheduler: SCHEDULER = None,
+    memory: MEMORY = None,
+    device: Annotated[
+        str | None, typer.Option(callback=check_device, help="Describe on a torch device, e.g. cuda.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say patches, time and disk, and stop.")] = False,
+    header_bytes: HEADER_BYTES = None,
+):
+    """Describe every patch of a VOLUME into a job folder; goes on where an interrupted run stopped.
+
+    Exemplars, verdicts and strokes of the job stay, whatever step, size or path is given. Options that are not given
+    stay as they were chosen for the job before; 'auto' for size, step, area or clip gives the default again.
+    """
+    from outcrop.job.options import GRID_OPTIONS, index_options
+    from outcrop.volumes.lengths import parse_size
+
+    budget = memory_budget(memory)
+    data = open_volume(volume, header_bytes)
+    before = status_before(output)
+    given = chosen_before(output)
+    given |= {
+        "area": chosen_area(given.get("area"), zip(data.dims, (inlines, crosslines, times), strict=True)),
+        **option("size", size, lambda text: parse_size(text, data)),
+        **option("step", step, lambda text: numbers(text, 2 if "," in text else 1, "--step")),
+        **option("between", between, lambda text: tuple(text.split(","))),
+        **option("clip", clip, lambda text: numbers(text, 1, "--clip", float)[0]),
+    }
+    for name, value in (("along", along), ("every", every), ("gain", gain), ("measure", measure)):
+        given |= {} if value is None else {name: value}
+    given = {name: value for name, value in given.items() if value is not None}
+    chosen = index_options(given, data.shape)
+    grid = oc.PatchGrid(data, **{name: chosen[name] for name in GRID_OPTIONS})
+    announce(data, grid, chosen, by_size="step" not in given)
+    if dry_run:
+        return
+    with (
+        oc.Job(output, volume=data, origin="shell") as job,
+        cluster(workers=workers, scheduler=scheduler, memory=budget) as client,
+        work_bars() as progress,
+    ):
+        job.check_volume(progress=progress)
+        job.choose_index(**given)
+        built = job.open_index(client=client, memory=budget, device=device, progress=progress)
+        after = job.status()
+    skipped = {
+        "touch missing samples": (built.status == 1).sum(),
+        "muted, water or constant": (built.status == 2).sum(),
+    }
+    counted = ", ".join(f"{n} {why}" for why, n in skipped.items() if n)
+    if not (built.status == 0).any():
+        raise ValueError(f"No patch of {volume} can be described: {counted}; check its amplitudes with 'outcrop info'.")
+    say(f"{output}: {(built.status == 0).sum()} patches described" + (f"; skipped {counted}" if counted else ""))
+    say_notes(job)
+    for text, style in kept_words(before, after):
+        say(text, style=style)
+
+
+def chosen_before(path):
+    """Options of the index of a job that is there, empty otherwise."""
+    if not (path / "job.toml").is_file():
+        return {}
+    try:
+        return dict(oc.Job(path).state.options.get("index", {}))
+    except ValueError:  # unreadable, and about to be given its volume again
+        return {}
+
+
+def status_before(path):
+    """Status of a job that is there, before anything changes in it; None where there is none."""
+    if not (path / "job.toml").is_file():
+        return None
+    try:
+        job = oc.Job(path, origin="shell")
+        report = job.status()
+    except ValueError:  # unreadable, and about to be given its volume again
+        return None
+    say_notes(job)
+    return report
+
+
+def option(name, text, parse):
+    """An option of the index by its text: nothing where it was not given, None where the default is wanted again."""
+    return {} if text is None else {name: None if text == "auto" else parse(text)}
+
+
+def chosen_area(before, given):
+    """Area of an index: that of before, with the axes that are given now; None where it is the whole survey."""
+    area = dict(before or {})
+    for name, text in given:
+        if text == "auto":
+            area.pop(name, None)
+        elif text is not None:
+            area[name] = numbers(text, 2, f"--{name}s", float)
+    return area or None
+
+
+def kept_words(before, after):
+    """What a job that was there keeps, and what of it is of an older volume or index now: sentences with a style."""
+    counts = [f"{n} {name}" for name, n in after["decisions"].items() if n]
+    words: list = [(f"kept: {', '.join(counts)}", None)] if counts else []
+    stale = after["lines"]["stale"]
+    if before is not None and before["keys"]["volume"] != after["keys"]["volume"]:
+        lines = f"; {stale} labelled lines are of the samples before (stale)" if stale else ""
+        words.append(
+            (
+                f"Warning: {after['volume']} has other samples than {before['volume']}, the volume of this job so "
+                f"far{lines}. To go back, index {before['volume']} again.",
+                "yellow",
+            )
+        )
+    elif stale and before is not None and before["keys"] != after["keys"]:
+        words.append((f"{stale} labelled lines are of the index before; 'outcrop label' renews them", None))
+    return words
+
+
+def announce(volume, grid, options, *, by_size=False):
+    """Say what indexing will cost, measured on a few patches, and warn where amplitudes drift."""
+    from outcrop.measures.registry import indexed_measure
+    from outcrop.parallel import n_cores
+    from outcrop.volumes.summary import describe
+
+    rows = np.unique(np.linspace(0, len(grid) - 1, 16).astype(int))
+    patches = np.nan_to_num(grid.extract(volume, rows))
+    measure = indexed_measure(options)
+    measure.describe(patches[:2], workers=1)
+    begin = time.perf_counter()
+    length = measure.describe(patches, workers=1).shape[1]
+    seconds = (time.perf_counter() - begin) / len(rows) * len(grid) / n_cores()
+    left = f", {grid.left_out} left out at missing traces or outside the area" if grid.left_out else ""
+    clip = "none" if grid.clip is None else f"{grid.clip:.4g}"
+    step = f"step {grid.step[0]}" if grid.step[0] == grid.step[1] else "step {} down, {} across".format(*grid.step)
+    step += " by the size of the survey (--step chooses another)" if by_size else ""
+    say(
+        f"{len(grid)} patches of {grid.size[0]} x {grid.size[1]}, {step}{left}; about {duration(seconds)} and "
+        f"{len(grid) * length * 4 / 1e6:.0f} MB at most; clip {clip}"
+    )
+    rms = describe(volume)["rms"]
+    drifts = {"lines": rms["drift_lines"], "time": rms["drift_time"]}
+    across = " and ".join(f"{value:.1f} dB over {name}" for name, value in drifts.items() if value and value > 3)
+    if grid.gain == "volume" and across and options["measure"] == "curvelet-svd":
+        say(
+            f"Warning: RMS amplitude drifts by {across}, and the measure follows amplitude; "
+            "consider --gain agc:500 or --gain patch.",
+            style="yellow",
+        )

@@ -1,0 +1,75 @@
+"""Options that several commands share, and how their texts are read."""
+
+import re
+from typing import Annotated
+
+import typer
+
+import outcrop as oc
+from outcrop.cli.console import say
+
+AS_JSON = Annotated[bool, typer.Option("--json", help="Answer in JSON on standard output.")]
+NET = Annotated[bool, typer.Option("--net", help="The labels that 'outcrop train' made, not those of the mapping.")]
+HEADER_BYTES = Annotated[
+    str | None,
+    typer.Option(
+        help="First bytes of inline and crossline in the SEG-Y trace headers, e.g. 189,193; found by default."
+    ),
+]
+WORKERS = Annotated[int | None, typer.Option(help="Processes of a local Dask cluster; by default threads, all cores.")]
+SCHEDULER = Annotated[str | None, typer.Option(help="Address of a Dask scheduler, e.g. tcp://node1:8786.")]
+MEMORY = Annotated[str | None, typer.Option(help="Memory to use, e.g. 2GB; a quarter of the machine by default.")]
+
+
+def open_volume(path, header_bytes=None):
+    """Open a volume with header bytes given as text."""
+    if header_bytes is None:
+        return oc.open_volume(path)
+    return oc.open_volume(path, header_bytes=numbers(header_bytes, 2, "--header-bytes"))
+
+
+def check_device(name: str | None) -> str | None:
+    """A torch device that is there, or none."""
+    if name is None:
+        return None
+    from outcrop.arrays import check_device as check
+
+    return check(name)
+
+
+def numbers(text, count, option, kind=int):
+    """Comma-separated numbers of an option."""
+    try:
+        values = tuple(kind(part) for part in text.split(","))
+    except ValueError:
+        values = ()
+    if len(values) != count:
+        raise ValueError(f"{option} is {text!r}; give {count} numbers separated by commas.")
+    return values
+
+
+def say_notes(job):
+    """Say what was noticed on the way."""
+    for note in dict.fromkeys(job.notes):
+        say(note, style="yellow")
+
+
+def number_list(text, option):
+    """Numbers of an option such as ``1,2,5-9``, none where it was not given."""
+    found: list = []
+    for part in [] if text is None else text.split(","):
+        ends = re.fullmatch(r"\s*(-?\d+)\s*(?:-\s*(\d+)\s*)?", part)
+        if not ends:
+            raise ValueError(f"{option} is {text!r}; give whole numbers separated by commas, or ranges such as 5-9.")
+        found += range(int(ends[1]), int(ends[2] or ends[1]) + 1)
+    return found
+
+
+def line_list(text):
+    """Line numbers of a --lines option."""
+    return number_list(text, "--lines") or None
+
+
+def plain_rows(frame):
+    """Rows of a frame as JSON knows them, None where there is no number."""
+    return frame.astype(object).where(frame.notna(), None).to_dict("records")

@@ -1,0 +1,62 @@
+"""The command line itself: how a command is run, and how errors and warnings are shown."""
+
+import sys
+import warnings
+from typing import Annotated, Any
+
+import typer
+
+import outcrop as oc
+from outcrop.cli.console import explain, fail, say
+
+app = typer.Typer(
+    help="From a few exemplar patches of seismic to thousands of retrieved patches and pixel labels.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+)
+INTERRUPTED = 130  # exit code of a command that was stopped by Ctrl-C
+USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # typer may carry its own copy of click
+
+
+def main():
+    """Run a command: wrong input gives one line on standard error and exit code 2."""
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = show_warning
+            code = app(standalone_mode=False)
+        if code == INTERRUPTED:  # typer turns it into a code
+            raise KeyboardInterrupt
+    except USAGE_ERROR as error:
+        fail(error.format_message())
+    except (ValueError, ImportError) as error:
+        fail(str(error))
+    except (KeyboardInterrupt, typer.Abort):
+        fail("Interrupted; run the same command again and it goes on.", code=INTERRUPTED)
+    except MemoryError:
+        fail("Not enough memory for this request; choose a smaller area or size.")
+    except OSError as error:
+        fail(explain(error))
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def show_version(asked):
+    """Print the version and stop, where it is asked for."""
+    if asked:
+        print(f"outcrop {oc.__version__}")
+        raise typer.Exit
+
+
+def show_warning(message, *_, **__):
+    """Say a warning in one line, without the place in the code it comes from."""
+    say(f"Warning: {message}", style="yellow")
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=show_version, help="Which it is.")
+    ] = False,
+):
+    """From a few exemplar patches of seismic to thousands of retrieved patches and pixel labels."""

@@ -1,0 +1,157 @@
+"""What a synthetic survey is made of: layers, chaotic bands, salt domes and faults, drawn at random.
+
+A larger survey has more structures, not larger ones: lengths are samples and traces.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import ndimage
+
+STEP = 4.0  # ms
+BIN_SIZE = (25.0, 25.0)  # m
+_LEVEL = 256  # samples from one chaotic band to the next
+_TILE = (150, 220)  # lines and traces that share a salt dome and a fault zone
+KNOT = 64  # samples between horizons that are folded independently
+LOG, DEBRIS = 4096, 512  # samples of the impedance log, of which the last part is what chaotic bands are made of
+FINE = 32  # readings of the log per sample
+
+
+class _Band(NamedTuple):
+    sample: float
+    thickness: float
+    unconformity: float
+    shift: float
+    tilt: float
+
+
+class _Dome(NamedTuple):
+    line: float
+    trace: float
+    top: float
+    radius: float
+    height: float
+    uplift: float
+    phase: float
+
+
+class _Fault(NamedTuple):
+    line: float
+    trace: float
+    sample: float
+    strike: float  # traces a line
+    dip: float  # traces a sample; the hanging wall is on the side to which the plane leans
+    listric: float  # traces a sample squared
+    throw: float
+    length: float
+    height: float
+
+
+class _Earth(NamedTuple):
+    shape: tuple
+    seed: int
+    bands: list
+    domes: list
+    faults: list
+    log: np.ndarray
+    rafts: np.ndarray
+    facies: np.ndarray
+    fold: np.ndarray
+    tilt: np.ndarray
+    rough: np.ndarray
+    knots: list
+
+
+def draw_earth(shape, seed):
+    """Everything that the lines of one synthetic survey share."""
+    n_sample = shape[2]
+    rng = np.random.default_rng([seed, 0])
+    levels = max(1, round(n_sample / _LEVEL))
+    height = n_sample / levels
+    domes, faults = _structures(rng, shape[:2], levels, height)
+    return _Earth(
+        shape,
+        seed,
+        [_band(rng, level * height, height) for level in range(levels)],
+        domes,
+        faults,
+        log=np.stack([_impedance_log(rng), 0.5 * _impedance_log(rng)]),
+        rafts=(rng.uniform(0.4, 1, (2, 16)) * np.resize([-1, 1], 16)).astype(np.float32),
+        facies=_waves(rng, 6, wavelength=(120, 400)),
+        fold=_waves(rng, 6, wavelength=(200, 600)),
+        tilt=_waves(rng, 2, wavelength=(350, 600)),
+        rough=_waves(rng, 12, wavelength=(12, 45)),
+        knots=[_waves(rng, 8, wavelength=(130, 450)) for _ in range(n_sample // KNOT + 2)],
+    )
+
+
+def _band(rng, top, height):
+    """A chaotic band and, below it, an unconformity that cuts tilted layers."""
+    sample, thickness = top + rng.uniform(0.27, 0.33) * height, rng.uniform(62, 80)
+    base = sample + thickness / 2
+    return _Band(sample, thickness, base + rng.uniform(4, 15), shift=rng.uniform(0, LOG), tilt=rng.uniform(12, 26))
+
+
+def _structures(rng, shape, levels, height):
+    """A salt dome on one side of every tile and fault zones on the other; some tiles of a large survey stay quiet."""
+    tiles = [max(1, round(n / size)) for n, size in zip(shape, _TILE, strict=True)]
+    lines, traces = (n / tile for n, tile in zip(shape, tiles, strict=True))
+    domes: list[_Dome] = []
+    faults: list[_Fault] = []
+    for row, column in np.ndindex(*tiles):
+        first = not domes
+        line, trace = (row + 0.5) * lines, (column + 0.5) * traces
+        aside = rng.choice([-0.26, 0.26]).item() * traces
+        if first or rng.random() < 0.5:
+            level = rng.integers(levels).item()
+            domes.append(_dome(rng, line + rng.uniform(-0.1, 0.1) * lines, trace - aside, (level + 0.42) * height))
+        for level in range(levels):
+            if first or rng.random() < 0.6:
+                faults += _fault_zone(rng, line, trace + aside, (level + 0.76) * height)
+    return domes, faults
+
+
+def _dome(rng, line, trace, top):
+    scale, uplift, phase = rng.uniform(0.9, 1.15), rng.uniform(45, 65), rng.uniform(0, 2 * np.pi)
+    return _Dome(line, trace, top + rng.uniform(-6, 6), 54 * scale, 140 * scale, uplift, phase)
+
+
+def _fault_zone(rng, line, trace, sample):
+    """Domino faults: normal faults side by side that lean the same way."""
+    leaning, spacing = rng.choice([-1, 1]).item(), rng.uniform(22, 26)
+    strike, dip = rng.uniform(-0.2, 0.2), leaning / rng.uniform(4.5, 8)
+    return [
+        _Fault(
+            line + rng.uniform(-10, 10),
+            trace + k * spacing + rng.uniform(-2.5, 2.5),
+            sample + rng.uniform(-6, 6),
+            strike + rng.uniform(-0.04, 0.04),
+            dip * rng.uniform(0.9, 1.1),
+            listric=leaning * rng.uniform(0, 6e-4),
+            throw=rng.uniform(9, 16),
+            length=rng.uniform(85, 110),
+            height=rng.uniform(80, 95),
+        )
+        for k in (-1.5, -0.5, 0.5, 1.5)
+    ]
+
+
+def _impedance_log(rng):
+    """Blocky logarithm of impedance by age: units of many beds, the contrast and bedding differ from unit to unit."""
+    log = np.empty((LOG + DEBRIS) * FINE, np.float32)
+    start = 0
+    while start < LOG + DEBRIS:
+        n = int(rng.uniform(25, 70))
+        contrast, bed = ((0.45, 1.4), (2.5, 7)) if start < LOG else ((0.7, 1.0), (2, 3.5))
+        bases = np.cumsum(np.maximum(rng.exponential(rng.uniform(*bed), n), 1))
+        beds = np.exp(rng.uniform(*np.log(contrast))) * np.clip(rng.standard_t(5, n), -3, 3) + rng.normal(0, 0.3)
+        unit = beds[np.searchsorted(bases, np.arange(0, n, 1 / FINE), side="right")]
+        log[start * FINE :][: n * FINE] = unit[: len(log) - start * FINE]
+        start += n
+    return ndimage.uniform_filter1d(log, FINE)  # a sample sees the mean of its interval: no aliasing
+
+
+def _waves(rng, n, *, wavelength):
+    """Plane waves over the map in random directions: two wavenumbers (per line, per trace) and a phase each."""
+    k, direction = 2 * np.pi / rng.uniform(*wavelength, n), rng.uniform(0, 2 * np.pi, n)
+    return np.stack([k * np.cos(direction), k * np.sin(direction), rng.uniform(0, 2 * np.pi, n)])

@@ -1,0 +1,57 @@
+"""Places that show a class well, drawn from a truth."""
+
+import numpy as np
+
+
+def exemplars(truth, size=99, *, count=1, min_share=0.6, seed=0):
+    """Centres of patches that show a class well, drawn from a truth volume for every class of its table.
+
+    Parameters
+    ----------
+    truth : xarray.DataArray, shape (n_inline, n_crossline, n_sample)
+        Labels, with the names of codes 1, 2, ... in `attrs["classes"]`.
+    size : int or (int, int)
+        Height and width of the patches, in samples and traces of an inline.
+    count : int
+        Patches per class, on different inlines as far as possible.
+    min_share : float
+        Share of the patch that is of the class, at least; of `other`, the background, nine tenths.
+
+    Returns
+    -------
+    dict of str to list of (inline, crossline, time)
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> truth = xr.DataArray(np.ones((1, 9, 9)), {"inline": [7], "crossline": range(9), "time": range(0, 36, 4)},
+    ...                      attrs={"classes": ["salt dome"]})
+    >>> exemplars(truth, 9)
+    {'salt dome': [(7, 4, 16)]}
+    """
+    height, width = np.broadcast_to(size, 2).tolist()
+    rng = np.random.default_rng(seed)
+    found: dict[str, list] = {name: [] for name in truth.attrs["classes"]}
+    axes = [truth[dim].values.tolist() for dim in truth.dims]
+    for row in np.concatenate([rng.permutation(truth.sizes["inline"]) for _ in range(count)]):
+        section = truth[row].values
+        for code, (name, places) in enumerate(found.items(), 1):
+            least = 0.9 if name == "other" else min_share
+            starts = np.argwhere(_patch_means(section == code, (width, height)) >= least)
+            if len(places) < count and len(starts):
+                trace, sample = rng.choice(starts) + (width // 2, height // 2)
+                places.append((axes[0][row], axes[1][trace], axes[2][sample]))
+        if all(len(places) == count for places in found.values()):
+            return found
+    short = ", ".join(f"{len(places)} of {name}" for name, places in found.items() if len(places) < count)
+    raise ValueError(
+        f"{count} patches of {height} x {width} per class are asked for, but only {short} have a share of {min_share}; "
+        "lower min_share or size."
+    )
+
+
+def _patch_means(mask, size):
+    """Mean of every patch of a section that lies wholly inside, by its first corner."""
+    total = np.pad(np.cumsum(np.cumsum(mask, 0), 1), ((1, 0), (1, 0)))
+    a, b = size
+    return (total[a:, b:] - total[:-a, b:] - total[a:, :-b] + total[:-a, :-b]) / (a * b)

@@ -1,0 +1,222 @@
+"""Published data by name and sha256."""
+
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+from scipy import io
+
+from outcrop.datasets.section import CLASSES
+
+F3_PICTURES = {160: "61.bmp", 310: "211.bmp", 330: "231.bmp", 380: "281.bmp"}
+F3_LABELS = {160: "GT61.mat", 310: "GT211.mat", 330: "GT231.mat", 380: "GT281.mat"}
+F3_CLASSES = ["other", "chaotic", "fault", "salt dome"]
+F3_URL = (
+    "https://raw.githubusercontent.com/olivesgatech/"
+    "Multiresolution-Analysis-and-Learning-for-Computational-Seismic-Interpretation/"
+    "56363a5983cac17bc2aede767410bf6d2f87c13c/LabelingCodes/Data/"
+)
+F3_SHA256 = {
+    "61.bmp": "16a70deee862188eaa19b034c640fcd2445f1337e5c7a028a50615f46ce04284",
+    "211.bmp": "a6dc803339841b2435830ff492dd4fbaca0e0221e8913d8c03595c8cd745fb24",
+    "231.bmp": "dbc628735fb0f7801dd7ca0d63002473debf2a837c778194a20be674d9126fa2",
+    "281.bmp": "f358e51c3521d5d72fb26b78f2303821746c430cf0742f1a567fb432eb012b30",
+    "GT61.mat": "1dfaa5a9f006c7cb4df5c4547b838e8cb12807479167f1207b20f2df6fa0c109",
+    "GT211.mat": "ba5a09d3bcc467ae5b3e538241654727e339b70489457729f191df4e9dbfebf9",
+    "GT231.mat": "47f1cd2ee618a77d5baff18dd9e61eccab3d4b76e81c6ea2d7e52cb8ad139418",
+    "GT281.mat": "475981cff77c1fcb2f43fc3e9102dfcf6fd2a002b6d80baa1616b39e1b5a945c",
+}
+
+
+def f3_sections(folder=None):
+    """Four inlines of the Netherlands F3 survey and the expert's labels of them.
+
+    Parameters
+    ----------
+    folder : path, optional
+        Folder that holds `61.bmp`, `211.bmp`, `231.bmp`, `281.bmp` (or their parent `f3_sections`) and any of
+        `GT61.mat`, `GT211.mat`, `GT231.mat`, `GT281.mat`. By default the environment variable OUTCROP_DATA; without
+        it the originals are downloaded once and checked by sha256.
+
+    Returns
+    -------
+    sections : xarray.DataArray, shape (4, 951, 442)
+        Amplitudes in [0, 1] of inlines 160, 310, 330, 380 over crosslines from 300 and time in ms (4 ms a sample, row 0
+        of the pictures is sample 20, so 84 ms). A caption is burnt into the top-left corner of each picture: it lies
+        above the first labelled time.
+    labels : xarray.DataArray, shape (n_labelled, 951, 442)
+        Expert label of each pixel (uint8), `attrs["classes"][code - 1]` its name, for the inlines with a label file.
+        Crosslines and times are those of `sections`, so `sections.sel(inline=labels.inline)` lies pixel on pixel; the
+        expert starts at sample 124 (500 ms), and above it the label is 0, not labelled.
+    """
+    files = _f3_files(folder)
+    pictures = np.stack([_picture(files[name]) for name in F3_PICTURES.values()])
+    coords = {
+        "crossline": 300 + np.arange(pictures.shape[2]),
+        "time": 4.0 * (20 + np.arange(pictures.shape[1]) + 1),
+    }
+    dims = ("inline", "crossline", "time")
+    sections = xr.DataArray(
+        pictures.transpose(0, 2, 1).astype(np.float32) / 255,
+        {"inline": list(F3_PICTURES), **coords},
+        dims,
+        name="amplitude",
+        attrs={"scaled": True, "origin": "Netherlands F3, TNO / dGB, CC BY-SA"},
+    )
+    labelled = [inline for inline, name in F3_LABELS.items() if name in files]
+    labels = xr.DataArray(
+        np.zeros((len(labelled), *sections.shape[1:]), np.uint8),
+        {"inline": np.array(labelled, int), **coords},
+        dims,
+        name="label",
+        attrs={"classes": list(F3_CLASSES)},
+    )
+    for section, inline in zip(labels.values, labelled, strict=True):
+        expert = _matrix(files[F3_LABELS[inline]], F3_LABELS[inline].removesuffix(".mat"))
+        section[:, -expert.shape[0] :] = expert.T  # both end at the last sample of the picture
+    return sections, labels
+
+
+def _f3_files(folder):
+    """Path of every F3 file at hand by name; all four pictures are required."""
+    folder = folder or os.environ.get("OUTCROP_DATA")
+    if not folder:
+        return {name: _download(name) for name in F3_SHA256}
+    folder = Path(folder)
+    if (folder / "f3_sections").is_dir():
+        folder = folder / "f3_sections"
+    missing = [name for name in F3_PICTURES.values() if not (folder / name).is_file()]
+    if missing:
+        raise FileNotFoundError(f"{folder} lacks {', '.join(missing)}; name the folder that holds the F3 pictures.")
+    return {name: folder / name for name in F3_SHA256 if (folder / name).is_file()}
+
+
+def _download(name):
+    import pooch
+
+    try:
+        url = F3_URL + name
+        return Path(pooch.retrieve(url, f"sha256:{F3_SHA256[name]}", fname=name, path=pooch.os_cache("outcrop") / "f3"))
+    except OSError as error:
+        raise OSError(
+            f"{name} of the F3 sections cannot be downloaded from {F3_URL} ({type(error).__name__}); "
+            "name a folder that holds the files, or set OUTCROP_DATA."
+        ) from error
+
+
+def _picture(path):
+    from PIL import Image
+
+    with Image.open(path) as picture:
+        return np.asarray(picture.convert("L"))
+
+
+def _matrix(path, variable):
+    """One array of a MATLAB file."""
+    try:
+        return io.loadmat(path, variable_names=[variable])[variable]
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # loadmat leaks many kinds for a damaged file
+        raise ValueError(
+            f"{path} gives no array {variable!r} ({error!r}); it needs a MATLAB file of version 7 or older."
+        ) from error
+
+
+def seg2017_patches(folder=None):
+    """The 2000 patches that the paper's retrieval returned on F3, with the authors' labels.
+
+    Parameters
+    ----------
+    folder : path, optional
+        Folder with `seg2017_patches.npz`, or with the layout of the repository (`results/imgs/img_N.mat`,
+        `results/lbls/lbls_img_N.mat`, any of the 2000). By default the environment variable OUTCROP_DATA.
+
+    Returns
+    -------
+    xarray.Dataset
+        `image` (patch, row, column) in [0, 1], rows downwards in time; `weak`, the class each patch was retrieved for;
+        `published`, the authors' pixel labels, `attrs["classes"][code - 1]` the name of each. `patch` is the number in
+        the authors' file names. The compact file also has positions: `inline`, first `crossline`, first `sample`.
+    """
+    folder = folder or os.environ.get("OUTCROP_DATA")
+    if not folder:
+        raise FileNotFoundError("No folder of the SEG 2017 patches is known; name one, or set OUTCROP_DATA.")
+    folder = Path(folder)
+    if (folder / "seg2017_patches.npz").is_file():
+        return _seg2017_compact(folder / "seg2017_patches.npz")
+    for root in (folder, folder / "seg2017"):
+        if (root / "results" / "imgs").is_dir():
+            return _seg2017_layout(root / "results")
+    raise FileNotFoundError(f"{folder} holds neither seg2017_patches.npz nor results/imgs; name the folder that does.")
+
+
+def _seg2017_compact(path):
+    with np.load(path) as file:
+        image = file["images"] * np.float32(file["scale"])
+        where = {name: ("patch", file[name]) for name in ("inline", "crossline", "sample")}
+        numbers = 1 + np.arange(len(image))
+        return _seg2017(image, file["classes"], file["published_labels"], {"patch": numbers, **where})
+
+
+def _seg2017_layout(results):
+    numbers = sorted(int(re.sub(r"\D", "", path.stem)) for path in results.glob("imgs/img_*.mat"))
+    if not numbers:
+        raise FileNotFoundError(f"{results / 'imgs'} holds no img_N.mat; name the folder of the repository.")
+    image = [_matrix(results / "imgs" / f"img_{n}.mat", "img") for n in numbers]
+    published = [_matrix(results / "lbls" / f"lbls_img_{n}.mat", "classifiedImage") for n in numbers]
+    weak = np.array(CLASSES)[(np.array(numbers) - 1) // 500]
+    return _seg2017(np.array(image, np.float32), weak, np.array(published, np.uint8), {"patch": numbers})
+
+
+def _seg2017(image, weak, published, coords):
+    dims = ("patch", "row", "column")
+    return xr.Dataset(
+        {"image": (dims, image, {"scaled": True}), "weak": ("patch", weak), "published": (dims, published)},
+        coords,
+        {"classes": list(CLASSES)},
+    )
+
+
+def landmass(folder, *, scaling="none"):
+    """LANDMASS patches and their classes, from one folder of `.mat` files per class.
+
+    Parameters
+    ----------
+    folder : path
+        Folder whose sub-folders are the classes, each with `.mat` files of a variable `img`: 99 x 99 in LANDMASS-1,
+        150 x 300 in LANDMASS-2.
+    scaling : {"none", "range", "image"}
+        Amplitudes as published, in [-1, 1]; or in [0, 1] by the common (x + 1) / 2; or each image stretched from its
+        smallest to its largest amplitude.
+
+    Returns
+    -------
+    xarray.Dataset
+        `image` (patch, row, column), float32, and the name of its `class`, folders and files in order of name.
+    """
+    if scaling not in _SCALINGS:
+        raise ValueError(f"scaling is {scaling!r}; choose one of {', '.join(_SCALINGS)}.")
+    files = sorted(Path(folder).glob("*/*.mat"))
+    names = [file.parent.name for file in files]
+    if len(set(names)) < 2:
+        raise ValueError(
+            f"{folder} holds .mat files of {len(set(names))} classes; name the folder of two or more class folders."
+        )
+    images = [_matrix(file, "img").astype(np.float32) for file in files]
+    sizes = sorted({image.shape for image in images})
+    if len(sizes) > 1:
+        raise ValueError(f"{folder} mixes images of sizes {sizes}; keep LANDMASS-1 and LANDMASS-2 in separate folders.")
+    image = _SCALINGS[scaling](np.stack(images))
+    attrs = {"scaled": scaling != "none", "range": [-1.0, 1.0] if scaling == "none" else [0.0, 1.0]}
+    return xr.Dataset({"image": (("patch", "row", "column"), image, attrs), "class": ("patch", names)})
+
+
+def _image_range(x):
+    low, high = x.min((1, 2), keepdims=True), x.max((1, 2), keepdims=True)
+    return (x - low) / np.where(high > low, high - low, 1)
+
+
+_SCALINGS = {"none": lambda x: x, "range": lambda x: (x + 1) / 2, "image": _image_range}

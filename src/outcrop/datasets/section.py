@@ -1,0 +1,179 @@
+"""One line of a synthetic survey, made backwards.
+
+For every sample of today's section `age` is the depth, in samples, at which its rock was laid down. Folds, salt and
+faults each change it, the impedance log is read at it, and the reflectivity of what was read meets the wavelet. A line
+depends on the shape, the seed and its number alone, so lines may be made in any order.
+"""
+
+import functools
+
+import numpy as np
+from scipy import fft, ndimage, signal
+
+from outcrop.datasets.earth import DEBRIS, FINE, KNOT, LOG, STEP
+
+CLASSES = ["chaotic", "other", "fault", "salt dome"]
+CHAOTIC, OTHER, FAULT, SALT_DOME = 1, 2, 3, 4
+_MOVED = 200  # samples that are more than a band's half thickness and all that folds, salt and faults move it
+_REACH = 45  # traces from a fault plane to undisturbed layers
+_HALF = 20  # half the wavelet, in samples
+_PLANE = 4  # lines between independent planes of random texture
+
+
+def _relief(waves, row, traces):
+    """Sum of plane waves along one line, with unit variance over the map, shape (n_crossline, 1)."""
+    k_line, k_trace, phase = waves
+    height = np.sqrt(2 / len(phase)) * np.cos(k_line * row + k_trace * traces + phase).sum(1, keepdims=True)
+    return height.astype(np.float32)
+
+
+def make_line(earth, row, plane):
+    """Amplitudes and truth of one line, both of shape (n_crossline, n_sample)."""
+    n_crossline, n_sample = earth.shape[1:]
+    traces, samples = np.arange(n_crossline, dtype=np.float32)[:, None], np.arange(n_sample + 1, dtype=np.float32)
+    age = _fold(earth, row, traces, samples)
+    salt, slope = pierce(earth, row, traces, samples, age)
+    faulted = _slip(earth, row, traces, samples, age)
+    fine, coarse = _texture(row, plane)
+    chaotic, buried = _bury(earth, row, traces, age, coarse)
+    facies = _relief(earth.facies, row, traces)
+    impedance = _impedance(earth, age + buried, facies, coarse, faulted=faulted, chaotic=chaotic)
+    impedance = np.where(samples > salt, 1.2 * fine + 1.2 * coarse, impedance)
+    truth = np.where(faulted, np.uint8(FAULT), np.uint8(OTHER))
+    truth[chaotic] = CHAOTIC
+    truth[samples > salt] = SALT_DOME
+    section = _seismic(earth, row, np.diff(impedance, axis=1))
+    _add_salt_face(section, salt, slope, coarse)
+    return section, truth[:, :-1]
+
+
+def _fold(earth, row, traces, samples):
+    """Age under gentle folds between which layers thicken and thin."""
+    apart = np.abs(samples - KNOT * np.arange(len(earth.knots), dtype=np.float32)[:, None]) / KNOT
+    weights = np.cos(0.5 * np.pi * np.minimum(apart, 1)) ** 2
+    reliefs = np.hstack([4 * _relief(knot, row, traces) for knot in earth.knots])
+    return samples + 9 * _relief(earth.fold, row, traces) + reliefs @ weights
+
+
+def pierce(earth, row, traces, samples, age):
+    """Lift the layers over and around the domes, in place; returns depth and slope of the salt, (n_crossline, 1)."""
+    salt, slope = np.full(traces.shape, 1e6, np.float32), np.zeros(traces.shape, np.float32)
+    rough = 4 * _relief(earth.rough, row, traces)
+    for dome in earth.domes:
+        x, y = (row - dome.line) / dome.radius, (traces[:, 0] - dome.trace) / dome.radius
+        near = np.hypot(x, y) < 4
+        if near.any():
+            y = y[near, None]
+            angle = np.arctan2(x, y)
+            outline = 1 + 0.1 * np.cos(2 * angle + dome.phase) + 0.06 * np.cos(3 * angle + 2 * dome.phase)
+            rho = np.hypot(x, y) * outline
+            ramp = np.clip((samples - dome.top + 140) / 160, 0, 1)
+            lift = np.exp(-((rho / 0.95) ** 2)) - 0.25 * np.exp(-((rho / 1.9) ** 2))  # with a rim syncline
+            age[near] += dome.uplift * lift * (ramp * ramp * (3 - 2 * ramp))
+            surface = dome.top + dome.height * (rho**2.2 + (rho / 1.15) ** 12) + rough[near]
+            steep = dome.height / dome.radius * (2.2 * rho**1.2 + 12 / 1.15 * (rho / 1.15) ** 11)
+            slope[near] = np.where(surface < salt[near], steep, slope[near])
+            salt[near] = np.minimum(salt[near], surface)
+    return salt, slope
+
+
+def _slip(earth, row, traces, samples, age):
+    """Move the layers along the faults, in place; returns the disturbed zones around the planes as a mask."""
+    zone = np.zeros(age.shape, bool)
+    for fault in earth.faults:
+        below = samples - fault.sample
+        throw = fault.throw * (1 - ((row - fault.line) / fault.length) ** 2 - (below / fault.height) ** 2)
+        live = np.flatnonzero(throw > 0)
+        if len(live):
+            below, throw = below[live], throw[live]
+            plane = fault.trace + fault.strike * (row - fault.line) + (fault.dip + fault.listric * below) * below
+            first, last = np.clip([plane.min() - _REACH, plane.max() + _REACH + 1], 0, len(traces)).astype(int)
+            box = slice(first, last), slice(live[0], live[-1] + 1)
+            distance = (traces[box[0]] - plane) * np.sign(fault.dip)
+            away = np.abs(distance)
+            drag = 1 - 0.3 * np.exp(-0.5 * away)
+            slip = 0.5 * throw * np.clip(1 - away / _REACH, 0, 1) ** 2 * drag
+            age[box] -= np.copysign(slip, distance)
+            zone[box] |= (away <= 10) & (throw > 3)
+    return zone
+
+
+def _bury(earth, row, traces, age, coarse):
+    """Mask of the chaotic bands, and how much deeper in the log the layers below each unconformity are read."""
+    chaotic, buried = np.zeros(age.shape, bool), np.zeros(age.shape, np.float32)
+    swell, tilt = 4 * _relief(earth.fold, -2 * row, 2 * traces), _relief(earth.tilt, row, traces)
+    for band in earth.bands:
+        around = slice(max(0, int(band.sample) - _MOVED), int(band.sample) + _MOVED)
+        deeper = band.shift + band.tilt * tilt
+        edge = age[:, around] + 2 * coarse[:, around] - band.sample
+        chaotic[:, around] |= np.abs(edge) < band.thickness / 2 - swell
+        buried[:, around] += (age[:, around] > band.unconformity) * deeper
+        buried[:, around.stop :] += deeper
+    return chaotic, buried
+
+
+def _impedance(earth, age, facies, coarse, *, faulted, chaotic):
+    """Impedance read from the log; in chaotic bands the layers lie in rafts, each displaced by itself."""
+    raft = (8 + 1.5 * np.clip(coarse, -5, 5)).astype(np.int32)
+    age += coarse * np.where(chaotic, np.float32(2), np.where(faulted, np.float32(0.9), np.float32(0.3)))
+    age += chaotic * (5 * earth.rafts[0])[raft]
+    index = ((age + LOG) * FINE).astype(np.int32)
+    index = np.where(chaotic, LOG * FINE | index & (DEBRIS * FINE - 1), index & (LOG * FINE - 1))
+    return (earth.log[0][index] + facies * earth.log[1][index]) * (1 + chaotic * (0.4 * earth.rafts[1])[raft])
+
+
+def _texture(row, plane):
+    """Fine and coarse random fields of unit variance along one line, coherent over a few lines."""
+    first, f = divmod(row, _PLANE)
+    f /= _PLANE
+    spline = np.array([(1 - f) ** 3, 3 * f**3 - 6 * f**2 + 4, -3 * f**3 + 3 * f**2 + 3 * f + 1, f**3])
+    weights = (spline / np.linalg.norm(spline)).astype(np.float32)
+    return sum(weight * plane(first + k) for k, weight in enumerate(weights))
+
+
+def texture_plane(earth, number):
+    """Fine and coarse random fields on one plane."""
+    rng = np.random.default_rng([earth.seed, 1, number])
+    white = rng.standard_normal((earth.shape[1], earth.shape[2] + 1), dtype=np.float32)
+    return np.stack([_smooth(white, 2.0, 2.2), _smooth(white, 3.6, 5.5)])
+
+
+def _smooth(white, *sigmas):
+    """White noise under a Gaussian, with unit variance again."""
+    for axis, sigma in enumerate(sigmas):
+        gain = np.float32(np.sqrt(2 * np.sqrt(np.pi) * sigma))
+        white = gain * ndimage.gaussian_filter1d(white, sigma, axis, truncate=3)
+    return white
+
+
+def _seismic(earth, row, reflectivity):
+    """Section of a line: band-limited noise, a wavelet that loses high frequencies with depth, lateral resolution."""
+    n_sample = reflectivity.shape[1]
+    rng = np.random.default_rng([earth.seed, 2, row])
+    reflectivity += np.float32(0.2) * rng.standard_normal(reflectivity.shape, dtype=np.float32)
+    padded = np.pad(reflectivity, ((1, 1), (0, 0)), mode="edge")
+    reflectivity = 0.5 * reflectivity + 0.25 * (padded[:-2] + padded[2:])
+    n = fft.next_fast_len(n_sample + 2 * _HALF, real=True)
+    spectrum = fft.rfft(reflectivity, n, axis=1)
+    near, far = (fft.irfft(spectrum * wavelet, n, axis=1)[:, _HALF : _HALF + n_sample] for wavelet in _wavelets(n))
+    lost = (1 - np.exp(-np.arange(n_sample) * STEP / 2500)).astype(np.float32)
+    return near + lost * (far - near)
+
+
+def _add_salt_face(section, salt, slope, coarse):
+    """Add the reflection of the salt face, in place; its wavelet is normal to the face, so a steep one is stretched."""
+    samples = np.arange(section.shape[1], dtype=np.float32)
+    near = np.flatnonzero(salt[:, 0] < len(samples) + 6 * _HALF)
+    stretch = 1 + 0.2 * slope[near] ** 2
+    argument = (0.12 * np.pi * (samples - salt[near])) ** 2 / stretch
+    face = (1 - 2 * argument) * np.exp(-argument)
+    section[near] += 2 * stretch**-0.25 * (1 + 0.4 * coarse[near, :-1]) * face
+
+
+@functools.cache
+def _wavelets(n):
+    """Spectra of the wavelet at the surface and far below, 42 and 26 Hz, turned by 25 degrees, for n samples."""
+    time = np.arange(-_HALF, _HALF + 1) * STEP / 1000
+    argument = (np.pi * np.array([[42], [26]]) * time) ** 2
+    wavelets = np.real(signal.hilbert((1 - 2 * argument) * np.exp(-argument)) * np.exp(-1j * np.deg2rad(25)))
+    return fft.rfft(wavelets / np.linalg.norm(wavelets, axis=1, keepdims=True), n).astype(np.complex64)

@@ -1,0 +1,158 @@
+"""Synthetic volumes with their truth, in memory or streamed to SEG-Y."""
+
+import functools
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+
+from outcrop.datasets.earth import BIN_SIZE, STEP, draw_earth
+from outcrop.datasets.section import CLASSES, make_line, pierce, texture_plane
+from outcrop.parallel import map_blocks, n_cores
+from outcrop.volumes.class_table import write_class_table
+from outcrop.volumes.segy_headers import TEXT_SIZE, decode_text
+from outcrop.volumes.segy_write import create
+
+
+def synthetic(shape=(120, 200, 256), *, seed=0):
+    """A synthetic seismic volume and the truth about every sample of it.
+
+    Folded layers of varying thickness over an unconformity, a chaotic band, a zone of dipping normal faults, and a salt
+    dome that pierces the layers and drags them up; larger surveys have more of each.
+
+    Parameters
+    ----------
+    shape : (int, int, int)
+        Number of inlines, crosslines and samples. A survey of 60 x 160 x 200 or more holds every class.
+    seed : int
+        The same seed and shape give the same volume.
+
+    Returns
+    -------
+    volume : xarray.DataArray, shape (n_inline, n_crossline, n_sample)
+        Amplitudes, float32, standard deviation about 2000, 4 ms and 25 m x 25 m.
+    truth : xarray.DataArray, shape (n_inline, n_crossline, n_sample)
+        Label of every sample, uint8; `attrs["classes"][code - 1]` is its name. `fault` is the disturbed zone within 10
+        traces of a plane, `salt dome` the whole body.
+
+    Examples
+    --------
+    >>> volume, truth = synthetic((2, 60, 80), seed=1)
+    >>> volume.sizes["time"], float(volume.time[1]), truth.attrs["classes"][0]
+    (80, 4.0, 'chaotic')
+    """
+    axes = _axes(shape)
+    volume = xr.DataArray(np.empty(shape, np.float32), axes, name="amplitude", attrs={"bin_size": BIN_SIZE})
+    truth = xr.DataArray(np.empty(shape, np.uint8), axes, name="label", attrs={"classes": list(CLASSES)})
+    for row, (section, labels) in enumerate(synthetic_lines(shape, seed=seed)):
+        volume.values[row], truth.values[row] = section, labels
+    return volume, truth
+
+
+def write_synthetic(path, shape, *, seed=0, progress=None):
+    """Stream a synthetic volume to SEG-Y, and its truth to OUT.truth.sgy with the names of the classes.
+
+    Parameters
+    ----------
+    path : path
+        SEG-Y file to write, `OUT.sgy`.
+    shape, seed
+        As in `synthetic`, which makes the same samples; memory holds a few lines whatever the number of inlines.
+    progress : callable, optional
+        Called as ``progress(lines_done, n_inline)`` after every line.
+
+    Returns
+    -------
+    truth_path : pathlib.Path
+    """
+    axes = _axes(shape)
+    path = Path(path)
+    truth_path = path.with_suffix(".truth.sgy")
+    text = f"Synthetic volume made by Outcrop, shape {tuple(shape)}, seed {seed}"
+    with (
+        create(path, *axes.values(), bin_size=BIN_SIZE, text=text) as write,
+        create(truth_path, *axes.values(), bin_size=BIN_SIZE, text=text + ": truth", format=8) as write_truth,
+    ):
+        for row, (section, labels) in enumerate(synthetic_lines(shape, seed=seed)):
+            write(row, section)
+            write_truth(row, labels)
+            if progress is not None:
+                progress(row + 1, shape[0])
+        write_class_table(truth_path, CLASSES)  # the volume appears last: where it is, all is
+    return truth_path
+
+
+def synthetic_seed(path):
+    """Seed of a volume or truth that `write_synthetic` wrote; None for any other file, or none.
+
+    The text header holds it: ``Synthetic volume made by Outcrop, shape (120, 200, 256), seed 0``.
+    """
+    if not os.path.isfile(path):
+        return None
+    with open(path, "rb") as file:
+        lines = decode_text(file.read(TEXT_SIZE)).splitlines()
+    text = " ".join(" ".join(line[4:].strip() for line in lines).split())  # without "C 1 "; a long line is wrapped
+    match = re.search(r"Synthetic volume made by Outcrop, shape \([\d, ]+\), seed (\d+)", text)
+    return int(match[1]) if match else None
+
+
+def synthetic_lines(shape, *, seed=0, rows=None):
+    """Sections of a synthetic volume and their truth, one line after another, in any order and without the others.
+
+    Parameters
+    ----------
+    shape, seed
+        As in `synthetic`.
+    rows : iterable of int, optional
+        Positions of the inlines to make; all of them by default.
+
+    Yields
+    ------
+    section, labels : array, shape (n_crossline, n_sample)
+    """
+    earth = draw_earth(tuple(shape), seed)
+    plane = functools.lru_cache(maxsize=4 + n_cores())(functools.partial(texture_plane, earth))
+    middle, _ = make_line(earth, shape[0] // 2, plane)
+    gain = 2000 / np.sqrt(np.mean(middle**2))
+
+    def make(row):
+        section, labels = make_line(earth, row, plane)
+        return gain * section, labels
+
+    yield from map_blocks(make, range(shape[0]) if rows is None else rows)
+
+
+def synthetic_top(shape, *, seed=0):
+    """Top of the salt of a synthetic volume, exactly and not by samples: the surface that its truth is cut from.
+
+    Parameters
+    ----------
+    shape, seed
+        As in `synthetic`.
+
+    Returns
+    -------
+    top : xarray.DataArray, shape (n_inline, n_crossline)
+        Time in ms; NaN where the salt lies below the last sample.
+    """
+    axes, earth = _axes(shape), draw_earth(tuple(shape), seed)
+    traces = np.arange(shape[1], dtype=np.float32)[:, None]
+    age = np.zeros((shape[1], 1), np.float32)
+    samples = np.zeros(1, np.float32)
+    depth = np.stack([pierce(earth, row, traces, samples, age)[0][:, 0] for row in range(shape[0])])
+    top = np.where(depth < shape[2] - 1, STEP * depth.astype(np.float64), np.nan)
+    return xr.DataArray(top, {name: axes[name] for name in ("inline", "crossline")}, name="time")
+
+
+def _axes(shape):
+    if len(shape) != 3 or min(shape) < 1:
+        raise ValueError(
+            f"shape is {tuple(shape)}; give the number of inlines, crosslines and samples, each 1 or more."
+        )
+    return {
+        "inline": 100 + np.arange(shape[0]),
+        "crossline": 300 + np.arange(shape[1]),
+        "time": STEP * np.arange(shape[2]),
+    }

@@ -1,0 +1,1 @@
+"""Scores of retrieval, clusters and pixels."""

@@ -1,0 +1,68 @@
+"""How far confidence keeps its promise: calibration error, risk and coverage."""
+
+import numpy as np
+
+from outcrop.arrays import to_numpy
+
+
+def calibration_error(confidence, correct, *, bins=15):
+    """Mean gap between confidence and accuracy over equal-width bins of confidence, weighted by count.
+
+    Parameters
+    ----------
+    confidence : array of float in [0, 1]
+        Confidence of the labelled pixels (leave `uncertain` ones out).
+    correct : array of bool, same shape
+        Whether the label is right.
+    bins : int
+        Number of bins.
+
+    Examples
+    --------
+    >>> calibration_error([0.9, 0.9, 0.9, 0.9], [True, True, True, False])
+    0.15
+    """
+    confidence, correct = _check_confidence(confidence, correct)
+    bin_of = np.minimum((confidence * bins).astype(int), bins - 1)
+    gap = np.bincount(bin_of, correct, bins) - np.bincount(bin_of, confidence, bins)
+    return float(np.abs(gap).sum() / confidence.size)
+
+
+def risk_coverage(confidence, correct, *, points=200):
+    """Share of wrong labels among the surest pixels, as more and more of the pixels are kept.
+
+    Parameters
+    ----------
+    confidence : array of float in [0, 1]
+        Confidence of the labelled pixels.
+    correct : array of bool, same shape
+        Whether the label is right.
+    points : int
+        The curve is thinned to about so many points.
+
+    Returns
+    -------
+    coverage, risk : array
+        Share of the pixels kept, rising to 1, and share of these that is wrong. Equally sure pixels are kept together.
+
+    Examples
+    --------
+    >>> risk_coverage([0.9, 0.8, 0.8, 0.1], [True, True, False, False])
+    (array([0.25, 0.75, 1. ]), array([0. , 0.333, 0.5 ]))
+    """
+    confidence, correct = _check_confidence(confidence, correct)
+    order = np.argsort(-confidence, kind="stable")
+    last = np.flatnonzero(np.diff(confidence[order], append=-1))  # last pixel of every run of equals
+    last = last[np.unique(np.linspace(0, len(last) - 1, points).round().astype(int))]
+    kept = last + 1
+    return kept / confidence.size, np.cumsum(~correct[order])[last] / kept
+
+
+def _check_confidence(confidence, correct):
+    confidence, correct = np.ravel(to_numpy(confidence)), np.ravel(to_numpy(correct)).astype(bool)
+    if confidence.size != correct.size or not confidence.size:
+        raise ValueError(f"{confidence.size} confidences for {correct.size} labels; pass one for each labelled pixel.")
+    if not (confidence.min() >= 0 and confidence.max() <= 1):
+        span = f"{confidence.min()} to {confidence.max()}"
+        raise ValueError(f"Confidence runs from {span}; scale it to [0, 1] (divide uint8 confidence by 255).")
+    return confidence, correct

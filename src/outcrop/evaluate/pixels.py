@@ -1,0 +1,175 @@
+"""Scores of labels against a truth, pixel by pixel, and of weak labels."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import ndimage
+
+from outcrop.arrays import to_numpy
+from outcrop.mapping.confidence import UNCERTAIN, find_background, labelled
+
+UNLABELLED = (0, UNCERTAIN, -1)  # codes that name no class; -1 is uncertain in SEG-Y of signed bytes
+
+
+def weak_label_scores(weak, grid, truth, *, share=0.2, background=None):
+    """Which retrieved patches really show their class, by the truth of their pixels.
+
+    Parameters
+    ----------
+    weak : WeakLabels
+        What was retrieved.
+    grid : PatchGrid
+        Where the patches lie.
+    truth : DataArray
+        Codes on the axes of the volume (some lines are enough), with ``attrs["classes"]``; 0 and 255 are unknown.
+    share : float
+        A patch shows a structure that fills at least this share of it, and the background where at most this share is
+        not.
+    background : str, optional
+        Class of the truth that is the background; by default the one with a common name, as `find_background` has it.
+
+    Returns
+    -------
+    dict
+        Class -> array of 1 (shows it), 0 (does not) and NaN (truth unknown on most of the patch), by rank.
+    """
+    names = list(truth.attrs["classes"])
+    background = find_background(names, background)
+    known, starts = grid.centres(weak.rows)["inline"].isin(truth["inline"].values).to_numpy(), grid.places(weak.rows)
+    shown = np.full(len(weak), np.nan)
+    full = truth.reindex(inline=grid.axes[0][np.unique(starts[known, 1])], fill_value=0)
+    for i in np.flatnonzero(known):
+        _, line, trace, top = starts[i]
+        patch = full.sel(inline=grid.axes[0][line]).values[trace : trace + grid.size[1], top : top + grid.size[0]]
+        if labelled(patch).mean() > 0.5:
+            share_of_class = (patch == names.index(weak.classes[i]) + 1).sum() / labelled(patch).sum()
+            shown[i] = share_of_class >= (1 - share if weak.classes[i] == background else share)
+    return {str(name): shown[weak.classes == name] for name in dict.fromkeys(weak.classes)}
+
+
+def pixel_scores(labels: Any, truth: Any, classes: Sequence[str] | None = None, *, band: int = 0) -> dict[str, Any]:
+    """Score pixel labels against an expert's, class by class.
+
+    Parameters
+    ----------
+    labels, truth : array or xarray.DataArray, same shape
+        Codes of the classes; 0 (not labelled), 255 and -1 (uncertain) name none, in labels as in the truth. Two arrays
+        that carry names in ``attrs["classes"]`` are matched by name, two with coordinates are compared where both have
+        samples.
+    classes : sequence of str or mapping of int to str, optional
+        Names of the codes 1, 2, ... (or code -> name) of arrays that carry none; without any, classes go by their code.
+    band : int
+        Leave out the pixels that lie within so many rows and columns of another true class.
+
+    Returns
+    -------
+    dict
+        ``PA`` pixel accuracy, ``MA`` mean recall, ``MIU`` mean and ``FWIU`` frequency-weighted intersection over union,
+        ``IU`` by class name, ``coverage`` share of the pixels that got a label, ``confusion`` of shape
+        (n_classes, 1 + n_classes), counts of true class by label with the unlabelled first, and ``classes``, the names
+        of its rows.
+
+    Notes
+    -----
+    A pixel without a label counts as wrong. Means run over the classes present in the truth.
+
+    Examples
+    --------
+    >>> scores = pixel_scores([[1, 1, 2, 0]], [[1, 2, 2, 2]], ["other", "fault"])
+    >>> scores["PA"], scores["IU"], scores["coverage"]
+    (0.5, {'other': 0.5, 'fault': 0.3333333333333333}, 0.75)
+    """
+    sections, names = shared_sections(labels, truth, classes)
+    n = 1 + len(names)
+    confusion = np.zeros((n, n), np.int64)
+    for found, true in sections:
+        if band:
+            true = np.where(near_boundary(true, band), 0, true)
+        confusion += np.bincount((n * true + found).ravel(), minlength=n * n).reshape(n, n)
+    confusion = confusion[1:]
+    if not confusion.any():
+        raise ValueError(
+            "The truth says nothing about these pixels (every code is 0); pass a truth with codes of 1 or more."
+        )
+    right, true = np.diag(confusion[:, 1:]), confusion.sum(1)
+    present = true > 0
+    union = (true + confusion[:, 1:].sum(0) - right)[present]
+    iu = right[present] / union
+    return {
+        "PA": float(right.sum() / true.sum()),
+        "MA": float((right[present] / true[present]).mean()),
+        "MIU": float(iu.mean()),
+        "FWIU": float(iu @ true[present] / true.sum()),
+        "IU": {name: float(value) for name, value in zip(np.array(names, object)[present], iu, strict=True)},
+        "coverage": float(confusion[:, 1:].sum() / true.sum()),
+        "confusion": confusion,
+        "classes": names,
+    }
+
+
+def shared_sections(labels, truth, classes):
+    """Pairs of sections (rows, columns) read one at a time, in the codes 1 .. n of one list of names, and that list."""
+    if hasattr(labels, "coords") and hasattr(truth, "coords"):
+        labels, truth = _shared_samples(labels, truth)
+    pair = [x if hasattr(x, "coords") else to_numpy(x) for x in (labels, truth)]
+    if pair[0].shape != pair[1].shape:
+        raise ValueError(
+            f"Labels have shape {pair[0].shape}, the truth {pair[1].shape}; pass arrays of the same samples."
+        )
+    tables = [_table(getattr(x, "attrs", {}).get("classes", classes)) for x in pair]
+    if not any(tables):
+        tables[0] = {code: code for code in np.union1d(*pair).tolist() if code not in UNLABELLED}
+    found, true = tables[0] or tables[1], tables[1] or tables[0]
+    names = list(dict.fromkeys([*true.values(), *found.values()]))
+    sections = (
+        (_recode(pair[0][i], found, names, "labels"), _recode(pair[1][i], true, names, "truth"))
+        for i in np.ndindex(pair[0].shape[:-2])
+    )
+    return sections, names
+
+
+def _shared_samples(labels, truth):
+    labels = labels.transpose(*truth.dims)
+    shared = {d: np.intersect1d(labels[d], truth[d]) for d in truth.dims if d in labels.coords and d in truth.coords}
+    if any(len(values) == 0 for values in shared.values()):
+        empty = [d for d, values in shared.items() if len(values) == 0]
+        raise ValueError(f"Labels and truth share no {empty[0]}; pass a truth that lies on the labelled lines.")
+    return labels.sel(shared), truth.sel(shared)
+
+
+def _table(classes):
+    """Code -> name."""
+    if classes is None:
+        return {}
+    pairs = classes.items() if isinstance(classes, Mapping) else enumerate(classes, 1)
+    return {int(code): name for code, name in pairs if int(code)}
+
+
+def _recode(section, table, names, what):
+    section = np.atleast_2d(section)
+    out = np.where(np.isin(section, UNLABELLED), 0, -1)
+    for code, name in table.items():
+        out[section == code] = 1 + names.index(name)
+    if out.min(initial=0) < 0:
+        odd = section[out < 0][0]
+        raise ValueError(f"The {what} hold code {odd}, the named codes are {sorted(table)}; name every code.")
+    return out
+
+
+def code_of(name, names):
+    """Code of a class by its name."""
+    if name not in names:
+        raise ValueError(f"No class is called {name!r}; choose one of {names}.")
+    return 1 + names.index(name)
+
+
+def near_boundary(truth, band):
+    """Pixels with another true class at most `band` rows and columns away; code 0 makes no boundary."""
+    size = 2 * band + 1
+    lowest = ndimage.minimum_filter(np.where(truth == 0, truth.max(), truth), size, mode="nearest")
+    return lowest != ndimage.maximum_filter(truth, size, mode="nearest")
+
+
+def _edge(body, known):
+    return body & known & ndimage.binary_dilation(known & ~body)

@@ -1,0 +1,93 @@
+"""Scores by zones: distance of boundaries, thin zones such as faults."""
+
+import numpy as np
+from scipy import ndimage
+
+from outcrop.evaluate.pixels import _edge, code_of, shared_sections
+
+
+def boundary_distance(labels, truth, name, *, classes=None, spacing=(1.0, 1.0)):
+    """Distance between the labelled and the true boundary of a body, down the trace and across the traces.
+
+    Every boundary pixel of one is joined to the nearest boundary pixel (in pixels) of the other, both ways; sections
+    where either shows no boundary are left out, as are edges of the section and of what the truth says.
+
+    Parameters
+    ----------
+    labels, truth : array or xarray.DataArray, shape (..., rows, columns)
+        Codes of the classes, as in `pixel_scores`; rows are time or depth, columns traces.
+    name : str or int
+        Class of the body.
+    classes : sequence or mapping, optional
+        As in `pixel_scores`.
+    spacing : (float, float)
+        Step from row to row and from column to column, for example 4 (ms) and 25 (m).
+
+    Returns
+    -------
+    dict
+        ``pixels`` (straight line), ``vertical`` and ``horizontal`` (its two parts, times the spacing), each the pair
+        (median, 95 % quantile), NaN where no section shows both boundaries; ``sections``, how many do.
+
+    Examples
+    --------
+    >>> found, true = np.ones((2, 9, 9), int)
+    >>> found[:5], true[:3] = 2, 2
+    >>> boundary_distance(found, true, 2, spacing=(4.0, 25.0))["vertical"]
+    (8.0, 8.0)
+    """
+    sections, names = shared_sections(labels, truth, classes)
+    code, steps = code_of(name, names), []
+    for found, true in sections:
+        edges = [_edge(x == code, true > 0) for x in (found, true)]
+        if edges[0].any() and edges[1].any():
+            steps.append(np.hstack([_nearest_steps(*edges), _nearest_steps(*edges[::-1])]))
+    down, across = np.hstack(steps) if steps else np.full((2, 1), np.nan)
+    distances = {"pixels": np.hypot(down, across), "vertical": down * spacing[0], "horizontal": across * spacing[1]}
+    return {k: tuple(np.quantile(d, [0.5, 0.95]).tolist()) for k, d in distances.items()} | {"sections": len(steps)}
+
+
+def zone_scores(labels, truth, name, *, classes=None, overlap=0.5):
+    """Count the connected zones of a class that were found, and the labelled zones with nothing behind them.
+
+    Parameters
+    ----------
+    labels, truth : array or xarray.DataArray, shape (..., rows, columns)
+        Codes of the classes, as in `pixel_scores`; zones connect within a section, corners included.
+    name : str or int
+        Class of the zones.
+    classes : sequence or mapping, optional
+        As in `pixel_scores`.
+    overlap : float
+        A true zone is hit when labels cover at least this share of it; a labelled zone is a false alarm when
+        less than this share of it is true.
+
+    Returns
+    -------
+    dict
+        ``zones`` and ``hits`` (true zones, those hit), ``alarms`` and ``false_alarms`` (labelled zones, false ones).
+
+    Examples
+    --------
+    >>> zone_scores([[2, 2, 1, 2, 1]], [[2, 2, 1, 1, 1]], 2)
+    {'zones': 1, 'hits': 1, 'alarms': 2, 'false_alarms': 1}
+    """
+    sections, names = shared_sections(labels, truth, classes)
+    code, counts = code_of(name, names), np.zeros(4, int)
+    for found, true in sections:
+        labelled, real = (found == code) & (true > 0), true == code
+        hit, backed = _zone_shares(real, labelled) >= overlap, _zone_shares(labelled, real) >= overlap
+        counts += len(hit), hit.sum(), len(backed), (~backed).sum()
+    return dict(zip(["zones", "hits", "alarms", "false_alarms"], counts.tolist(), strict=True))
+
+
+def _nearest_steps(edge, other):
+    """Rows and columns from every pixel of one edge to the nearest pixel of the other, shape (2, pixels)."""
+    nearest = ndimage.distance_transform_edt(~other, return_distances=False, return_indices=True)
+    return np.abs(nearest[:, edge] - np.argwhere(edge).T)
+
+
+def _zone_shares(zones, cover):
+    """Share of every connected zone that is covered."""
+    zone, n = ndimage.label(zones, np.ones((3, 3)))
+    return ndimage.mean(cover, zone, np.arange(1, n + 1)) if n else np.empty(0)

@@ -1,0 +1,1 @@
+"""Labels out into the user's world: SEG-Y, Zarr, training sets."""

@@ -1,0 +1,34 @@
+"""Colour tables of label codes for Petrel and OpendTect."""
+
+import datetime
+from pathlib import Path
+
+from outcrop.mapping.confidence import UNCERTAIN
+from outcrop.plots.figure import COLOURS, colours
+
+NOTHING = "#ffffff"  # colour of what is not labelled
+
+
+def code_colours(labels):
+    """Colour of every code that has a meaning, as #rrggbb."""
+    from matplotlib.colors import to_hex
+
+    found = colours(list(labels.attrs["classes"]), labels.attrs.get("colours"))
+    named = {code: to_hex(colour) for code, colour in enumerate(found.values(), 1)}
+    return {0: NOTHING, **named, UNCERTAIN: to_hex(COLOURS["uncertain"])}
+
+
+def colour_tables(path, labels, *, lowest):
+    """Colour tables of Petrel and OpendTect as text by path: 256 colours, one for each code from the lowest on."""
+    palette = code_colours(labels)
+    codes = [UNCERTAIN if code == -1 else code for code in range(lowest, lowest + 256)]
+    shown = [palette.get(code, NOTHING) for code in codes]
+    rgb = [bytes.fromhex(colour[1:]) for colour in shown]
+    opaque = [code > 0 and code in palette for code in codes]
+    alut = "".join(f"{r},{g},{b},{255 * seen}\n" for (r, g, b), seen in zip(rgb, opaque, strict=True))
+    # A settings file of OpendTect: three header lines, then keys; segments make it jump, not fade, between codes.
+    lines = ["dTect V6.6", "Default settings", datetime.datetime.now().strftime("%a %d %b %Y, %X"), "!"]
+    lines += [f"1.Name: {path.stem}", "1.Marker color: 0`0`0`0", "1.Undef color: 255`255`255`0", "1.Nr segments: 256"]
+    lines += [f"1.Transparency.{i}: {i / 255:.6g}`{0 if seen else 255}" for i, seen in enumerate(opaque)]
+    lines += [f"1.Value-Color.{i}: {i / 255:.6g}`{r}`{g}`{b}`0" for i, (r, g, b) in enumerate(rgb)]
+    return {Path(f"{path}.alut"): alut, Path(f"{path}.coltab"): "\n".join([*lines, "!", ""])}

@@ -1,0 +1,227 @@
+"""Labels, confidence or scores as SEG-Y on the grid of a volume."""
+
+import datetime
+import json
+import os
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+
+import outcrop
+from outcrop.export.colour_tables import colour_tables
+from outcrop.export.lines import line_spans, named_labels, provenance_of, write_json
+from outcrop.mapping.confidence import UNCERTAIN
+from outcrop.storage.workspace import whole_file
+from outcrop.volumes import class_table, segy, segy_write
+from outcrop.volumes.lazy import as_slice, live_traces
+from outcrop.volumes.summary import sample_unit
+
+TEXT_LINES, TEXT_WIDTH = 38, 75  # that a SEG-Y text header has for us
+PLACE = 1e-3  # ms, m or lines; labels of an axis that differ by less are the same
+
+
+def export_segy(
+    labels: xr.Dataset,
+    path: str | Path,
+    *,
+    like: str | Path | None = None,
+    what: str = "label",
+    format: int = 5,
+    memory: int | None = None,
+    provenance: dict | None = None,
+) -> None:
+    """Write labels, their confidence or the score of a class as SEG-Y, with a text header that says so.
+
+    Parameters
+    ----------
+    labels : Dataset or DataArray, dims (inline, crossline, time or depth)
+        As `label_volume` gives it, or codes alone; ``attrs["classes"]`` names the codes 1, 2, ..., and
+        ``attrs["colours"]``, class -> colour, may give them colours.
+    path : path
+        File to make, whole or not at all.
+    like : path or volume, optional
+        SEG-Y file the labels belong to, or the volume that `open_volume` made of it: its trace headers are copied byte
+        for byte, its binary header but for the sample format. A volume from elsewhere gives its axes, and X and Y where
+        it has them. What has no label becomes 0. Without it the file holds the lines that `labels` has.
+    what : str
+        ``label``, ``confidence`` or ``score:CLASS``; the latter two in percent.
+    format : int
+        SEG-Y sample format: 5 IEEE float, 1 IBM float, 8 one byte.
+    memory : int, optional
+        Bytes to use; a sixteenth of it, 64 MB at the most, for lines read together.
+    provenance : dict, optional
+        What the labels were made from (version, sha256 of the volume, keys ...); by default
+        ``labels.attrs["provenance"]``. It goes into ``FILE.provenance.json`` and, as far as it fits, into the text
+        header.
+
+    Notes
+    -----
+    Codes are 0 not labelled, 255 uncertain and i + 1 for ``classes[i]``; in format 8, which holds signed bytes,
+    uncertain is -1 and there are at most 127 classes. `mapping.confidence.as_codes` makes codes of what is read back.
+    A file of labels comes with its codes, ``FILE.classes.toml``, and its colours: ``FILE.alut`` for Petrel (256 lines
+    of red, green, blue, opacity, one a code) and ``FILE.coltab`` for OpendTect (Manage color tables, Import, OpendTect
+    file). In both programs set the range of the colour bar to 0 ... 255, for format 8 to -1 ... 254.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import outcrop as oc
+    >>> _, truth = oc.datasets.synthetic((2, 30, 40), seed=0)
+    >>> path = f"{tempfile.mkdtemp()}/labels.sgy"
+    >>> export_segy(truth, path)
+    >>> bool((oc.open_volume(path) == truth).all())
+    True
+    """
+    labels, path = named_labels(labels), Path(path)
+    values, unit = _pick(labels, what)
+    if what == "label" and format == 8 and len(labels.attrs["classes"]) > 127:
+        raise ValueError(f"Format 8 holds codes up to 127, the labels have {len(labels.attrs['classes'])}; choose 5.")
+    labelled = labels.attrs.get("source", "")
+    source = labelled if like is None else _source(like)
+    if path.exists() and any(
+        os.path.exists(source_file) and os.path.samefile(path, source_file) for source_file in (source, labelled)
+    ):
+        raise ValueError(f"{path} is the volume that was labelled; choose another name for the export.")
+    provenance = provenance_of(labels, provenance)
+    lowest = -1 if format == 8 else 0  # code at the lower end of the colour bar
+    invented = _invented(labels["label"].assign_attrs(labels.attrs) if like is None else like)
+    text = _text(labels, what, path, source, lowest=lowest, provenance=provenance, invented=invented)
+    file, axes, live = _target(path, values, like, text=text, format=format)
+    tables = colour_tables(path, labels, lowest=lowest)
+    origin = Path(f"{path}.provenance.json")
+    with file as write:
+        for row, section in _sections(values, axes, source, memory):
+            if what == "label":
+                section[section == (UNCERTAIN if lowest < 0 else -1)] = -1 if lowest < 0 else UNCERTAIN
+            section *= unit
+            section[~live[row]] = np.nan
+            write(row, section)
+        # codes and origin of an earlier file must not stay next to this one
+        for table in (class_table.class_table_path(path), origin, *tables):
+            table.unlink(missing_ok=True)
+    if provenance:
+        with whole_file(origin) as aside:
+            write_json(aside, provenance)
+    if what == "label":
+        class_table.write_class_table(path, labels.attrs["classes"])
+        for table, text in tables.items():
+            with whole_file(table) as aside:
+                aside.write_text(text, encoding="utf-8")
+
+
+def _pick(labels, what):
+    """Array that `what` names, and the factor from its numbers to those of the file."""
+    kind, _, name = what.partition(":")
+    classes = labels.attrs["classes"]
+    if kind not in labels.data_vars or (name in classes) != (kind == "score"):
+        have = [v for v in ("label", "confidence") if v in labels]
+        have += [f"score:{c}" for c in classes if "score" in labels]
+        raise ValueError(f"{what!r} cannot be exported; these labels have {', '.join(have)}.")
+    if kind == "label":
+        return labels["label"], np.float32(1)
+    values = labels[kind] if kind == "confidence" else labels["score"][classes.index(name)]
+    return values, np.float32(100 / 255 if values.dtype == np.uint8 else 100)
+
+
+def _source(like):
+    return str(like.attrs.get("source", "")) if isinstance(like, xr.DataArray) else like
+
+
+def _target(path, values, like, *, text, format):
+    """SEG-Y file to write, its axes, and which traces of them it holds."""
+    volume = values if like is None else like
+    if isinstance(volume, xr.DataArray) and (like is None or not str(like.attrs.get("format")).startswith("SEG-Y")):
+        axes = [volume[name].values for name in volume.dims]
+        bins = np.nan_to_num(volume.attrs.get("bin_size", (25.0, 25.0)), nan=25.0)
+        grid = volume.attrs.get("map")
+        return (
+            segy_write.create(path, *axes, bin_size=bins, grid=grid, text=text, format=format),
+            axes,
+            live_traces(volume),
+        )
+    header_bytes = like.attrs["header_bytes"] if isinstance(like, xr.DataArray) else None
+    geometry = segy.scan(_source(like), header_bytes=header_bytes, domain=values.dims[2])
+    axes = [geometry.inlines, geometry.crosslines, geometry.samples]
+    # What the source lacks is not written, what it marks dead stays so.
+    every = np.broadcast_to(True, geometry.traces.shape)
+    return segy_write.create_like(path, geometry, text=text, format=format), axes, every
+
+
+def _sections(values, axes, source, memory):
+    """Row and section of every inline of a grid, zero where the values say nothing."""
+    to = [positions_on(axis, values[name].values) for axis, name in zip(axes, values.dims, strict=True)]
+    for name, places in zip(values.dims, to, strict=True):
+        if (places < 0).any():
+            label = values[name].values[places < 0][0]
+            raise ValueError(f"The labels have {name} {label:g}, {source} does not; give the volume they belong to.")
+    shape, inside = (len(axes[1]), len(axes[2])), tuple(map(as_slice, to[1:]))
+    if not any(isinstance(part, slice) for part in inside):
+        inside = np.ix_(*inside)
+    for row in np.setdiff1d(np.arange(len(axes[0])), to[0]):
+        yield row, np.zeros(shape, np.float32)
+    for span in line_spans(values, memory):
+        for row, line_values in zip(to[0][span], values[span].values, strict=True):
+            section = np.zeros(shape, np.float32)
+            section[inside] = np.nan_to_num(line_values)
+            yield row, section
+
+
+def positions_on(axis, labels):
+    """Position on an axis of every label, -1 where the axis does not have it.
+
+    Examples
+    --------
+    >>> positions_on(np.array([10, 12, 14]), np.array([14, 11, 10]))
+    array([ 2, -1,  0])
+    """
+    order = np.argsort(axis, kind="stable")
+    near = order[np.minimum(np.searchsorted(axis[order], np.asarray(labels) - PLACE), len(axis) - 1)]
+    return np.where(np.abs(axis[near] - labels) <= PLACE, near, -1)
+
+
+def _invented(volume):
+    """What SEG-Y headers must hold and a volume does not know; the text header says that it is not to be trusted."""
+    if not isinstance(volume, xr.DataArray) or str(volume.attrs.get("format")).startswith("SEG-Y"):
+        return []
+    placed = "map" in volume.attrs or "bin_size" in volume.attrs
+    lines = [] if placed else ["X and Y are invented (25 m from line to line): the source has none"]
+    return lines + ([] if sample_unit(volume) else ["The sample interval is invented: the source tells no unit"])
+
+
+def _text(labels, what, path, source, *, lowest, provenance, invented):
+    """Text header: what the file is and is not, and what it was made from, as far as that fits."""
+    kind, _, name = what.partition(":")
+    classes = labels.attrs["classes"]
+    uncertain = -1 if lowest < 0 else UNCERTAIN
+    names = {0: "not labelled", uncertain: "uncertain", **dict(enumerate(classes, 1))}
+    codes = ", ".join(f"{code} = {' '.join(words.split())}" for code, words in names.items())
+    about = {
+        "label": [
+            "LABEL VOLUME, NOT AMPLITUDES",
+            textwrap.shorten(f"Codes: {codes}", 1500, placeholder=f" ... all in {path.name}.classes.toml"),
+            f"Colours: {path.name}.alut (Petrel), {path.name}.coltab (OpendTect), "
+            f"range of the colour bar {lowest} to {lowest + 255}",
+        ],
+        "confidence": ["CONFIDENCE OF LABELS IN PERCENT, NOT AMPLITUDES", "0 = unsure or not labelled, 100 = sure"],
+        "score": [f"SCORE OF CLASS {name.upper()} IN PERCENT, NOT AMPLITUDES"],
+    }[kind]
+    mapping, limit = labels.attrs.get("mapping"), float(labels.attrs.get("min_confidence") or 0)
+    version = labels.attrs.get("version", outcrop.__version__)
+    rest = [
+        f"Source: {Path(source).name}" if source else "",
+        f"Mapping: {mapping}" if mapping else "",
+        f"Limit: labels below {100 * limit:.0f} % confidence are uncertain" if limit else "",
+        f"Lines: {labels.attrs['lines']}" if labels.attrs.get("lines") else "",
+        f"Made by Outcrop {version}, exported {datetime.date.today().isoformat()}",
+        "Depth domain, samples in m" if labels["label"].dims[2] == "depth" else "",
+        *invented,
+    ]
+    lines = [*about, *filter(None, rest)]
+    for key, value in provenance.items():
+        shown = value if isinstance(value, str) else json.dumps(value)
+        line = textwrap.shorten(f"{key}: {shown}", 220, placeholder=" ...")
+        if sum(len(textwrap.wrap(words, TEXT_WIDTH)) for words in [*lines, line]) <= TEXT_LINES:
+            lines.append(line)
+    return "\n".join(lines)

@@ -1,0 +1,88 @@
+"""Labels and all that belongs to them as a Zarr group."""
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+import zarr
+
+import outcrop
+from outcrop.export.colour_tables import code_colours
+from outcrop.export.lines import LINES, as_json, line_spans, named_labels, new_folder, provenance_of
+
+CHUNKS = (LINES, 128, 256)
+
+
+def export_zarr(
+    labels: xr.Dataset, path: str | Path, *, memory: int | None = None, provenance: dict | None = None
+) -> None:
+    """Write labels and what belongs to them as a Zarr 3 group that ``xarray.open_zarr`` reads by itself.
+
+    Parameters
+    ----------
+    labels : Dataset or DataArray
+        As for `export_segy`; ``label``, ``confidence`` and ``score`` are written, as far as the labels have them.
+    path : path
+        Folder to make, whole or not at all.
+    memory : int, optional
+        As for `export_segy`.
+    provenance : dict, optional
+        As for `export_segy`; it becomes the attribute ``provenance`` of the group.
+
+    Notes
+    -----
+    Attributes of the group and of ``label``: ``classes`` (code i + 1 means ``classes[i]``), ``colours`` (as many as
+    ``flag_values``), and ``flag_values`` with ``flag_meanings`` as the CF conventions have them: 0 not labelled, the
+    classes, 255 uncertain.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import outcrop as oc
+    >>> _, truth = oc.datasets.synthetic((2, 30, 40), seed=0)
+    >>> path = f"{tempfile.mkdtemp()}/labels.zarr"
+    >>> export_zarr(truth, path)
+    >>> xr.open_zarr(path)["label"].attrs["flag_meanings"]
+    'not_labelled chaotic other fault salt_dome uncertain'
+    """
+    labels = named_labels(labels)
+    classes = labels.attrs["classes"]
+    meanings = " ".join("_".join(name.split()) for name in ["not labelled", *classes, "uncertain"])
+    palette, provenance = code_colours(labels), provenance_of(labels, provenance)
+    names = {"classes": classes, "colours": list(palette.values())}
+    flags = {"flag_values": list(palette), "flag_meanings": meanings}
+    about = {"version": outcrop.__version__, **labels.attrs, **names}
+    about |= {"provenance": provenance} if provenance else {}
+    with new_folder(path) as aside:
+        group = zarr.open_group(aside, mode="w", zarr_format=3, attributes=as_json(about))
+        coords = {name: coord for name, coord in labels.coords.items() if coord.dtype.kind in "biuf"}
+        for name, coord in coords.items():
+            group.create_array(
+                str(name), data=coord.values, dimension_names=coord.dims, attributes=as_json(coord.attrs)
+            )
+        auxiliary = " ".join(str(name) for name, coord in coords.items() if coord.dims != (name,))
+        for name in ("label", "confidence", "score"):
+            if name in labels:
+                attributes = names | flags if name == "label" else {}
+                attributes |= {"coordinates": auxiliary} if auxiliary else {}
+                _copy_lines(labels[name], group, as_json({**labels[name].attrs, **attributes}), memory)
+        with warnings.catch_warnings():  # xarray looks for consolidated metadata, and zarr warns that it is new
+            warnings.simplefilter("ignore")
+            zarr.consolidate_metadata(aside)
+
+
+def _copy_lines(values, group, attrs, memory):
+    """Copy an array into a Zarr group, block of lines by block of lines."""
+    chunks = (1,) * (values.ndim - 3) + tuple(map(min, CHUNKS, values.shape[-3:]))
+    array = group.create_array(
+        values.name,
+        shape=values.shape,
+        chunks=chunks,
+        dtype=values.dtype,
+        dimension_names=values.dims,
+        attributes=attrs,
+    )
+    for lead in np.ndindex(values.shape[:-3]):
+        for span in line_spans(values, memory):
+            array[(*lead, span)] = values[(*lead, span)].values

@@ -1,0 +1,358 @@
+"""Labelled patches for training a net: a folder with splits that share no lines, and how it is read."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import tomli_w
+import xarray as xr
+
+import outcrop
+from outcrop.export.colour_tables import code_colours
+from outcrop.export.label_segy import positions_on
+from outcrop.export.lines import LINES, named_labels, new_folder, provenance_of, write_json
+from outcrop.mapping.confidence import as_codes, labelled
+from outcrop.patches.grid import DIRECTIONS, PatchGrid
+from outcrop.retrieval.core import NEAR_LINES
+from outcrop.retrieval.weak import WeakLabels
+
+SPLITS = {"train": 0.7, "val": 0.15, "test": 0.15}
+MOST_BLOCKS, DRAWS = 20, 1000  # blocks of lines to split by, and ways to cut and share them out that are tried
+
+
+def export_training_set(
+    labels: xr.Dataset,
+    folder: str | Path,
+    *,
+    volume: xr.DataArray,
+    grid: PatchGrid,
+    weak: WeakLabels | None = None,
+    format: str = "png",
+    gap: int = NEAR_LINES,
+    seed: int = 0,
+    provenance: dict | None = None,
+) -> pd.DataFrame:
+    """Write patches with their masks for training a net, split by blocks of lines so that neighbours do not leak.
+
+    Parameters
+    ----------
+    labels : Dataset or DataArray
+        As for `export_segy`, on the axes of the volume or on some of its lines.
+    folder : path
+        Folder to make, whole or not at all: ``images``, ``masks``, ``confidence`` (where the labels have it),
+        ``manifest.csv`` and ``classes.toml``.
+    volume : DataArray
+        Where the images come from.
+    grid : PatchGrid
+        Where the patches lie.
+    weak : WeakLabels, optional
+        Export these patches, with their class and similarity; by default all patches of the grid, with the class that
+        fills most of the mask.
+    format : {"png", "npy"}
+        Images as 8-bit PNG or as float32 in [0, 1]; masks and confidence are 8-bit in both.
+    gap : int
+        Lines left out between patches of different splits.
+    seed : int
+        Of the split.
+    provenance : dict, optional
+        As for `export_segy`; it becomes ``provenance.json``.
+
+    Returns
+    -------
+    manifest : DataFrame
+        One row per patch: file, mask, weight (its confidence file), class, similarity, confidence (mean over the
+        labelled pixels, 0 to 1), inline, crossline and time or depth of the centre, along, split.
+
+    Notes
+    -----
+    Masks hold 0 where nothing is labelled, 255 where the label is uncertain, both to be ignored, and i + 1 for
+    ``classes[i]``. Patches without a label, or with a missing trace, are left out. Where the lines are too few to
+    split, all is ``train``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import outcrop as oc
+    >>> volume, truth = oc.datasets.synthetic((2, 64, 80), seed=0)
+    >>> grid = oc.PatchGrid(volume, size=32, step=16)
+    >>> table = export_training_set(truth, f"{tempfile.mkdtemp()}/patches", volume=volume, grid=grid)
+    >>> len(table), table["split"].unique().tolist()
+    (24, ['train'])
+    """
+    labels = named_labels(labels)
+    if format not in ("png", "npy"):
+        raise ValueError(f"format is {format!r}; choose png or npy.")
+    known, starts = _wanted_patches(grid, weak)
+    first, last = _touched_lines(grid, starts)
+    known["split"] = split_by_lines(first, last, known["class"], gap=gap, seed=seed)
+    keep = np.lexsort(starts.T[::-1])  # line by line
+    keep = keep[known["split"].to_numpy()[keep] != ""]
+    known, starts = known.iloc[keep].reset_index(drop=True), starts[keep]
+    with new_folder(folder) as aside:
+        for name in ("images", "masks", *(["confidence"] if "confidence" in labels else [])):
+            (aside / name).mkdir(parents=True)
+        records, commonest = {}, {}
+        for number, image, mask, sure in _labelled_patches(labels, volume, grid, starts):
+            records[number] = _write_patch(aside, f"{number:06d}.{format}", image, mask, sure)
+            commonest[number] = np.bincount(mask[labelled(mask)]).argmax()
+        if not records:
+            raise ValueError("None of these patches has a label; give the labels of the lines that the patches lie on.")
+        manifest = pd.DataFrame.from_dict(records, orient="index").join(known)
+        if weak is None:
+            manifest["class"] = [labels.attrs["classes"][code - 1] for code in commonest.values()]
+        place = ["inline", "crossline", labels["label"].dims[2], "along"]
+        order = ["file", "mask", "weight", "class", "similarity", "confidence", *place, "split"]
+        manifest = manifest[order].reset_index(drop=True)
+        manifest.to_csv(aside / "manifest.csv", index=False)
+        made = {"source": volume.attrs.get("source", ""), "gain": grid.gain, "clip": grid.clip, "size": list(grid.size)}
+        made |= {"gap": int(gap), "seed": int(seed), "format": format, "version": outcrop.__version__}
+        _write_classes(aside / "classes.toml", labels.attrs["classes"], code_colours(labels), made)
+        if origin := provenance_of(labels, provenance):
+            write_json(aside / "provenance.json", origin)
+    return manifest
+
+
+def _wanted_patches(grid, weak):
+    """Class, similarity and centre of the patches to export, and where they start."""
+    if weak is None:
+        return grid.table.assign(**{"class": "", "similarity": np.nan}), grid.starts
+    time = weak.positions.columns[2]
+    places = zip(*(weak.positions[name] for name in ("inline", "crossline", time, "along")), strict=True)
+    starts = np.array([grid.start_at(place, along=along) for *place, along in places])
+    direction, line, trace, top = starts.T
+    middle = trace + grid.size[1] // 2
+    known = {
+        "class": np.asarray(weak.classes),
+        "similarity": np.round(weak.similarity, 6),
+        "inline": grid.axes[0][np.where(direction == 0, line, middle)],
+        "crossline": grid.axes[1][np.where(direction == 0, middle, line)],
+        time: grid.axes[2][top + grid.size[0] // 2],
+        "along": np.array(DIRECTIONS)[direction],
+    }
+    return pd.DataFrame(known), starts
+
+
+def _touched_lines(grid, starts):
+    """First and last line, as positions, that each patch touches on the axis by which a training set is split."""
+    axis = int(grid.along == "crossline")
+    direction, line, trace, _ = starts.T
+    along = direction == axis  # with patches on both kinds of line, those across span many
+    return np.where(along, line, trace), np.where(along, line, trace + grid.size[1] - 1)
+
+
+def split_by_lines(first, last, classes, *, gap=NEAR_LINES, seed=0):
+    """Train, val or test for every patch, in blocks of lines, with a gap between blocks of different splits.
+
+    Parameters
+    ----------
+    first, last : array of int, shape (n,)
+        First and last line that each patch touches.
+    classes : sequence, shape (n,)
+        Of the patches.
+    gap : int
+        Lines between patches of different splits.
+    seed : int
+        Of the draws of blocks, of which the one that comes closest to 70, 15 and 15 percent of each class is taken.
+
+    Returns
+    -------
+    split : array of str, shape (n,)
+        Empty for patches in a gap; ``train`` for all where there are too few lines for three blocks.
+
+    Examples
+    --------
+    >>> lines = np.arange(100)
+    >>> split = split_by_lines(lines, lines, ["fault"] * 100, gap=5)
+    >>> {str(name): int((split == name).sum()) for name in ("train", "val", "test", "")}
+    {'train': 61, 'val': 14, 'test': 15, '': 10}
+    """
+    if gap < 0:
+        raise ValueError(f"gap is {gap}; choose 0 lines or more.")
+    codes, n_lines = pd.factorize(np.asarray(classes))[0], int(np.max(last) - np.min(first)) + 1
+    most = min(MOST_BLOCKS, n_lines // (2 * gap + 1))
+    if most < 3:
+        return np.full(len(codes), "train")
+    wanted = np.array(list(SPLITS.values())) * np.bincount(codes)[:, None]
+    # Patches of one class on the same lines go together, whatever the draw.
+    shape = (n_lines, n_lines, len(wanted))
+    alike = np.ravel_multi_index((np.asarray(first) - np.min(first), np.asarray(last) - np.min(first), codes), shape)
+    alike, block_of, weights = np.unique(alike, return_inverse=True, return_counts=True)
+    first, last, codes = np.unravel_index(alike, shape)
+    rng = np.random.default_rng(seed)
+    best, least = block_of, np.inf
+    for _ in range(DRAWS):
+        lines = _draw_lines(rng, n_lines, rng.integers(3, most + 1), gap)
+        run = np.concatenate([[0], np.cumsum(np.diff(lines) != 0)])
+        split = np.where(run[first] == run[last], lines[first], 3)
+        count = np.bincount(4 * codes + split, weights, minlength=4 * len(wanted)).reshape(-1, 4)
+        miss = np.sum((count[:, :3] / wanted - 1) ** 2)
+        if miss < least:
+            best, least = split, miss
+    return np.array([*SPLITS, ""])[best[block_of]]
+
+
+def _draw_lines(rng, n_lines, n_blocks, gap):
+    """Random split (0, 1, 2) of every line in blocks of random length, 3 in the gaps between different ones."""
+    shortest = 2 * gap + 1  # keeps more lines than its gaps take
+    blocks = rng.permutation(np.append([0, 1, 2], rng.choice(3, n_blocks - 3, p=list(SPLITS.values()))))
+    spare = rng.multinomial(n_lines - n_blocks * shortest, rng.dirichlet(np.ones(n_blocks)))
+    lines = np.repeat(blocks, shortest + spare)
+    edges = np.cumsum(shortest + spare)[:-1]
+    for edge in edges[np.diff(blocks) != 0]:
+        lines[edge - gap // 2 : edge - gap // 2 + gap] = 3
+    return lines
+
+
+def _labelled_patches(labels, volume, grid, starts):
+    """Number, image, mask and confidence (or None) of the patches that have a label, a block of lines at a time."""
+    names = [name for name in ("label", "confidence") if name in labels]
+    places = [
+        positions_on(labels[name].values, axis) for name, axis in zip(labels["label"].dims, grid.axes, strict=True)
+    ]
+    _, block = np.unique(starts[:, :2] // (1, LINES), axis=0, return_inverse=True)
+    for block_rows in (np.flatnonzero(block.ravel() == number) for number in range(block.max() + 1)):
+        direction = starts[block_rows[0], 0]
+        lines = np.unique(starts[block_rows, 1])
+        lines = lines[places[direction][lines] >= 0]
+        read = labels[names].isel({DIRECTIONS[direction]: places[direction][lines]}).load()
+        for number, line in enumerate(lines):
+            here = block_rows[starts[block_rows, 1] == line]
+            sections = [read[name].isel({DIRECTIONS[direction]: number}).values for name in names]
+            for i, image in zip(here, grid.cut(volume, starts[here]), strict=True):
+                window = _window(places, starts[i], grid.size)
+                masks = [as_codes(s[np.ix_(*window)]).T for s in sections if window]
+                if masks and labelled(masks[0]).any() and np.isfinite(image).all():
+                    yield i, image, masks[0], masks[1] if len(masks) > 1 else None
+
+
+def _window(places, start, size):
+    """Positions of the traces and samples of a patch on the axes of the labels, None where they do not reach."""
+    direction, _, trace, top = start
+    window = places[1 - direction][trace : trace + size[1]], places[2][top : top + size[0]]
+    return window if min(window[0].min(), window[1].min()) >= 0 else None
+
+
+def _write_patch(folder, name, image, mask, confidence):
+    """Write the files of a patch; returns its part of the manifest."""
+    pixels = image if name.endswith(".npy") else np.round(255 * image).astype(np.uint8)
+    files = {"file": ("images", pixels), "mask": ("masks", mask), "weight": ("confidence", confidence)}
+    for subfolder, array in files.values():
+        if array is not None:
+            _save(folder / subfolder / name, array)
+    record: dict[str, Any] = {key: f"{sub}/{name}" if array is not None else "" for key, (sub, array) in files.items()}
+    record["confidence"] = np.nan if confidence is None else round(float(confidence[labelled(mask)].mean() / 255), 4)
+    return record
+
+
+def _save(path, array):
+    if path.suffix == ".npy":
+        np.save(path, np.asarray(array))
+        return
+    from PIL import Image
+
+    Image.fromarray(np.ascontiguousarray(array)).save(path)
+
+
+def _within(folder, name):
+    """Path of a file that a manifest names, which must lie in its folder."""
+    path = folder / str(name)
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise ValueError(f"{folder / 'manifest.csv'} names {name!r}, outside its folder; mend or export it again.")
+    return path
+
+
+def _load(path):
+    if path.suffix == ".npy":
+        return np.load(path, allow_pickle=False)
+    from PIL import Image
+
+    with Image.open(path) as picture:
+        return np.asarray(picture)
+
+
+def _write_classes(path, classes, palette, made):
+    """Write names and colours of the codes, and how the patches were made."""
+    tables: dict[str, Any] = {
+        "classes": {str(code): name for code, name in enumerate(classes, 1)},
+        "colours": {str(code): colour for code, colour in palette.items()},
+        "made": {name: value for name, value in made.items() if value is not None},
+    }
+    path.write_text(
+        "# Codes of the masks; 0 is not labelled and 255 uncertain, both are to be ignored.\n" + tomli_w.dumps(tables),
+        encoding="utf-8",
+    )
+
+
+def TrainingSet(folder: str | Path, split: str = "train") -> Any:
+    """Open one split of a training set as a ``torch.utils.data.Dataset``.
+
+    Parameters
+    ----------
+    folder : path
+        As `export_training_set` wrote it.
+    split : {"train", "val", "test"}
+
+    Returns
+    -------
+    torch.utils.data.Dataset
+        Its items are (image, mask, weight): float32 of shape (1, height, width) in [0, 1], int64 of shape
+        (height, width) with 0 for not labelled and 255 for uncertain, and float32 of shape (height, width), the
+        confidence of the labels, 0 where the mask is 0 or 255. ``classes`` names the codes from 1 on, ``manifest`` is
+        the table of the patches.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import outcrop as oc
+    >>> volume, truth = oc.datasets.synthetic((2, 64, 80), seed=0)
+    >>> grid = oc.PatchGrid(volume, size=32, step=16)
+    >>> folder = f"{tempfile.mkdtemp()}/patches"
+    >>> table = oc.export_training_set(truth, folder, volume=volume, grid=grid)
+    >>> image, mask, weight = TrainingSet(folder)[0]
+    >>> tuple(image.shape), tuple(mask.shape), tuple(weight.shape)
+    ((1, 32, 32), (32, 32), (32, 32))
+    """
+    try:
+        import torch
+        from torch.utils.data import Dataset
+    except ImportError:
+        raise ImportError("TrainingSet needs PyTorch; install it with: pip install 'outcrop[torch]'.") from None
+
+    class Patches(Dataset):
+        def __init__(self):
+            self.folder, (self.manifest, self.classes) = Path(folder), _read_manifest(folder, split)
+
+        def __reduce__(self):  # workers that are spawned import this module and open the folder again
+            return TrainingSet, (folder, split)
+
+        def __len__(self):
+            return len(self.manifest)
+
+        def __getitem__(self, number):
+            files = self.manifest.iloc[number]
+            image, mask = (_load(_within(self.folder, files[name])) for name in ("file", "mask"))
+            image = image / np.float32(255) if image.dtype == np.uint8 else image
+            weight = files["weight"]
+            sure = _load(_within(self.folder, weight)) / np.float32(255) if weight else np.float32(1)
+            weight = np.where(labelled(mask), sure, 0).astype(np.float32)
+            return torch.from_numpy(image[None]), torch.from_numpy(mask.astype(np.int64)), torch.from_numpy(weight)
+
+    return Patches()
+
+
+def _read_manifest(folder, split):
+    """Manifest of one split, and names of the codes."""
+    try:
+        manifest = pd.read_csv(
+            Path(folder) / "manifest.csv", keep_default_na=False, na_values={"similarity": "", "confidence": ""}
+        )
+        names = tomllib.loads((Path(folder) / "classes.toml").read_text(encoding="utf-8"))["classes"]
+    except FileNotFoundError as error:
+        raise ValueError(f"{folder} is no training set ({error.filename} is missing); export one.") from None
+    chosen = manifest[manifest["split"] == split].reset_index(drop=True)
+    if chosen.empty:
+        have = ", ".join(f"{name} {count}" for name, count in manifest["split"].value_counts().items())
+        raise ValueError(f"{folder} has no patches in split {split!r}; it has {have}.")
+    return chosen, [names[str(code)] for code in range(1, len(names) + 1)]

@@ -1,0 +1,50 @@
+"""Checks of what a mapper is fitted on."""
+
+import numpy as np
+
+from outcrop.arrays import array_namespace, as_floats, constant, to_numpy
+
+
+def check_patches(patches):
+    """Patches as floats and their namespace, or one clear ValueError."""
+    patches, xp = as_floats(patches)
+    if patches.ndim != 3 or 0 in patches.shape or patches.shape[1] * patches.shape[2] < 2:
+        raise ValueError(
+            f"Patches have shape {tuple(patches.shape)}; give a non-empty stack (n_patches, height, width)."
+        )
+    if not xp.all(xp.isfinite(patches)):
+        raise ValueError("Patches hold NaN or infinite values; fill missing samples or leave those patches out.")
+    if xp.any(patches < 0):
+        raise ValueError(f"Patches go down to {float(xp.min(patches)):g}; scale amplitudes to [0, 1] first.")
+    return patches, xp
+
+
+def class_codes(classes, *, n_patches):
+    """Class names in order of first appearance, and the position of every patch's class among them.
+
+    Examples
+    --------
+    >>> names, codes = class_codes(["salt dome", "fault", "salt dome"], n_patches=3)
+    >>> names.tolist(), codes.tolist()
+    (['salt dome', 'fault'], [0, 1, 0])
+    """
+    classes = np.asarray(classes)
+    if classes.shape != (n_patches,):
+        raise ValueError(f"classes has shape {classes.shape} for {n_patches} patches; give one class per patch.")
+    names, first, codes = np.unique(classes, return_index=True, return_inverse=True)
+    if not 2 <= len(names) <= 254:
+        raise ValueError(f"classes names {len(names)} classes ({', '.join(map(str, names[:3]))}); give 2 to 254.")
+    order = np.argsort(first)
+    return names[order], np.argsort(order)[codes]
+
+
+def check_masks(masks, patches, *, n_classes):
+    """Painted pixels as uint8 on the device of the patches, or None without any."""
+    if masks is None:
+        return None
+    masks = to_numpy(masks)
+    if masks.shape != tuple(patches.shape):
+        raise ValueError(f"masks has shape {masks.shape} and patches {tuple(patches.shape)}; give one code per pixel.")
+    if masks.dtype.kind not in "iub" or masks.min() < 0 or masks.max() > n_classes:
+        raise ValueError(f"masks holds values outside 0 to {n_classes}; use 0 for unknown and i + 1 for classes_[i].")
+    return constant(array_namespace(patches), masks.astype("u1"), like=patches) if masks.any() else None

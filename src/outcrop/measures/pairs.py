@@ -1,0 +1,102 @@
+"""Distances of all pairs of two stacks, block by block."""
+
+from functools import lru_cache, partial
+from math import isqrt
+
+import numpy as np
+from array_api_compat import device
+from scipy.spatial.distance import cdist
+
+from outcrop.arrays import array_namespace, is_numpy
+from outcrop.parallel import map_blocks, spans
+
+
+def bray_curtis(a, b):
+    """One less the sum of absolute differences over the sum of all values, of every pair of rows from 0 on."""
+    xp = array_namespace(a)
+    total = xp.sum(a, axis=-1)[:, None] + xp.sum(b, axis=-1)[None, :]
+    difference = city_block(a, b, xp)
+    # two all-zero patches are equal
+    return 1 - difference / xp.where(total > 0, total, xp.ones_like(total))
+
+
+def city_block(a, b, xp):
+    """Sum of absolute differences of every pair of rows."""
+    if not is_numpy(xp):
+        import torch
+
+        return torch.cdist(a, b, p=1)
+    blocks = map_blocks(lambda span: cdist(a[span], b, "cityblock"), spans(len(a), 64))
+    return np.concatenate([np.empty((0, len(b))), *blocks]).astype(a.dtype, copy=False)
+
+
+def describe_blocks(function, patches, size, *, workers=None):
+    """Descriptions (a list of arrays) of a stack, `size` patches at a time in threads, for torch more in one thread."""
+    xp, n = array_namespace(patches), patches.shape[0]
+    blocks = spans(n, size if is_numpy(xp) else 8 * size)
+    mapped = partial(map_blocks, workers=workers) if is_numpy(xp) else map
+    described = mapped(lambda span: function(patches[span, ...]), blocks)
+    # shapes and types of the parts, also of an empty stack
+    like = function(xp.zeros((1, *patches.shape[1:]), dtype=patches.dtype, device=device(patches)))
+    out = [xp.empty((n, *part.shape[1:]), dtype=part.dtype, device=device(part)) for part in like]
+    for span, parts in zip(blocks, described, strict=True):
+        for whole, part in zip(out, parts, strict=True):
+            whole[span, ...] = part
+    return out
+
+
+def all_pairs(function, a, b, *, side):
+    """Matrix of a symmetric function of descriptions, in blocks of `side` x `side` pairs; half of it if `a` is `b`."""
+    xp = array_namespace(a[0])
+    same = all(x is y for x, y in zip(a, b, strict=True))
+    rows, columns = spans(a[0].shape[0], side), spans(b[0].shape[0], side)
+    blocks = [(r, c) for r in rows for c in columns if not same or r.start <= c.start]
+    mapped = map_blocks if is_numpy(xp) else map
+    values = mapped(lambda at: function([x[at[0], ...] for x in a], [x[at[1], ...] for x in b]), blocks)
+    shape, dtype = (a[0].shape[0], b[0].shape[0]), xp.real(a[0][:0, ...]).dtype
+    out = xp.empty(shape, dtype=dtype, device=device(a[0]))
+    for (r, c), value in zip(blocks, values, strict=True):
+        out[r, c] = value
+        if same:
+            out[c, r] = value.T
+    return out
+
+
+@lru_cache
+def compiled_pairs(function):
+    """Loops over NumPy arrays as machine code, five to ten times as fast as vectorised; None where numba is missing."""
+    try:
+        import numba
+    except ImportError:
+        return None
+    # sums may be reordered, but NaN stay NaN; no check for division by zero, which keeps loops from being vectorised
+    return numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "nsz"})(function)
+
+
+def block_side(xp, numbers, *, budget=2**17):
+    """Side of blocks of pairs whose intermediate arrays stay in the cache of a core, or keep a GPU busy."""
+    return max(1, isqrt((budget if is_numpy(xp) else 2**24) // numbers))
+
+
+def euclidean(a, b):
+    """Euclidean distance of every pair of rows of two arrays, by one matrix product in float64."""
+    (a,), (b,) = a, b
+    xp, dtype = array_namespace(a), a.dtype
+    centre = xp.mean(xp.astype(b, xp.float64), axis=0)  # shorter vectors, less rounding
+    x, y = (xp.astype(z, xp.float64) - centre for z in (a, b))
+    energy = xp.sum(x * x, axis=1)[:, None] + xp.sum(y * y, axis=1)[None, :]
+    squared = energy - 2 * x @ y.T
+    # what is left of equal patches is rounding
+    return xp.astype(xp.where(squared > 1e-12 * energy, squared, xp.zeros_like(squared)) ** 0.5, dtype)
+
+
+def flat_city_block(a, b):
+    """Sum of absolute differences of every pair, over all axes but the first."""
+    xp = array_namespace(a[0])
+    a, b = (xp.reshape(x[0], (x[0].shape[0], -1)) for x in (a, b))
+    if is_numpy(xp):
+        # a few thousand columns of a block stay in the cache
+        return sum(cdist(a[:, part], b[:, part], "cityblock") for part in spans(a.shape[1], 4096))
+    import torch
+
+    return torch.cdist(a, b, p=1)

@@ -1,0 +1,145 @@
+"""The measures by name, and the similarity of two stacks by any of them."""
+
+from collections.abc import Callable
+from functools import partial
+from math import prod
+from typing import Any
+
+from outcrop.arrays import Array, array_namespace, as_floats, constant, is_numpy, to_numpy
+from outcrop.features import patch_encoder
+from outcrop.measures.curvelet_histogram import CurveletHistogram
+from outcrop.measures.curvelet_svd import CurveletSVD
+from outcrop.measures.pairs import all_pairs, bray_curtis, euclidean
+from outcrop.measures.structural import CWSSIM, STSIM, SeiSIM
+
+
+class PatchEncoder:
+    r"""Overlap of what a net, pretrained on synthetic sections, sees in two patches; not in the paper.
+
+    Notes
+    -----
+    Amplitudes are balanced, filtered by five layers of convolutions, and the mean and the spread of every filter over
+    the patch become 128 numbers :math:`u \ge 0` of sum one. Two patches with descriptions u and v have the similarity
+    :math:`1 - \|u - v\|_1 / \|u + v\|_1`. The net works in float32 whatever the patches are.
+    """
+
+    distance = False
+
+    def describe(self, patches, *, workers=None):
+        """Descriptions of a stack of patches, shape (n, 128)."""
+        patches, xp = as_floats(patches)
+        found = patch_encoder.describe(to_numpy(patches), workers=workers)
+        return constant(xp, found, like=patches, dtype=patches.dtype)
+
+    def compare(self, a, b):
+        """Similarity of every pair of descriptions, shape (n_a, n_b), from 0 to 1."""
+        return bray_curtis(a, b)
+
+    def blocks(self, size):
+        """Values that are compared together: all of them. Patches that are too small are refused."""
+        patch_encoder.check_size(size)
+        return [patch_encoder.LENGTH]
+
+    def inputs(self):
+        """What descriptions depend on besides the patches: the weights."""
+        return {"weights": patch_encoder.weights_digest()}
+
+
+class Euclidean:
+    """Euclidean distance between the pixels of two patches."""
+
+    distance = True
+
+    def describe(self, patches, *, workers=None):
+        """Pixels of every patch, shape (n, n_pixels)."""
+        patches, xp = as_floats(patches)
+        return xp.reshape(patches, (patches.shape[0], prod(patches.shape[1:])))
+
+    def compare(self, a, b):
+        """Distance of every pair, shape (n_a, n_b)."""
+        return all_pairs(euclidean, [a], [b], side=256 if is_numpy(array_namespace(a)) else 4096)
+
+
+MEASURES: dict[str, Callable] = {
+    "euclidean": Euclidean,
+    "cw-ssim": CWSSIM,
+    "stsim-1": STSIM,
+    "stsim-2": partial(STSIM, cross=True),
+    "seisim": SeiSIM,
+    "curvelet-histogram": CurveletHistogram,
+    "curvelet-svd": CurveletSVD,
+    "encoder": PatchEncoder,
+}
+"""Similarity measures by name; each value makes one, with the parameters of its class.
+
+Examples
+--------
+>>> import outcrop as oc
+>>> list(oc.MEASURES)[-2:]
+['curvelet-svd', 'encoder']
+>>> oc.MEASURES["curvelet-svd"](finest=False).distance
+False
+"""
+PAPER = tuple(MEASURES)[:7]  # those that the paper compares
+INDEXED = ("curvelet-svd", "encoder")  # measures whose descriptors an index can keep and search
+DEFAULT = "encoder"  # of them
+
+
+def indexed_measure(options):
+    """Measure of an index by its options: ``measure``, and ``truncate`` and ``finest`` of ``curvelet-svd``."""
+    name = options.get("measure") or DEFAULT
+    if name not in INDEXED:
+        raise ValueError(f"An index cannot be made by measure {name!r}; choose one of {', '.join(INDEXED)}.")
+    if name == "curvelet-svd":
+        return CurveletSVD(truncate=options["truncate"], finest=options["finest"])
+    return MEASURES[name]()
+
+
+def similarity(a: Array, b: Array, measure: str = "curvelet-svd", **parameters: Any) -> Array:
+    """Similarity of every patch of one stack with every patch of another.
+
+    Parameters
+    ----------
+    a, b : array, shape (n, height, width)
+        Patches with values in [0, 1].
+    measure : str
+        A name from `MEASURES`.
+    **parameters
+        Passed to the measure, for instance ``finest=False`` for ``curvelet-svd``.
+
+    Returns
+    -------
+    array, shape (n_a, n_b)
+        Higher is more similar; distances are divided by the largest of their row and subtracted from one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> patches = np.random.default_rng(0).random((3, 64, 64))
+    >>> similarity(patches, patches).diagonal()
+    array([1., 1., 1.])
+    """
+    if measure not in MEASURES:
+        raise ValueError(f"Unknown measure {measure!r}; choose one of {', '.join(MEASURES)}.")
+    chosen = MEASURES[measure](**parameters)
+    first = _check(a)
+    second = first if b is a else _check(b)
+    if first.shape[1:] != second.shape[1:]:
+        sizes = [" x ".join(map(str, x.shape[1:])) for x in (first, second)]
+        raise ValueError(f"Patches of {sizes[0]} and of {sizes[1]} cannot be compared; cut both to one size.")
+    described = chosen.describe(first)
+    values = chosen.compare(described, described if b is a else chosen.describe(second))
+    if not chosen.distance:
+        return values
+    xp = array_namespace(values)
+    largest = xp.max(values, axis=-1, keepdims=True)
+    return 1 - values / xp.where(largest > 0, largest, xp.ones_like(largest))
+
+
+def _check(patches):
+    patches, xp = as_floats(patches)
+    if patches.ndim != 3:
+        raise ValueError(f"Patches have shape {tuple(patches.shape)}; pass a stack (n, height, width).")
+    if not bool(xp.all(xp.isfinite(patches))):
+        raise ValueError("Patches hold NaN or infinite values; leave those patches out.")
+    return patches

@@ -1,0 +1,1 @@
+"""Where patches lie, cutting and stitching."""

@@ -1,0 +1,60 @@
+"""Gain of single patches and of windows of a trace; patches that show nothing."""
+
+import numpy as np
+
+from outcrop.volumes.amplitude import scale
+
+HEADROOM = 3.0  # RMS amplitudes that gain "agc" and "patch" map to the ends of [0, 1]
+
+
+def sliding_rms(section, window):
+    """RMS of every trace in a centred window of samples, never zero, NaN where the trace is NaN.
+
+    Examples
+    --------
+    >>> sliding_rms(np.array([[3.0, -3.0, 3.0, -3.0]]), 3)
+    array([[3., 3., 3., 3.]], dtype=float32)
+    """
+    n = section.shape[-1]
+    energy = np.concatenate(
+        [np.zeros((*section.shape[:-1], 1)), np.cumsum(np.square(section, dtype=np.float64), -1)], -1
+    )
+    low, high = np.clip(np.arange(n) - window // 2, 0, n), np.clip(np.arange(n) - window // 2 + window, 0, n)
+    rms = np.sqrt(np.maximum(energy[..., high] - energy[..., low], 0) / (high - low))
+    floor = 1e-3 * np.sqrt(np.maximum(energy[..., -1:] / n, 1e-30))  # silence stays silent
+    return np.maximum(rms, floor).astype(np.float32)
+
+
+def by_rms(patches):
+    """Patches of amplitudes around zero in [0, 1] by the RMS of each."""
+    rms = np.sqrt(np.mean(np.square(patches, dtype=np.float64), axis=(1, 2), keepdims=True))
+    return scale(patches / np.where(rms > 0, rms, 1).astype(patches.dtype), HEADROOM)
+
+
+def quiet(patches):
+    """Which patches show nothing: constant, or muted, water or padding in more than half of their samples.
+
+    Examples
+    --------
+    >>> quiet(np.stack([np.full((32, 32), 0.5), np.random.default_rng(0).random((32, 32))]))
+    array([ True, False])
+    """
+    patches = np.asarray(patches)
+    silent = np.abs(patches - 0.5) < 1e-3
+    return (silent.mean(axis=(1, 2)) > 0.5) | (patches.std(axis=(1, 2)) < 1e-3)
+
+
+def agc_window(gain, volume):
+    """Samples of the sliding window that a gain asks for, None for the other gains."""
+    if gain in ("volume", "patch"):
+        return None
+    kind, _, length = str(gain).partition(":")
+    try:
+        window = round(float(length) / abs(float(volume[volume.dims[2]][1] - volume[volume.dims[2]][0])))
+    except (ValueError, IndexError):
+        window = 0
+    if kind != "agc" or window < 3:
+        raise ValueError(
+            f"Gain {gain!r} is unknown; choose volume, patch or agc:MS with a window of at least 3 samples."
+        )
+    return window

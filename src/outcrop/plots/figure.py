@@ -1,0 +1,87 @@
+"""Figures and axes without a window, colours of the classes."""
+
+import numpy as np
+
+from outcrop.volumes.summary import sample_unit
+
+# Distinct with any of the three kinds of colour blindness: two of them differ by 26 or more in CIELAB, the first four
+# by 34.
+COLOURS = {
+    "fault": "#99dd22", "salt dome": "#aa1133", "chaotic": "#5577ff", "other": "#55ffdd", "uncertain": "#8a8a8a",
+}  # fmt: skip
+AXES = ("inline", "crossline", "time", "depth")
+EXTRA = ("#661199", "#ffee99", "#880066", "#4400dd", "#dd1100", "#dd8866", "#aa66bb", "#ffaaff")
+
+
+def colours(classes, chosen=None):
+    """Colour of every class: the chosen one, the standard one by name, others in order of appearance.
+
+    Parameters
+    ----------
+    classes : sequence of str
+    chosen : dict, optional
+        Class -> colour, as ``Job.palette`` has it.
+
+    Examples
+    --------
+    >>> colours(["fault", "channel"], {"channel": "#123456"})
+    {'fault': '#99dd22', 'channel': '#123456'}
+    """
+    known = COLOURS | (chosen if isinstance(chosen, dict) else {})
+    spare = iter(EXTRA * (1 + len(classes) // len(EXTRA)))
+    return {name: known[name] if name in known else next(spare) for name in classes}
+
+
+def frame(line):
+    """Extent of a section in survey labels, time downwards; of a slice as a map, inlines upwards."""
+    x, t = (line[name].values for name in line.dims)
+    dx, dt = spacing(x), spacing(t)
+    ends = t[-1] + dt / 2, t[0] - dt / 2
+    down = line.dims[1] in AXES[2:]
+    extent = (x[0] - dx / 2, x[-1] + dx / 2, *(ends if down else ends[::-1]))
+    return {"extent": extent, "aspect": "auto", "origin": "upper" if down else "lower"}
+
+
+def oriented(line):
+    """A section as it is drawn, the axis across first: of a slice the crosslines."""
+    return line.transpose("crossline", "inline") if set(line.dims) == {"inline", "crossline"} else line
+
+
+def section_of(line):
+    """Direction of a section, 0 inline, 1 crossline, 2 time or depth, and its label."""
+    fixed = next(name for name in AXES if name in line.coords and name not in line.dims)
+    return min(AXES.index(fixed), 2), line[fixed].item()
+
+
+def time_label(line):
+    """Label of the axis downwards, with its unit."""
+    name = line.dims[1]
+    if name not in AXES[2:]:
+        return name
+    labels = line[name].values
+    counted = np.array_equal(labels, np.arange(len(labels)))
+    return f"{name} ({sample_unit(line) or ('samples' if counted else 'no unit')})"
+
+
+def spacing(axis):
+    """Distance between the labels of an axis."""
+    return float(axis[1] - axis[0]) if len(axis) > 1 else 1.0
+
+
+def new_figure(**options):
+    """A figure without a window."""
+    from matplotlib.figure import Figure  # not pyplot: no window, no global state, safe in threads
+
+    return Figure(**options)
+
+
+def new_axes(**options):
+    """Axes of a new figure that belongs to nobody."""
+    return new_figure(layout="constrained", **options).add_subplot()
+
+
+def legend(ax, handles, *, length=1.0):
+    """Names of the classes above the section: it must not hide the deepest part of it."""
+    place = {"loc": "lower right", "bbox_to_anchor": (1, 1), "borderaxespad": 0.2, "frameon": False}
+    tight = {"handlelength": length, "handletextpad": 0.4, "columnspacing": 1, "fontsize": "small"}
+    ax.legend(handles=handles, ncols=len(handles), **place, **tight)

@@ -1,0 +1,75 @@
+"""Fault sticks and horizons, on sections and on maps."""
+
+import numpy as np
+
+from outcrop.plots.figure import legend, new_axes, spacing
+from outcrop.plots.geology_lines import HUMAN, draw_geology, draw_horizons, draw_sticks
+from outcrop.plots.sections import overlay, section
+
+
+def horizons(line, surfaces, *, palette=None, ax=None):
+    """Draw a section with tops (solid) and bases (dashed) of bodies in the colours of their classes.
+
+    Parameters
+    ----------
+    line : DataArray, two dimensions
+        For instance ``volume.sel(inline=310)``.
+    surfaces : sequence of DataArray
+        As `outcrop.surface` gives them; those that the section does not cross are left out.
+    palette : dict, optional
+        Class -> colour.
+    """
+    ax = section(line, ax=ax)
+    handles = draw_horizons(ax, line, surfaces, palette)
+    if handles:
+        legend(ax, handles, length=2.2)
+    return ax
+
+
+def horizon_map(surface, *, ax=None):
+    """Draw a top or base of a body as a map with contours, shallow parts light."""
+    ax = ax or new_axes(figsize=(7, 5))
+    surface = surface.transpose("inline", "crossline")
+    x, y = surface["crossline"].values, surface["inline"].values
+    dx, dy = spacing(x), spacing(y)
+    extent = (x[0] - dx / 2, x[-1] + dx / 2, y[0] - dy / 2, y[-1] + dy / 2)
+    image = ax.imshow(surface.values, cmap="viridis_r", extent=extent, origin="lower", aspect="auto")
+    if min(surface.shape) > 1 and np.ptp(surface.values[np.isfinite(surface.values)]) > 0:
+        ax.contour(x, y, surface.values, levels=8, colors="black", linewidths=0.6)
+    unit = surface.attrs.get("unit", "ms" if surface.name == "time" else "m") or "no unit"
+    bar = ax.figure.colorbar(image, ax=ax, label=f"{surface.name} ({unit})", pad=0.02)
+    bar.ax.invert_yaxis()
+    ax.set(xlabel="crossline", ylabel="inline")
+    ax.set_title("{side} of {class}, body {body}".format(**surface.attrs), loc="left")
+    return ax
+
+
+def sticks(line, table, *, truth=None, labels=None, surfaces=(), palette=None, ax=None):
+    """Draw fault sticks over a section, wider and brighter the likelier they are; accepted ones outlined.
+
+    Where sticks of other sections cross this one, their surfaces are drawn as thin lines: on slices all of them.
+
+    Parameters
+    ----------
+    line : DataArray, two dimensions
+        For instance ``volume.sel(inline=310)`` or ``volume.sel(time=1200)``.
+    table : DataFrame
+        Sticks as `outcrop.fault_sticks` gives them.
+    truth : DataFrame, optional
+        An interpreter's sticks, drawn dashed.
+    labels : Dataset, optional
+        Labels of the section, drawn below the sticks.
+    surfaces : sequence of DataArray
+        Tops and bases to draw too, as `outcrop.surface` gives them.
+    palette : dict, optional
+        Class -> colour.
+    """
+    if labels is None:
+        ax = section(line, ax=ax)
+    else:
+        names, palette = labels.attrs["classes"], palette or labels.attrs.get("colours")
+        ax = overlay(line, labels["label"], names, palette=palette, opacity=0.25, ax=ax)
+    if truth is not None:
+        draw_sticks(ax, line, truth, color=HUMAN, ls="--", lw=1.4)
+    draw_geology(ax, line, table, surfaces, palette)
+    return ax

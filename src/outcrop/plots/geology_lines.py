@@ -1,0 +1,68 @@
+"""Lines of fault sticks and horizons on the axes of a section."""
+
+import numpy as np
+
+from outcrop.geometry.crossings import fault_traces, horizon_traces
+from outcrop.plots.figure import AXES, colours, legend, section_of, spacing
+
+STICK, HUMAN = "#ff3300", "#ffdd00"  # of picked sticks, and of an interpreter's
+
+
+def draw_horizons(ax, line, surfaces, palette):
+    """Draw tops and bases over a section; handles for its legend."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patheffects import Normal, Stroke
+
+    direction, label = section_of(line)
+    interval = abs(spacing(line[line.dims[1]].values)) if direction < 2 else np.inf
+    shades = colours(list(dict.fromkeys(str(surface.attrs["class"]) for surface in surfaces)), palette)
+    limits, handles = (ax.get_xlim(), ax.get_ylim()), {}
+    for surface in surfaces:
+        name, side = str(surface.attrs["class"]), surface.attrs["side"]
+        style = {"color": shades[name], "ls": "-" if side == "top" else (0, (4, 2)), "lw": 2}
+        pieces = horizon_traces(surface, direction, label, interval=interval)
+        if pieces:  # one line with gaps
+            across, down = (np.concatenate([(*piece[i], np.nan) for piece in pieces])[:-1] for i in range(2))
+            outlined = [Stroke(linewidth=3.4, foreground="black"), Normal()]
+            ax.plot(across, down, path_effects=outlined, **style)
+            handles[name, side] = Line2D([], [], label=f"{side} of {name}", **style)
+    ax.set(xlim=limits[0], ylim=limits[1])
+    return list(handles.values())
+
+
+def draw_geology(ax, line, table, surfaces, palette):
+    """Draw sticks, tops and bases over a section, and name the latter in its legend."""
+    if table is not None:
+        draw_sticks(ax, line, table)
+    if len(surfaces):
+        before = ax.get_legend()
+        handles = [] if before is None else list(before.legend_handles)
+        handles += draw_horizons(ax, line, surfaces, palette)
+        if handles:
+            legend(ax, handles, length=1.6)
+
+
+def draw_sticks(ax, line, table, **look):
+    """Draw the lines along which faults cross a section."""
+    from matplotlib.patheffects import Normal, Stroke
+
+    direction, label = section_of(line)
+    limits = ax.get_xlim(), ax.get_ylim()
+    volume = line.expand_dims(next(name for name in line.coords if name not in line.dims and name in AXES))
+    volume = volume.transpose("inline", "crossline", ...)
+    for trace in fault_traces(table, volume, direction, label):
+        sure = trace.likelihood
+        style: dict = {"color": STICK, "lw": 0.8 + 1.4 * sure, "alpha": 0.5 + 0.5 * sure}
+        if trace.stick < 0:
+            style["lw"] = 1.2
+        if trace.accepted:
+            style |= {"lw": 2.0, "path_effects": [Stroke(linewidth=4.0, foreground="white"), Normal()]}
+        style |= {"marker": "o", "ms": 2.5} if len(trace.across) == 1 else {}
+        ax.plot(trace.across, trace.down, **(style | look))
+        if trace.stick >= 0 and not look:
+            outline = [Stroke(linewidth=2.0, foreground="white"), Normal()]
+            ax.annotate(
+                str(trace.stick), (trace.across[0], trace.down[0]), xytext=(0, 2), textcoords="offset points",
+                color=STICK, fontsize=7, ha="center", va="bottom", path_effects=outline, annotation_clip=True,
+            )  # fmt: skip
+    ax.set(xlim=limits[0], ylim=limits[1])

@@ -1,0 +1,123 @@
+"""Sections with labels over them."""
+
+import numpy as np
+
+from outcrop.mapping.confidence import UNCERTAIN, as_codes
+from outcrop.plots.figure import (
+    AXES,
+    COLOURS,
+    colours,
+    frame,
+    legend,
+    new_axes,
+    new_figure,
+    oriented,
+    spacing,
+    time_label,
+)
+from outcrop.plots.geology_lines import draw_geology
+
+
+def section(line, *, weak=None, size=None, gain=1.0, palette=None, ax=None):
+    """Draw one inline or crossline in grey, time downwards, with the boxes of retrieved patches that lie on it.
+
+    A time or depth slice is drawn as a map, inlines upwards.
+
+    Parameters
+    ----------
+    line : DataArray, two dimensions
+        For instance ``volume.sel(inline=310)`` or ``volume.sel(time=1200)``.
+    weak : WeakLabels, optional
+        Draw the boxes of those that lie on this line; needs `size`.
+    size : (int, int), optional
+        Height and width of the patches, in samples.
+    gain : float
+        Contrast; 2 shows amplitudes half as large in full black and white.
+    palette : dict, optional
+        Class -> colour.
+    """
+    ax = ax or new_axes(figsize=(12, 5))
+    line = oriented(line)
+    traces = line.dims[0]
+    values = line.values.T
+    if line.attrs.get("scaled"):
+        values = 2 * values - 1
+    limit = np.nanpercentile(np.abs(values), 99) / gain or 1.0
+    ax.imshow(values, cmap="gray", vmin=-limit, vmax=limit, interpolation="bilinear", **frame(line))
+    ax.set(xlabel=traces, ylabel=time_label(line))
+    fixed = next((n for n in AXES if n in line.coords and n not in line.dims), None)
+    if fixed:
+        unit = {"time": "ms", "depth": "m"}.get(fixed, "") if line.attrs.get("unit") != "" else ""
+        ax.set_title(f"{fixed} {line[fixed].item():g} {unit}".rstrip(), loc="left")
+    if weak is not None:
+        draw_boxes(ax, line, weak, size, fixed, palette)
+    return ax
+
+
+def labelled_section(line, labels, *, truth=None, sticks=None, surfaces=(), opacity=0.5):
+    """Draw a section with its labels in the standard colours, and its confidence below.
+
+    Parameters
+    ----------
+    line : DataArray, two dimensions
+        For instance ``volume.sel(inline=310)``.
+    labels : Dataset
+        ``label`` and ``confidence`` of the same line, as `label_volume` gives them; ``attrs["colours"]`` may give
+        classes their colours, and ``attrs["min_confidence"]`` stands in the title.
+    truth : DataArray, optional
+        Expert labels of the line, drawn above; same codes and names as ``attrs["classes"]`` says.
+    sticks, surfaces : optional
+        Fault sticks, tops and bases to draw over the labels; see `sticks`.
+    opacity : float
+        Of the colours over the amplitudes.
+    """
+    rows, palette = 2 + (truth is not None), labels.attrs.get("colours")
+    figure = new_figure(figsize=(12, 4 * rows), layout="constrained")
+    *above, middle, below = figure.subplots(rows, 1, sharex=True)
+    if truth is not None:
+        overlay(line, truth, truth.attrs["classes"], palette=palette, opacity=opacity, ax=above[0]).set_title("truth")
+    limit = float(labels.attrs.get("min_confidence") or 0)
+    title = f"labels, uncertain below {100 * limit:.0f} % confidence" if limit else "labels"
+    overlay(line, labels["label"], labels.attrs["classes"], palette=palette, opacity=opacity, ax=middle).set_title(
+        title
+    )
+    draw_geology(middle, line, sticks, surfaces, palette)
+    image = below.imshow(labels["confidence"].values.T / 255, cmap="viridis", vmin=0, vmax=1, **frame(line))
+    figure.colorbar(image, ax=below, label="confidence", pad=0.01)
+    below.set(xlabel=line.dims[0], ylabel=time_label(line))
+    return figure
+
+
+def overlay(line, codes, classes, *, palette=None, opacity=0.5, ax=None):
+    """Draw the codes of a label volume over a section: uncertain ones grey, samples without a label transparent."""
+    from matplotlib.colors import to_rgba
+    from matplotlib.patches import Patch
+
+    ax = section(line, ax=ax)
+    line, values = oriented(line), as_codes(oriented(codes).values)
+    shades = dict(enumerate(colours(list(classes), palette).items(), 1))
+    shades[UNCERTAIN] = ("uncertain", COLOURS["uncertain"])
+    table = np.zeros((256, 4))
+    for code, (_, colour) in shades.items():
+        table[code] = to_rgba(colour, opacity)
+    ax.imshow(table[values.T], interpolation="nearest", **frame(line))
+    present = np.unique(values)
+    handles = [Patch(color=colour, label=name) for code, (name, colour) in shades.items() if code in present]
+    legend(ax, handles)
+    return ax
+
+
+def draw_boxes(ax, line, weak, size, fixed, palette):
+    """Outline the retrieved patches of this line and name their classes."""
+    from matplotlib.patches import Rectangle
+
+    traces, time = line.dims
+    here = weak.table
+    here = here[(here["along"] == fixed) & (here[fixed] == line[fixed].item())]
+    palette = colours(list(dict.fromkeys(weak.classes)), palette)
+    height, width = size[0] * spacing(line[time].values), size[1] * spacing(line[traces].values)
+    for _, row in here[::-1].iterrows():
+        corner = (row[traces] - width / 2, row[time] - height / 2)
+        ax.add_patch(Rectangle(corner, width, height, fill=False, lw=1.5, ec=palette[row["class"]]))
+    handles = [Rectangle((0, 0), 1, 1, fill=False, lw=2, ec=palette[name], label=name) for name in palette]
+    legend(ax, handles)

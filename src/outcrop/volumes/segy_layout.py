@@ -1,0 +1,135 @@
+"""Where the traces lie in a SEG-Y file, by its headers and its size."""
+
+import functools
+import mmap
+from typing import NamedTuple
+
+import numpy as np
+
+from outcrop.volumes.segy_headers import (
+    BINARY_SIZE,
+    ENDIANS,
+    FORMATS,
+    HEADER_SIZE,
+    TEXT_SIZE,
+    binary_dtype,
+    trace_dtype,
+)
+
+WINDOW = 1 << 26  # bytes of the file mapped at a time
+
+
+@functools.lru_cache
+def trace_type(kind, n_samples):
+    """NumPy type of a trace of `n_samples` of a type."""
+    return np.dtype([("header", f"V{HEADER_SIZE}"), ("samples", kind, n_samples)])
+
+
+class Layout(NamedTuple):
+    """Where the traces lie in a SEG-Y file and how their samples are stored."""
+
+    path: str
+    order: str  # of bytes, as NumPy writes it
+    format: int
+    start: int  # byte of the first trace
+    n_samples: int
+    n_traces: int
+
+    @property
+    def trace(self):
+        """NumPy type of one trace: header and samples."""
+        return trace_type(self.order + FORMATS[self.format], self.n_samples)
+
+
+def find_layout(file, opening, *, path, size, endian):
+    """Layout that the headers state as far as the size of the file bears it out, and notes on where it does not."""
+    if size <= TEXT_SIZE + BINARY_SIZE + HEADER_SIZE:
+        raise ValueError(f"{path} holds {size} bytes, too few for a SEG-Y file; is it empty or truncated?")
+    binaries = {order: np.frombuffer(opening, binary_dtype(order), 1, TEXT_SIZE)[0] for order in ENDIANS}
+    orders = [order for order, name in ENDIANS.items() if endian in (None, name)]
+    order = next((order for order in orders if binaries[order]["format"] in FORMATS), None)
+    if order is None:
+        codes = " or ".join(str(binaries[order]["format"]) for order in orders)
+        known = ", ".join(map(str, FORMATS))
+        raise ValueError(f"{path} is not a SEG-Y file that can be read: its sample format is {codes}, none of {known}.")
+    binary = binaries[order]
+    starts = [start for start in trace_starts(binary) if start + HEADER_SIZE < size]
+    file.seek(starts[0])
+    first = np.frombuffer(file.read(HEADER_SIZE), trace_dtype(order))[0]
+    stated = {"binary": int(binary["samples"]), "trace": int(first["samples"])}
+    if binary["revision"] == 2:
+        stated = {"extended binary": int(binary["long_samples"]), **stated}
+    unknown = Layout(path, order, int(binary["format"]), start=0, n_samples=0, n_traces=0)
+    layout = fit_layout(file, unknown, size, starts=starts, counts=list(stated.values()))
+    if layout is None:
+        raise ValueError(
+            f"{path}: {size} bytes do not hold a whole number of traces of {stated['binary']} samples; "
+            "the file is truncated or its headers are wrong."
+        )
+    return layout, [
+        f"the {name} header says {count} samples, the file holds {layout.n_samples}"
+        for name, count in stated.items()
+        if count not in (0, layout.n_samples)
+    ]
+
+
+def trace_starts(binary):
+    """Bytes where the first trace may begin, the likeliest first: after the extended text headers, if there are any."""
+    extended = int(binary["extended_text"])
+    counts = range(17) if extended < 0 else (extended, 0)  # -1: as many as there are
+    starts = [TEXT_SIZE + BINARY_SIZE + TEXT_SIZE * count for count in counts]
+    stated = [int(binary["first_trace"])] if binary["revision"] == 2 else []
+    return [start for start in stated + starts if start >= TEXT_SIZE + BINARY_SIZE]
+
+
+def fit_layout(file, layout, size, *, starts, counts):
+    """The layout whose traces fill the file and whose trace headers agree, None if none does.
+
+    Sample counts that the headers state come first, then any other, which needs four traces to be believed.
+    """
+    likely = filling(layout, size, starts=starts, counts=counts)
+    for fit in likely:
+        if headers_agree(file, fit):
+            return fit
+    for fit in filling(layout, size, starts=starts, counts=range(1, 1 << 16)):
+        if fit.n_traces >= 4 and headers_agree(file, fit):
+            return fit
+    return likely[0] if likely else None
+
+
+def filling(layout, size, *, starts, counts):
+    """Layouts that fill a file of `size` bytes with whole traces, for starts of the first trace and sample counts."""
+    counts = np.array([count for count in counts if count > 0], np.int64)
+    strides = HEADER_SIZE + counts * np.dtype(FORMATS[layout.format]).itemsize
+    return [
+        layout._replace(start=start, n_samples=int(counts[i]), n_traces=int((size - start) // strides[i]))
+        for start in starts
+        for i in np.flatnonzero((size - start) % strides == 0)
+    ]
+
+
+def headers_agree(file, layout):
+    """Whether traces all over the file state the sample count and interval that the first one states."""
+    numbers = np.linspace(0, layout.n_traces - 1, min(16, layout.n_traces)).astype(np.int64)
+    stated = [trace_records(file, layout, n, n + 1)["header"].tobytes()[114:118] for n in numbers.tolist()]
+    return any(stated[0]) and stated.count(stated[0]) > 0.75 * len(stated)
+
+
+def trace_records(file, layout, first, last):
+    """Traces from number `first` to before `last` as stored; a large span is mapped, and only what is used is read."""
+    trace = layout.trace
+    start, size = layout.start + first * trace.itemsize, (last - first) * trace.itemsize
+    if size < 1 << 18:
+        file.seek(start)
+        return np.frombuffer(file.read(size), trace, last - first)
+    page = start // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
+    window = mmap.mmap(file.fileno(), start + size - page, offset=page, access=mmap.ACCESS_READ)
+    return np.frombuffer(window, trace, last - first, start - page)
+
+
+def sample_headers(file, layout, *, n_blocks=32, block=128):
+    """Headers of some thousand traces, shape (n_blocks, block): blocks of neighbours spread evenly over the file."""
+    if layout.n_traces <= n_blocks * block:
+        return trace_records(file, layout, 0, layout.n_traces)["header"][None].copy()
+    firsts = np.linspace(0, layout.n_traces - block, n_blocks).astype(np.int64).tolist()
+    return np.stack([trace_records(file, layout, first, first + block)["header"] for first in firsts])

@@ -1,0 +1,188 @@
+"""SEG-Y files written inline by inline, whole or not at all."""
+
+import contextlib
+
+import numpy as np
+
+from outcrop.storage.workspace import whole_file
+from outcrop.volumes.segy_headers import (
+    BINARY_SIZE,
+    DEAD,
+    FORMATS,
+    TEXT_SIZE,
+    binary_dtype,
+    encode,
+    text_header,
+    trace_dtype,
+)
+from outcrop.volumes.segy_layout import trace_records
+
+
+@contextlib.contextmanager
+def create(path, inlines, crosslines, times, *, bin_size=(25.0, 25.0), grid=None, text="", format=5):
+    """Write a SEG-Y file inline by inline; it appears under its name only when it is whole.
+
+    Parameters
+    ----------
+    path : path
+        File to make; one of that name is replaced on success and left alone on failure.
+    inlines, crosslines : array of int
+        Survey labels of the lines.
+    times : array, shape (n_sample,)
+        Two-way time of the samples in ms, evenly spaced, beginning at a whole millisecond.
+    bin_size : (float, float)
+        Metres between neighbouring inlines and between neighbouring crosslines: X along crosslines, Y along inlines.
+    grid : three pairs of float, optional
+        X and Y instead: of inline 0 and crossline 0, then the steps per inline number and per crossline number.
+    text : str
+        Lines of the text header.
+    format : int
+        SEG-Y sample format: 5 IEEE float, 1 IBM float, 2, 3 and 8 integers of 32, 16 and 8 bits.
+
+    Yields
+    ------
+    write : callable
+        ``write(row, section)`` stores inline number `row`, shape (n_crossline, n_sample), in any order. A trace that
+        is NaN throughout is marked dead.
+    """
+    inlines, crosslines, times = np.asarray(inlines), np.asarray(crosslines), np.asarray(times, np.float64)
+    if not inlines.size or not crosslines.size or not times.size:
+        raise ValueError(
+            f"A volume of {len(inlines)} x {len(crosslines)} x {len(times)} is empty; give every axis a label."
+        )
+    interval = check_times(times)
+    check_format(format)
+    binary = np.zeros(1, binary_dtype())
+    binary["interval"], binary["samples"], binary["format"], binary["sorting"] = interval, len(times), format, 4
+    binary["units"] = binary["revision"] = binary["fixed_length"] = 1
+    line = np.zeros(len(crosslines), [("header", trace_dtype()), ("samples", ">" + FORMATS[format], len(times))])
+    fill_headers(line["header"], crosslines, delay=times[0], interval=interval, n_samples=len(times))
+    written = np.zeros(len(inlines), bool)
+
+    with whole_file(path) as aside, open(aside, "wb") as file:
+        file.write(text_header(text) + binary.tobytes())
+
+        def write(row, section):
+            section = np.asarray(section)
+            check_section(row, section, line["samples"].shape)
+            dead = np.isnan(section).all(1)
+            number = 1 + row * len(crosslines) + np.arange(len(crosslines))
+            line["header"]["line_sequence"] = line["header"]["file_sequence"] = number
+            line["header"]["record"] = line["header"]["inline"] = inlines[row]
+            line["header"]["identification"] = np.where(dead, DEAD, 1)
+            x, y = trace_places(row, inlines[row], crosslines, bin_size=bin_size, grid=grid)
+            line["header"]["cdp_x"] = line["header"]["source_x"] = x
+            line["header"]["cdp_y"] = line["header"]["source_y"] = y
+            line["samples"] = encode(np.where(dead[:, None], 0, section), format=format)
+            file.seek(TEXT_SIZE + BINARY_SIZE + int(row) * line.nbytes)
+            file.write(line.tobytes())
+            written[row] = True
+
+        yield write
+        check_written(path, written)
+
+
+@contextlib.contextmanager
+def create_like(path, geometry, *, text="", format=5):
+    """Write a volume on the grid of a SEG-Y file with the trace headers of that file, byte for byte.
+
+    Parameters
+    ----------
+    path : path
+        File to make, whole or not at all.
+    geometry : Geometry
+        The scanned file; of its binary header only the format changes, and extended text headers are left out.
+    text : str
+        Lines of the text header: what this volume is.
+    format : int
+        SEG-Y sample format.
+
+    Yields
+    ------
+    write : callable
+        ``write(row, section)`` stores inline number `row`, shape (n_crossline, n_sample), in any order; traces that
+        the source holds twice or marks dead get their samples too.
+    """
+    check_format(format)
+    source = geometry.layout
+    target = source._replace(format=format, start=TEXT_SIZE + BINARY_SIZE)
+    written = np.zeros(len(geometry.inlines), bool)
+    with open(source.path, "rb") as original, whole_file(path) as aside, open(aside, "wb") as file:
+        opening = bytearray(original.read(target.start))
+        binary = np.frombuffer(opening, binary_dtype(source.order), 1, TEXT_SIZE)
+        binary["format"] = format
+        if source.start != target.start:
+            binary["extended_text"] = binary["first_trace"] = 0
+        file.write(text_header(text) + opening[TEXT_SIZE:])
+        across = np.arange(len(geometry.crosslines))
+
+        def write(row, section):
+            check_section(row, section, (len(geometry.crosslines), source.n_samples))
+            numbers, _, columns = geometry.traces.inside(np.array([row]), across)
+            cuts = np.flatnonzero(np.diff(numbers) > 1) + 1
+            for run, columns_of_run in (
+                zip(np.split(numbers, cuts), np.split(columns, cuts), strict=True) if len(numbers) else []
+            ):
+                traces = np.empty(len(run), target.trace)
+                traces["header"] = trace_records(original, source, int(run[0]), int(run[-1]) + 1)["header"]
+                traces["samples"] = encode(section[columns_of_run], format=format, order=target.order)
+                file.seek(target.start + int(run[0]) * target.trace.itemsize)
+                file.write(traces.tobytes())
+            written[row] = True
+
+        yield write
+        check_written(path, written)
+
+
+def check_format(format):
+    """Refuse a sample format that is not known."""
+    if format not in FORMATS:
+        raise ValueError(f"SEG-Y format is {format}; choose one of {', '.join(map(str, FORMATS))}.")
+
+
+def check_section(row, section, shape):
+    """Refuse a section that does not fit the file."""
+    if section.shape != shape:
+        raise ValueError(f"Section {row} has shape {section.shape}; it must be {shape}.")
+
+
+def check_written(path, written):
+    """Refuse a file of which some inlines were never written."""
+    if not written.all():
+        missing = np.sum(~written)
+        raise ValueError(f"{path}: {missing} of {len(written)} inlines were never written; write every row.")
+
+
+def check_times(times):
+    """Sample interval in whole microseconds of evenly spaced times in ms that SEG-Y headers can hold."""
+    interval = round(1000 * (times[-1] - times[0]) / (len(times) - 1)) if len(times) > 1 else 4000
+    even = np.allclose(times, times[0] + np.arange(len(times)) * interval / 1000, rtol=0, atol=1e-3)
+    if not even or not 0 < interval < 65536 or len(times) > 65535 or times[0] != np.int16(times[0]):
+        raise ValueError(
+            f"{len(times)} times from {times[0]} ms every {interval} us do not fit SEG-Y headers; "
+            "give at most 65535, evenly spaced by 1 to 65535 us, from a whole millisecond."
+        )
+    return interval
+
+
+def trace_places(row, inline, crosslines, *, bin_size, grid):
+    """X and Y in whole centimetres of the traces of an inline, by bin sizes from the first trace on or by a grid."""
+    if grid is None:
+        places = np.column_stack(
+            [np.arange(len(crosslines)) * bin_size[1], np.full(len(crosslines), row * bin_size[0])]
+        )
+    else:
+        origin, inline_step, crossline_step = np.asarray(grid, np.float64)
+        places = origin + inline * inline_step + np.asarray(crosslines)[:, None] * crossline_step
+    places = np.rint(100 * places)
+    if np.abs(places).max() > np.iinfo(np.int32).max:
+        raise ValueError(f"X and Y reach {np.abs(places).max() / 100:.0f} m, more than SEG-Y headers hold in cm.")
+    return places.T
+
+
+def fill_headers(headers, crosslines, *, delay, interval, n_samples):
+    """Set what the trace headers of every inline have in common."""
+    headers["crossline"] = headers["cdp"] = crosslines
+    headers["scalar"] = -100  # coordinates in centimetres
+    headers["coordinate_units"] = 1
+    headers["delay"], headers["interval"], headers["samples"] = delay, interval, n_samples

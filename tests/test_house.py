@@ -1,0 +1,66 @@
+"""The house is as it is described: rooms in the picture and the table, templates that run, tests that are found."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import outcrop as oc
+from tools import check, rooms
+
+ROOT = Path(__file__).parents[1]
+LAYERS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"][0]["layers"]
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+
+
+def test_rooms_of_the_picture_are_those_of_the_contract():
+    """Every room of the import contract is drawn, in a row below those that may import it."""
+    drawn = [room for row in rooms.ROWS for room in row]
+    assert sorted(drawn) == sorted(set(LAYERS) - {"__main__"})
+    rank = {room: number for number, row in enumerate(rooms.ROWS) for room in row}
+    assert [rank[room] for room in LAYERS if room in rank] == sorted(rank[room] for room in LAYERS if room in rank)
+    picture = (ROOT / "docs" / "rooms.svg").read_text("utf-8")
+    assert all(f">{room}</text>" in picture for room in drawn)
+
+
+def test_the_table_of_rooms_names_every_room():
+    """CONTRIBUTING lists all rooms of the contract, and only modules that exist."""
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    rows = re.findall(r"^\| (`.+?`(?:, `.+?`)*) \| (.*) \|$", text, re.MULTILINE)
+    named = {name for first, _ in rows for name in re.findall(r"`(\w+)`", first)}
+    assert named == set(LAYERS) - {"__main__"}
+    for first, about in rows:
+        room = Path(oc.__file__).parent / re.findall(r"`(\w+)`", first)[0]
+        for name in re.findall(r"`(\w+)`", about) if room.is_dir() else ():
+            exported = name[:1].isupper() or name == "pretraining"
+            assert exported or (room / f"{name}.py").is_file() or (room / name).is_dir(), f"{room.name}.{name}"
+
+
+@pytest.mark.parametrize("name", sorted(set(re.findall(r"^\| (`.+?`) \|", ARCHITECTURE, re.MULTILINE))))
+def test_the_walk_names_modules_that_exist(name):
+    """Each station of the walk is a file or a folder."""
+    for module in re.findall(r"`([\w.]+)`", name):
+        path = Path(oc.__file__).parent / module.replace(".", "/")
+        assert path.is_dir() or path.with_suffix(".py").is_file(), module
+
+
+def test_templates_of_a_measure_and_a_mapper_run():
+    """The blocks of the page run as they stand, in ten lines of class body or so."""
+    blocks = re.findall(r"^```python\n(.*?)^```", ARCHITECTURE, re.MULTILINE | re.DOTALL)
+    before = dict(oc.MEASURES), dict(oc.MAPPERS)
+    names: dict = {}
+    try:
+        for block in blocks:
+            exec(block, names)
+    finally:
+        for registry, known in zip((oc.MEASURES, oc.MAPPERS), before, strict=True):
+            registry.clear()
+            registry.update(known)
+    assert len(blocks) == 2 and "Loudness" in names
+
+
+def test_the_quick_check_finds_the_tests_of_a_module():
+    """Editing the windows of patches asks for their doctests and for the tests of patches."""
+    found = [path.name for path in check.tests_of([ROOT / "src" / "outcrop" / "patches" / "windows.py"])]
+    assert found[0] == "windows.py" and "test_patches.py" in found and len(found) <= 1 + check.MOST

@@ -1,0 +1,77 @@
+"""The quick check of someone who edits one room: style, types, import order, and the tests of what changed.
+
+``python tools/check.py [REVISION]`` compares the working tree with a revision, by default `main` where it exists and is
+not the commit at hand, `HEAD` otherwise. Tests are the doctests of the changed modules and every test file that changed
+or imports a changed module itself; `--print` only lists them. ``make test`` runs all of them.
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+BIN = Path(sys.executable).parent
+SLOW = {"test_experiments_mapping", "test_experiments_training", "test_stateful", "test_survives", "test_fuzz"}
+MOST = 6  # files of tests, those that import most of what changed first
+
+
+def git(*words):
+    """Lines that a git command prints, none where it fails."""
+    done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True)
+    return done.stdout.split("\n")[:-1] if done.returncode == 0 else []
+
+
+def changed_files(revision):
+    """Python files that differ from a revision, new ones among them."""
+    names = git("diff", "--name-only", revision) + git("ls-files", "--others", "--exclude-standard")
+    return [ROOT / name for name in sorted(set(names)) if name.endswith(".py") and (ROOT / name).is_file()]
+
+
+def module_name(path):
+    """``outcrop.volumes.segy`` of ``src/outcrop/volumes/segy.py``; empty for a file outside the package."""
+    if not path.is_relative_to(ROOT / "src"):
+        return ""
+    return ".".join(path.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__")
+
+
+def tests_of(files):
+    """What pytest is to run: changed modules and tests, and the test files that import the most of what changed."""
+    modules = {name for path in files if (name := module_name(path))}
+    found = [path for path in files if path.parent == ROOT / "tests" and path.stem.startswith("test_")]
+    counts = {}
+    for path in sorted((ROOT / "tests").glob("test_*.py")):
+        imports = set(re.findall(r"outcrop(?:\.\w+)+", path.read_text(encoding="utf-8")))
+        rooms = {f"outcrop.{name}" for name in re.findall(r"test_(\w+)\.py", path.name)}
+        counts[path] = len(modules & imports) + len(
+            {room for room in rooms if any(m.startswith(room) for m in modules)}
+        )
+    near = sorted((path for path, n in counts.items() if n and path.stem not in SLOW), key=lambda path: -counts[path])
+    sources = [path for path in files if path.is_relative_to(ROOT / "src")]
+    return sources + list(dict.fromkeys(found + near[:MOST]))
+
+
+def main():
+    """Run all checks; the first that fails decides the exit code."""
+    words = [word for word in sys.argv[1:] if word != "--print"]
+    here, there = git("rev-parse", "HEAD"), git("rev-parse", "main")
+    tests = tests_of(changed_files(words[0] if words else "main" if there and here != there else "HEAD"))
+    if "--print" in sys.argv:
+        print("\n".join(str(path.relative_to(ROOT)) for path in tests))
+        return
+    commands = [
+        ["ruff", "check", "."],
+        ["ruff", "format", "--check", "src", "tests", "tools"],
+        ["mypy"],
+        ["lint-imports"],
+    ]
+    commands += [["pytest", "-x", *map(str, tests)]] if tests else []
+    for command in commands:
+        print(" ".join(command[:3]), "...", flush=True)
+        done = subprocess.run([str(BIN / command[0]), *command[1:]], cwd=ROOT, capture_output=True, text=True)
+        if done.returncode:
+            sys.exit(done.stdout + done.stderr)
+
+
+if __name__ == "__main__":
+    main()
