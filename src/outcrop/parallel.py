@@ -1,10 +1,16 @@
-"""Map blocks of work over threads or a Dask cluster: order kept, few blocks in flight, errors carry their block."""
+"""Map blocks of work over threads or a Dask cluster: order kept, few blocks in flight, errors carry their block.
+
+One rule for threads: blocks run side by side, and inside a block BLAS, OpenMP (torch, scikit-learn) and onnxruntime
+have one thread each. Blocks that a block is divided into share the cores that are left, so no more threads work than
+there are cores. The kernels of numba in this package are sequential.
+"""
 
 import contextlib
 import os
 import re
 import threading
 from collections import deque
+from collections.abc import Sized
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -139,10 +145,27 @@ def cluster(*, workers=None, scheduler=None, memory=None):
         yield client
 
 
-class _Here(threading.local):
-    """What is called before every block of this thread."""
+def inference_options():
+    """Options of an onnxruntime session: one thread, for sections and patches are spread over threads by `map_blocks`.
 
-    check: Any = None
+    Examples
+    --------
+    >>> inference_options().intra_op_num_threads
+    1
+    """
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    return options
+
+
+class _Here(threading.local):
+    """What holds for the work of this thread."""
+
+    check: Any = None  # called before every block
+    cores: int | None = None  # that the present block may use, None outside of blocks
 
 
 _here = _Here()
@@ -168,17 +191,24 @@ def checked(check):
         _here.check = before
 
 
-def _after_check(check, function, block):
-    with checked(check):
-        check()
-        return function(block)
+def _in_block(function, check, cores, block):
+    """Result of one block, which may use so many cores."""
+    before, _here.cores = _here.cores, cores
+    try:
+        with checked(check):
+            if check is not None:
+                check()
+            return function(block)
+    finally:
+        _here.cores = before
 
 
 def map_blocks(function, blocks, *, workers=None, client=None, memory=None, cost=0):
     """Yield `function(block)` for every block, in order, from a pool of threads or a Dask cluster.
 
     Each worker gets one BLAS thread: more of them slow stacks of small matrices down by up to 90 times. At most two
-    blocks per worker are in flight, so memory does not grow with the number of blocks.
+    blocks per worker are in flight, so memory does not grow with the number of blocks. Called inside a block, it takes
+    no more threads than that block's share of the cores.
 
     Parameters
     ----------
@@ -188,7 +218,8 @@ def map_blocks(function, blocks, *, workers=None, client=None, memory=None, cost
     blocks : iterable
         The units of work.
     workers : int, optional
-        Number of threads; all cores by default. With one, the calling thread does the work.
+        Number of threads; all cores by default, and never more than there are blocks. With one, the calling thread
+        does the work.
     client : distributed.Client, optional
         A Dask cluster that does the work instead. Blocks of a worker that dies go to another.
     memory, cost : int, optional
@@ -202,21 +233,22 @@ def map_blocks(function, blocks, *, workers=None, client=None, memory=None, cost
     if client is not None:
         yield from _map_on(client, function, blocks)
         return
-    workers = workers or n_cores()
+    nested = _here.cores is not None
+    most = min(workers or n_cores(), _here.cores or workers or n_cores())
+    workers = max(1, min(most, len(blocks))) if isinstance(blocks, Sized) else most
+    function = partial(_in_block, function, _here.check, max(1, most // workers))
     if memory and cost:
         import psutil
 
         taken = psutil.Process().memory_info().rss
         workers = max(1, min(workers, (memory - taken) // cost))
-    if _here.check is not None:
-        function = partial(_after_check, _here.check, function)
-    if workers == 1:
-        with one_blas_thread():
+    with contextlib.nullcontext() if nested else one_blas_thread():
+        if workers == 1:
             for block in blocks:
                 yield _result(block, function, block)
-        return
-    with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
-        yield from _in_order(lambda block: pool.submit(function, block), blocks, 2 * workers)
+            return
+        with ThreadPoolExecutor(workers, initializer=_one_thread, initargs=("openmp",)) as pool:
+            yield from _in_order(lambda block: pool.submit(function, block), blocks, 2 * workers)
 
 
 def _map_on(client, function, blocks):
@@ -228,8 +260,9 @@ def _map_on(client, function, blocks):
 
 
 def _call(function, block):
+    """Result of one block on a worker, of which a machine has as many as it has cores."""
     with one_blas_thread():
-        return function(block)
+        return _in_block(function, None, 1, block)
 
 
 def _in_order(submit, blocks, most):
