@@ -138,7 +138,7 @@ def test_blocks_of_blocks_share_the_cores(monkeypatch, blocks, most):
 
 def test_nets_have_one_thread():
     """Sessions of onnxruntime take the options of `parallel`, so that threads of blocks are the only ones."""
-    from outcrop import encoder, patch_encoder
+    from outcrop.features import encoder, patch_encoder
 
     for weights in (encoder.WEIGHTS, patch_encoder.WEIGHTS):
         options = encoder.session(str(weights)).get_session_options()

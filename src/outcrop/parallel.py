@@ -259,19 +259,56 @@ def _map_on(client, function, blocks):
     yield from _in_order(lambda block: client.submit(_call, work, block, pure=False), blocks, 2 * n_workers)
 
 
+def map_groups(client, function, join, groups):
+    """Yield `join(name, results)` for every group of blocks, in order; all of it is done on the workers of a cluster.
+
+    What `function` gives for a block stays on the workers until the last group that needs it; it travels between them,
+    not through this process. What a worker that dies took along is made again.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    function : callable
+        Called with one block.
+    join : callable
+        Called with the name of a group and a dict, name of a block -> its result. What it returns comes here.
+    groups : iterable of (name, dict)
+        The dict has the blocks of the group by their names. Names of blocks ascend: one that is smaller than the
+        smallest of a group is not needed again.
+    """
+    n_workers = max(1, sum(client.nthreads().values()))
+    work, joining = (client.submit(lambda part=part: part, pure=False) for part in (function, join))
+    made: dict = {}
+
+    def submit(group):
+        name, blocks = group
+        for one, block in blocks.items():
+            if one not in made:
+                made[one] = client.submit(_call, work, block, pure=False)
+        for one in [one for one in made if one < min(blocks)]:
+            del made[one]
+        return client.submit(_joined, joining, name, list(blocks), [made[one] for one in blocks], pure=False)
+
+    yield from _in_order(submit, groups, 2 * n_workers, name=lambda group: group[0])
+
+
+def _joined(join, name, names, results):
+    return _call(lambda results: join(name, results), dict(zip(names, results, strict=True)))
+
+
 def _call(function, block):
     """Result of one block on a worker, of which a machine has as many as it has cores."""
     with one_blas_thread():
         return _in_block(function, None, 1, block)
 
 
-def _in_order(submit, blocks, most):
-    """Results of submitted blocks in order, with at most so many under way."""
+def _in_order(submit, blocks, most, *, name=None):
+    """Results of submitted blocks in order, with at most so many under way; errors name the block."""
     pending: deque = deque()
     blocks = iter(blocks)
     try:
         for block in blocks:
-            pending.append((block, submit(block)))
+            pending.append((name(block) if name else block, submit(block)))
             if len(pending) >= most:
                 yield _take(pending)
         while pending:

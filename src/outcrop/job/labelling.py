@@ -14,7 +14,7 @@ from outcrop.job.entries import STROKES
 from outcrop.job.options import LABEL, whole_survey
 from outcrop.job.strokes import excluded_sections, painted_patches, painted_sections
 from outcrop.job.votes import Labels, VoteStore, confidence_limit, read_labels
-from outcrop.labels import line_votes, lines_of, load_mapper, make_mapper
+from outcrop.labels import lines_of, load_mapper, make_mapper, written_votes
 from outcrop.mapping.encoder_mapping import EncoderMapper, Places
 from outcrop.mapping.label_mapper import LabelMapper
 from outcrop.mapping.saved import saved_digest
@@ -23,6 +23,7 @@ from outcrop.mapping.texture import TextureMapper, kept_nodes
 from outcrop.parallel import memory_budget, one_blas_thread
 from outcrop.patches import DIRECTIONS, PatchGrid
 from outcrop.retrieval.audit import confidence_shift
+from outcrop.storage.chunks import clear_leftovers
 from outcrop.storage.kept import Kept, content
 from outcrop.storage.stages import digest
 from outcrop.storage.workspace import Damaged, DoneLog
@@ -287,24 +288,16 @@ class Labelling:
         }
         across = ACROSS if getattr(mapper, "any_size", False) else 0
         labels = self.job.axes[self.along][left]
-        compared: set = set()
-        for line, votes in line_votes(self.job.volume, grid, mapper, labels, across=across, **options):
-            if check:
-                self._check_lines(lines_log, line, across, compared)
-            store.write(line, votes)
+        clear_leftovers(store.votes, 0, left)
+        writer = LineWriter(store, self.job.volume if check else None, self.along, across)
+        written = written_votes(self.job.volume, grid, mapper, writer, labels, across=across, **options)
+        for line, (seals, digests) in written:
+            check_lines(self.job.path, lines_log, digests)
             self.job.stages.note("votes", key, line)
-            store.done.add(line)  # last: a line counts under this key once all of it is there
+            store.confirm(line, seals)  # last: a line counts under this key once all of it is there
             done += 1
             told("labelling", done, len(wanted))
         return wanted
-
-    def _check_lines(self, log, line, across, compared):
-        """Note the digests of a line and of those that vote on it, or find that one of them changed."""
-        for near in range(max(0, line - across), min(line + across + 1, self.known["shape"][self.along])):
-            if near not in compared:
-                section = self.job.volume[(slice(None),) * self.along + (near,)].values
-                check_lines(self.job.path, log, {(self.along, near): line_digest(section)})
-                compared.add(near)
 
     def _positions(self, lines, every):
         """Positions of lines given by survey labels; all that can be labelled by default."""
@@ -426,6 +419,37 @@ class Labelling:
             "lines": {"labelled": len(labels.stores), "stale": len(stale), "total": self.known["shape"][self.along]},
             "stale_lines": self.job.axes[self.along][sorted(stale)].tolist(),
         }
+
+
+class LineWriter:
+    """Keeps the votes of a line where they were made, and tells the digests of the lines that vote on it.
+
+    Parameters
+    ----------
+    store : VoteStore
+    volume : DataArray or None
+        None where no digests are wanted.
+    along, across : int
+        Direction of the lines, and how many on either side vote.
+    """
+
+    def __init__(self, store, volume, along, across):
+        self.store, self.volume, self.along, self.across = store, volume, along, across
+        self.digests: dict = {}  # of the lines around the last one
+
+    def __call__(self, line, votes):
+        """Seals of what was written, and (direction, position) -> digest."""
+        seals = self.store.write(line, votes)
+        if self.volume is None:
+            return seals, {}
+        near = range(max(0, line - self.across), min(line + self.across + 1, self.volume.shape[self.along]))
+        before = self.digests
+        found = {(self.along, one): before.get((self.along, one)) or self._digest(one) for one in near}
+        self.digests = found
+        return seals, found
+
+    def _digest(self, line):
+        return line_digest(self.volume[(slice(None),) * self.along + (line,)].values)
 
 
 def changes(job, line):

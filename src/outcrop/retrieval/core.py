@@ -23,6 +23,7 @@ from outcrop.measures.core import indexed_measure
 from outcrop.parallel import map_blocks, memory_budget, spans
 from outcrop.patches import PatchGrid, by_rms, quiet
 from outcrop.retrieval.feedback import SAMPLE, learn, rooted
+from outcrop.storage.chunks import clear_leftovers, confirm_chunks, write_chunks
 from outcrop.storage.stages import Stages
 from outcrop.storage.workspace import Damaged, DoneLog, Workspace, damage, whole_file
 from outcrop.volumes.identity import LineLog, check_lines, checked_volume, line_digest, lines_path, reopen, untouched
@@ -135,7 +136,7 @@ def build_index(
     workers : int, optional
         Threads; all cores by default.
     client : distributed.Client, optional
-        A Dask cluster to describe on instead; this process alone writes.
+        A Dask cluster to describe on instead; its workers write what they describe into the job folder.
     memory : int, optional
         Bytes to use, a quarter of the machine by default; it bounds the patches held at once and the threads.
     device : str, optional
@@ -175,13 +176,17 @@ def build_index(
     at_once = int(np.clip(memory // (16 * patch) // 32 * 32, 32, BLOCK))
     describe = partial(_describe, volume, grid, chosen, length, at_once, untouched(volume), None if client else device)
     cost = 2 * at_once * patch + 8 * BLOCK * length
-    described = map_blocks(describe, blocks, workers=workers, client=client, memory=memory, cost=cost)
+    numbered = [(span.start // BLOCK, span) for span in blocks]
+    clear_leftovers(group["features"], 0, [number for number, _ in numbered])
+    where: Any = {"workers": workers, "client": client, "memory": memory, "cost": cost}
+    written = map_blocks(partial(_describe_into, group, describe), numbered, **where)
     lines = LineLog(lines_path(path, known["digest"]))
-    with contextlib.closing(described):  # an error here ends the threads before it goes on
-        for span, (features, status, digests) in zip(blocks, described, strict=True):
+    with contextlib.closing(written):  # an error here ends the threads before it goes on
+        for (number, span), (seals, digests) in zip(numbered, written, strict=True):
             check_lines(path, lines, digests)
-            group["features"][span], group["status"][span] = features, status
-            log.add(span.start // BLOCK)
+            for name, seal in seals.items():
+                confirm_chunks(group[name], 0, number, seal)
+            log.add(number)
             finished += span.stop - span.start
             if progress:
                 progress(finished)
@@ -320,6 +325,15 @@ def drop_damaged(path, index):
             sound = False
         if not sound:
             log.drop(span.start // BLOCK)
+
+
+def _describe_into(group, describe, block):
+    """Describe a block and write it where this runs; seals of its chunks, and digests of its lines."""
+    number, span = block
+    features, status, digests = describe(span)
+    seals = {name: write_chunks(group[name], 0, number, values)
+             for name, values in (("features", features), ("status", status))}  # fmt: skip
+    return seals, digests
 
 
 def _describe(volume, grid, measure, length, at_once, check, device, span):
