@@ -11,11 +11,11 @@ from xarray.core import indexing
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
 from outcrop import labels as label_rules
-from outcrop.storage.chunks import confirm_chunks, write_chunks
 from outcrop.job.corrections import Corrections
 from outcrop.labels import decide
 from outcrop.mapping.scores import UNCERTAIN
 from outcrop.patches import DIRECTIONS
+from outcrop.storage.chunks import confirm_chunks, write_chunks
 from outcrop.storage.workspace import Damaged, DoneLog, damage, whole_file
 from outcrop.volumes.opening import LazyVolume
 
