@@ -8,17 +8,26 @@ there are cores. The kernels of numba in this package are sequential.
 import contextlib
 import os
 import re
+import sys
 import threading
 from collections import deque
 from collections.abc import Sized
 from concurrent.futures import CancelledError, ThreadPoolExecutor
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
 CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")  # version 2 and 1
+DASK = {
+    # blocks of patches go out with their first task; a warning about that helps nobody
+    "distributed.admin.large-graph-warning-threshold": "1TB",
+    # every process looks 50 times a second whether it is late: 4 % of a core in the one that gathers
+    "distributed.admin.tick.interval": "1s",
+    # without MALLOC_TRIM_THRESHOLD_, by which workers give every array back to the system: labels took twice as long
+    "distributed.nanny.pre-spawn-environ": {f"{name}_NUM_THREADS": 1 for name in ("OMP", "MKL", "OPENBLAS")},
+}
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
@@ -96,7 +105,13 @@ def one_blas_thread():
 
 def _one_thread(kind):
     """Limit of one thread on the libraries of a kind; `threadpool_limits` would restore those of other kinds too."""
-    return ThreadpoolController().select(user_api=kind).limit(limits=1)
+    return _libraries(len(sys.modules)).select(user_api=kind).limit(limits=1)
+
+
+@lru_cache(maxsize=1)
+def _libraries(_n_modules):
+    """Libraries with threads, looked for again (3 ms) once another module was imported, which may have brought one."""
+    return ThreadpoolController()
 
 
 def _any_thread_may_limit():
@@ -131,11 +146,9 @@ def cluster(*, workers=None, scheduler=None, memory=None):
         from distributed import Client, LocalCluster
     except ImportError:
         raise ImportError("A cluster needs Dask; install it with: pip install 'outcrop[dask]'.") from None
-    # Blocks of patches go out with their first task; a warning about that helps nobody.
-    quiet = {"distributed.admin.large-graph-warning-threshold": "1TB"}
-    with dask.config.set(quiet), contextlib.ExitStack() as stack:
+    with dask.config.set(DASK), contextlib.ExitStack() as stack:
         if scheduler is None:
-            options = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", "silence_logs": "CRITICAL"}
+            options = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": "CRITICAL"}
             share = (memory or memory_budget()) // workers
             scheduler = stack.enter_context(LocalCluster(n_workers=workers, memory_limit=share, **options))
         try:
