@@ -108,6 +108,13 @@ def check_device(name: str | None) -> str | None:
     return check(name)
 
 
+def check_devices(names: str | None) -> str | None:
+    """Torch devices that are there, separated by commas, or none."""
+    for name in (names or "").split(","):
+        check_device(name.strip() or None)
+    return names
+
+
 def numbers(text, count, option, kind=int):
     """Comma-separated numbers of an option."""
     try:
@@ -226,7 +233,7 @@ def index(
     scheduler: SCHEDULER = None,
     memory: MEMORY = None,
     device: Annotated[
-        str | None, typer.Option(callback=check_device, help="Describe on a torch device, e.g. cuda.")
+        str | None, typer.Option(callback=check_devices, help="Describe on devices: cuda (all), or cuda:0,cuda:1.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say patches, time and disk, and stop.")] = False,
     header_bytes: HEADER_BYTES = None,
@@ -585,7 +592,7 @@ def label(
         int | None, typer.Option(help="Same seed, same labels; by default the one of the last time, 0 at first.")
     ] = None,
     device: Annotated[
-        str | None, typer.Option(callback=check_device, help="Compute on a torch device, e.g. cuda.")
+        str | None, typer.Option(callback=check_devices, help="Compute on torch devices: cuda (all), or cuda:0,cuda:1.")
     ] = None,
     workers: WORKERS = None,
     scheduler: SCHEDULER = None,
@@ -1175,7 +1182,7 @@ def faults(
     velocity: Annotated[float, typer.Option(help="m/s that turns time into depth where a dip is stated.")] = 2500.0,
     report: Annotated[Path | None, typer.Option(help="FILE.html: sticks drawn over sections and a slice.")] = None,
     device: Annotated[
-        str | None, typer.Option(callback=check_device, help="Of a volume: a torch device for the encoder, e.g. cuda.")
+        str | None, typer.Option(callback=check_devices, help="Of a volume: torch devices for the encoder, e.g. cuda.")
     ] = None,
     header_bytes: HEADER_BYTES = None,
     json_: AS_JSON = False,

@@ -18,7 +18,7 @@ from xarray.core import indexing
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
 import outcrop
-from outcrop.arrays import to_numpy
+from outcrop.arrays import device_list, to_numpy
 from outcrop.mapping.encoder_mapping import EncoderMapper
 from outcrop.mapping.label_mapper import VARIANTS, LabelMapper
 from outcrop.mapping.saved import digest, read_mapper
@@ -170,7 +170,8 @@ def label_volume(
         A Zarr folder to stream to; an interrupted run goes on there, one with another mapper, grid or limit is
         refused. Without it the result is held in memory.
     device : str, optional
-        A torch device for the mapper, for instance ``cuda``.
+        A torch device for the mapper, for instance ``cuda`` (all GPUs that are visible), or several that share the
+        lines, ``cuda:0,cuda:1``.
     client : distributed.Client, optional
         A Dask cluster to label on, line by line; its workers write to `path`. By default the threads of this process.
     memory : int, optional
@@ -257,12 +258,13 @@ def line_votes(volume, grid, mapper, lines=None, *, across=0, device=None, clien
     needed = sorted({line for lines in wanted.values() for line in lines})
     memory = memory or memory_budget()
     options = {"client": client, "memory": memory, "cost": _cost(volume, grid, mapper.classes_)}
-    if device and not client and _takes_sections(grid, mapper):
-        votes = _device_votes(volume, grid, mapper, device, needed, **options)
+    devices = device_list(device)
+    if devices and not client and _takes_sections(grid, mapper):
+        votes = _device_votes(volume, grid, mapper, devices, needed, **options)
     else:
-        work = partial(_packed_votes, volume, grid, mapper, device, _at_once(grid, mapper, memory))
+        work = partial(_packed_votes, volume, grid, mapper, devices, _at_once(grid, mapper, memory))
         blocks = [(line, rows[line]) for line in needed]
-        votes = map_blocks(work, blocks, workers=1 if device else workers, **options)
+        votes = map_blocks(work, blocks, workers=len(devices) or workers, **options)
     yield from _together(wanted, zip(needed, votes, strict=True))
 
 
@@ -292,7 +294,8 @@ def written_votes(
         yield from map_blocks(lambda own: (own[0], write(*own)), votes, workers=None if device else 1)
         return
     wanted, rows = _wanted(grid, mapper, lines, across)
-    work = partial(_packed_votes, volume, grid, mapper, device, _at_once(grid, mapper, memory or memory_budget()))
+    at_once = _at_once(grid, mapper, memory or memory_budget())
+    work = partial(_packed_votes, volume, grid, mapper, device_list(device), at_once)
     groups = ((line, {one: (one, rows[one]) for one in near}) for line, near in wanted.items())
     yield from zip(wanted, map_groups(client, work, partial(_write_mean, write), groups), strict=True)
 
@@ -345,25 +348,33 @@ def _neighbours(grid, rows, across):
     return lambda line: [other for other in range(line - reach, line + reach + 1) if other in rows]
 
 
-def _packed_votes(volume, grid, mapper, device, at_once, block):
+def _packed_votes(volume, grid, mapper, devices, at_once, block):
     """Votes on one line, as bytes, class by class: what travels and what is held of the neighbours."""
     line, rows = block
     if _takes_sections(grid, mapper):
         votes = _whole_section(volume, grid, mapper, (_axis(grid), line))
     else:
+        device = devices[line % len(devices)] if devices else None
         votes = section_votes(volume, grid, mapper, rows, device=device, at_once=at_once)
     return np.ascontiguousarray(np.moveaxis(np.round(255 * votes).astype(np.uint8), -1, 0))
 
 
-def _device_votes(volume, grid, mapper, device, lines, **options):
-    """Votes on lines as `_packed_votes` gives them, several lines at once on a torch device; threads read ahead."""
+def _device_votes(volume, grid, mapper, devices, lines, **options):
+    """Votes on lines as `_packed_votes` gives them, several lines at once on each torch device; threads read ahead."""
     from outcrop.mapping.torch_mapping import TorchScores
 
-    scores = TorchScores(mapper, device)
+    scores = [TorchScores(mapper, device) for device in devices]
     sections = map_blocks(lambda line: _filled_section(volume, grid, (_axis(grid), line)), lines, **options)
     at_once = max(1, ON_DEVICE // (volume.size // volume.shape[_axis(grid)]))
-    while block := list(islice(sections, at_once)):
-        yield from scores.packed(*map(np.stack, zip(*block, strict=True)))
+    at_once = max(1, min(at_once, -(-len(lines) // len(devices))))
+    blocks = enumerate(iter(lambda: list(islice(sections, at_once)), []))
+
+    def vote(block):
+        number, some = block
+        return scores[number % len(scores)].packed(*map(np.stack, zip(*some, strict=True)))
+
+    for votes in map_blocks(vote, blocks, workers=len(devices)):
+        yield from votes
 
 
 def _together(near, votes):

@@ -23,8 +23,10 @@ CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limi
 DASK = {
     # blocks of patches go out with their first task; a warning about that helps nobody
     "distributed.admin.large-graph-warning-threshold": "1TB",
-    # every process looks 50 times a second whether it is late: 4 % of a core in the one that gathers
+    # by default every process looks 50 times a second whether it is late: 4 % of a core in the one that gathers
     "distributed.admin.tick.interval": "1s",
+    "distributed.admin.system-monitor.interval": "5s",
+    "distributed.worker.memory.monitor-interval": "500ms",
     # without MALLOC_TRIM_THRESHOLD_, by which workers give every array back to the system: labels took twice as long
     "distributed.nanny.pre-spawn-environ": {f"{name}_NUM_THREADS": 1 for name in ("OMP", "MKL", "OPENBLAS")},
 }

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 import outcrop
+from outcrop.arrays import device_list
 from outcrop.features.encoder import weights_digest
 from outcrop.job import tables
 from outcrop.job.corrections import Corrections, painted_nodes, targets_of
@@ -207,7 +208,8 @@ class Labelling:
         for other, _ in self.others:
             if other.known["digest"] != self.known["digest"]:
                 raise ValueError(f"Job {other.path} is of another volume; index the same one with another --size.")
-        mapper = make_mapper(mapping, seed=self.options["seed"], device=device, background=self.background)
+        first_device = next(iter(device_list(device)), None)
+        mapper = make_mapper(mapping, seed=self.options["seed"], device=first_device, background=self.background)
         if self.others and not isinstance(mapper, TextureMapper):
             raise ValueError(
                 f"Mapping {mapping!r} takes patches of one size; use encoder or texture for jobs of several sizes."

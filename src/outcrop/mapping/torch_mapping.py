@@ -116,7 +116,7 @@ class TorchScores:
                 energies.append(self.torch.log(self._applied(envelope, *both) + 1e-3))
         return self.torch.stack([energy for energies in out for energy in energies], dim=-1)
 
-    @lru_cache(maxsize=2)  # noqa: B019 one object a run
+    @lru_cache(maxsize=32)  # noqa: B019 one object a device and run
     def _windows(self, shape):
         return [self._array(window) for window in texture._log_gabor(shape)]
 

@@ -18,7 +18,7 @@ import zarr
 from scipy.ndimage import zoom
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
-from outcrop.arrays import to_numpy
+from outcrop.arrays import device_list, to_numpy
 from outcrop.measures.core import indexed_measure
 from outcrop.parallel import map_blocks, memory_budget, spans
 from outcrop.patches import PatchGrid, by_rms, quiet
@@ -140,7 +140,8 @@ def build_index(
     memory : int, optional
         Bytes to use, a quarter of the machine by default; it bounds the patches held at once and the threads.
     device : str, optional
-        A torch device such as ``cuda`` that describes what threads cut; not with a cluster.
+        A torch device such as ``cuda`` (all GPUs that are visible), or several, ``cuda:0,cuda:1``, that describe what
+        threads cut; not with a cluster.
     progress : callable, optional
         Called with the number of patches done so far.
     known : dict, optional
@@ -174,7 +175,8 @@ def build_index(
     begin = time.monotonic()
     patch = 4 * grid.size[0] * grid.size[1]
     at_once = int(np.clip(memory // (16 * patch) // 32 * 32, 32, BLOCK))
-    describe = partial(_describe, volume, grid, chosen, length, at_once, untouched(volume), None if client else device)
+    devices = [] if client else device_list(device)
+    describe = partial(_describe, volume, grid, chosen, length, at_once, untouched(volume), devices)
     cost = 2 * at_once * patch + 8 * BLOCK * length
     numbered = [(span.start // BLOCK, span) for span in blocks]
     clear_leftovers(group["features"], 0, [number for number, _ in numbered])
@@ -336,10 +338,11 @@ def _describe_into(group, describe, block):
     return seals, digests
 
 
-def _describe(volume, grid, measure, length, at_once, check, device, span):
+def _describe(volume, grid, measure, length, at_once, check, devices, span):
     """Features and status of one block of patches, some of them at once, and digests of the lines they lie on."""
     features = np.zeros((span.stop - span.start, length), np.float32)
     status = np.zeros(span.stop - span.start, np.uint8)
+    device = devices[span.start // BLOCK % len(devices)] if devices else None
     for part in spans(len(status), at_once):
         patches = grid.extract(volume, slice(span.start + part.start, span.start + part.stop))
         used = np.where(np.isfinite(patches).all(axis=(1, 2)), USED, MISSING)
