@@ -78,8 +78,8 @@ class RetrievedPanel:
         """Everything, arranged."""
         what = hint(
             "Drag the line in the curve, or give a number: so many patches are used. Click a patch to see where it "
-            "lies; A accepts, R rejects, the same again takes it back, arrow keys choose. The percentage is an estimate "
-            "of how likely a patch is of the class. Most telling first: a yes or no to these changes most."
+            "lies; A accepts, R rejects, the same again takes it back, arrow keys choose. The percentage is an "
+            "estimate of how likely a patch is of the class. Most telling first: a yes or no to these changes most."
         )
         taken = pn.Row(self.count, pn.Column(self.suggested, margin=(14, 0)))
         listed = pn.FlexBox(self.telling, self.rejected, self.sort, *self.actions)
