@@ -38,12 +38,11 @@ def main():
         purity = np.array([[np.nanmean(right[rows]) for rows in pair] for pair in found])
         worst = int(purity[:, 0].argmin())
         draw_gallery(grid.extract(volume, np.concatenate(found[worst])[picked()]), found[worst], right, options.out)
+    before, after = purity[worst]
     print(
-        f"worst draw: seed {worst}, fault patches right among {COUNT}: {purity[worst, 0]:.2f} by similarity, ", end=""
+        f"worst draw: seed {worst}; of {COUNT} fault patches {before:.2f} are right by similarity, {after:.2f} by graph"
     )
-    print(
-        f"{purity[worst, 1]:.2f} by graph; mean of {len(draws)} draws {purity[:, 0].mean():.2f}, {purity[:, 1].mean():.2f}"
-    )
+    print(f"mean of {len(draws)} draws: {purity[:, 0].mean():.2f} and {purity[:, 1].mean():.2f}")
 
 
 def faults(index, places, ranking):

@@ -269,6 +269,7 @@ def _by_graph(index, near, wants, options, unwanted, accepted, rejected):
     chosen = choose(values, counts, overlap, apart=apart, skip=overlap.copies if options["diverse"] else None)
     winner = values.argmax(axis=1)
     lost = [int((winner[falling_rows(values[:, w], n)[:n]] != w).sum()) for w, n in enumerate(counts)]
+    chosen = [some[np.argsort(-values[some, w], kind="stable")] for w, some in enumerate(chosen)]
     likely = [np.clip(shares[some, w], 1e-3, 1) for w, some in enumerate(chosen)]
     chosen = [rows[some] for some in chosen]
     if not options["diverse"]:
