@@ -490,7 +490,7 @@ class _Store:
             self.arrays: Any = {name: np.zeros(shape, np.uint8) for name, shape in self.shapes.items()}
         else:
             for own in (self.path, self.done.path):
-                Workspace(own.parent).own(own.name)
+                Workspace(own.parent).inner_path(own.name)
             if not self.path.is_dir():
                 self._create(volume)
             self.arrays, coords, found = _open_arrays(self.path, mode="r+")

@@ -332,7 +332,7 @@ class Session:
         state = self.job.state
         if self._painted[0] is not state:
             self._painted = (state, self.job.painted(), self.job.excluded())
-        codes, excluded = (said.get((direction, position)) for said in self._painted[1:])
+        codes, excluded = (kind.get((direction, position)) for kind in self._painted[1:])
         if excluded is not None:
             striped = stripes(excluded)
             codes = striped if codes is None else np.where(codes > 0, codes, striped)
