@@ -65,7 +65,7 @@ def search_speed(n=200_000, length=500, n_queries=8):
     from scipy.spatial.distance import cdist
 
     from outcrop.parallel import map_blocks, spans
-    from outcrop.retrieval.core import search
+    from outcrop.retrieval.search import search
 
     rng = np.random.default_rng(0)
     features = rng.random((n, length), dtype="f4")

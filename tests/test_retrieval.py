@@ -8,7 +8,12 @@ import xarray as xr
 import zarr
 
 from outcrop import CurveletSVD, PatchGrid, build_index, open_index, open_volume, refine, retrieve
-from outcrop.retrieval.core import MOST, NEAREST, USED, assign, auto_count, knee, read_table, rows_near, search
+from outcrop.retrieval import ranking
+from outcrop.retrieval.core import USED
+from outcrop.retrieval.exemplars import rows_near
+from outcrop.retrieval.ranking import MOST, NEAREST, assign, auto_count, knee
+from outcrop.retrieval.search import search
+from outcrop.retrieval.weak import read_table
 from outcrop.storage.stages import Stages
 
 
@@ -29,8 +34,16 @@ def index(volume, tmp_path):
     return build_index(volume, PatchGrid(volume, size=33, step=11), tmp_path / "job.outcrop")
 
 
-def test_index_holds_the_descriptor_of_every_patch(volume, index):
+@pytest.fixture
+def paper(volume, tmp_path):
+    """The same by the paper's measure."""
+    grid = PatchGrid(volume, size=33, step=11)
+    return build_index(volume, grid, tmp_path / "paper.outcrop", measure="curvelet-svd")
+
+
+def test_index_holds_the_descriptor_of_every_patch(volume, paper):
     """Each row equals the descriptor of its patch; quiet patches are marked and left zero."""
+    index = paper
     patches = index.grid.extract(volume, slice(None))
     expected = CurveletSVD().describe(patches)
     used = index.status == USED
@@ -39,10 +52,11 @@ def test_index_holds_the_descriptor_of_every_patch(volume, index):
     assert not index.features[:][~used].any()
 
 
-def test_an_index_by_the_encoder_is_one_of_its_own(volume, index, tmp_path):
-    """It lies beside that of the paper's measure, opens again, and its search is the measure itself."""
-    built = build_index(volume, index.grid, tmp_path / "job.outcrop", measure="encoder")
-    assert built.key != index.key and open_index(tmp_path / "job.outcrop", volume=volume).key == built.key
+def test_an_index_by_the_encoder_is_another(volume, paper, tmp_path):
+    """It has another key than that of the paper's measure, opens again, and its search is the measure itself."""
+    index = paper
+    built = build_index(volume, index.grid, tmp_path / "paper.outcrop")
+    assert built.key != index.key and open_index(tmp_path / "paper.outcrop", volume=volume).key == built.key
     used = built.status == USED
     expected = built.measure.describe(index.grid.extract(volume, slice(None))[used])
     np.testing.assert_array_equal(built.features[:][used], expected)
@@ -147,9 +161,9 @@ def test_a_failing_disk_removes_nothing(volume, tmp_path, monkeypatch):
 def test_a_computed_volume_is_another_volume(volume, tmp_path):
     """What was filtered gets descriptors of its own, although it says where the raw one came from."""
     grid, path = PatchGrid(volume, size=33, step=22), tmp_path / "j.outcrop"
-    raw = build_index(volume, grid, path)
+    raw = build_index(volume, grid, path, measure="curvelet-svd")
     filtered = volume.copy(data=np.gradient(volume.values, axis=-1).astype("f4"))
-    made = build_index(filtered, grid, path)
+    made = build_index(filtered, grid, path, measure="curvelet-svd")
     assert made.key != raw.key
     used = made.status == USED
     np.testing.assert_array_equal(made.features[:][used], CurveletSVD().describe(grid.extract(filtered, used)))
@@ -204,16 +218,19 @@ def test_a_ranking_beyond_the_memory_is_refused(index, monkeypatch):
         retrieve(index, {"flat": [np.full((33, 33), 0.5)]}, 3)
 
 
-def test_exemplar_finds_itself_first(index):
+def test_exemplar_finds_itself_first(index, paper):
     """A patch of the grid used as exemplar is retrieved at rank 1 with similarity 1, and its texture follows."""
-    middle = index.table.query("inline == 103 and crossline < 350").iloc[0]
-    weak = retrieve(index, {"flat": [tuple(middle[["inline", "crossline", "time"]])]}, 60)
-    assert weak.similarity[0] == pytest.approx(1, abs=1e-6)
-    assert (
-        weak.table.iloc[0][["inline", "crossline", "time"]].tolist() == middle[["inline", "crossline", "time"]].tolist()
-    )
-    assert (np.diff(weak.similarity) <= 0).all()
-    assert (weak.positions.crossline < 380).mean() > 0.95
+    middle = index.table.query("inline == 103 and crossline < 350").iloc[0][["inline", "crossline", "time"]]
+    for found in (index, paper):
+        weak = retrieve(found, {"flat": [tuple(middle)]}, 60, ranking="similarity")
+        assert weak.similarity[0] == pytest.approx(1, abs=1e-6)
+        assert weak.table.iloc[0][["inline", "crossline", "time"]].tolist() == middle.tolist()
+        assert (np.diff(weak.similarity) <= 0).all()
+        assert (weak.positions.crossline < 380).mean() > 0.95
+    same(retrieve(paper, {"flat": [tuple(middle)]}, 60), weak)  # the paper's ranking with the paper's measure
+    assert (retrieve(index, {"flat": [tuple(middle)]}, 60).positions.crossline < 380).mean() > 0.95
+    with pytest.raises(ValueError, match="choose one of graph, similarity"):
+        retrieve(index, PLACES, 5, ranking="distance")
 
 
 def test_two_classes_share_no_patch_and_are_pure(index):
@@ -319,34 +336,27 @@ def test_the_last_word_on_a_patch_counts(index):
     same(refine(index, refine(index, weak, accept=[row]), reject=[row]), refine(index, weak, reject=[row]))
 
 
-def test_patches_are_ranked_by_relevance(index):
-    """Accepted first, then by the mean of y + (y - n) and of a ridge regression, both by their definitions."""
-    weak = retrieve(index, {"flat": PLACES["flat"]}, 30)
+def test_patches_are_ranked_by_their_share_of_what_reaches_them(index, monkeypatch):
+    """Against the definition, solved densely: accepted ones first, then falling shares; the weights are the shares."""
+    monkeypatch.setattr(ranking, "APART", 0)
+    monkeypatch.setattr("outcrop.retrieval.graph.MORE", 100)  # every pair is compared by the measure
+    weak = retrieve(index, PLACES, 30)
     yes, no = weak.rows[[7, 12]], weak.rows[[20, 25]]
     refined = refine(index, weak, accept=yes, reject=no)
-    features = index.features[:].astype(float)
-    exemplar = CurveletSVD().describe(index.grid.cut(index.volume, index.grid.start_at(PLACES["flat"][0])))[0]
-
-    def nearest(row, others):
-        return max(reference.bray_curtis(features[row], other) for other in others)
-
     used = np.flatnonzero(index.status == USED)
-    rows = np.concatenate([exemplar[None], features[yes], features[no], features[used]])
-    rows = np.column_stack([np.sqrt(rows / rows.sum(axis=1, keepdims=True)), np.full(len(rows), 0.3)])
-    kinds = np.repeat([0, 1, 2], [3, 2, len(used)])  # yes, no, the survey, which has fewer than 2000 patches
-    weights, targets = np.array([1 / 3, 1 / 2, 0.3 / len(used)])[kinds], np.array([1, -1, -0.5])[kinds]
-    gram = rows.T @ (weights[:, None] * rows)
-    learnt = np.linalg.solve(gram + np.eye(len(gram)) * np.trace(gram) / len(gram), rows.T @ (weights * targets))
-    scores = 1 + np.clip(rows[kinds == 2] @ learnt, -1, 1)
-    relevance = {
-        row: np.clip(2 * nearest(row, [exemplar, *features[yes]]) - nearest(row, features[no]), 0, 2) / 2 + score / 2
-        for row, score in zip(used, scores, strict=True)
+    features = index.features[:][used]
+    exemplars = {
+        name: index.measure.describe(index.grid.cut(index.volume, index.grid.start_at(places[0])))
+        for name, places in PLACES.items()
     }
-    assert set(refined.rows[:2]) == set(yes)
-    rest = [relevance[row] for row in refined.rows[2:]]
-    assert (np.diff(rest) < 1e-5).all()
-    left = [value for row, value in relevance.items() if row not in {*refined.rows, *no}]
-    assert min(rest) > max(left) - 1e-5
+    shares = reference.shares(features, list(exemplars.values()), np.isin(used, yes), np.isin(used, no))
+    share = dict(zip(used.tolist(), shares, strict=True))
+    assert refined.rows[:2].tolist() == sorted(yes, key=lambda row: -share[row])
+    flat = refined.rows[refined.classes == "flat"][2:]
+    np.testing.assert_allclose(refined.weights[2 : len(flat) + 2], [share[row] for row in flat], atol=1e-3)
+    assert (np.diff([share[row] for row in flat]) < 1e-4).all()
+    left = [share[row] for row in used.tolist() if row not in {*refined.rows, *no}]
+    assert share[flat[-1]] > max(left) - 1e-4
 
 
 def test_feedback_makes_what_is_retrieved_purer(index):
@@ -400,7 +410,7 @@ def test_assign_gives_each_row_to_the_most_similar_want():
 def test_auto_takes_the_knee_of_the_nearest_ninth(index):
     """The count is the knee of the curve, whose length follows the size of the index; each class has as many."""
     usable = int((index.status == USED).sum())
-    whole = {name: retrieve(index, {name: PLACES[name]}, usable).similarity for name in PLACES}
+    whole = {name: retrieve(index, {name: PLACES[name]}, usable, ranking="similarity").similarity for name in PLACES}
     weak = retrieve(index, PLACES, "auto")
     for name, curve in whole.items():
         assert weak.suggested[name] == auto_count(curve, usable) == min(knee(curve[: usable // NEAREST]), MOST)
@@ -450,9 +460,10 @@ def test_weights_tell_right_patches_from_wrong_ones(index):
         read_table(path, index)
 
 
-def test_one_class_alone_has_weights_of_one(index):
-    """Without another class nothing speaks against a patch."""
-    assert (retrieve(index, {"flat": PLACES["flat"]}, 30).weights == 1).all()
+def test_one_class_alone_is_weighed_against_the_survey(index):
+    """Patches of the texture belong to it, the last of the survey do not."""
+    weak = retrieve(index, {"flat": PLACES["flat"]}, int((index.status == USED).sum()))
+    assert weak.weights[:30].min() > 0.9 > weak.weights[-30:].max()
 
 
 def test_knee_finds_the_bend():

@@ -17,7 +17,8 @@ from pathlib import Path
 import numpy as np
 
 import outcrop as oc
-from outcrop.retrieval.core import assign, similarity_to
+from outcrop.retrieval.ranking import assign
+from outcrop.retrieval.search import similarity_to
 
 KEPT = Path(__file__).with_name("digests.txt")
 SIZE, STEP = 48, 24

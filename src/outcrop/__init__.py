@@ -30,11 +30,11 @@ if TYPE_CHECKING:  # what is loaded when it is first used, for type checkers and
     from outcrop.measures.registry import MEASURES as MEASURES
     from outcrop.measures.registry import similarity as similarity
     from outcrop.patches.grid import PatchGrid as PatchGrid
-    from outcrop.retrieval.core import WeakLabels as WeakLabels
     from outcrop.retrieval.core import build_index as build_index
     from outcrop.retrieval.core import open_index as open_index
-    from outcrop.retrieval.core import refine as refine
-    from outcrop.retrieval.core import retrieve as retrieve
+    from outcrop.retrieval.ranking import refine as refine
+    from outcrop.retrieval.ranking import retrieve as retrieve
+    from outcrop.retrieval.weak import WeakLabels as WeakLabels
     from outcrop.volumes.opening import open_volume as open_volume
 
 __version__ = "0.2.0"
@@ -48,9 +48,9 @@ _HOMES = {
     "similarity": "measures.registry",
     "build_index": "retrieval.core",
     "open_index": "retrieval.core",
-    "retrieve": "retrieval.core",
-    "refine": "retrieval.core",
-    "WeakLabels": "retrieval.core",
+    "retrieve": "retrieval.ranking",
+    "refine": "retrieval.ranking",
+    "WeakLabels": "retrieval.weak",
     "LabelMapper": "mapping.label_mapper",
     "TextureMapper": "mapping.texture",
     "EncoderMapper": "mapping.encoder_mapping",

@@ -45,7 +45,8 @@ def index(
         str | None, typer.Option(help="Amplitude that becomes 0 and 1; auto (default): a robust percentile.")
     ] = None,
     measure: Annotated[
-        str | None, typer.Option(help="How patches are compared: curvelet-svd (the paper's) or encoder.")
+        str | None,
+        typer.Option(help="How patches are compared: encoder (default) or curvelet-svd (the paper's)."),
     ] = None,
     workers: WORKERS = None,
     scheduler: SCHEDULER = None,

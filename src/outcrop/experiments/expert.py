@@ -29,7 +29,8 @@ from outcrop.labels import MAPPERS, label_volume
 from outcrop.mapping.confidence import labelled
 from outcrop.mapping.label_mapper import LabelMapper
 from outcrop.patches.grid import PatchGrid
-from outcrop.retrieval.core import build_index, retrieve
+from outcrop.retrieval.core import build_index
+from outcrop.retrieval.ranking import retrieve
 
 SUPERVISIONS = ("patches", "exemplars")
 APART = 10  # lines between a training patch and the scored line in the stricter kind of supervision

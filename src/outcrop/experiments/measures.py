@@ -13,7 +13,8 @@ from outcrop.experiments import Result
 from outcrop.experiments.gain import finer
 from outcrop.measures.registry import INDEXED, MEASURES
 from outcrop.patches.grid import PatchGrid
-from outcrop.retrieval.core import NEAR_LINES, assign, build_index, refine, retrieve
+from outcrop.retrieval.core import NEAR_LINES, build_index
+from outcrop.retrieval.ranking import assign, refine, retrieve
 
 COUNT, STEP, SIZE = 200, 22, 99  # patches of a class that are retrieved, their step and size
 CLICKS = (0, 5, 20)  # of a class
@@ -178,13 +179,15 @@ def one_draw(index, exemplars, truth, shares):
 
 
 def answers(weak, right):
-    """Rows that five clicks a class accept and reject, evenly spaced in rank among those not judged before."""
+    """Rows that five clicks a class accept and reject: those that say most, or evenly spaced in rank."""
     judged = [row for given in (weak.accepted, weak.rejected) for rows in given.values() for row in rows]
     open_ = np.isfinite(right) & ~np.isin(weak.rows, judged)
     picks: list = []
     for name in weak.accepted:
         members = np.flatnonzero(open_ & (weak.classes == name))
-        picks += members[np.unique(np.linspace(0, len(members) - 1, 5).astype(int))].tolist() if len(members) else []
+        told = members[weak.judge[members] > 0]
+        spaced = members[np.unique(np.linspace(0, len(members) - 1, 5).astype(int))] if len(members) else members
+        picks += [*told[np.argsort(weak.judge[told])], *spaced][:5]
     return [weak.rows[i] for i in picks if right[i] == 1], [weak.rows[i] for i in picks if right[i] == 0]
 
 

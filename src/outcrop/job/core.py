@@ -27,7 +27,9 @@ from outcrop.labels import MAPPERS
 from outcrop.measures.registry import indexed_measure
 from outcrop.patches.grid import DIRECTIONS, PatchGrid
 from outcrop.plots.figure import COLOURS, EXTRA
-from outcrop.retrieval.core import Index, WeakLabels, build_index, exemplar_picture, finished_index, index_inputs
+from outcrop.retrieval.core import Index, build_index, finished_index, index_inputs
+from outcrop.retrieval.exemplars import exemplar_picture
+from outcrop.retrieval.weak import WeakLabels
 from outcrop.storage.stages import Stages, digest
 from outcrop.storage.workspace import Damaged, whole_file
 from outcrop.volumes.identity import (

@@ -3,11 +3,12 @@
 import numpy as np
 
 from outcrop.labels import DEFAULT_MAPPING
+from outcrop.measures.registry import DEFAULT
 from outcrop.patches.windows import patch_starts
 from outcrop.retrieval.core import GRID_OPTIONS
 
 INDEX = dict.fromkeys(GRID_OPTIONS) | {"every": 1, "along": "inline", "gain": "volume", "seed": 0}
-INDEX |= {"measure": "curvelet-svd", "truncate": True, "finest": True}
+INDEX |= {"measure": DEFAULT, "truncate": True, "finest": True}
 RETRIEVE = {"count": "auto", "per_exemplar": False, "diverse": False}
 LABEL = {"mapping": DEFAULT_MAPPING, "seed": 0, "step": None, "with": [], "mapper": None}
 NEIGHBOURHOOD = "neighbourhood"  # option of a job: see `whole_survey`

@@ -11,12 +11,13 @@ from filelock import FileLock
 from outcrop.job.entries import STROKES
 from outcrop.job.imports import holding, scope
 from outcrop.patches.grid import PatchGrid
-from outcrop.retrieval.core import GRID_OPTIONS, drop_damaged, read_table, retrieve
+from outcrop.retrieval.core import GRID_OPTIONS, drop_damaged
+from outcrop.retrieval.ranking import retrieve
+from outcrop.retrieval.weak import read_table
 from outcrop.storage.stages import append_line, digest, read_lines
 from outcrop.storage.workspace import Damaged, whole_file
 
-CODE = 1  # raised when the same inputs would give another table
-CODE_JUDGED = 2  # the same where patches were judged
+CODE = 3  # raised when the same inputs would give another table
 TABLE = "retrieved.csv"
 PUBLISHED = "published.txt"  # what this program wrote to it, the last line last
 MOST = 0.5  # share of the index from which a class is warned about
@@ -55,8 +56,7 @@ def retrieved_key(state, index_key):
 
 def _inputs(asked, index_key):
     order = list(asked["exemplars"])
-    judged = any(asked["accepted"].values()) or any(asked["rejected"].values())
-    return {"index": index_key, "code": CODE_JUDGED if judged else CODE, "classes": order, **asked}
+    return {"index": index_key, "code": CODE, "classes": order, **asked}
 
 
 def retrieved(job, index, state, *, device=None):

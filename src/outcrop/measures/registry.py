@@ -82,11 +82,12 @@ False
 """
 PAPER = tuple(MEASURES)[:7]  # those that the paper compares
 INDEXED = ("curvelet-svd", "encoder")  # measures whose descriptors an index can keep and search
+DEFAULT = "encoder"  # of them
 
 
 def indexed_measure(options):
     """Measure of an index by its options: ``measure``, and ``truncate`` and ``finest`` of ``curvelet-svd``."""
-    name = options.get("measure") or "curvelet-svd"
+    name = options.get("measure") or DEFAULT
     if name not in INDEXED:
         raise ValueError(f"An index cannot be made by measure {name!r}; choose one of {', '.join(INDEXED)}.")
     if name == "curvelet-svd":

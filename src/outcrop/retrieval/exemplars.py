@@ -1,0 +1,73 @@
+"""Patches around places that an interpreter chose, whether the grid has them or not."""
+
+import numpy as np
+import xarray as xr
+from scipy.ndimage import zoom
+
+from outcrop.patches.gain import by_rms
+
+
+def exemplar_patch(index, exemplar):
+    """Patch of an exemplar given as a position or as a picture."""
+    grid = index.grid
+    if np.ndim(exemplar) == 1:
+        patch = grid.cut(index.volume, grid.start_at([float(p) for p in exemplar]))[0]
+        if not np.isfinite(patch).all():
+            raise ValueError(f"The exemplar at {tuple(exemplar)} touches missing traces; move it.")
+        return patch
+    patch = exemplar_picture(index.volume, grid, exemplar)
+    return by_rms(2 * patch[None] - 1)[0] if grid.gain == "patch" else patch
+
+
+def exemplar_picture(volume, grid, exemplar):
+    """A picture as an exemplar: of the patch size, with values in [0, 1]; anything else is refused."""
+    if isinstance(exemplar, xr.DataArray) and {"sample_interval", "trace_spacing"} <= exemplar.attrs.keys():
+        exemplar = _resample(exemplar, volume, grid)
+    patch = np.asarray(exemplar, np.float32)
+    if patch.shape != grid.size:
+        raise ValueError(
+            f"An exemplar picture has {' x '.join(map(str, patch.shape))} samples, the patches "
+            f"{grid.size[0]} x {grid.size[1]}; cut it to that size, or give it as a DataArray with sample_interval and "
+            "trace_spacing to resample it."
+        )
+    if not (np.isfinite(patch).all() and patch.min() >= 0 and patch.max() <= 1):
+        raise ValueError(
+            f"An exemplar picture has values from {patch.min():g} to {patch.max():g}; scale it to 0 ... 1."
+        )
+    return patch
+
+
+def _resample(picture, volume, grid):
+    """Picture with the sample interval and trace spacing of the volume, its middle cut to the patch size."""
+    spacing = volume.attrs.get("bin_size")
+    if spacing is None:
+        raise ValueError(
+            "The volume does not say its bin size, so a picture of another sampling cannot be resampled to it."
+        )
+    across = spacing[1] if grid.along != "crossline" else spacing[0]
+    axis = volume[volume.dims[2]].values
+    factors = picture.attrs["sample_interval"] / abs(axis[1] - axis[0]), picture.attrs["trace_spacing"] / across
+    fitted = zoom(np.asarray(picture, np.float32), factors, order=1)
+    top, left = ((have - want) // 2 for have, want in zip(fitted.shape, grid.size, strict=True))
+    return fitted[max(top, 0) : max(top, 0) + grid.size[0], max(left, 0) : max(left, 0) + grid.size[1]]
+
+
+def rows_near(grid, starts):
+    """Row of the patch that covers at least three quarters of each of some patches, -1 where none does.
+
+    Parameters
+    ----------
+    grid : PatchGrid
+    starts : array, shape (n, 4)
+    """
+    lines = {head: number for number, head in enumerate(map(tuple, grid._heads.tolist()))}
+    first = np.concatenate([[0], grid._ends[:-1]])
+    found = np.full(len(starts), -1)
+    for i, (direction, line, *corner) in enumerate(starts.tolist()):
+        number = lines.get((direction, line))
+        if number is not None:
+            off = np.abs(grid._on_line(number)[:, 2:] - corner) / (grid.size[1], grid.size[0])
+            nearest = int(off.sum(axis=1).argmin())
+            if (1 - off[nearest]).clip(0).prod() >= 0.75:
+                found[i] = first[number] + nearest
+    return found

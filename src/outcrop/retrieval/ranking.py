@@ -1,0 +1,585 @@
+"""The patches that look like an interpreter's exemplars: how many of them, in which order, each for one class only."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from outcrop.measures.curvelet_svd import CurveletSVD
+from outcrop.parallel import memory_budget
+from outcrop.retrieval import graph
+from outcrop.retrieval.core import NEAR_LINES, USED, Index
+from outcrop.retrieval.exemplars import exemplar_patch, rows_near
+from outcrop.retrieval.search import search_index
+from outcrop.retrieval.weak import WeakLabels
+
+RANKINGS = ("graph", "similarity")
+NEAREST, MOST = 9, 100  # the knee is looked for in the nearest ninth of the index; no more than a mapper learns from
+RANKING = 45  # bytes a patch and class that ranking takes, measured
+AHEAD = 4  # times as many rows as are asked for are sorted at first
+CANDIDATES, MOST_CANDIDATES = 8192, 32768  # patches in the graph of a large index, at least and at most
+TIMES = 4  # as many of them as are asked for
+ANYWHERE = 0.25  # share of them that is drawn from the whole survey
+APART, BACKGROUND_APART = 0.3, 1.0  # what a patch loses of its share where it covers one that was chosen
+MOST_TOLD = 1000  # patches of a class among which the most telling are looked for
+SURE = 2.0  # more than any share or similarity, so that accepted patches come first
+
+
+def retrieve(
+    index: "Index",
+    exemplars: Mapping[str, Sequence[Sequence[float]]],
+    count: int | str | Mapping[str, int | str] = "auto",
+    *,
+    per_exemplar: bool = False,
+    diverse: bool = False,
+    ranking: str | None = None,
+    background: str = "other",
+    device: str | None = None,
+    accepted: Mapping[str, Sequence[int]] | None = None,
+    rejected: Mapping[str, Sequence[int]] | None = None,
+) -> "WeakLabels":
+    """Patches that look most like the exemplars of each class.
+
+    Parameters
+    ----------
+    index : Index
+        Of the volume.
+    exemplars : dict
+        Class name -> list of exemplars: positions (inline, crossline, time) of their centres, cut exactly there, or
+        arrays of the patch size with values in [0, 1]. A 2-D DataArray with ``attrs["sample_interval"]`` (ms or m) and
+        ``attrs["trace_spacing"]`` (m) is resampled to the sampling of the volume.
+    count : int, dict or "auto"
+        Patches for every class, or class name -> patches or ``auto``: as many as `auto_count` says.
+    per_exemplar : bool
+        Share the count evenly among the exemplars of a class; otherwise the best match counts.
+    diverse : bool
+        Skip near-copies: patches that overlap a better one by more than half within ten lines.
+    ranking : {"graph", "similarity"}, optional
+        ``graph``: by the share of a class in what reaches a patch when exemplars, yes and no spread over a graph of the
+        patches that look most alike, and spread over the survey; see `outcrop.retrieval.graph`. ``similarity``: by the
+        similarity to the nearest exemplar, as in the paper. By default ``similarity`` where the index is by the paper's
+        measure, ``graph`` otherwise.
+    background : str
+        Class that stands for the rest of the survey: its patches are spread farther, where the ranking is by graph.
+    device : str, optional
+        A torch device to search on, for instance ``cuda``; by default NumPy on all cores.
+    accepted, rejected : dict, optional
+        Class name -> places (inline, crossline, time, direction) of patches an interpreter said yes and no to. They
+        hold for the patch of the index that all but covers them (see `rows_near`); one that lies elsewhere serves as a
+        further exemplar, or as something that the patches should not look like.
+
+    Returns
+    -------
+    WeakLabels
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import outcrop as oc
+    >>> volume, _ = oc.datasets.synthetic((2, 64, 80), seed=0)
+    >>> grid = oc.PatchGrid(volume, size=32, step=16)
+    >>> index = oc.build_index(volume, grid, f"{tempfile.mkdtemp()}/survey.outcrop")
+    >>> weak = retrieve(index, {"fault": [(100, 330, 100)], "other": [(101, 330, 200)]}, count=3)
+    >>> weak.classes.tolist()
+    ['fault', 'fault', 'fault', 'other', 'other', 'other']
+    """
+    ranking = ranking or ("similarity" if isinstance(index.measure, CurveletSVD) else "graph")
+    if ranking not in RANKINGS:
+        raise ValueError(f"ranking is {ranking!r}; choose one of {', '.join(RANKINGS)}.")
+    if not exemplars or not all(len(places) for places in exemplars.values()):
+        raise ValueError(
+            "Every class needs at least one exemplar; give some as {'fault': [(inline, crossline, time)]}."
+        )
+    patches = {name: np.stack([exemplar_patch(index, place) for place in some]) for name, some in exemplars.items()}
+    queries = {name: index.measure.describe(some) for name, some in patches.items()}
+    yes, wanted = _verdict_rows(index, accepted or {}, exemplars)
+    no, unwanted = _verdict_rows(index, rejected or {}, exemplars)
+    queries = {name: np.concatenate([some, wanted[name]]) for name, some in queries.items()}
+    options = {"per_exemplar": per_exemplar, "diverse": diverse, "device": device}
+    options |= {"ranking": ranking, "background": background}
+    return _ask(index, queries, count, options=options, unwanted=unwanted, accepted=yes, rejected=no)
+
+
+def _verdict_rows(index, verdicts, classes):
+    """Rows that a yes or no holds for, and descriptors of the patches that are no row of the index; by class."""
+    rows: dict = {name: [] for name in classes}
+    others = {name: np.empty((0, index.features.shape[1]), "f4") for name in classes}
+    for name in classes:
+        places = verdicts.get(name, [])
+        starts = [start for place in places if (start := _start(index.grid, place)) is not None]
+        near = rows_near(index.grid, np.array(starts).reshape(-1, 4))
+        on = (near >= 0) & (index.status[near] == USED)
+        rows[name] = sorted(set(near[on].tolist()))
+        if not on.all():
+            patches = index.grid.cut(index.volume, np.array(starts)[~on])
+            patches = patches[np.isfinite(patches).all(axis=(1, 2))]
+            others[name] = index.measure.describe(patches) if len(patches) else others[name]
+    return rows, others
+
+
+def _start(grid, place):
+    """Start of the patch around a place and direction, None where it does not fit into the volume."""
+    try:
+        return grid.start_at(place[:3], along=place[3])
+    except ValueError:
+        return None
+
+
+def refine(
+    index: "Index",
+    weak: "WeakLabels",
+    *,
+    accept: Sequence[int] = (),
+    reject: Sequence[int] = (),
+    count: int | str | Mapping[str, int | str] | None = None,
+) -> "WeakLabels":
+    """Rank the patches again by an interpreter's yes and no to some of those that were retrieved.
+
+    Parameters
+    ----------
+    index : Index
+        Of the volume.
+    weak : WeakLabels
+        As `retrieve` or this function gave it.
+    accept, reject : sequence of int, or dict
+        Rows of `weak` that show the class they were retrieved for, and rows that do not; or class name -> rows of the
+        grid. They add to the yes and no that `weak` has already; the last word on a row counts.
+    count : int, dict or "auto", optional
+        As in `retrieve`; by default what was asked before.
+
+    Returns
+    -------
+    WeakLabels
+        Accepted patches stay, first in their class. Rejected ones never come back.
+
+    Notes
+    -----
+    Ranked by graph, yes and no are further sources in it; ranked by similarity they only keep and bar patches.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import outcrop as oc
+    >>> volume, _ = oc.datasets.synthetic((2, 64, 80), seed=0)
+    >>> grid = oc.PatchGrid(volume, size=32, step=16)
+    >>> index = oc.build_index(volume, grid, f"{tempfile.mkdtemp()}/survey.outcrop")
+    >>> weak = oc.retrieve(index, {"other": [(100, 330, 100)]}, count=4)
+    >>> better = refine(index, weak, accept=[weak.rows[1]], reject=[weak.rows[3]])
+    >>> bool(better.rows[0] == weak.rows[1]), weak.rows[3] in better.rows
+    (True, False)
+    """
+    if not weak.request:
+        raise ValueError("These weak labels were read from a file, without their exemplars; retrieve them again.")
+    yes, no = _verdicts(index, weak, accept), _verdicts(index, weak, reject)
+    for row in yes.keys() & no.keys():
+        raise ValueError(f"Row {row} is both accepted and rejected; say one of them.")
+    kept, dropped = _by_row(weak.accepted) | yes, _by_row(weak.rejected) | no
+    accepted, rejected = (
+        {name: sorted(row for row, own in rows.items() if own == name and row not in revoked) for name in weak.accepted}
+        for rows, revoked in ((kept, no), (dropped, yes))
+    )
+    asked = weak.request | ({} if count is None else {"count": count})
+    return _ask(index, **asked, accepted=accepted, rejected=rejected)
+
+
+def _by_row(rows):
+    """Class of every row, from the rows of every class."""
+    return {int(row): str(name) for name, own in rows.items() for row in own}
+
+
+def _verdicts(index, weak, rows):
+    """Class of every row that a yes or no names."""
+    classes = _by_row(rows) if isinstance(rows, dict) else dict.fromkeys(map(int, rows), "")
+    found = dict(zip(weak.rows.tolist(), weak.classes.tolist(), strict=True))
+    for row, name in classes.items():
+        if not name and row not in found:
+            raise ValueError(f"Row {row} is not among the retrieved patches; give numbers of their column 'row'.")
+        if name and name not in weak.accepted:
+            raise ValueError(f"Class {name!r} of row {row} has no exemplar; choose {', '.join(weak.accepted)}.")
+        if not (0 <= row < len(index) and index.status[row] == USED):
+            raise ValueError(f"Row {row} is not a patch that the index describes; check the number.")
+    return {row: name or found[row] for row, name in classes.items()}
+
+
+def _ask(index, queries, count, *, options, unwanted, accepted, rejected):
+    """Weak labels of the classes whose exemplars have these descriptors, with what was accepted and rejected so far."""
+    need = len(index) * (4 * sum(map(len, queries.values())) + RANKING * len(queries))
+    if need > (index.memory or memory_budget()):
+        raise ValueError(
+            f"Ranking {len(index)} patches for {len(queries)} classes needs about {need / 1e9:.1f} GB, more than "
+            "may be used; raise --memory, or index fewer lines (--every)."
+        )
+    near = _similarities(index, queries, options["device"])
+    usable = int((index.status == USED).sum())
+    similarity = {name: found.max(axis=1) for name, found in near.items()}
+    ninth = max(3, usable // NEAREST)
+    suggested = {name: auto_count(highest(values, min(ninth, usable)), usable) for name, values in similarity.items()}
+    counts = _counts(count, suggested, accepted, usable=usable)
+    wants = _wants(near, counts, options["per_exemplar"])
+    rank = _by_graph if options["ranking"] == "graph" else _by_similarity
+    chosen, likely, lost = rank(index, near, wants, options, unwanted, accepted, rejected)
+    weak = _collect(index, wants, near, chosen, likely, lost)
+    if options["ranking"] == "graph":
+        _set_judge(index, weak, [*accepted.values(), *rejected.values()])
+    for name in set(near) - set(weak.classes):
+        raise ValueError(f"No patch is more like {name!r} than like another class; choose another exemplar or count.")
+    weak.weights[np.isin(weak.rows, [row for rows in accepted.values() for row in rows])] = 1
+    weak.curves = {name: highest(similarity[name], min(10 * n, usable)) for name, n in counts.items()}
+    weak.suggested, weak.accepted, weak.rejected = suggested, accepted, rejected
+    weak.request = {"queries": queries, "count": count, "options": options, "unwanted": unwanted}
+    return weak
+
+
+def _similarities(index, queries, device=None):
+    """Similarity of every patch to each query of a class, by class; -1 where a patch has no descriptor."""
+    scores = search_index(index, np.concatenate(list(queries.values())), device=device)
+    ends = np.cumsum([len(some) for some in queries.values()])[:-1]
+    return dict(zip(queries, np.split(scores, ends, axis=1), strict=True))
+
+
+def _with_verdicts(values, wants, accepted, rejected):
+    """Values to choose by: accepted patches come before all others, for their class only; rejected ones never."""
+    for name, rows in accepted.items():
+        for w, want in enumerate(wants):
+            values[rows, w] = values[rows, w] + SURE if want[0] == name else -1
+    for rows in rejected.values():
+        values[rows] = -1
+    return values
+
+
+def _by_similarity(index, near, wants, options, unwanted, accepted, rejected):
+    """The most similar patches of every want, as in the paper; each is taken to be right."""
+    values = np.stack([near[name][:, queries].max(axis=1) for name, queries, _ in wants], axis=1)
+    values = _with_verdicts(values, wants, accepted, rejected)
+    skip = _near_copies(index.grid, accepted) if options["diverse"] else None
+    chosen, lost = assign(values, [n for *_, n in wants], near=skip)
+    return chosen, [np.ones(len(rows)) for rows in chosen], lost
+
+
+def _by_graph(index, near, wants, options, unwanted, accepted, rejected):
+    """The patches with the largest share of every want in what reaches them in the graph, spread over the survey."""
+    counts = np.array([n for *_, n in wants])
+    judged = [row for verdicts in (accepted, rejected) for rows in verdicts.values() for row in rows]
+    rows = _candidates(index, near, TIMES * counts.sum(), judged)
+    here = [{name: np.searchsorted(rows, some) for name, some in verdicts.items()} for verdicts in (accepted, rejected)]
+    shares = _shares(index, rows, near, wants, unwanted, *here)
+    values = _with_verdicts(shares.copy(), wants, *here)
+    apart = [BACKGROUND_APART if name == options["background"] else APART for name, *_ in wants]
+    overlap = Overlap(index.grid, rows)
+    chosen = choose(values, counts, overlap, apart=apart, skip=overlap.copies if options["diverse"] else None)
+    winner = values.argmax(axis=1)
+    lost = [int((winner[falling_rows(values[:, w], n)[:n]] != w).sum()) for w, n in enumerate(counts)]
+    likely = [np.clip(shares[some, w], 1e-3, 1) for w, some in enumerate(chosen)]
+    chosen = [rows[some] for some in chosen]
+    if not options["diverse"]:
+        chosen, likely = _filled(near, wants, rows, chosen, likely)
+    return chosen, likely, lost
+
+
+def _candidates(index, near, count, judged):
+    """Rows of the graph, in order: all patches of a small index; the nearest to each class, and some from anywhere."""
+    usable = np.flatnonzero(index.status == USED)
+    count = int(np.clip(count, CANDIDATES, MOST_CANDIDATES))
+    if len(usable) <= count:
+        return usable
+    each = int((1 - ANYWHERE) * count / len(near))
+    parts = [falling_rows(found.max(axis=1), each)[:each] for found in near.values()]
+    anywhere = np.random.default_rng(0).choice(usable, int(ANYWHERE * count), replace=False)
+    return np.unique(np.concatenate([*parts, anywhere, np.array(judged, int)]))
+
+
+def _shares(index, rows, near, wants, unwanted, accepted, rejected):
+    """Share of every want in what reaches each candidate; verdicts are positions among these."""
+    if not index._graph or not np.array_equal(index._graph[0], rows):  # yes and no leave the graph as it is
+        features = np.ascontiguousarray(index.descriptors(rows))
+        index._graph = rows, graph.ties(*graph.nearest(features, index.edges))
+    exemplars, yes, no = (np.zeros((len(rows), len(wants))) for _ in range(3))
+    against = {name: some for name, some in unwanted.items() if len(some)}
+    against = _similarities(index, against) if against else {}
+    for w, (name, queries, _) in enumerate(wants):
+        exemplars[:, w] = np.mean([graph.stand_ins(near[name][rows, q]) for q in queries], axis=0)
+        yes[accepted[name], w] = 1
+        no[rejected[name], w] = 1
+        for similarity in against[name][rows].T if name in against else ():
+            no[:, w] += graph.stand_ins(similarity)
+    return graph.shares(index._graph[1], exemplars, yes, no)
+
+
+class Overlap:
+    """How much the patches of some rows overlap one of them within ten lines.
+
+    Parameters
+    ----------
+    grid : PatchGrid
+    rows : array of int
+    """
+
+    def __init__(self, grid, rows):
+        places = grid.places(rows)
+        self.direction, line = places[:, 0], places[:, 1]
+        self.line = np.empty(len(rows))
+        for direction in (0, 1):
+            there = self.direction == direction
+            self.line[there] = grid.axes[direction][line[there]]
+        self.corners, self.size = places[:, 2:], np.array([grid.size[1], grid.size[0]])
+
+    def __call__(self, i):
+        """Share of every patch that lies over patch `i`."""
+        return (1 - self._gaps(i)).clip(0).prod(axis=1)
+
+    def copies(self, i):
+        """Whether every patch is a near-copy of patch `i`: less than half a patch away in both directions."""
+        return (self._gaps(i) < 0.5).all(axis=1)
+
+    def _gaps(self, i):
+        """Distance of every patch to patch `i` in patch sizes, 1 where it lies on no line nearby."""
+        near = (self.direction == self.direction[i]) & (np.abs(self.line - self.line[i]) <= NEAR_LINES)
+        gaps = np.ones(self.corners.shape, np.float32)
+        gaps[near] = np.abs(self.corners[near] - self.corners[i]) / self.size
+        return gaps
+
+
+def choose(values, counts, overlap, *, apart, skip=None):
+    """Rows for every want, each for one only, that have high values and do not all lie at one place.
+
+    A row is taken for the want it has the highest value for, and for another where the rows of that do not last.
+
+    Parameters
+    ----------
+    values : array, shape (n, n_wants)
+        Negative where a row cannot be taken.
+    counts : sequence of int
+        How many rows each want asks for.
+    overlap : callable
+        ``overlap(row)``: share of every patch that lies over that row, shape (n,).
+    apart : sequence of float
+        Per want, what a row loses of its value where it lies wholly over one that was taken.
+    skip : callable, optional
+        ``skip(row)``: which rows are left out once that one is taken, shape (n,); none by default.
+
+    Returns
+    -------
+    list of arrays
+        Rows per want in the order they were taken.
+
+    Examples
+    --------
+    >>> values = np.array([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.4, 0.6]])
+    >>> same_place = lambda row: np.array([row < 2, row < 2, row == 2, row == 3])
+    >>> choose(values, [2, 1], same_place, apart=[0.3, 0.3])
+    [array([0, 2]), array([3])]
+    """
+    free = (values >= 0).any(axis=1)
+    winner = values.argmax(axis=1)
+    chosen: list = [[] for _ in counts]
+    covered = np.zeros((len(counts), len(values)), np.float32)
+    open_to = (values >= 0).T
+    for first in (True, False):
+        for w, count in enumerate(counts):
+            allowed = free & open_to[w] & ((winner == w) | (not first))
+            while len(chosen[w]) < count and allowed.any():
+                left = np.where(allowed, values[:, w] - apart[w] * covered[w], -np.inf)
+                row = int(left.argmax())
+                chosen[w].append(row)
+                allowed[row] = free[row] = False
+                covered[w] = np.maximum(covered[w], overlap(row))
+                if skip is not None:
+                    open_to[w] &= ~skip(row) | (values[:, w] >= SURE)
+                    allowed &= open_to[w]
+    return [np.array(rows, int) for rows in chosen]
+
+
+def _set_judge(index, weak, verdicts):
+    """Number the patches of every class whose verdict would say most."""
+    candidates, matrix = index._graph
+    places = np.searchsorted(candidates, weak.rows)
+    inside = candidates[np.minimum(places, len(candidates) - 1)] == weak.rows
+    judged = np.searchsorted(candidates, np.concatenate([np.array(rows, int) for rows in verdicts]))
+    for name in dict.fromkeys(weak.classes):
+        of_class = np.flatnonzero(inside & (weak.classes == name))[:MOST_TOLD]
+        order = graph.most_telling(matrix, places[of_class], 1 - weak.weights[of_class], judged)
+        weak.judge[of_class[order]] = np.arange(1, len(order) + 1)
+
+
+def _filled(near, wants, candidates, chosen, likely):
+    """Chosen rows, and where the candidates did not last the most similar of the other rows."""
+    missing = [n - len(rows) for (*_, n), rows in zip(wants, chosen, strict=True)]
+    if not any(missing):
+        return chosen, likely
+    values = np.stack([near[name][:, queries].max(axis=1) for name, queries, _ in wants], axis=1)
+    values[candidates] = -1
+    more, _ = assign(values, missing)
+    least = [some.min(initial=1.0) for some in likely]
+    likely = [np.append(some, np.full(len(rows), low)) for some, rows, low in zip(likely, more, least, strict=True)]
+    return [np.append(rows, others) for rows, others in zip(chosen, more, strict=True)], likely
+
+
+def highest(values, count):
+    """The highest values in falling order, `count` of them or all.
+
+    Examples
+    --------
+    >>> highest(np.array([3, 9, 5]), 2)
+    array([9, 5])
+    """
+    if count < len(values):
+        values = np.partition(values, len(values) - count)[len(values) - count :]
+    return np.sort(values)[::-1]
+
+
+def auto_count(curve, usable):
+    """How many patches of a class to take: the knee of the similarity of the nearest ninth of the index, at most 100.
+
+    Parameters
+    ----------
+    curve : array
+        Similarity of the patches to the class, in falling order; no more than the nearest ninth is looked at.
+    usable : int
+        Patches in the index.
+
+    Examples
+    --------
+    >>> auto_count(np.array([0.9, 0.89, 0.88, 0.6, 0.55, 0.5] + [0.1] * 48), usable=54)
+    3
+    """
+    return max(1, min(knee(curve[: max(3, usable // NEAREST)]), MOST))
+
+
+def _counts(count, suggested, accepted, *, usable):
+    """How many patches each class asks for: no fewer than were accepted."""
+    if isinstance(count, dict):
+        counts = {name: count.get(name, "auto") for name in suggested}
+    else:
+        counts = dict.fromkeys(suggested, "auto" if count is None else count)
+    counts = {name: suggested[name] if n == "auto" else int(n) for name, n in counts.items()}
+    for name, n in counts.items():
+        if not 1 <= n <= usable:
+            raise ValueError(f"Count for {name!r} is {n}; choose 1 to {usable}, the patches in the index.")
+    return {name: max(n, len(accepted[name])) for name, n in counts.items()}
+
+
+def _wants(near, counts, per_exemplar):
+    """What is to be found: (class, its queries, how many); one want per query where the count is shared."""
+    queries = {name: np.arange(own.shape[1]) for name, own in near.items()}
+    if not per_exemplar:
+        return [(name, own, counts[name]) for name, own in queries.items()]
+    shares = {name: [len(p) for p in np.array_split(range(counts[name]), len(own))] for name, own in queries.items()}
+    return [(name, [q], n) for name, own in queries.items() for q, n in zip(own, shares[name], strict=True) if n]
+
+
+def assign(similarity, counts, *, near=None, whole=False):
+    """Best rows for every want, each row for one want only: the one it is most similar to.
+
+    Parameters
+    ----------
+    similarity : array, shape (n, n_wants)
+        Negative where a row cannot be taken.
+    counts : list of int
+        How many rows each want asks for.
+    near : callable, optional
+        ``near(row, accepted)`` tells whether a row is a near-copy of one already accepted.
+    whole : bool
+        Sort all rows at once; by default only the first, and all of them where those do not last.
+
+    Returns
+    -------
+    chosen : list of arrays
+        Rows per want, the most similar first, ties by row; fewer than asked where there are no more.
+    lost : array of int
+        Per want, rows among its best that went to another.
+
+    Examples
+    --------
+    >>> assign(np.array([[0.9, 0.8], [0.7, 0.6], [0.1, 0.5]]), [1, 2])
+    ([array([0]), array([1, 2])], array([0, 1]))
+    """
+    n, n_wants = similarity.shape
+    most = [n if near is not None or whole else AHEAD * (count + 100) for count in counts]
+    orders = [falling_rows(similarity[:, w], most[w]) for w in range(n_wants)]
+    barred = np.zeros((n, n_wants), bool)
+    while True:
+        chosen = [_first(order[~barred[order, w]], counts[w], near) for w, order in enumerate(orders)]
+        taken = np.full((n, n_wants), -np.inf, np.float32)
+        for w, rows in enumerate(chosen):
+            taken[rows, w] = similarity[rows, w]
+        winner = taken.argmax(axis=1)
+        losing = np.isfinite(taken) & (np.arange(n_wants) != winner[:, None])
+        if not losing.any():
+            break
+        barred |= losing
+    short = any(len(rows) < count and most[w] < n for w, (rows, count) in enumerate(zip(chosen, counts, strict=True)))
+    if short:  # what was sorted did not last
+        return assign(similarity, counts, near=near, whole=True)
+    return chosen, barred.sum(axis=0)
+
+
+def falling_rows(values, most):
+    """Rows with values from 0 on, the highest first and ties by row; at least `most` of them where there are so many.
+
+    Examples
+    --------
+    >>> falling_rows(np.array([0.2, 0.9, -1.0, 0.5, 0.9]), 2)
+    array([1, 4])
+    """
+    least = 0 if most >= len(values) else max(0, np.partition(values, len(values) - most)[len(values) - most])
+    rows = np.flatnonzero(values >= least)
+    return rows[np.argsort(-values[rows], kind="stable")]
+
+
+def _first(order, count, near):
+    if near is None:
+        return order[:count]
+    accepted: list = []
+    for row in order:
+        if not near(row, accepted):
+            accepted.append(row)
+            if len(accepted) == count:
+                break
+    return np.array(accepted, dtype=order.dtype)
+
+
+def _near_copies(grid, kept):
+    """Test whether a row overlaps an accepted one by more than half within ten lines; rows in `kept` never count."""
+    kept = {row for rows in kept.values() for row in rows}
+    limit = np.array([1, NEAR_LINES + 1, grid.size[1] / 2, grid.size[0] / 2])
+
+    def near(row, accepted):
+        if int(row) in kept:
+            return False
+        return bool((np.abs(grid.starts[accepted] - grid.starts[row]) < limit).all(axis=1).any()) if accepted else False
+
+    return near
+
+
+def _collect(index, wants, near, chosen, likely, lost):
+    """Chosen rows of all wants as weak labels, class by class."""
+    parts, losses = [], dict.fromkeys(near, 0)
+    for (name, queries, _), rows, weights, missed in zip(wants, chosen, likely, lost, strict=True):
+        similarity = near[name][rows][:, queries]
+        which = np.asarray(queries)[similarity.argmax(axis=1)]
+        found = {"row": rows, "class": name, "exemplar": which, "similarity": similarity.max(axis=1)}
+        parts.append(pd.DataFrame(found | {"weight": weights, "order": np.arange(len(rows))}))
+        losses[name] += int(missed)
+    found = pd.concat(parts)
+    found["class_order"] = found["class"].map(list(near).index)
+    found = found.sort_values(["class_order", "order", "exemplar"], kind="stable")
+    rows = found["row"].to_numpy(int)
+    return WeakLabels(
+        rows, found["class"].to_numpy(str), found["similarity"].to_numpy(), found["exemplar"].to_numpy(),
+        index.grid.centres(rows), losses, weights=found["weight"].to_numpy(float, copy=True),
+    )  # fmt: skip
+
+
+def knee(similarity):
+    """Rank after which a falling similarity curve bends: the point farthest below the line between its ends.
+
+    Examples
+    --------
+    >>> knee(np.array([1.0, 0.99, 0.98, 0.6, 0.55, 0.5]))
+    3
+    """
+    similarity = np.asarray(similarity, float)
+    if len(similarity) < 3:
+        return len(similarity)
+    line = np.linspace(similarity[0], similarity[-1], len(similarity))
+    return int(np.argmax(np.abs(similarity - line))) + 1

@@ -1,0 +1,123 @@
+"""Exact search: the similarity of every patch of an index to some descriptors."""
+
+from functools import partial
+
+import numba
+import numpy as np
+
+from outcrop.parallel import map_blocks, memory_budget, spans
+from outcrop.retrieval.core import BLOCK, REMEDY, RESIDENT, USED
+from outcrop.retrieval.exemplars import exemplar_patch
+from outcrop.storage.workspace import Damaged, damage
+
+COLUMNS = 256  # similarities to so many queries are kept while an index is open
+
+
+def similarity_to(index, exemplars):
+    """Similarity of every patch of an index to the nearest of some exemplars, -1 where it has no descriptor."""
+    patches = np.stack([exemplar_patch(index, exemplar) for exemplar in exemplars])
+    return search_index(index, index.measure.describe(patches)).max(axis=1)
+
+
+def search_index(index, queries, *, device=None):
+    """Similarity of every patch to every query, -1 for patches without a descriptor, shard by shard.
+
+    Similarities to queries that were asked before are taken from memory.
+    """
+    queries = np.ascontiguousarray(queries, np.float32)
+    names = [(device, query.tobytes()) for query in queries]
+    new = [i for i, name in enumerate(names) if name not in index._columns]
+    found = _search_all(index, queries[new], device) if new else np.empty((len(index), 0), np.float32)
+    columns = {names[i]: found[:, k] for k, i in enumerate(new)}
+    columns = {name: index._columns[name] if name in index._columns else columns[name] for name in names}
+    fit = int(RESIDENT * (index.memory or memory_budget()) // max(4 * len(index), 1))
+    index._columns = dict(list((index._columns | columns).items())[-min(COLUMNS, fit) :]) if fit else {}
+    return np.stack([columns[name] for name in names]).T  # a query's similarities lie side by side
+
+
+def _search_all(index, queries, device):
+    out = np.empty((len(queries), len(index)), np.float32).T
+    shards = spans(len(index), 8 * BLOCK)
+    source = index.descriptors if index.client is None else partial(_read_features, index.features)
+    compare = partial(_compare, source, index.status, index.measure, index.edges, queries, device)
+    cost = 8 * 8 * BLOCK * queries.shape[1]
+    memory = index.memory or memory_budget()
+    results = map_blocks(compare, shards, workers=1 if device else None, client=index.client, memory=memory, cost=cost)
+    for span, scores in zip(shards, results, strict=True):
+        out[span] = scores
+    return out
+
+
+def _read_features(features, span):
+    """Descriptors of a slice, as a worker of a cluster reads them."""
+    with damage(features.store, REMEDY):
+        return features[span]
+
+
+def _compare(source, status, measure, edges, queries, device, span):
+    """Similarity of the patches of one shard to every query, -1 where a patch has no descriptor."""
+    used = status[span] == USED
+    shard = source(span)
+    if not shard[used].any(axis=1).all():
+        raise Damaged(f"The index is damaged (descriptors are missing); {REMEDY}.")
+    scores = search(shard, queries, edges) if device is None else _search_on(device, measure, shard, queries)
+    return np.where(used[:, None], scores, np.float32(-1))
+
+
+def _search_on(device, measure, features, queries):
+    import torch
+
+    a, b = (torch.from_numpy(x).to(device) for x in (features, queries))
+    return measure.compare(a, b).cpu().numpy()
+
+
+def search(features, queries, edges=None):
+    """Similarity of every row of `features` with every query, exactly and in one pass over the rows.
+
+    Parameters
+    ----------
+    features, queries : float32 arrays, shape (n, n_values) and (n_queries, n_values)
+    edges : array of int, optional
+        Where blocks of values begin and end; the similarity is the mean of the Bray-Curtis similarities of the blocks.
+
+    Examples
+    --------
+    >>> search(np.array([[1, 2], [0, 2]], "float32"), np.array([[1, 2]], "float32"))
+    array([[1. ],
+           [0.8]], dtype=float32)
+    """
+    return _search_blocks(features, queries, np.array([0, features.shape[1]]) if edges is None else edges)
+
+
+@numba.njit(nogil=True, fastmath=True, cache=True)
+def _search_blocks(features, queries, edges):
+    n, n_queries, n_blocks = len(features), len(queries), len(edges) - 1
+    last = n_queries - 1
+    out = np.zeros((n, n_queries), np.float32)
+    sums = np.empty((n_blocks, n_queries), np.float32)
+    for block in range(n_blocks):
+        for q in range(n_queries):
+            sums[block, q] = queries[q, edges[block] : edges[block + 1]].sum()
+    for i in range(n):
+        row = features[i]
+        for block in range(n_blocks):
+            start, stop = edges[block], edges[block + 1]
+            total = np.float32(0)
+            for k in range(start, stop):
+                total += row[k]
+            for q in range(0, n_queries, 4):  # four at a time, so that a value is loaded once for all of them
+                a, b, c, d = queries[q], queries[min(q + 1, last)], queries[min(q + 2, last)], queries[min(q + 3, last)]
+                far = np.zeros(4, np.float32)
+                e, f, g, h = far
+                for k in range(start, stop):
+                    value = row[k]
+                    e += abs(value - a[k])
+                    f += abs(value - b[k])
+                    g += abs(value - c[k])
+                    h += abs(value - d[k])
+                far[:] = e, f, g, h
+                for j in range(min(4, n_queries - q)):
+                    both = total + sums[block, q + j]
+                    alike = np.float32(1) - far[j] / both if both > 0 else np.float32(1)
+                    out[i, q + j] += alike / np.float32(n_blocks)
+    return out

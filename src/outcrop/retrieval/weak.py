@@ -1,0 +1,144 @@
+"""Patches that were retrieved, and their table."""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from outcrop.storage.workspace import whole_file
+
+
+@dataclass
+class WeakLabels:
+    """Patches that were retrieved, with the class of the exemplar they look like.
+
+    Attributes
+    ----------
+    rows : array of int
+        Rows of the grid, class by class: the accepted first, then in the order of the ranking.
+    classes : array of str
+        Class of every row.
+    similarity : array of float
+        To the exemplar it resembles most.
+    exemplar : array of int
+        Which of its class's exemplars that is.
+    positions : DataFrame
+        Centres in survey labels.
+    lost : dict
+        Per class, how many patches it wanted went to a class they resemble more.
+    curves : dict
+        Per class, the similarity of the nearest patches in falling order, ten times as many as asked for.
+    suggested : dict
+        Per class, how many patches `auto_count` would take.
+    weights : array of float
+        How likely each patch is right, in (0, 1]; an estimate without truth, good for weighting one against the other.
+    judge : array of int
+        The order in which yes and no to patches of a class would say most, from 1; 0 for all but the first twenty.
+    accepted, rejected : dict
+        Per class, the rows an interpreter said yes and no to; see `refine`.
+    request : dict
+        What was asked for, so that `refine` can ask again; empty where the labels were read from a file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import outcrop as oc
+    >>> volume, _ = oc.datasets.synthetic((2, 64, 80), seed=0)
+    >>> grid = oc.PatchGrid(volume, size=32, step=16)
+    >>> index = oc.build_index(volume, grid, f"{tempfile.mkdtemp()}/survey.outcrop")
+    >>> weak = oc.retrieve(index, {"other": [(100, 330, 100)]}, count=2)
+    >>> weak.table[["class", "rank"]].values.tolist()
+    [['other', 1], ['other', 2]]
+    """
+
+    rows: np.ndarray
+    classes: np.ndarray
+    similarity: np.ndarray
+    exemplar: np.ndarray
+    positions: pd.DataFrame
+    lost: dict = field(default_factory=dict)
+    curves: dict = field(default_factory=dict)
+    suggested: dict = field(default_factory=dict)
+    weights: Any = None
+    judge: Any = None
+    accepted: dict = field(default_factory=dict)
+    rejected: dict = field(default_factory=dict)
+    request: dict = field(default_factory=dict, repr=False)
+
+    def __post_init__(self):
+        self.weights = np.ones(len(self.rows)) if self.weights is None else self.weights
+        self.judge = np.zeros(len(self.rows), int) if self.judge is None else self.judge
+
+    def __len__(self):
+        return len(self.rows)
+
+    @property
+    def wrong(self) -> dict[str, float]:
+        """Estimated share of wrong patches, by class."""
+        return {str(name): float(1 - self.weights[self.classes == name].mean()) for name in dict.fromkeys(self.classes)}
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """Everything as a DataFrame: class, rank, similarity, position, exemplar, row, weight and judge."""
+        rank = pd.Series(self.classes).groupby(self.classes, sort=False).cumcount() + 1
+        own = {"class": self.classes, "rank": rank.to_numpy(), "similarity": np.round(self.similarity, 6)}
+        last = {"exemplar": self.exemplar, "row": self.rows, "weight": np.round(self.weights, 4)}
+        last["judge"] = self.judge
+        return pd.DataFrame({**own, **dict(self.positions.items()), **last})
+
+    def take(self, chosen: npt.ArrayLike) -> "WeakLabels":
+        """Some of the patches alone."""
+        chosen = np.flatnonzero(chosen) if np.asarray(chosen).dtype == bool else np.asarray(chosen)
+        names = ("rows", "classes", "similarity", "exemplar", "weights", "judge")
+        arrays = {name: getattr(self, name)[chosen] for name in names}
+        return replace(self, positions=self.positions.iloc[chosen].reset_index(drop=True), **arrays)
+
+    def picks(self, n: int) -> np.ndarray:
+        """Positions of about `n` patches per class, evenly spaced over the ranks, the first and the last among them."""
+        own = [np.flatnonzero(self.classes == name) for name in dict.fromkeys(self.classes)]
+        return np.concatenate([rows[np.unique(np.linspace(0, len(rows) - 1, n).round().astype(int))] for rows in own])
+
+    def save(self, path: str | Path) -> None:
+        """Write the table as CSV, whole or not at all."""
+        with whole_file(path) as aside:
+            self.table.to_csv(aside, index=False)
+
+
+def read_table(path, index):
+    """A table of retrieved patches, as `WeakLabels.save` writes it or an interpreter edited it.
+
+    Returns
+    -------
+    weak : WeakLabels
+        Rows that lie off the grid are -1.
+    starts : array, shape (n, 4)
+        Where the patches lie, for `PatchGrid.cut`.
+    """
+    time = index.volume.dims[2]
+    try:
+        with open(path, encoding="utf-8-sig") as handle:
+            german = handle.readline().count(";") > 2  # as some spreadsheets save it
+        spelling = {"sep": ";", "decimal": ","} if german else {}
+        table = pd.read_csv(path, dtype={"class": str}, keep_default_na=False, na_values=[""], **spelling)
+        places = table[["inline", "crossline", time]].astype(float)
+        optional = {"similarity": np.nan, "exemplar": 0, "along": index.grid.along, "weight": 1.0, "judge": 0}
+        table = table.assign(**{name: value for name, value in optional.items() if name not in table})
+        classes, weights = table["class"].astype(str).to_numpy(str), table["weight"].to_numpy(float)
+    except (KeyError, ValueError, UnicodeDecodeError, pd.errors.ParserError) as error:
+        raise ValueError(f"{path} is not a table of retrieved patches ({error}); mend it or remove it.") from None
+    for line in 2 + np.flatnonzero(~((weights > 0) & (weights <= 1))):
+        raise ValueError(f"{path}, line {line}: weight {weights[line - 2]:g} is not above 0 and at most 1; mend it.")
+    starts = np.empty((len(table), 4), np.int32)
+    for i, (place, along) in enumerate(zip(places.to_numpy(), table["along"], strict=True)):
+        try:
+            starts[i] = index.grid.start_at(place, along=along)
+        except ValueError as error:
+            raise ValueError(f"{path}, line {i + 2}: {error}") from None
+    rows = index.grid.rows_at(starts)
+    similarity, exemplar = table["similarity"].to_numpy(float), table["exemplar"].to_numpy()
+    places = places.assign(along=table["along"])
+    judge = table["judge"].to_numpy(int)
+    return WeakLabels(rows, classes, similarity, exemplar, places, weights=weights, judge=judge), starts
