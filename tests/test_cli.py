@@ -53,12 +53,32 @@ def test_retrieve_writes_what_it_found(outcrop, job):
         assert (job / "v.outcrop" / picture).stat().st_size > 1000
 
 
+HEAVY = {"zarr", "sklearn", "numba", "skimage", "matplotlib", "onnxruntime", "torch", "bokeh", "panel", "distributed"}
+
+
+def loaded(*words):
+    """Packages that a command has loaded when it ends."""
+    code = (
+        "import sys; from outcrop.__main__ import main; sys.argv[0] = 'outcrop'\n"
+        "try: main()\n"
+        "finally: print(*{name.split('.')[0] for name in sys.modules}, file=sys.stderr)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code, *map(str, words)], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    return set(ran.stderr.split()), ran.stdout
+
+
 def test_version_and_help_load_little():
     """Both answer at once: what computes is loaded by the command that needs it."""
-    words = "import sys, outcrop.cli; print({'pandas', 'zarr', 'scipy', 'sklearn', 'xarray'} & set(sys.modules))"
-    assert subprocess.run([sys.executable, "-c", words], capture_output=True, text=True).stdout.strip() == "set()"
-    told = subprocess.run([sys.executable, "-m", "outcrop", "--version"], capture_output=True, text=True)
-    assert told.returncode == 0 and told.stdout.split() == ["outcrop", oc.__version__]
+    assert not loaded("--help")[0] & (HEAVY | {"pandas", "scipy", "xarray", "dask"})
+    found, told = loaded("--version")
+    assert not found & HEAVY and told.split() == ["outcrop", oc.__version__]
+
+
+def test_info_loads_no_more_than_it_needs(job):
+    """A SEG-Y file is described without Zarr, nets, kernels or pictures."""
+    found, told = loaded("info", job / "v.sgy")
+    assert not found & HEAVY and "inline" in told
 
 
 def test_synth_names_the_file_it_would_write(outcrop, tmp_path):

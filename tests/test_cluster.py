@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 import zarr
 
-from outcrop import LabelMapper, PatchGrid, build_index, datasets, label_volume, open_index, open_volume, retrieve
+from outcrop import Job, LabelMapper, PatchGrid, build_index, datasets, label_volume, open_index, open_volume, retrieve
 from outcrop.mapping.factorisation import factorise, factorise_blocks
 from outcrop.parallel import cluster, map_blocks
+from outcrop.storage.chunks import clear_leftovers
+from outcrop.volumes.identity import LineLog, lines_path
 
 pytest.importorskip("distributed")
 
@@ -81,15 +83,87 @@ def test_index_and_search_equal_those_of_threads(client, volume, index, tmp_path
     np.testing.assert_array_equal(retrieve(there, exemplars, 40).rows, here.rows)
 
 
-def test_labels_equal_those_of_threads(client, volume, index, tmp_path):
-    """Line by line on the workers, written by one process."""
+def writes_nothing(*_, **__):
+    """What stands for `write_chunks` in the process that keeps the books."""
+    raise AssertionError("the process that gathers wrote a chunk")
+
+
+def die_at_the_next_rename(flag):
+    """Let every worker that runs this kill itself when it has written a chunk aside and would give it its name."""
+    from pathlib import Path
+
+    def replace(path, target):
+        Path(flag).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    Path.replace = replace
+
+
+def test_a_worker_killed_in_the_middle_of_a_write_leaves_nothing_half(client, volume, index, tmp_path, monkeypatch):
+    """Its chunk is not there until another wrote it whole; what it left aside is cleared. Here all workers are."""
+    monkeypatch.setattr("outcrop.retrieval.core.BLOCK", 128)
+    monkeypatch.setattr("outcrop.retrieval.core.write_chunks", writes_nothing)
+    flag = tmp_path / "died"
+    client.wait_for_workers(2)
+    client.run(die_at_the_next_rename, str(flag))
+    made = build_index(volume, index.grid, tmp_path / "v.outcrop", client=client)
+    assert flag.exists()
+    np.testing.assert_array_equal(made.features[:], index.features[:])
+    assert list(tmp_path.rglob("*.partial"))
+    monkeypatch.setattr("outcrop.storage.chunks.LEFT_AFTER", -1)
+    clear_leftovers(made.features, 0, range(made.features.shape[0] // 128 + 1))
+    assert not list(tmp_path.rglob("*.partial"))
+    np.testing.assert_array_equal(made.features[:], index.features[:])
+
+
+@pytest.fixture
+def quick_job(volume, tmp_path, quick_mapping):
+    """A job with exemplars, on the mapping that takes sections, where neighbouring lines vote too."""
+
+    def make(name):
+        job = Job(tmp_path / name, volume=volume)
+        job.index(size=32, step=(8, 12))
+        job.add_exemplar("layers", (103, 350, 200))
+        job.add_exemplar("other", (105, 330, 100))
+        job.retrieve(count=20)
+        return job
+
+    return make
+
+
+def test_workers_write_the_votes_of_a_job(client, quick_job, monkeypatch):
+    """The same votes and digests of lines as from threads, though a worker dies; this process writes no chunk."""
+    here, there = quick_job("here.outcrop"), quick_job("there.outcrop")
+    here.label()
+    monkeypatch.setattr("outcrop.job.votes.write_chunks", writes_nothing)
+    killed = []
+
+    def progress(stage, done, total):
+        if stage == "labelling" and done == 2 and not killed:
+            killed.append(kill_a_worker(client))
+
+    there.label(client=client, progress=progress)
+    assert killed
+    for name in ("label", "confidence"):
+        np.testing.assert_array_equal(there.labels[name].values, here.labels[name].values)
+    assert there.status()["lines"] == here.status()["lines"]
+    logs = [LineLog(lines_path(job.path, job.known["digest"])).read() for job in (here, there)]
+    assert logs[0] == logs[1] and len(logs[0]) == 8
+
+
+def test_labels_equal_those_of_threads(client, volume, index, tmp_path, monkeypatch):
+    """Line by line on the workers, which write them, with the votes of neighbours and scores."""
+    monkeypatch.setattr("outcrop.labels.write_chunks", writes_nothing)
     weak = retrieve(index, {"layers": [(103, 350, 200)], "other": [(105, 330, 100)]}, 20)
     mapper = LabelMapper(atoms_per_class=5, iterations=20).fit(index.grid.extract(volume, weak.rows), weak.classes)
     grid = PatchGrid(volume, size=32, step=16, clip=index.grid.clip)
-    here = label_volume(volume, grid, mapper, lines=[101, 104, 107])
-    there = label_volume(volume, grid, mapper, lines=[101, 104, 107], client=client, path=tmp_path / "labels.zarr")
-    for name in ("label", "confidence"):
+    wanted = {"lines": [101, 104, 105], "across": 1, "scores": True}
+    here = label_volume(volume, grid, mapper, **wanted)
+    there = label_volume(volume, grid, mapper, **wanted, client=client, path=tmp_path / "labels.zarr")
+    gathered = label_volume(volume, grid, mapper, **wanted, client=client)
+    for name in ("label", "confidence", "score"):
         np.testing.assert_array_equal(there[name].values, here[name].values)
+        np.testing.assert_array_equal(gathered[name].values, here[name].values)
 
 
 def stripes(n=90, side=24):

@@ -106,7 +106,7 @@ def test_going_back_finds_the_old_result(job, monkeypatch):
     job.undo()
     monkeypatch.setattr("outcrop.job.tables.retrieve", None)
     monkeypatch.setattr(Labelling, "fit", None)
-    monkeypatch.setattr("outcrop.job.labelling.line_votes", lambda *_, **__: iter(()))
+    monkeypatch.setattr("outcrop.job.labelling.written_votes", lambda *_, **__: iter(()))
     pd.testing.assert_frame_equal(job.retrieve().table, table)
     job.label()
     assert counts(job)[1:] == (8, 0)

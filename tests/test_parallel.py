@@ -91,6 +91,60 @@ def test_overlapping_limits_end_with_all_threads():
         assert blas_threads() == before
 
 
+def openmp_threads():
+    """Threads that OpenMP would take for work begun in this thread; scikit-learn brings one."""
+    import sklearn.cluster  # noqa: F401
+
+    return {pool["num_threads"] for pool in ThreadpoolController().select(user_api="openmp").info()}
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_one_thread_inside_a_block(workers):
+    """BLAS and OpenMP have one thread in every block, in whichever thread it runs; outside they keep theirs."""
+    with threadpool_limits(3):
+        inside = list(map_blocks(lambda _: (set(blas_threads()), openmp_threads()), range(6), workers=workers))
+        assert inside == [({1}, {1})] * 6
+        assert openmp_threads() == {3}
+
+
+def test_torch_has_one_thread_inside_a_block():
+    """Its threads are those of OpenMP, which every thread of a pool counts for itself."""
+    torch = pytest.importorskip("torch")
+    before = torch.get_num_threads()
+    assert set(map_blocks(lambda _: torch.get_num_threads(), range(4), workers=2)) == {1}
+    assert torch.get_num_threads() == before
+
+
+@pytest.mark.parametrize(("blocks", "most"), [(1, 4), (2, 4), (4, 4), (9, 4)])
+def test_blocks_of_blocks_share_the_cores(monkeypatch, blocks, most):
+    """Whatever is divided again inside a block, no more threads work at once than there are cores."""
+    monkeypatch.setattr("outcrop.parallel.n_cores", lambda: most)
+    running, peak, lock = [0], [0], threading.Lock()
+
+    def work(_):
+        with lock:
+            running[0] += 1
+            peak[0] = max(peak[0], running[0])
+        time.sleep(0.01)
+        with lock:
+            running[0] -= 1
+
+    def divided(_):
+        list(map_blocks(work, range(6)))
+
+    list(map_blocks(divided, range(blocks)))
+    assert 2 <= peak[0] <= most
+
+
+def test_nets_have_one_thread():
+    """Sessions of onnxruntime take the options of `parallel`, so that threads of blocks are the only ones."""
+    from outcrop.features import encoder, patch_encoder
+
+    for weights in (encoder.WEIGHTS, patch_encoder.WEIGHTS):
+        options = encoder.session(str(weights)).get_session_options()
+        assert (options.intra_op_num_threads, options.inter_op_num_threads) == (1, 1)
+
+
 def test_spans_cover():
     """Every position lies in exactly one span."""
     assert [i for span in spans(17, 5) for i in range(17)[span]] == list(range(17))

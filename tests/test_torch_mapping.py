@@ -1,5 +1,7 @@
 """Scores, votes and sticks on a torch device are those of NumPy and onnxruntime but for rounding."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ import outcrop as oc
 from outcrop.features import encoder
 from outcrop.features.encoder import WEIGHTS, Encoder, session
 from outcrop.features.torch_encoder import initialisers, torch_net
+from outcrop.retrieval import core
 
 torch = pytest.importorskip("torch")
 
@@ -85,6 +88,48 @@ def test_labels_of_a_job(tmp_path, volume):
             found.append(job.labels["label"].values)
     assert found[0].any()
     assert np.mean(found[0] != found[1]) < 1e-4
+
+
+def test_several_devices_share_the_lines(mapper, volume, monkeypatch):
+    """Every device gets its share, in a thread of its own, and labels are those of one."""
+    monkeypatch.setattr("outcrop.labels.ON_DEVICE", volume[0].size)  # a line at a time
+    scored: dict = {}
+    packed = TorchScores.packed
+
+    def noted(scores, sections, voted):
+        scored.setdefault(id(scores), []).append((len(sections), threading.get_ident()))
+        return packed(scores, sections, voted)
+
+    monkeypatch.setattr(TorchScores, "packed", noted)
+    grid = oc.PatchGrid(volume, size=64, step=32)
+    one = oc.label_volume(volume, grid, mapper, across=1, device="cpu")
+    scored.clear()
+    two = oc.label_volume(volume, grid, mapper, across=1, device="cpu,cpu")
+    np.testing.assert_array_equal(two["label"].values, one["label"].values)
+    assert [sum(n for n, _ in some) for some in scored.values()] == [3, 2]
+    assert threading.get_ident() not in {thread for some in scored.values() for _, thread in some}
+
+
+def test_patches_are_described_on_several_devices(tmp_path, volume, monkeypatch):
+    """Blocks go to the devices in turn; the descriptors are the same."""
+    monkeypatch.setattr("outcrop.retrieval.core.BLOCK", 16)
+    seen = []
+    described = core._described
+    monkeypatch.setattr(core, "_described", lambda *some: (seen.append(some[2]), described(*some))[1])
+    grid = oc.PatchGrid(volume, size=64, step=16)
+    one = oc.build_index(volume, grid, tmp_path / "one.outcrop", device="cpu")
+    assert set(seen) == {"cpu"}
+    seen.clear()
+    two = oc.build_index(volume, grid, tmp_path / "two.outcrop", device="cpu,cpu:0")
+    assert set(seen) == {"cpu", "cpu:0"}
+    np.testing.assert_allclose(two.features[:], one.features[:], atol=1e-6)
+
+
+def test_devices_at_the_command_line(outcrop, tmp_path):
+    """Each name of a list is checked, and the one that is not there is named."""
+    words = ["label", tmp_path / "x.outcrop", "--device"]
+    assert "'nonsense' cannot be used" in outcrop(*words, "cpu,nonsense")[2]
+    assert "not a job folder" in outcrop(*words, "cpu,cpu")[2]
 
 
 @pytest.mark.parametrize("device", DEVICES)

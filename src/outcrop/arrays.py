@@ -80,6 +80,21 @@ def check_device(name):
     return name
 
 
+def device_list(names):
+    """Torch devices by their names, separated by commas; ``cuda`` stands for all GPUs that are visible.
+
+    Examples
+    --------
+    >>> device_list(None), device_list("cuda:0,cuda:1"), device_list("cpu")
+    ([], ['cuda:0', 'cuda:1'], ['cpu'])
+    """
+    if names == "cuda":
+        import torch
+
+        return [f"cuda:{number}" for number in range(torch.cuda.device_count())] or ["cuda"]
+    return [name.strip() for name in names.split(",")] if names else []
+
+
 def to_numpy(x):
     """Any array as NumPy, wherever it lives."""
     return np.asarray(array_api_compat.to_device(x, "cpu")) if array_api_compat.is_torch_array(x) else np.asarray(x)

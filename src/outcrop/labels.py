@@ -18,16 +18,17 @@ from xarray.core import indexing
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
 import outcrop
-from outcrop.arrays import to_numpy
+from outcrop.arrays import device_list, to_numpy
 from outcrop.mapping.confidence import UNCERTAIN, confidence, labelled, winner
 from outcrop.mapping.encoder_mapping import EncoderMapper
 from outcrop.mapping.factorisation import VARIANTS
 from outcrop.mapping.label_mapper import LabelMapper
 from outcrop.mapping.saved import digest, read_mapper
 from outcrop.mapping.texture import TextureMapper
-from outcrop.parallel import map_blocks, memory_budget, spans
+from outcrop.parallel import map_blocks, map_groups, memory_budget, spans
 from outcrop.patches.grid import PatchGrid
 from outcrop.patches.windows import add_windows
+from outcrop.storage.chunks import confirm_chunks, write_chunks
 from outcrop.storage.workspace import DoneLog, Workspace, damage, whole_file
 from outcrop.volumes.lazy import LazyVolume, take_block
 from outcrop.volumes.opening import MOST_LINES
@@ -172,9 +173,10 @@ def label_volume(
         A Zarr folder to stream to; an interrupted run goes on there, one with another mapper, grid or limit is
         refused. Without it the result is held in memory.
     device : str, optional
-        A torch device for the mapper, for instance ``cuda``.
+        A torch device for the mapper, for instance ``cuda`` (all GPUs that are visible), or several that share the
+        lines, ``cuda:0,cuda:1``.
     client : distributed.Client, optional
-        A Dask cluster to label on, line by line; this process alone writes. By default the threads of this one.
+        A Dask cluster to label on, line by line; its workers write to `path`. By default the threads of this process.
     memory : int, optional
         Bytes to use, a quarter of the machine by default; it bounds the patches held at once and the threads.
     progress : callable, optional
@@ -213,8 +215,16 @@ def label_volume(
     out = _Store(volume, grid, path, attrs, scores=scores)
     finished = out.done.read() if out.done else set()
     left = [line for line in sorted(chosen) if line not in finished]
-    where = {"device": device, "client": client, "memory": memory}
-    votes = line_votes(volume, grid, mapper, out.coords[grid.along][left], across=across, **where)
+    labels = out.coords[grid.along][left]
+    where: dict = {"across": across, "device": device, "client": client, "memory": memory}
+    if client is not None and path:
+        written = written_votes(volume, grid, mapper, partial(_write_section, out, min_confidence), labels, **where)
+        for count, (line, seals) in enumerate(written, len(chosen) - len(left) + 1):
+            out.confirm(line, seals)
+            if progress:
+                progress(count)
+        return out.dataset()
+    votes = line_votes(volume, grid, mapper, labels, **where)
     # Here threads would only compete with those that vote; where a cluster or a device votes, one could not keep up.
     options = {
         "workers": None if client or device else 1,
@@ -223,7 +233,7 @@ def label_volume(
     }
     sections = map_blocks(partial(_decided, min_confidence, scores), (own for _, own in votes), **options)
     for count, (line, section) in enumerate(zip(left, sections, strict=True), len(chosen) - len(left) + 1):
-        out.write(line, section)
+        out.confirm(line, out.write(line, section))
         if progress:
             progress(count)
     return out.dataset()
@@ -247,20 +257,66 @@ def line_votes(volume, grid, mapper, lines=None, *, across=0, device=None, clien
         Mean of the line and its neighbours, 255 = all of the vote; 0 for all classes where nobody votes. `decide` makes
         labels of them.
     """
-    rows = lines_of(grid, mapper)
-    near = _neighbours(grid, rows, across)
-    wanted = {line: near(line) for line in sorted(_chosen_lines(grid, rows, lines))}
+    wanted, rows = _wanted(grid, mapper, lines, across)
     needed = sorted({line for lines in wanted.values() for line in lines})
     memory = memory or memory_budget()
-    at_once = int(np.clip(memory // (64 * grid.size[0] * grid.size[1] * (1 + len(mapper.classes_))), 8, BLOCK))
     options = {"client": client, "memory": memory, "cost": _cost(volume, grid, mapper.classes_)}
-    if device and not client and _takes_sections(grid, mapper):
-        votes = _device_votes(volume, grid, mapper, device, needed, **options)
+    devices = device_list(device)
+    if devices and not client and _takes_sections(grid, mapper):
+        votes = _device_votes(volume, grid, mapper, devices, needed, **options)
     else:
-        work = partial(_packed_votes, volume, grid, mapper, device, at_once)
+        work = partial(_packed_votes, volume, grid, mapper, devices, _at_once(grid, mapper, memory))
         blocks = [(line, rows[line]) for line in needed]
-        votes = map_blocks(work, blocks, workers=1 if device else workers, **options)
+        votes = map_blocks(work, blocks, workers=len(devices) or workers, **options)
     yield from _together(wanted, zip(needed, votes, strict=True))
+
+
+def written_votes(
+    volume, grid, mapper, write, lines=None, *, across=0, device=None, client=None, memory=None, workers=None
+):
+    """Votes on the lines of a grid, each given to `write` where it was made: on a cluster by the worker that made it.
+
+    Parameters
+    ----------
+    write : callable
+        Called with the position of a line and its votes; what it returns should be small.
+    volume, grid, mapper, lines, across, device, client, memory, workers
+        As for `line_votes`.
+
+    Yields
+    ------
+    line : int
+        Position on the axis of the lines, in rising order.
+    written
+        What `write` returned.
+    """
+    if client is None:
+        options: dict = {"across": across, "device": device, "memory": memory, "workers": workers}
+        votes = line_votes(volume, grid, mapper, lines, **options)
+        # threads would only compete with those that vote; a device does not wait while its last lines are written
+        yield from map_blocks(lambda own: (own[0], write(*own)), votes, workers=None if device else 1)
+        return
+    wanted, rows = _wanted(grid, mapper, lines, across)
+    at_once = _at_once(grid, mapper, memory or memory_budget())
+    work = partial(_packed_votes, volume, grid, mapper, device_list(device), at_once)
+    groups = ((line, {one: (one, rows[one]) for one in near}) for line, near in wanted.items())
+    yield from zip(wanted, map_groups(client, work, partial(_write_mean, write), groups), strict=True)
+
+
+def _write_mean(write, line, votes):
+    return write(line, _mean_votes(line, votes))
+
+
+def _wanted(grid, mapper, lines, across):
+    """Position of every line asked for -> positions of those that vote on it, rising; and rows of the patches."""
+    rows = lines_of(grid, mapper)
+    near = _neighbours(grid, rows, across)
+    return {line: near(line) for line in sorted(_chosen_lines(grid, rows, lines))}, rows
+
+
+def _at_once(grid, mapper, memory):
+    """Patches whose scores are held at once."""
+    return int(np.clip(memory // (64 * grid.size[0] * grid.size[1] * (1 + len(mapper.classes_))), 8, BLOCK))
 
 
 def lines_of(grid, mapper):
@@ -295,25 +351,33 @@ def _neighbours(grid, rows, across):
     return lambda line: [other for other in range(line - reach, line + reach + 1) if other in rows]
 
 
-def _packed_votes(volume, grid, mapper, device, at_once, block):
+def _packed_votes(volume, grid, mapper, devices, at_once, block):
     """Votes on one line, as bytes, class by class: what travels and what is held of the neighbours."""
     line, rows = block
     if _takes_sections(grid, mapper):
         votes = _whole_section(volume, grid, mapper, (_axis(grid), line))
     else:
+        device = devices[line % len(devices)] if devices else None
         votes = section_votes(volume, grid, mapper, rows, device=device, at_once=at_once)
     return np.ascontiguousarray(np.moveaxis(np.round(255 * votes).astype(np.uint8), -1, 0))
 
 
-def _device_votes(volume, grid, mapper, device, lines, **options):
-    """Votes on lines as `_packed_votes` gives them, several lines at once on a torch device; threads read ahead."""
+def _device_votes(volume, grid, mapper, devices, lines, **options):
+    """Votes on lines as `_packed_votes` gives them, several lines at once on each torch device; threads read ahead."""
     from outcrop.mapping.torch_mapping import TorchScores
 
-    scores = TorchScores(mapper, device)
+    scores = [TorchScores(mapper, device) for device in devices]
     sections = map_blocks(lambda line: _filled_section(volume, grid, (_axis(grid), line)), lines, **options)
     at_once = max(1, ON_DEVICE // (volume.size // volume.shape[_axis(grid)]))
-    while block := list(islice(sections, at_once)):
-        yield from scores.packed(*map(np.stack, zip(*block, strict=True)))
+    at_once = max(1, min(at_once, -(-len(lines) // len(devices))))
+    blocks = enumerate(iter(lambda: list(islice(sections, at_once)), []))
+
+    def vote(block):
+        number, some = block
+        return scores[number % len(scores)].packed(*map(np.stack, zip(*some, strict=True)))
+
+    for votes in map_blocks(vote, blocks, workers=len(devices)):
+        yield from votes
 
 
 def _together(near, votes):
@@ -324,11 +388,15 @@ def _together(near, votes):
             other, own = next(votes)
             held[other] = own
         held = {other: own for other, own in held.items() if other >= lines[0]}
-        if len(lines) == 1:
-            yield line, held[line]
-        else:
-            total = np.where(held[line].any(axis=0), sum(held[other].astype(np.uint16) for other in lines), 0)
-            yield line, _rounded(total, len(lines))
+        yield line, _mean_votes(line, {other: held[other] for other in lines})
+
+
+def _mean_votes(line, votes):
+    """Mean votes of a line and its neighbours, by position, where the line itself has any."""
+    if len(votes) == 1:
+        return votes[line]
+    total = np.where(votes[line].any(axis=0), sum(one.astype(np.uint16) for one in votes.values()), 0)
+    return _rounded(total, len(votes))
 
 
 def _rounded(total, n):
@@ -338,6 +406,10 @@ def _rounded(total, n):
     for code in range(1, len(mean)):  # only a class before the winner can take its place
         mean[code] += (best == code) & (seen < code)
     return mean
+
+
+def _write_section(out, min_confidence, line, votes):
+    return out.write(line, _decided(min_confidence, "score" in out.shapes, votes))
 
 
 def _decided(min_confidence, scores, votes):
@@ -518,9 +590,20 @@ class _Store:
                 group.create_array(name, dimension_names=_dims(volume.dims, shape), **options)
 
     def write(self, line, section):
-        key = (line,) if self.axis == 0 else (slice(None), line)
+        """Keep the section of a line; seals of its chunks where they lie in a folder."""
+        seals = {}
         for name, values in section.items():
-            self.arrays[name][(..., *key, *[slice(None)] * (3 - len(key)))] = values
+            axis = values.ndim - 2 + self.axis  # one more where values are of several classes
+            if self.path is None:
+                self.arrays[name][(slice(None),) * axis + (line,)] = values
+            else:
+                seals[name] = write_chunks(self.arrays[name], axis, line, np.expand_dims(values, axis))
+        return seals
+
+    def confirm(self, line, seals):
+        """Count a line as done whose chunks are seen here as they were written."""
+        for name, seal in seals.items():
+            confirm_chunks(self.arrays[name], self.arrays[name].ndim - 3 + self.axis, line, seal)
         if self.done:
             self.done.add(line)
 

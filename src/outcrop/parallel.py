@@ -1,18 +1,35 @@
-"""Map blocks of work over threads or a Dask cluster: order kept, few blocks in flight, errors carry their block."""
+"""Map blocks of work over threads or a Dask cluster: order kept, few blocks in flight, errors carry their block.
+
+One rule for threads: blocks run side by side, and inside a block BLAS, OpenMP (torch, scikit-learn) and onnxruntime
+have one thread each. Blocks that a block is divided into share the cores that are left, so no more threads work than
+there are cores. The kernels of numba in this package are sequential.
+"""
 
 import contextlib
 import os
 import re
+import sys
 import threading
 from collections import deque
+from collections.abc import Sized
 from concurrent.futures import CancelledError, ThreadPoolExecutor
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
 CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")  # version 2 and 1
+DASK = {
+    # blocks of patches go out with their first task; a warning about that helps nobody
+    "distributed.admin.large-graph-warning-threshold": "1TB",
+    # by default every process looks 50 times a second whether it is late: 4 % of a core in the one that gathers
+    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.system-monitor.interval": "5s",
+    "distributed.worker.memory.monitor-interval": "500ms",
+    # without MALLOC_TRIM_THRESHOLD_, by which workers give every array back to the system: labels took twice as long
+    "distributed.nanny.pre-spawn-environ": {f"{name}_NUM_THREADS": 1 for name in ("OMP", "MKL", "OPENBLAS")},
+}
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
@@ -90,7 +107,13 @@ def one_blas_thread():
 
 def _one_thread(kind):
     """Limit of one thread on the libraries of a kind; `threadpool_limits` would restore those of other kinds too."""
-    return ThreadpoolController().select(user_api=kind).limit(limits=1)
+    return _libraries(len(sys.modules)).select(user_api=kind).limit(limits=1)
+
+
+@lru_cache(maxsize=1)
+def _libraries(_n_modules):
+    """Libraries with threads, looked for again (3 ms) once another module was imported, which may have brought one."""
+    return ThreadpoolController()
 
 
 def _any_thread_may_limit():
@@ -125,11 +148,9 @@ def cluster(*, workers=None, scheduler=None, memory=None):
         from distributed import Client, LocalCluster
     except ImportError:
         raise ImportError("A cluster needs Dask; install it with: pip install 'outcrop[dask]'.") from None
-    # Blocks of patches go out with their first task; a warning about that helps nobody.
-    quiet = {"distributed.admin.large-graph-warning-threshold": "1TB"}
-    with dask.config.set(quiet), contextlib.ExitStack() as stack:
+    with dask.config.set(DASK), contextlib.ExitStack() as stack:
         if scheduler is None:
-            options = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", "silence_logs": "CRITICAL"}
+            options = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": "CRITICAL"}
             share = (memory or memory_budget()) // workers
             scheduler = stack.enter_context(LocalCluster(n_workers=workers, memory_limit=share, **options))
         try:
@@ -139,10 +160,27 @@ def cluster(*, workers=None, scheduler=None, memory=None):
         yield client
 
 
-class _Here(threading.local):
-    """What is called before every block of this thread."""
+def inference_options():
+    """Options of an onnxruntime session: one thread, for sections and patches are spread over threads by `map_blocks`.
 
-    check: Any = None
+    Examples
+    --------
+    >>> inference_options().intra_op_num_threads
+    1
+    """
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    return options
+
+
+class _Here(threading.local):
+    """What holds for the work of this thread."""
+
+    check: Any = None  # called before every block
+    cores: int | None = None  # that the present block may use, None outside of blocks
 
 
 _here = _Here()
@@ -168,17 +206,24 @@ def checked(check):
         _here.check = before
 
 
-def _after_check(check, function, block):
-    with checked(check):
-        check()
-        return function(block)
+def _in_block(function, check, cores, block):
+    """Result of one block, which may use so many cores."""
+    before, _here.cores = _here.cores, cores
+    try:
+        with checked(check):
+            if check is not None:
+                check()
+            return function(block)
+    finally:
+        _here.cores = before
 
 
 def map_blocks(function, blocks, *, workers=None, client=None, memory=None, cost=0):
     """Yield `function(block)` for every block, in order, from a pool of threads or a Dask cluster.
 
     Each worker gets one BLAS thread: more of them slow stacks of small matrices down by up to 90 times. At most two
-    blocks per worker are in flight, so memory does not grow with the number of blocks.
+    blocks per worker are in flight, so memory does not grow with the number of blocks. Called inside a block, it takes
+    no more threads than that block's share of the cores.
 
     Parameters
     ----------
@@ -188,7 +233,8 @@ def map_blocks(function, blocks, *, workers=None, client=None, memory=None, cost
     blocks : iterable
         The units of work.
     workers : int, optional
-        Number of threads; all cores by default. With one, the calling thread does the work.
+        Number of threads; all cores by default, and never more than there are blocks. With one, the calling thread
+        does the work.
     client : distributed.Client, optional
         A Dask cluster that does the work instead. Blocks of a worker that dies go to another.
     memory, cost : int, optional
@@ -202,21 +248,22 @@ def map_blocks(function, blocks, *, workers=None, client=None, memory=None, cost
     if client is not None:
         yield from _map_on(client, function, blocks)
         return
-    workers = workers or n_cores()
+    nested = _here.cores is not None
+    most = min(workers or n_cores(), _here.cores or workers or n_cores())
+    workers = max(1, min(most, len(blocks))) if isinstance(blocks, Sized) else most
+    function = partial(_in_block, function, _here.check, max(1, most // workers))
     if memory and cost:
         import psutil
 
         taken = psutil.Process().memory_info().rss
         workers = max(1, min(workers, (memory - taken) // cost))
-    if _here.check is not None:
-        function = partial(_after_check, _here.check, function)
-    if workers == 1:
-        with one_blas_thread():
+    with contextlib.nullcontext() if nested else one_blas_thread():
+        if workers == 1:
             for block in blocks:
                 yield _result(block, function, block)
-        return
-    with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
-        yield from _in_order(lambda block: pool.submit(function, block), blocks, 2 * workers)
+            return
+        with ThreadPoolExecutor(workers, initializer=_one_thread, initargs=("openmp",)) as pool:
+            yield from _in_order(lambda block: pool.submit(function, block), blocks, 2 * workers)
 
 
 def _map_on(client, function, blocks):
@@ -227,18 +274,56 @@ def _map_on(client, function, blocks):
     yield from _in_order(lambda block: client.submit(_call, work, block, pure=False), blocks, 2 * n_workers)
 
 
+def map_groups(client, function, join, groups):
+    """Yield `join(name, results)` for every group of blocks, in order; all of it is done on the workers of a cluster.
+
+    What `function` gives for a block stays on the workers until the last group that needs it; it travels between them,
+    not through this process. What a worker that dies took along is made again.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    function : callable
+        Called with one block.
+    join : callable
+        Called with the name of a group and a dict, name of a block -> its result. What it returns comes here.
+    groups : iterable of (name, dict)
+        The dict has the blocks of the group by their names. Names of blocks ascend: one that is smaller than the
+        smallest of a group is not needed again.
+    """
+    n_workers = max(1, sum(client.nthreads().values()))
+    work, joining = (client.submit(lambda part=part: part, pure=False) for part in (function, join))
+    made: dict = {}
+
+    def submit(group):
+        name, blocks = group
+        for one, block in blocks.items():
+            if one not in made:
+                made[one] = client.submit(_call, work, block, pure=False)
+        for one in [one for one in made if one < min(blocks)]:
+            del made[one]
+        return client.submit(_joined, joining, name, list(blocks), [made[one] for one in blocks], pure=False)
+
+    yield from _in_order(submit, groups, 2 * n_workers, name=lambda group: group[0])
+
+
+def _joined(join, name, names, results):
+    return _call(lambda results: join(name, results), dict(zip(names, results, strict=True)))
+
+
 def _call(function, block):
+    """Result of one block on a worker, of which a machine has as many as it has cores."""
     with one_blas_thread():
-        return function(block)
+        return _in_block(function, None, 1, block)
 
 
-def _in_order(submit, blocks, most):
-    """Results of submitted blocks in order, with at most so many under way."""
+def _in_order(submit, blocks, most, *, name=None):
+    """Results of submitted blocks in order, with at most so many under way; errors name the block."""
     pending: deque = deque()
     blocks = iter(blocks)
     try:
         for block in blocks:
-            pending.append((block, submit(block)))
+            pending.append((name(block) if name else block, submit(block)))
             if len(pending) >= most:
                 yield _take(pending)
         while pending:

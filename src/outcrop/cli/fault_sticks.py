@@ -10,7 +10,7 @@ import typer
 
 import outcrop as oc
 from outcrop.cli.console import plain, say, work_bars
-from outcrop.cli.options import AS_JSON, HEADER_BYTES, check_device, line_list, number_list, numbers, open_volume
+from outcrop.cli.options import AS_JSON, HEADER_BYTES, check_devices, line_list, number_list, numbers, open_volume
 from outcrop.cli.program import app
 from outcrop.storage.workspace import refuse_volume_name
 
@@ -42,7 +42,7 @@ def faults(
     velocity: Annotated[float, typer.Option(help="m/s that turns time into depth where a dip is stated.")] = 2500.0,
     report: Annotated[Path | None, typer.Option(help="FILE.html: sticks drawn over sections and a slice.")] = None,
     device: Annotated[
-        str | None, typer.Option(callback=check_device, help="Of a volume: a torch device for the encoder, e.g. cuda.")
+        str | None, typer.Option(callback=check_devices, help="Of a volume: torch devices for the encoder, e.g. cuda.")
     ] = None,
     header_bytes: HEADER_BYTES = None,
     json_: AS_JSON = False,

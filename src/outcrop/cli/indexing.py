@@ -9,7 +9,7 @@ import typer
 
 import outcrop as oc
 from outcrop.cli.console import duration, say, work_bars
-from outcrop.cli.options import HEADER_BYTES, MEMORY, SCHEDULER, WORKERS, check_device, numbers, open_volume, say_notes
+from outcrop.cli.options import HEADER_BYTES, MEMORY, SCHEDULER, WORKERS, check_devices, numbers, open_volume, say_notes
 from outcrop.cli.program import app
 from outcrop.parallel import cluster, memory_budget
 
@@ -45,14 +45,13 @@ def index(
         str | None, typer.Option(help="Amplitude that becomes 0 and 1; auto (default): a robust percentile.")
     ] = None,
     measure: Annotated[
-        str | None,
-        typer.Option(help="How patches are compared: encoder (default) or curvelet-svd (the paper's)."),
+        str | None, typer.Option(help="How patches are compared: encoder (default) or curvelet-svd (paper's).")
     ] = None,
     workers: WORKERS = None,
     scheduler: SCHEDULER = None,
     memory: MEMORY = None,
     device: Annotated[
-        str | None, typer.Option(callback=check_device, help="Describe on a torch device, e.g. cuda.")
+        str | None, typer.Option(callback=check_devices, help="Describe on devices: cuda (all), or cuda:0,cuda:1.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say patches, time and disk, and stop.")] = False,
     header_bytes: HEADER_BYTES = None,

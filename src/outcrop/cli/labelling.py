@@ -14,7 +14,7 @@ from outcrop.cli.options import (
     MEMORY,
     SCHEDULER,
     WORKERS,
-    check_device,
+    check_devices,
     line_list,
     numbers,
     open_volume,
@@ -64,7 +64,7 @@ def label(
         int | None, typer.Option(help="Same seed, same labels; by default the one of the last time, 0 at first.")
     ] = None,
     device: Annotated[
-        str | None, typer.Option(callback=check_device, help="Compute on a torch device, e.g. cuda.")
+        str | None, typer.Option(callback=check_devices, help="Compute on torch devices: cuda (all), or cuda:0,cuda:1.")
     ] = None,
     workers: WORKERS = None,
     scheduler: SCHEDULER = None,

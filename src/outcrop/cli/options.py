@@ -37,6 +37,13 @@ def check_device(name: str | None) -> str | None:
     return check(name)
 
 
+def check_devices(names: str | None) -> str | None:
+    """Torch devices that are there, separated by commas, or none."""
+    for name in (names or "").split(","):
+        check_device(name.strip() or None)
+    return names
+
+
 def numbers(text, count, option, kind=int):
     """Comma-separated numbers of an option."""
     try:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from scipy.ndimage import uniform_filter
 
 from outcrop.features.torch_encoder import torch_net
+from outcrop.parallel import inference_options
 
 WEIGHTS = Path(__file__).with_name("encoder.onnx")
 STRIDE = 4  # pixels between the nodes that are described
@@ -146,15 +147,12 @@ def weights_digest():
 
 @lru_cache(maxsize=4)
 def session(path):
-    """Net of a file, on one thread: sections are spread over threads by who asks."""
+    """Net of a file."""
     import onnxruntime
 
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 3
     wanted = ["CUDAExecutionProvider", "CPUExecutionProvider"]
     known = [name for name in wanted if name in onnxruntime.get_available_providers()]
-    return onnxruntime.InferenceSession(path, options, providers=known)
+    return onnxruntime.InferenceSession(path, inference_options(), providers=known)
 
 
 def balanced(sections):

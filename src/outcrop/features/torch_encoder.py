@@ -68,7 +68,7 @@ class TorchNet:
             return [part.cpu().numpy() for part in self(self.torch.from_numpy(x).to(self.device))]
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=32)
 def torch_net(path, device):
     """The net of a file on a device, opened once."""
     return TorchNet(path, device)

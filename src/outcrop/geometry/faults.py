@@ -19,6 +19,7 @@ import xarray as xr
 from scipy.ndimage import gaussian_filter, gaussian_filter1d, median_filter, uniform_filter1d, zoom
 from scipy.special import expit, logit
 
+from outcrop.arrays import device_list
 from outcrop.features.encoder import Encoder, balanced
 from outcrop.geometry.surfaces import join_sticks, least_lines
 from outcrop.parallel import map_blocks
@@ -73,7 +74,7 @@ def fault_sticks(
     neighbours : int
         Lines on either side whose likelihood supports that of a line, where they show the same layers.
     device : str, optional
-        A torch device for the encoder, for instance ``cuda``.
+        A torch device for the encoder, for instance ``cuda`` (all GPUs that are visible) or ``cuda:0,cuda:1``.
     progress : callable, optional
         Called with the number of lines done, and of all.
 
@@ -150,7 +151,12 @@ def line_sticks(volume, along, positions, threshold=THRESHOLD, *, neighbours=NEI
     direction = DIRECTIONS.index(along)
     needed = sorted({p + k for p in positions for k in range(-neighbours, neighbours + 1)})
     needed = [p for p in needed if 0 <= p < volume.shape[direction]]
-    maps = map_blocks(lambda position: (position, *likelihood_of_line(volume, direction, position, device)), needed)
+    devices = device_list(device) or [None]
+
+    def likelihood(position):
+        return position, *likelihood_of_line(volume, direction, position, devices[position % len(devices)])
+
+    maps = map_blocks(likelihood, needed)
 
     def pick(supported):
         position, support = supported

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 import outcrop
+from outcrop.arrays import device_list
 from outcrop.features.encoder import weights_digest
 from outcrop.features.energies import kept_nodes
 from outcrop.job import tables
@@ -15,7 +16,7 @@ from outcrop.job.entries import STROKES
 from outcrop.job.options import LABEL, whole_survey
 from outcrop.job.strokes import excluded_sections, painted_patches, painted_sections
 from outcrop.job.votes import Labels, VoteStore, confidence_limit, read_labels
-from outcrop.labels import line_votes, lines_of, load_mapper, make_mapper
+from outcrop.labels import lines_of, load_mapper, make_mapper, written_votes
 from outcrop.mapping.confidence import UNCERTAIN
 from outcrop.mapping.encoder_mapping import EncoderMapper, Places
 from outcrop.mapping.label_mapper import LabelMapper
@@ -24,6 +25,7 @@ from outcrop.mapping.texture import TextureMapper
 from outcrop.parallel import memory_budget, one_blas_thread
 from outcrop.patches.grid import DIRECTIONS, PatchGrid
 from outcrop.retrieval.audit import confidence_shift
+from outcrop.storage.chunks import clear_leftovers
 from outcrop.storage.kept import Kept, content
 from outcrop.storage.stages import digest
 from outcrop.storage.workspace import Damaged, DoneLog
@@ -207,7 +209,8 @@ class Labelling:
         for other, _ in self.others:
             if other.known["digest"] != self.known["digest"]:
                 raise ValueError(f"Job {other.path} is of another volume; index the same one with another --size.")
-        mapper = make_mapper(mapping, seed=self.options["seed"], device=device, background=self.background)
+        first_device = next(iter(device_list(device)), None)
+        mapper = make_mapper(mapping, seed=self.options["seed"], device=first_device, background=self.background)
         if self.others and not isinstance(mapper, TextureMapper):
             raise ValueError(
                 f"Mapping {mapping!r} takes patches of one size; use encoder or texture for jobs of several sizes."
@@ -288,24 +291,16 @@ class Labelling:
         }
         across = ACROSS if getattr(mapper, "any_size", False) else 0
         labels = self.job.axes[self.along][left]
-        compared: set = set()
-        for line, votes in line_votes(self.job.volume, grid, mapper, labels, across=across, **options):
-            if check:
-                self._check_lines(lines_log, line, across, compared)
-            store.write(line, votes)
+        clear_leftovers(store.votes, 0, left)
+        writer = LineWriter(store, self.job.volume if check else None, self.along, across)
+        written = written_votes(self.job.volume, grid, mapper, writer, labels, across=across, **options)
+        for line, (seals, digests) in written:
+            check_lines(self.job.path, lines_log, digests)
             self.job.stages.note("votes", key, line)
-            store.done.add(line)  # last: a line counts under this key once all of it is there
+            store.confirm(line, seals)  # last: a line counts under this key once all of it is there
             done += 1
             told("labelling", done, len(wanted))
         return wanted
-
-    def _check_lines(self, log, line, across, compared):
-        """Note the digests of a line and of those that vote on it, or find that one of them changed."""
-        for near in range(max(0, line - across), min(line + across + 1, self.known["shape"][self.along])):
-            if near not in compared:
-                section = self.job.volume[(slice(None),) * self.along + (near,)].values
-                check_lines(self.job.path, log, {(self.along, near): line_digest(section)})
-                compared.add(near)
 
     def _positions(self, lines, every):
         """Positions of lines given by survey labels; all that can be labelled by default."""
@@ -427,6 +422,37 @@ class Labelling:
             "lines": {"labelled": len(labels.stores), "stale": len(stale), "total": self.known["shape"][self.along]},
             "stale_lines": self.job.axes[self.along][sorted(stale)].tolist(),
         }
+
+
+class LineWriter:
+    """Keeps the votes of a line where they were made, and tells the digests of the lines that vote on it.
+
+    Parameters
+    ----------
+    store : VoteStore
+    volume : DataArray or None
+        None where no digests are wanted.
+    along, across : int
+        Direction of the lines, and how many on either side vote.
+    """
+
+    def __init__(self, store, volume, along, across):
+        self.store, self.volume, self.along, self.across = store, volume, along, across
+        self.digests: dict = {}  # of the lines around the last one
+
+    def __call__(self, line, votes):
+        """Seals of what was written, and (direction, position) -> digest."""
+        seals = self.store.write(line, votes)
+        if self.volume is None:
+            return seals, {}
+        near = range(max(0, line - self.across), min(line + self.across + 1, self.volume.shape[self.along]))
+        before = self.digests
+        found = {(self.along, one): before.get((self.along, one)) or self._digest(one) for one in near}
+        self.digests = found
+        return seals, found
+
+    def _digest(self, line):
+        return line_digest(self.volume[(slice(None),) * self.along + (line,)].values)
 
 
 def changes(job, line):

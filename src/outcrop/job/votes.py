@@ -15,6 +15,7 @@ from outcrop.job.corrections import Corrections
 from outcrop.labels import decide
 from outcrop.mapping.confidence import UNCERTAIN
 from outcrop.patches.grid import DIRECTIONS
+from outcrop.storage.chunks import confirm_chunks, write_chunks
 from outcrop.storage.workspace import Damaged, DoneLog, damage, whole_file
 from outcrop.volumes.lazy import LazyVolume
 
@@ -55,10 +56,22 @@ class VoteStore:
         return cls(folder)
 
     def write(self, line, votes):
-        """Keep the votes of a line, shape (n_classes, n_traces, n_samples), and how often each confidence occurs."""
-        self.votes[line] = votes
-        sure = decide(votes)[1]
-        self.counts[line] = np.bincount(sure.ravel(), minlength=256)
+        """Keep the votes of a line, shape (n_classes, n_traces, n_samples), and how often each confidence occurs.
+
+        Returns
+        -------
+        dict
+            Seals of the chunks, for `confirm`.
+        """
+        counts = np.bincount(decide(votes)[1].ravel(), minlength=256).astype(np.uint32)
+        parts = {"votes": (self.votes, votes), "counts": (self.counts, counts)}
+        return {name: write_chunks(array, 0, line, values[None]) for name, (array, values) in parts.items()}
+
+    def confirm(self, line, seals):
+        """Count a line as done whose chunks are seen here as they were written, by whichever process."""
+        confirm_chunks(self.votes, 0, line, seals["votes"])
+        confirm_chunks(self.counts, 0, line, seals["counts"])
+        self.done.add(line)
 
     def read(self, line, traces=slice(None), samples=slice(None)):
         """Votes of a line, or of a part of it."""

@@ -117,7 +117,7 @@ class TorchScores:
                 smoothed.append(self.torch.log(self._applied(envelope, *both) + 1e-3))
         return self.torch.stack([energy for smoothed in out for energy in smoothed], dim=-1)
 
-    @lru_cache(maxsize=2)  # noqa: B019 one object a run
+    @lru_cache(maxsize=32)  # noqa: B019 one object a device and run
     def _windows(self, shape):
         return [self._array(window) for window in energies._log_gabor(shape)]
 

@@ -71,4 +71,8 @@ def _cupy():
     import cupy
     import torch
 
-    return lambda matrices: torch.from_dlpack(cupy.linalg.eigvalsh(cupy.from_dlpack(matrices.contiguous())))
+    def solved(matrices):
+        with cupy.cuda.Device(matrices.device.index or 0):
+            return torch.from_dlpack(cupy.linalg.eigvalsh(cupy.from_dlpack(matrices.contiguous())))
+
+    return solved

@@ -14,11 +14,12 @@ import xarray as xr
 import zarr
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
-from outcrop.arrays import to_numpy
+from outcrop.arrays import device_list, to_numpy
 from outcrop.measures.registry import DEFAULT, indexed_measure
 from outcrop.parallel import map_blocks, memory_budget, spans
 from outcrop.patches.gain import quiet
 from outcrop.patches.grid import PatchGrid
+from outcrop.storage.chunks import clear_leftovers, confirm_chunks, write_chunks
 from outcrop.storage.stages import Stages
 from outcrop.storage.workspace import DoneLog, Workspace, damage, whole_file
 from outcrop.volumes.identity import LineLog, check_lines, checked_volume, line_digest, lines_path, reopen, untouched
@@ -125,11 +126,12 @@ def build_index(
     workers : int, optional
         Threads; all cores by default.
     client : distributed.Client, optional
-        A Dask cluster to describe on instead; this process alone writes.
+        A Dask cluster to describe on instead; its workers write what they describe into the job folder.
     memory : int, optional
         Bytes to use, a quarter of the machine by default; it bounds the patches held at once and the threads.
     device : str, optional
-        A torch device such as ``cuda`` that describes what threads cut; not with a cluster.
+        A torch device such as ``cuda`` (all GPUs that are visible), or several, ``cuda:0,cuda:1``, that describe what
+        threads cut; not with a cluster.
     progress : callable, optional
         Called with the number of patches done so far.
     known : dict, optional
@@ -163,15 +165,20 @@ def build_index(
     begin = time.monotonic()
     patch = 4 * grid.size[0] * grid.size[1]
     at_once = int(np.clip(memory // (16 * patch) // 32 * 32, 32, BLOCK))
-    describe = partial(_describe, volume, grid, chosen, length, at_once, untouched(volume), None if client else device)
+    devices = [] if client else device_list(device)
+    describe = partial(_describe, volume, grid, chosen, length, at_once, untouched(volume), devices)
     cost = 2 * at_once * patch + 8 * BLOCK * length
-    described = map_blocks(describe, blocks, workers=workers, client=client, memory=memory, cost=cost)
+    numbered = [(span.start // BLOCK, span) for span in blocks]
+    clear_leftovers(group["features"], 0, [number for number, _ in numbered])
+    where: Any = {"workers": workers, "client": client, "memory": memory, "cost": cost}
+    written = map_blocks(partial(_describe_into, group, describe), numbered, **where)
     lines = LineLog(lines_path(path, known["digest"]))
-    with contextlib.closing(described):  # an error here ends the threads before it goes on
-        for span, (features, status, digests) in zip(blocks, described, strict=True):
+    with contextlib.closing(written):  # an error here ends the threads before it goes on
+        for (number, span), (seals, digests) in zip(numbered, written, strict=True):
             check_lines(path, lines, digests)
-            group["features"][span], group["status"][span] = features, status
-            log.add(span.start // BLOCK)
+            for name, seal in seals.items():
+                confirm_chunks(group[name], 0, number, seal)
+            log.add(number)
             finished += span.stop - span.start
             if progress:
                 progress(finished)
@@ -312,10 +319,20 @@ def drop_damaged(path, index):
             log.drop(span.start // BLOCK)
 
 
-def _describe(volume, grid, measure, length, at_once, check, device, span):
+def _describe_into(group, describe, block):
+    """Describe a block and write it where this runs; seals of its chunks, and digests of its lines."""
+    number, span = block
+    features, status, digests = describe(span)
+    seals = {name: write_chunks(group[name], 0, number, values)
+             for name, values in (("features", features), ("status", status))}  # fmt: skip
+    return seals, digests
+
+
+def _describe(volume, grid, measure, length, at_once, check, devices, span):
     """Features and status of one block of patches, some of them at once, and digests of the lines they lie on."""
     features = np.zeros((span.stop - span.start, length), np.float32)
     status = np.zeros(span.stop - span.start, np.uint8)
+    device = devices[span.start // BLOCK % len(devices)] if devices else None
     for part in spans(len(status), at_once):
         patches = grid.extract(volume, slice(span.start + part.start, span.start + part.stop))
         used = np.where(np.isfinite(patches).all(axis=(1, 2)), USED, MISSING)

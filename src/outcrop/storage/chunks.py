@@ -1,0 +1,116 @@
+"""Chunks of Zarr arrays that many processes write at once: each whole or not there, and counted only where it is seen.
+
+Whoever computed a chunk writes it, reads it back and tells its seal: size and checksum of its file. The process that
+keeps the books compares the seal with the file that it sees before the chunk counts as done. Zarr itself writes aside
+and renames, and the checksum at the end of every file is compared whenever the chunk is read.
+"""
+
+import contextlib
+import itertools
+import os
+import socket
+import time
+from pathlib import Path
+
+import numpy as np
+
+SEEN_WITHIN = (0.05, 0.2, 1.0, 4.0, 10.0)  # seconds until a file is looked for again: folders in a network lag behind
+LEFT_AFTER = 60.0  # seconds after which a file that is not whole yet belongs to a process that was killed
+
+
+def write_chunks(array, axis, number, values):
+    """Write the chunks at a position on an axis and read them back.
+
+    Parameters
+    ----------
+    array : zarr.Array
+        In a folder, with a checksum as its last codec.
+    axis, number : int
+        Which chunks: all those with this number on that axis.
+    values : array
+        All that they hold.
+
+    Returns
+    -------
+    list of str
+        Seal of every chunk, empty for one that holds nothing and has no file.
+
+    Examples
+    --------
+    >>> import tempfile, zarr
+    >>> from zarr.codecs import Crc32cCodec
+    >>> options = {"shape": (4, 3), "chunks": (2, 3), "dtype": "u1", "compressors": [Crc32cCodec()]}
+    >>> array = zarr.create_array(f"{tempfile.mkdtemp()}/a.zarr", **options)
+    >>> seals = write_chunks(array, 0, 1, np.ones((2, 3), "u1"))
+    >>> seals == chunk_seals(array, 0, 1), chunk_seals(array, 0, 0)
+    (True, [''])
+    """
+    root = _root(array)
+    if not (root / "zarr.json").is_file():
+        raise OSError(
+            f"{root} is not seen by the worker on {socket.gethostname()}; put the job folder where all workers have it "
+            "under the same path."
+        )
+    size = array.chunks[axis]
+    where = (slice(None),) * axis + (slice(number * size, min((number + 1) * size, array.shape[axis])),)
+    array[where] = values
+    if not np.array_equal(array[where], values):
+        raise OSError(f"{root} gave back other values than were written to chunk {number}; check the disk.")
+    return chunk_seals(array, axis, number)
+
+
+def chunk_seals(array, axis, number):
+    """Size and checksum of the files of the chunks at a position on an axis; see `write_chunks`."""
+    return [_seal(path) for path in _files(array, axis, number)]
+
+
+def confirm_chunks(array, axis, number, seals):
+    """Compare what this process sees of some chunks with the seals of the process that wrote them."""
+    for pause in (*SEEN_WITHIN, None):
+        if chunk_seals(array, axis, number) == seals:
+            return
+        if pause is None:
+            break
+        time.sleep(pause)
+    raise OSError(
+        f"Chunk {number} of {_root(array)} is not seen here as a worker wrote it; put the job folder where all workers "
+        "and this process have it under the same path, and run the same command again."
+    )
+
+
+def clear_leftovers(array, axis, numbers):
+    """Remove files that a killed process left aside while it wrote chunks at some positions on an axis."""
+    for number in numbers:
+        for folder in {path.parent for path in _files(array, axis, number)}:
+            for path in folder.glob("*.partial"):
+                with contextlib.suppress(FileNotFoundError):
+                    if time.time() - path.stat().st_mtime > LEFT_AFTER:
+                        path.unlink()
+
+
+def stored_bytes(array):
+    """Bytes that the chunks of an array take on the disk."""
+    files = (path for path in _root(array).rglob("*") if path.is_file())
+    return sum(path.stat().st_size for path in files if path.name != "zarr.json")
+
+
+def _root(array):
+    return Path(array.store.root) / array.path
+
+
+def _files(array, axis, number):
+    """Files of the chunks at a position on an axis."""
+    every = [range(-(-n // size)) for n, size in zip(array.shape, array.chunks, strict=True)]
+    every[axis] = range(number, number + 1)
+    return [_root(array) / array.metadata.encode_chunk_key(place) for place in itertools.product(*every)]
+
+
+def _seal(path):
+    """Size of a file and the last four bytes, its checksum; empty where there is none."""
+    try:
+        with open(path, "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - 4))
+            return f"{size} {file.read().hex()}"
+    except FileNotFoundError:
+        return ""

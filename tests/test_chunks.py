@@ -1,0 +1,74 @@
+"""Chunks that several processes write: sealed, seen by the one that keeps the books, and never half."""
+
+import os
+import time
+
+import numpy as np
+import pytest
+import zarr
+from zarr.codecs import Crc32cCodec, ZstdCodec
+
+from outcrop.storage.chunks import chunk_seals, clear_leftovers, confirm_chunks, stored_bytes, write_chunks
+
+
+@pytest.fixture
+def array(tmp_path):
+    """Lines of traces, two chunks a line."""
+    options = {"shape": (4, 6, 5), "chunks": (1, 3, 5), "dtype": "u1", "fill_value": 0}
+    return zarr.create_array(tmp_path / "a.zarr", **options, compressors=[ZstdCodec(), Crc32cCodec()])
+
+
+def test_only_the_chunks_of_a_line_are_written(array):
+    """One seal for each of its chunks; other lines have no files."""
+    line = np.arange(30, dtype="u1").reshape(1, 6, 5)
+    seals = write_chunks(array, 0, 2, line)
+    assert len(set(seals)) == 2 and all(seals)
+    np.testing.assert_array_equal(array[2:3], line)
+    assert chunk_seals(array, 0, 1) == ["", ""]
+    assert stored_bytes(array) == sum(int(seal.split()[0]) for seal in seals)
+
+
+def test_the_axis_of_the_lines_may_be_another(tmp_path):
+    """As in labels of crosslines, whose chunks go through all inlines."""
+    array = zarr.create_array(tmp_path / "a.zarr", shape=(3, 4, 5), chunks=(3, 1, 5), dtype="u1")
+    write_chunks(array, 1, 3, np.full((3, 1, 5), 7, "u1"))
+    assert (array[:, 3] == 7).all() and not array[:, :3].any()
+
+
+def test_a_chunk_counts_only_as_it_was_written(array, monkeypatch):
+    """Another file, or none, where a worker says that it wrote one, is refused with the remedy; a late one is not."""
+    monkeypatch.setattr("outcrop.storage.chunks.SEEN_WITHIN", (0.01,))
+    seals = write_chunks(array, 0, 0, np.ones((1, 6, 5), "u1"))
+    confirm_chunks(array, 0, 0, seals)
+    write_chunks(array, 0, 0, np.full((1, 6, 5), 2, "u1"))
+    with pytest.raises(OSError, match="under the same path"):
+        confirm_chunks(array, 0, 0, seals)
+    monkeypatch.setattr(time, "sleep", lambda _: write_chunks(array, 0, 0, np.ones((1, 6, 5), "u1")))
+    confirm_chunks(array, 0, 0, seals)
+
+
+def test_a_worker_that_does_not_see_the_folder_writes_nothing(array, tmp_path):
+    """It does not make a folder of its own under the same path."""
+    os.rename(tmp_path / "a.zarr", tmp_path / "b.zarr")
+    with pytest.raises(OSError, match="not seen by the worker"):
+        write_chunks(array, 0, 0, np.ones((1, 6, 5), "u1"))
+    assert not (tmp_path / "a.zarr").exists()
+
+
+def test_a_chunk_that_comes_back_changed_is_refused(array, monkeypatch):
+    """What the disk gives back is compared with what was written."""
+    monkeypatch.setattr(type(array), "__getitem__", lambda *_: np.zeros((1, 6, 5), "u1"))
+    with pytest.raises(OSError, match="other values than were written"):
+        write_chunks(array, 0, 0, np.ones((1, 6, 5), "u1"))
+
+
+def test_leftovers_of_the_killed_go_and_those_of_the_living_stay(array, tmp_path):
+    """Only files aside that are older than any write takes."""
+    write_chunks(array, 0, 0, np.ones((1, 6, 5), "u1"))
+    folder = next(tmp_path.rglob("c/0/0/0")).parent
+    old, new = folder / "0.a.partial", folder / "0.b.partial"
+    for path in (old, new):
+        path.write_bytes(b"half")
+    os.utime(old, (0, 0))
+    clear_leftovers(array, 0, [0, 1])
+    assert not old.exists() and new.exists() and (array[0] == 1).all()
