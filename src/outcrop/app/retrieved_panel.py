@@ -1,4 +1,4 @@
-"""Step 2 of the page: the retrieved patches of a class, the most similar first, and how many of them are taken."""
+"""Step 2 of the page: the retrieved patches of a class in the order of their ranks, and how many of them are taken."""
 
 import numpy as np
 import panel as pn
@@ -40,12 +40,14 @@ class RetrievedPanel:
         self.note = Div(text="", name="gallery-note", sizing_mode="stretch_width")
         self.rejected = Toggle(label="rejected", name="rejected")
         self.rejected.on_change("active", lambda attr, old, new: self._sort())
+        self.telling = Toggle(label="most telling first", name="telling")
+        self.telling.on_change("active", lambda attr, old, new: self._sort())
         self.sort = button("Sort anew", self._sort, name="sort")
         self.actions = [button("Search again", find, name="again")]
         self.turns = [
-            button("◂ Nearer", lambda: self._turn(-SHOWN), name="nearer"),
-            button("Farther ▸", lambda: self._turn(SHOWN), name="farther"),
-            button("Least similar", lambda: self._turn(10**6), name="least"),
+            button("◂ Back", lambda: self._turn(-SHOWN), name="nearer"),
+            button("More ▸", lambda: self._turn(SHOWN), name="farther"),
+            button("Last", lambda: self._turn(10**6), name="least"),
         ]
         self._make_count()
         self._make_curve()
@@ -76,10 +78,11 @@ class RetrievedPanel:
         """Everything, arranged."""
         what = hint(
             "Drag the line in the curve, or give a number: so many patches are used. Click a patch to see where it "
-            "lies; A accepts, R rejects, the same again takes it back, arrow keys choose."
+            "lies; A accepts, R rejects, the same again takes it back, arrow keys choose. The percentage is an "
+            "estimate of how likely a patch is of the class. Most telling first: a yes or no to these changes most."
         )
         taken = pn.Row(self.count, pn.Column(self.suggested, margin=(14, 0)))
-        listed = pn.FlexBox(self.rejected, self.sort, *self.actions)
+        listed = pn.FlexBox(self.telling, self.rejected, self.sort, *self.actions)
         column = [self.class_buttons, what, self.curve, taken, self.note, listed, self.gallery, pn.Row(*self.turns)]
         return pn.Column(*column, scroll="y-auto", sizing_mode="stretch_both")
 
@@ -158,7 +161,7 @@ class RetrievedPanel:
 
     def _show_gallery(self):
         search, name = self.session.search, self.viewer.outlined
-        of = (name, self.rejected.active, search.basis)
+        of = (name, self.rejected.active, self.telling.active, search.basis)
         if of != self._of or (self._follows and search.key != self._key):
             self._of, self._key = of, search.key
             self._patches = self._listed()
@@ -186,11 +189,18 @@ class RetrievedPanel:
             {
                 "place": places[i].tolist(),
                 "along": str(weak.positions["along"].iloc[i]),
-                "title": f"{weak.similarity[i]:.3f}",
+                "title": f"{weak.weights[i]:.0%}",
                 "note": f"{ranks[i]}.  row {weak.rows[i]}",
+                "similarity": float(weak.similarity[i]),
             }
-            for i in np.flatnonzero(weak.classes == name)
+            for i in self._order(weak, np.flatnonzero(weak.classes == name))
         ]
+
+    def _order(self, weak, members):
+        """Members of a class by rank, or the most telling first where that is asked for."""
+        if not self.telling.active:
+            return members
+        return members[np.argsort(np.where(weak.judge[members] > 0, weak.judge[members], len(weak)), kind="stable")]
 
     def _card(self, i, verdicts, colour):
         patch = self._patches[i]
@@ -204,7 +214,7 @@ class RetrievedPanel:
             "note": patch["note"],
             "colour": colour,
             "state": states[verdicts.get(key_of(patch))],
-            "hint": "Show " + ", ".join(f"{value:g}" for value in patch["place"]),
+            "hint": "Show " + ", ".join(f"{value:g}" for value in patch["place"]) + resembles(patch),
         }
 
     def show_note(self):
@@ -254,12 +264,15 @@ class RetrievedPanel:
         self.curve.x_range.update(start=0, end=len(curve) + 1)
         span = float(curve[0] - curve[-1]) or 0.1
         self.curve.y_range.update(start=float(curve[-1]) - 0.05 * span, end=float(curve[0]) + 0.05 * span)
-        told = len(search.weak.rejected.get(name, ())) > 0
-        self.curve.yaxis.axis_label = "relevance" if told else "similarity"
         # patches beside others are passed over: no similarity divides those taken from the rest
         self.cut.visible = not self.session.job.state.options.get("diverse")
         taken = int(np.clip(search.asked(name)[0], 1, len(curve)))
         self.cut.location = float(curve[taken - 1])
+
+
+def resembles(patch):
+    """How similar a patch is to its exemplar, in words; nothing where it was not retrieved."""
+    return f"; similarity {patch['similarity']:.3f}" if "similarity" in patch else ""
 
 
 def key_of(patch):

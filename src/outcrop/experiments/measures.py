@@ -13,13 +13,16 @@ from outcrop.experiments import Result
 from outcrop.experiments.gain import finer
 from outcrop.measures.registry import INDEXED, MEASURES
 from outcrop.patches.grid import PatchGrid
+from outcrop.retrieval import graph
 from outcrop.retrieval.core import NEAR_LINES, build_index
-from outcrop.retrieval.ranking import assign, refine, retrieve
+from outcrop.retrieval.ranking import refine, retrieve
 
 COUNT, STEP, SIZE = 200, 22, 99  # patches of a class that are retrieved, their step and size
 CLICKS = (0, 5, 20)  # of a class
 SHOWN, PURE = 0.2, 0.8  # share of a patch from which it shows a structure, and the background
 COMBINED = " + ".join(INDEXED)
+GRAPH = "encoder, graph"  # the default: the encoder's measure, ranked by graph
+COLUMNS = (*INDEXED, COMBINED, GRAPH)
 REMARK = (
     "Not in the paper. The patches are those that the paper's own measure retrieved, which favours it as they are; on "
     "F3 an expert's labels of inlines 310 and 330 judge what one random exemplar a class retrieves."
@@ -29,7 +32,7 @@ REMARK = (
 def run(data, *, quick=False):
     """Retrieval accuracy under changes, on LANDMASS where it is at hand, and purity and cover on F3 sections."""
     rows = [*changed_patches(data, 20 if quick else 100), *landmass_patches(data), *f3_purity(data, 2 if quick else 20)]
-    table = pd.DataFrame(rows, columns=["data", "what", *INDEXED, COMBINED])
+    table = pd.DataFrame(rows, columns=["data", "what", *COLUMNS])
     return Result(table, draw(table), REMARK)
 
 
@@ -88,7 +91,14 @@ def similarities(patches):
         measure = MEASURES[name]()
         described = measure.describe(patches)
         found[name] = measure.compare(described, described)
-    return found | {COMBINED: sum(found.values()) / len(found)}
+    return found | {COMBINED: sum(found.values()) / len(found), GRAPH: reached(measure, described)}
+
+
+def reached(measure, described):
+    """What reaches every patch of a graph (columns) from each of them as the only exemplar (rows)."""
+    matrix = graph.ties(*graph.nearest(described, np.cumsum([0, described.shape[1]])))
+    alike = measure.compare(described, described)
+    return graph.spread(matrix, np.stack([graph.stand_ins(row) for row in alike], axis=1)).T
 
 
 def accuracy_apart(S, classes, places):
@@ -127,8 +137,11 @@ def f3_purity(data, draws):
             grid = PatchGrid(volume, size=SIZE, step=STEP)
             index = build_index(volume, grid, Path(folder) / "f3.outcrop", measure=name)
             shares = class_shares(grid, truth)
-            found[name] = pd.DataFrame([one_draw(index, exemplars, truth, shares) for exemplars in places]).mean()
-    for what in found[INDEXED[0]].index:
+            for column, ranking in ((name, "similarity"), (GRAPH, "graph")):
+                if column == name or name == "encoder":
+                    draws = [one_draw(index, exemplars, truth, shares, ranking) for exemplars in places]
+                    found[column] = pd.DataFrame(draws).mean()
+    for what in found[GRAPH].index:
         yield {"data": "F3, expert", "what": what} | {name: values[what] for name, values in found.items()}
 
 
@@ -147,7 +160,7 @@ def class_shares(grid, truth):
     return shares
 
 
-def one_draw(index, exemplars, truth, shares):
+def one_draw(index, exemplars, truth, shares, ranking):
     """Purity after every number of clicks, of all classes, the worst and fault; apart from the exemplar; cover."""
     names = list(truth.attrs["classes"])
     shows = shares >= [PURE if name == "other" else SHOWN for name in names]
@@ -159,7 +172,7 @@ def one_draw(index, exemplars, truth, shares):
     def by_class(weak):
         return {name: np.nanmean(right(weak)[weak.classes == name]) for name in names}
 
-    weak = retrieve(index, exemplars, COUNT)
+    weak = retrieve(index, exemplars, COUNT, ranking=ranking)
     first = weak
     found = {}
     for clicks in range(0, CLICKS[-1] + 1, 5):
@@ -171,7 +184,7 @@ def one_draw(index, exemplars, truth, shares):
             found[f"purity after {clicks} clicks a class"] = np.mean(list(pure.values()))
             found[f"purity of fault after {clicks}"] = pure["fault"]
     found["purity of the worst class, no clicks"] = min(by_class(first).values())
-    found["purity without what overlaps the exemplar"] = apart(index, exemplars, names, shows)
+    found["purity without what overlaps the exemplar"] = apart(index, exemplars, right, ranking)
     cover = covered(first, index.grid, truth)
     found["area covered, mean of the classes"] = np.mean(list(cover.values()))
     found["area covered, lowest class"] = min(cover.values())
@@ -191,18 +204,20 @@ def answers(weak, right):
     return [weak.rows[i] for i in picks if right[i] == 1], [weak.rows[i] for i in picks if right[i] == 0]
 
 
-def apart(index, exemplars, names, shows):
-    """Purity of what is retrieved where patches that overlap an exemplar within ten lines cannot be."""
-    starts = index.grid.starts
-    similarity, near = [], np.zeros(len(starts), bool)
-    for name in names:
-        start = index.grid.start_at(exemplars[name][0])
-        near |= (np.abs(starts - start) < [1, NEAR_LINES + 1, index.grid.size[1], index.grid.size[0]]).all(axis=1)
-        patch = index.grid.cut(index.volume, start)
-        similarity.append(index.measure.compare(index.features[:], index.measure.describe(patch))[:, 0])
-    best = np.where(near[:, None], -1, np.stack(similarity, axis=1))
-    chosen, _ = assign(best, [COUNT] * len(names))
-    return np.mean([np.nanmean(shows[rows, k]) for k, rows in enumerate(chosen)])
+def apart(index, exemplars, right, ranking):
+    """Purity of what is retrieved without the patches that overlap an exemplar within ten lines."""
+    size, lines = index.grid.size, index.grid.axes[0]
+    weak = retrieve(index, exemplars, 2 * COUNT, ranking=ranking)
+    starts = index.grid.places(weak.rows)
+    near = np.zeros(len(weak), bool)
+    for (place,) in exemplars.values():
+        _, line, *corner = index.grid.start_at(place)
+        over = (np.abs(starts[:, 2:] - corner) < [size[1], size[0]]).all(axis=1)
+        near |= over & (np.abs(lines[starts[:, 1]] - lines[line]) <= NEAR_LINES)
+    left = weak.take(~near)
+    ranks = left.table.groupby("class").cumcount().to_numpy()
+    left = left.take(ranks < COUNT)
+    return np.mean([np.nanmean(right(left)[left.classes == name]) for name in exemplars])
 
 
 def covered(weak, grid, truth):
@@ -222,7 +237,7 @@ def covered(weak, grid, truth):
 def draw(table):
     """One row of dots a figure, a colour a measure."""
     ax = plots.new_axes(figsize=(10, 0.36 * len(table) + 1.2))
-    for k, name in enumerate((*INDEXED, COMBINED)):
+    for k, name in enumerate(COLUMNS):
         ax.plot(table[name], -np.arange(len(table)), "o", color=f"C{k}", label=name, alpha=0.8)
     ax.set_yticks(-np.arange(len(table)), table["data"] + ": " + table["what"], fontsize=9)
     ax.set(xlim=(0, 1), xlabel="retrieval accuracy (RA), purity, or share of the area")
