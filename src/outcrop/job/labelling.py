@@ -238,7 +238,7 @@ class Labelling:
                 import torch
 
                 patches = torch.from_numpy(patches).to(mapper.torch_device)
-            more: dict = {"client": client} if isinstance(mapper, LabelMapper) else {"weights": weights}
+            more: dict = {} if isinstance(mapper, LabelMapper) else {"weights": weights}
             return mapper.fit(patches, classes, masks=masks, progress=told, **more, **context)
 
     # ---- votes ------------------------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ import contextlib
 import warnings
 from collections.abc import Callable
 from itertools import islice
-from typing import Any
 
 import array_api_compat
 import numpy as np
@@ -17,14 +16,13 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from outcrop.arrays import Array, array_namespace, constant, is_numpy, on_cpu, to_numpy
+from outcrop.arrays import Array, array_namespace, constant, on_cpu, to_numpy
 from outcrop.mapping.confidence import confidence, label, majority_filter, median_filter, neighbourhood_sum, winner
 from outcrop.mapping.factorisation import (
     VARIANTS,
     Paint,
     Penalties,
     factorise,
-    factorise_blocks,
     prepare_solver,
     settled,
     solve_coefficients,
@@ -130,7 +128,6 @@ class LabelMapper(Saved, BaseEstimator):
         classes: npt.ArrayLike,
         masks: Array | None = None,
         *,
-        client: Any = None,
         progress: Callable | None = None,
     ) -> "LabelMapper":
         """Learn atoms and coefficients from patches with one class each.
@@ -143,12 +140,8 @@ class LabelMapper(Saved, BaseEstimator):
         masks : int array, shape (n_patches, height, width), optional
             Pixels painted by hand: ``i + 1`` for ``classes_[i]``, 0 elsewhere. The factorisation is charged
             for every other class that shows up on a painted pixel, and the fitted labels keep what was painted.
-        client : distributed.Client, optional
-            A Dask cluster to factorise on, a block of patches on each worker. For NumPy without masks and without
-            `accelerate`; otherwise it is left alone.
         progress : callable, optional
-            Called as ``progress(done, iterations)`` before every iteration but those on a cluster; what it raises ends
-            the fit.
+            Called as ``progress(done, iterations)`` before every iteration; what it raises ends the fit.
         """
         self._check_parameters()
         patches, xp = check_patches(patches)
@@ -162,7 +155,7 @@ class LabelMapper(Saved, BaseEstimator):
         with _float32_products(X, tf32=self.tf32):
             atoms, self.atom_classes_ = self._initial_atoms(flat, codes, seed=int(rng.integers(2**31)))
             H = constant(xp, rng.random((atoms.shape[0], X.shape[1]), dtype="f4"), like=X, dtype=X.dtype)
-            W, H = self._iterate(X, _transposed(atoms), H, masks, client, progress)
+            W, H = self._iterate(X, _transposed(atoms), H, masks, progress)
             self.atoms_ = xp.reshape(_transposed(W), (-1, *patches.shape[1:]))
             self.coefficients_ = _transposed(H)
             self.labels_, self.confidence_ = self._label_fitted(masks)
@@ -254,18 +247,12 @@ class LabelMapper(Saved, BaseEstimator):
             atoms = xp.astype(project_sparsity(atoms, self.sparsity), atoms.dtype)
         return atoms, np.repeat(np.arange(len(groups)), [group.shape[0] for group in groups])
 
-    def _iterate(self, X, W, H, masks, client, progress):
+    def _iterate(self, X, W, H, masks, progress):
         """Run the iterations, keep the course of the objective and return the last W and H."""
         xp = array_namespace(X)
         default = 40 if self.accelerate else VARIANTS[self.variant].iterations
         iterations = default if self.iterations is None else self.iterations
         penalties = Penalties(self.orthogonality, self.atom_penalty, self.coefficient_penalty)
-        if client is not None and masks is None and not self.accelerate and is_numpy(xp):
-            options = {"tolerance": self.tolerance, "variant": self.variant, "penalties": penalties, "client": client}
-            blocks = max(1, sum(client.nthreads().values()))
-            W, H, course = factorise_blocks(X, W, H, blocks=blocks, iterations=iterations, **options)
-            self.objective_, self.objective_parts_ = course[:, 0], course[:, 1:]
-            return W, H
         paint = _paint(masks, self.atom_classes_, like=X)
         steps = factorise(X, W, H, variant=self.variant, penalties=penalties, paint=paint, accelerate=self.accelerate)
         history: list = []
