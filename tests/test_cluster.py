@@ -150,7 +150,7 @@ def test_workers_write_the_votes_of_a_job(client, quick_job, monkeypatch):
 
 def test_labels_equal_those_of_threads(client, volume, index, tmp_path, monkeypatch):
     """Line by line on the workers, which write them, with the votes of neighbours and scores."""
-    monkeypatch.setattr("outcrop.labels.write_chunks", writes_nothing)
+    monkeypatch.setattr("outcrop.labels.store.write_chunks", writes_nothing)
     weak = retrieve(index, {"layers": [(103, 350, 200)], "other": [(105, 330, 100)]}, 20)
     mapper = LabelMapper(atoms_per_class=5, iterations=20).fit(index.grid.extract(volume, weak.rows), weak.classes)
     grid = PatchGrid(volume, size=32, step=16, clip=index.grid.clip)

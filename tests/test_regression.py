@@ -6,8 +6,8 @@ from sklearn.exceptions import NotFittedError
 
 import outcrop as oc
 from outcrop.features.energies import describe, mirrored
-from outcrop.labels import load_mapper
 from outcrop.mapping.constraint import Ridge
+from outcrop.mapping.registry import load_mapper
 from outcrop.mapping.regression import NormalEquations
 
 

@@ -16,7 +16,7 @@ from outcrop.app.view import View
 from outcrop.app.words import in_words
 from outcrop.app.work import Work
 from outcrop.job.strokes import section_of
-from outcrop.labels import DEFAULT_MAPPING
+from outcrop.mapping.registry import DEFAULT_MAPPING
 from outcrop.measures.curvelet import SMALLEST
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.volumes.lengths import parse_size

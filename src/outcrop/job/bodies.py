@@ -14,7 +14,7 @@ from outcrop.job.fault_report import thinned
 from outcrop.job.fusion import can_fuse, fused_labels, voted_labels
 from outcrop.job.labelling import Labelling
 from outcrop.job.pictures import save
-from outcrop.labels import lines_of
+from outcrop.labels.votes import lines_of
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.report import write_report
 from outcrop.storage.workspace import whole_file
