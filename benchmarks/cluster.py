@@ -1,4 +1,4 @@
-"""Index, labels, search and the factorisation on local Dask workers of one thread each, against one thread.
+"""Index, labels and search on local Dask workers of one thread each, against one thread.
 
 python benchmarks/cluster.py               # about four minutes on two idle cores
 python benchmarks/cluster.py --short       # index and labels on 1 and 2 workers: speed-up, and share of who gathers
@@ -14,7 +14,6 @@ import signal
 import tempfile
 import threading
 import time
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +21,6 @@ import psutil
 
 import outcrop as oc
 from outcrop.datasets.survey import write_synthetic
-from outcrop.mapping.factorisation import factorise, factorise_blocks
 from outcrop.parallel import cluster, map_blocks, n_cores
 
 BLOCKS = 16  # of descriptors, 1024 patches each
@@ -133,7 +131,7 @@ def main():
                 assert np.array_equal(index.features[:], whole.features[:])
                 assert np.array_equal(there["label"].values, labels["label"].values)
                 if not options.short:
-                    rest(volume, index, client, workers)
+                    rest(volume, index, client)
         for what, one, two in zip(("index", "label"), found[1], found[2], strict=True):
             speed_up(what, one, two)
         if options.short:
@@ -146,17 +144,12 @@ def main():
             print("one of 2 killed: equal" if same else "one of 2 killed: DIFFERENT")
 
 
-def rest(volume, index, client, workers):
-    """Search, factorisation and overhead of a block on a cluster."""
+def rest(volume, index, client):
+    """Search and overhead of a block on a cluster."""
     place = volume.inline.values[3], volume.crossline.values[150], 800.0
     index.client = client
     _, searching = timed(lambda: oc.retrieve(index, {"a": [place]}, 100))
-    X, W, H = factors()
-    alone, seconds = timed(lambda: list(islice(factorise(X, W.copy(), H), 31))[-1])
-    print(f"{'':<15} search {1000 * searching:4.0f} ms; factorisation {seconds / 30 * 1000:.0f} ms a step", end="")
-    found, seconds = timed(lambda: factorise_blocks(X, W, H, blocks=workers, iterations=30, client=client))
-    off = np.linalg.norm(found[0] - alone[0]) / np.linalg.norm(found[0])
-    print(f" alone, {seconds / 30 * 1000:.0f} on workers, off by {off:.1e}", end="")
+    print(f"{'':<15} search {1000 * searching:4.0f} ms", end="")
     _, seconds = timed(lambda: list(map_blocks(abs, range(500), client=client)))
     print(f"; overhead {seconds / 500 * 1000:.2f} ms a block")
 

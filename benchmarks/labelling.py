@@ -26,7 +26,7 @@ import outcrop as oc
 from outcrop import datasets
 from outcrop.features.encoder import STRIDE, WEIGHTS
 from outcrop.features.torch_encoder import initialisers
-from outcrop.labels import line_votes
+from outcrop.labels.votes import line_votes
 from outcrop.parallel import n_cores, one_blas_thread
 
 F3 = 286e6  # samples of the whole survey

@@ -6,7 +6,7 @@ import pytest
 
 import outcrop as oc
 from outcrop.cli.program import main
-from outcrop.labels import DEFAULT_MAPPING
+from outcrop.mapping.registry import DEFAULT_MAPPING
 
 
 @pytest.fixture

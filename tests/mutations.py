@@ -20,7 +20,9 @@ from outcrop.volumes.summary import describe
 
 # Processes that start with everything imported.
 context = multiprocessing.get_context("forkserver")
-context.set_forkserver_preload(["outcrop.cli", "outcrop.export", "outcrop.labels", "matplotlib.pyplot", "dask.array"])
+context.set_forkserver_preload(
+    ["outcrop.cli", "outcrop.export.label_segy", "outcrop.labels.volume", "matplotlib.pyplot", "dask.array"]
+)
 
 NUMBERS = [0, 1, -1, 2, 3, 127, 255, 65535, 2**31 - 1, 2**31, 2**32 - 1, 2**40, 10**12, 2**63 - 1, 10**30]
 

@@ -2,15 +2,12 @@
 
 import os
 import signal
-import threading
-from itertools import islice
 
 import numpy as np
 import pytest
 import zarr
 
 from outcrop import Job, LabelMapper, PatchGrid, build_index, datasets, label_volume, open_index, open_volume, retrieve
-from outcrop.mapping.factorisation import factorise, factorise_blocks
 from outcrop.parallel import cluster, map_blocks
 from outcrop.storage.chunks import clear_leftovers
 from outcrop.volumes.identity import LineLog, lines_path
@@ -153,7 +150,7 @@ def test_workers_write_the_votes_of_a_job(client, quick_job, monkeypatch):
 
 def test_labels_equal_those_of_threads(client, volume, index, tmp_path, monkeypatch):
     """Line by line on the workers, which write them, with the votes of neighbours and scores."""
-    monkeypatch.setattr("outcrop.labels.write_chunks", writes_nothing)
+    monkeypatch.setattr("outcrop.labels.store.write_chunks", writes_nothing)
     weak = retrieve(index, {"layers": [(103, 350, 200)], "other": [(105, 330, 100)]}, 20)
     mapper = LabelMapper(atoms_per_class=5, iterations=20).fit(index.grid.extract(volume, weak.rows), weak.classes)
     grid = PatchGrid(volume, size=32, step=16, clip=index.grid.clip)
@@ -164,41 +161,6 @@ def test_labels_equal_those_of_threads(client, volume, index, tmp_path, monkeypa
     for name in ("label", "confidence", "score"):
         np.testing.assert_array_equal(there[name].values, here[name].values)
         np.testing.assert_array_equal(gathered[name].values, here[name].values)
-
-
-def stripes(n=90, side=24):
-    """Patches of two textures and their classes."""
-    rng = np.random.default_rng(0)
-    t, x = np.mgrid[:side, :side]
-    patches = [np.sin((t if i % 2 else x) / (2 + i % 3)) for i in range(n)] + 0.2 * rng.normal(size=(n, side, side))
-    return np.clip(0.5 + 0.4 * patches, 0, 1).astype("f4"), np.where(np.arange(n) % 2, "flat", "other")
-
-
-@pytest.mark.parametrize("variant", ["paper", "published", "exact"])
-@pytest.mark.parametrize("blocks", [1, 3, 7])
-def test_factorisation_by_blocks_equals_the_whole(variant, blocks):
-    """Atoms, coefficients and the course of the objective agree to 1e-5 of their size after 30 iterations."""
-    rng = np.random.default_rng(1)
-    X = stripes()[0].reshape(90, -1).T.astype("f8").astype("f4")
-    W, H = rng.random((X.shape[0], 8), "f4"), rng.random((8, X.shape[1]), "f4")
-    course = [(w.copy(), h, terms) for w, h, terms in islice(factorise(X, W.copy(), H, variant=variant), 31)]
-    atoms, coefficients, objective = factorise_blocks(X, W, H, blocks=blocks, iterations=30, variant=variant)
-    assert np.linalg.norm(atoms - course[-1][0]) <= 1e-5 * np.linalg.norm(atoms)
-    assert np.linalg.norm(coefficients - course[-1][1]) <= 1e-5 * np.linalg.norm(coefficients)
-    np.testing.assert_allclose(objective, np.stack([terms for *_, terms in course]), rtol=1e-5)
-
-
-def test_mapper_on_a_cluster_equals_the_single_machine(client):
-    """The paper's mapping with its patches on two workers, one of which dies: the same labels, atoms to 1e-5."""
-    patches, classes = stripes()
-    here = LabelMapper(atoms_per_class=5, iterations=60).fit(patches, classes)
-    threading.Timer(0.3, kill_a_worker, [client]).start()
-    there = LabelMapper(atoms_per_class=5, iterations=60).fit(patches, classes, client=client)
-    assert np.linalg.norm(there.atoms_ - here.atoms_) <= 1e-5 * np.linalg.norm(here.atoms_)
-    np.testing.assert_allclose(there.objective_, here.objective_, rtol=1e-5)
-    assert (there.labels_ == here.labels_).mean() > 0.9999
-    early = LabelMapper(atoms_per_class=5, iterations=60, tolerance=1e-2).fit(patches, classes, client=client)
-    assert 2 < len(early.objective_) < 61
 
 
 def test_workers_read_zarr_from_an_address(client, volume, tmp_path):

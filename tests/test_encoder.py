@@ -7,9 +7,9 @@ import xarray as xr
 import outcrop as oc
 from outcrop.features import encoder
 from outcrop.features.encoder import ANSWERS, WEIGHTS, Encoder
-from outcrop.labels import load_mapper
 from outcrop.mapping.encoder_mapping import SURROUND, Places
 from outcrop.mapping.pixels import UNSURE, class_shares
+from outcrop.mapping.registry import load_mapper
 from outcrop.mapping.texture import node_familiarity
 
 

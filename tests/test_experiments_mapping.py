@@ -10,7 +10,7 @@ import pytest
 from outcrop import datasets, experiments
 from outcrop.experiments import claims, comparison, evolution, expert, references, robustness
 from outcrop.experiments.retrieval import eye_exemplars
-from outcrop.labels import MAPPERS
+from outcrop.mapping.registry import MAPPERS
 
 real_data = pytest.mark.skipif("OUTCROP_DATA" not in os.environ, reason="needs the real data, OUTCROP_DATA")
 CLASSES = np.repeat(["chaotic", "other", "fault"], 20)

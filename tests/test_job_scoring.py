@@ -9,7 +9,7 @@ import outcrop as oc
 from outcrop import datasets
 from outcrop.cli.console import show_scores
 from outcrop.job.scoring import compare_jobs, probe_labels, score_labels
-from outcrop.labels import DEFAULT_MAPPING
+from outcrop.mapping.registry import DEFAULT_MAPPING
 
 pytestmark = pytest.mark.usefixtures("quick_mapping")
 

@@ -5,7 +5,11 @@ import pytest
 import xarray as xr
 
 from outcrop import PatchGrid, export_segy, label_volume, open_volume
-from outcrop.labels import MAPPERS, decide, line_votes, make_mapper, open_labels, stability
+from outcrop.labels.decision import decide
+from outcrop.labels.stability import stability
+from outcrop.labels.store import open_labels
+from outcrop.labels.votes import line_votes
+from outcrop.mapping.registry import MAPPERS, make_mapper
 
 
 class ByAmplitude:

@@ -6,9 +6,9 @@ from sklearn.exceptions import NotFittedError
 
 import outcrop as oc
 from outcrop.features.energies import describe, mirrored
-from outcrop.labels import load_mapper
 from outcrop.mapping.constraint import Ridge
-from outcrop.regression import NormalEquations
+from outcrop.mapping.registry import load_mapper
+from outcrop.mapping.regression import NormalEquations
 
 
 def rows_and_labels(seed=0, n=60, n_features=12, n_classes=3):

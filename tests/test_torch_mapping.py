@@ -92,7 +92,7 @@ def test_labels_of_a_job(tmp_path, volume):
 
 def test_several_devices_share_the_lines(mapper, volume, monkeypatch):
     """Every device gets its share, in a thread of its own, and labels are those of one."""
-    monkeypatch.setattr("outcrop.labels.ON_DEVICE", volume[0].size)  # a line at a time
+    monkeypatch.setattr("outcrop.labels.votes.ON_DEVICE", volume[0].size)  # a line at a time
     scored: dict = {}
     packed = TorchScores.packed
 

@@ -13,7 +13,7 @@ from outcrop import PatchGrid, export_training_set, label_volume
 from outcrop.cli.program import main
 from outcrop.export.training_set import TrainingSet
 from outcrop.job.training import net_labels
-from outcrop.labels import open_labels
+from outcrop.labels.store import open_labels
 from outcrop.train import Net, open_net, train, train_on_arrays
 
 pytest.importorskip("monai", reason="needs monai")

@@ -16,7 +16,7 @@ ROWS = [
     ["job"],
     ["evaluate", "plots", "export", "report", "train"],
     ["labels", "geometry"],
-    ["retrieval", "regression", "mapping"],
+    ["retrieval", "mapping"],
     ["features", "measures"],
     ["volumes", "datasets", "patches"],
     ["arrays", "parallel", "storage"],

@@ -19,11 +19,11 @@ if TYPE_CHECKING:  # what is loaded when it is first used, for type checkers and
     from outcrop.geometry.bodies import surface as surface
     from outcrop.geometry.faults import fault_sticks as fault_sticks
     from outcrop.job.core import Job as Job
-    from outcrop.labels import MAPPERS as MAPPERS
-    from outcrop.labels import label_volume as label_volume
-    from outcrop.labels import load_mapper as load_mapper
+    from outcrop.labels.volume import label_volume as label_volume
     from outcrop.mapping.encoder_mapping import EncoderMapper as EncoderMapper
     from outcrop.mapping.label_mapper import LabelMapper as LabelMapper
+    from outcrop.mapping.registry import MAPPERS as MAPPERS
+    from outcrop.mapping.registry import load_mapper as load_mapper
     from outcrop.mapping.texture import TextureMapper as TextureMapper
     from outcrop.measures.curvelet import Curvelet as Curvelet
     from outcrop.measures.curvelet_svd import CurveletSVD as CurveletSVD
@@ -55,9 +55,9 @@ _HOMES = {
     "TextureMapper": "mapping.texture",
     "EncoderMapper": "mapping.encoder_mapping",
     "Encoder": "features.encoder",
-    "MAPPERS": "labels",
-    "label_volume": "labels",
-    "load_mapper": "labels",
+    "MAPPERS": "mapping.registry",
+    "label_volume": "labels.volume",
+    "load_mapper": "mapping.registry",
     "bodies": "geometry.bodies",
     "surface": "geometry.bodies",
     "export_segy": "export.label_segy",

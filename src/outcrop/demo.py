@@ -12,7 +12,7 @@ from outcrop.evaluate.pixels import weak_label_scores
 from outcrop.job.core import Job
 from outcrop.job.pictures import draw_retrieval
 from outcrop.job.scoring import score_labels
-from outcrop.labels import DEFAULT_MAPPING, MAPPERS
+from outcrop.mapping.registry import DEFAULT_MAPPING, MAPPERS
 from outcrop.report import write_report
 from outcrop.volumes.opening import open_volume
 

@@ -5,7 +5,7 @@ from bokeh.models import CheckboxGroup, CustomJS, Div, RadioButtonGroup, Select,
 
 import outcrop as oc
 from outcrop.app.components import Cards, button, escape, guarded, heading, hint, script, thumbnail
-from outcrop.app.plot import ALONE, BESIDE, OPACITY, SWIPE
+from outcrop.app.plot import ALONE, OPACITY, SIDE_BY_SIDE, SWIPE
 from outcrop.app.viewer import BRUSH, PAINTING
 from outcrop.patches.grid import DIRECTIONS
 
@@ -66,7 +66,7 @@ class LabelPanel:
             one.js_on_change(name, outline)
         parts = {"labels": plot.labels, "sure": plot.confidence, "bar": plot.bar, "hatch": plot.hatch}
         labels = CustomJS(
-            args={"what": self.what, "opacity": self.opacity, "expert": [plot.over, plot.beside]} | parts,
+            args={"what": self.what, "opacity": self.opacity, "expert": [plot.over, plot.expert_image]} | parts,
             code="""const [codes, confidence, changes, nothing] = [0, 1, 2, 3].map((i) => what.active === i);
                 labels.visible = codes || changes; sure.visible = bar.visible = confidence;
                 hatch.visible = codes || confidence;
@@ -76,7 +76,7 @@ class LabelPanel:
         self.what.js_on_change("active", labels)
         self.opacity.js_on_change("value", labels)
         self.on_ready = [labels, hide, outline]
-        ways = [ALONE, SWIPE] if self.labelling.truth is None else [ALONE, BESIDE, SWIPE]
+        ways = [ALONE, SWIPE] if self.labelling.truth is None else [ALONE, SIDE_BY_SIDE, SWIPE]
         self.compare = RadioButtonGroup(labels=ways, active=0, name="compare")
         self.compare.on_change("active", self._on_compare)
 

@@ -11,7 +11,8 @@ from outcrop.app.shown_labels import Before, Draft, ShownLabels, class_shares
 from outcrop.app.work import Latest
 from outcrop.job import labelling as stages
 from outcrop.job import tables
-from outcrop.labels import decide, line_votes
+from outcrop.labels.decision import decide
+from outcrop.labels.votes import line_votes
 from outcrop.mapping.confidence import UNCERTAIN
 from outcrop.parallel import checked, n_cores, one_blas_thread
 

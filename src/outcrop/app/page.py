@@ -13,7 +13,7 @@ from outcrop.app.exemplar_panel import ExemplarPanel
 from outcrop.app.geology_panel import GeologyPanel
 from outcrop.app.label_panel import LabelPanel
 from outcrop.app.linked import LinkedViews
-from outcrop.app.plot import BESIDE
+from outcrop.app.plot import SIDE_BY_SIDE
 from outcrop.app.results import shown_path
 from outcrop.app.retrieved_panel import RetrievedPanel
 from outcrop.app.viewer import LOOK, PAINTING, PLACE, Viewer
@@ -66,7 +66,7 @@ class Page:
         document.add_periodic_callback(self._beat, BEAT)
         document.config.notify_connection_status = False  # connection.js says it in words
         document.config.reconnect_session = False  # and reloads, for a new server has another document
-        self.stop_listening = session.listen(self._told)
+        self.stop_listening = session.listen(self._on_change)
         self.viewer.draw(new_frame=True)
         for what in ("state", "weak", "labels", "places"):
             self._update(what)
@@ -74,9 +74,9 @@ class Page:
     def _leave_room(self):
         """In a narrow window the expert's section closes the linked views, and they close the expert's section."""
         compare, toggle = self.labels.compare, self.linked.toggle
-        if BESIDE not in compare.labels:
+        if SIDE_BY_SIDE not in compare.labels:
             return
-        parts = {"compare": compare, "toggle": toggle, "beside": compare.labels.index(BESIDE)}
+        parts = {"compare": compare, "toggle": toggle, "beside": compare.labels.index(SIDE_BY_SIDE)}
         both = f"if (window.innerWidth < {NARROW} && compare.active === beside && toggle.active)"
         compare.js_on_change("active", CustomJS(args=parts, code=f"{both} toggle.active = false"))
         toggle.js_on_change("active", CustomJS(args=parts, code=f"{both} compare.active = 0"))
@@ -123,7 +123,7 @@ class Page:
 
     # ---- telling ----------------------------------------------------------------------------------------------------
 
-    def _told(self, what):
+    def _on_change(self, what):
         """Called by the session from any thread."""
         with self._lock:
             first = not self._pending

@@ -85,13 +85,13 @@ def most_different(unsure, looks, seen, count):
         return []
     scale = np.maximum(looks.std(axis=0), 1e-6)
     apart = np.sqrt(np.mean((looks[:, None] / scale - looks / scale) ** 2, axis=-1))
-    usual = max(float(apart.mean()), 1e-6)
+    mean_distance = max(float(apart.mean()), 1e-6)
     nearest = np.full(len(looks), np.inf)
     for one in seen:
         nearest = np.minimum(nearest, np.sqrt(np.mean(((looks - one) / scale) ** 2, axis=-1)))
     rows: list = []
     while len(rows) < min(count, len(looks)):
-        value = unsure * np.minimum(nearest / usual, 1)
+        value = unsure * np.minimum(nearest / mean_distance, 1)
         value[rows] = -1
         row = int(value.argmax())
         rows.append(row)

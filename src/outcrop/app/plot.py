@@ -27,7 +27,7 @@ from outcrop.volumes.summary import sample_unit
 MISSING = "#cfd8e3"  # colour of samples that are not there
 NOTHING: dict = {"image": [], "x": [], "y": [], "dw": [], "dh": []}
 BOX = ("x", "y", "width", "height", "left", "top", "colour", "name", "ink")
-ALONE, BESIDE, SWIPE = "alone", "expert beside", "swipe"  # ways to compare
+ALONE, SIDE_BY_SIDE, SWIPE = "alone", "expert beside", "swipe"  # ways to compare
 OPACITY = 0.35  # of labels
 BRUSH = "#ff7a00"  # of a brush that names no class
 UNSURE = COLOURS["uncertain"]  # of code 255
@@ -89,7 +89,7 @@ class SectionPlot:
         self.strokes_shown = plot.image(source=self.painted, color_mapper=self.marks, global_alpha=0.75, name="painted")
         self.expert.image(source=self.image, color_mapper=self.amplitudes)
         truth = {"source": self.truth, "color_mapper": self.truth_codes, "global_alpha": OPACITY}
-        self.beside, self.over = self.expert.image(**truth), plot.image(visible=False, name="truth", **truth)
+        self.expert_image, self.over = self.expert.image(**truth), plot.image(visible=False, name="truth", **truth)
 
     def _make_notice(self):
         """Words over the section where its labels are stale."""
@@ -132,8 +132,8 @@ class SectionPlot:
             self.sides.append(side)
 
     def compare(self, way, *, other):
-        """Show labels `ALONE`, with the expert's `BESIDE`, or `SWIPE` to what the other side is called."""
-        self.expert.visible = way == BESIDE
+        """Show labels `ALONE`, with the expert's `SIDE_BY_SIDE`, or `SWIPE` to what the other side is called."""
+        self.expert.visible = way == SIDE_BY_SIDE
         for one in (self.cut, self.over, *self.sides):
             one.visible = way == SWIPE
         self.sides[1].text = f"{other} ▸"

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import outcrop as oc
 from outcrop.job import tables
-from outcrop.labels import DEFAULT_MAPPING
+from outcrop.mapping.registry import DEFAULT_MAPPING
 from outcrop.patches.grid import DIRECTIONS
 
 EXPORTS = {

@@ -16,7 +16,7 @@ from outcrop.app.view import View
 from outcrop.app.words import in_words
 from outcrop.app.work import Work
 from outcrop.job.strokes import section_of
-from outcrop.labels import DEFAULT_MAPPING
+from outcrop.mapping.registry import DEFAULT_MAPPING
 from outcrop.measures.curvelet import SMALLEST
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.volumes.lengths import parse_size
@@ -332,7 +332,7 @@ class Session:
         state = self.job.state
         if self._painted[0] is not state:
             self._painted = (state, self.job.painted(), self.job.excluded())
-        codes, excluded = (said.get((direction, position)) for said in self._painted[1:])
+        codes, excluded = (kind.get((direction, position)) for kind in self._painted[1:])
         if excluded is not None:
             striped = stripes(excluded)
             codes = striped if codes is None else np.where(codes > 0, codes, striped)

@@ -93,7 +93,7 @@ class Task:
         self.title, self._work = title, work
         self.done, self.total, self.cancelled, self.error = 0, 0, False, None
         self.alive = True
-        self._told = 0.0
+        self._last_shown = 0.0
         work.message, work.wrong = "", False
         self.thread = threading.Thread(target=self._run, args=(function, arguments), daemon=True)
         self.thread.start()
@@ -114,8 +114,8 @@ class Task:
         self.done, self.total = done, self.total if total is None else total
         if self.cancelled:
             raise Cancelled
-        if time.monotonic() - self._told > 0.2:
-            self._told = time.monotonic()
+        if time.monotonic() - self._last_shown > 0.2:
+            self._last_shown = time.monotonic()
             self._work.tell("work")
 
     def progress_behind(self, done):

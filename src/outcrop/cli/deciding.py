@@ -152,7 +152,7 @@ def audit(
             found.answer(**answers)
         path = found.draw()
         if not any(answers.values()) and not json_:
-            ask_audit(found, opened.palette)
+            prompt_audit(found, opened.palette)
         questions, estimates, older = found.questions, found.estimates, found.older
     if json_:
         table = questions.reset_index().to_dict("records")
@@ -178,7 +178,7 @@ def parse_truth(text):
     return int(number), name.strip()
 
 
-def ask_audit(found, palette):
+def prompt_audit(found, palette):
     """Ask the open questions of an audit one by one on a terminal; nothing elsewhere."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return
@@ -189,10 +189,10 @@ def ask_audit(found, palette):
         amplitudes, box = found.picture(number)
         show(picture(amplitudes, box, palette[row["class"]]))
         what = "Does this patch show" if found.of == "patches" else "Is the sample at the cross"
-        said = typer.prompt(f"{number}. {what} {row['class']}? y(es), n(o), c(annot tell), q(uit)", default="q")
-        if said[:1].lower() not in words:
+        reply = typer.prompt(f"{number}. {what} {row['class']}? y(es), n(o), c(annot tell), q(uit)", default="q")
+        if reply[:1].lower() not in words:
             return
-        answer = words[said[0].lower()]
+        answer = words[reply[0].lower()]
         if answer == "no" and found.of == "samples":
             name = typer.prompt(f"   What is it? {', '.join(palette)}; Enter for none of them", default="")
             if name in palette and name != row["class"]:

@@ -10,7 +10,16 @@ import typer
 
 import outcrop as oc
 from outcrop.cli.console import plain, say, work_bars
-from outcrop.cli.options import AS_JSON, HEADER_BYTES, check_devices, line_list, number_list, numbers, open_volume
+from outcrop.cli.options import (
+    AS_JSON,
+    DEVICES,
+    HEADER_BYTES,
+    LINES,
+    line_list,
+    number_list,
+    numbers,
+    open_volume,
+)
 from outcrop.cli.program import app
 from outcrop.storage.workspace import refuse_volume_name
 
@@ -23,7 +32,7 @@ def faults(
     along: Annotated[
         str | None, typer.Option(help="Of a volume: sections to pick on, inline (by default), crossline or both.")
     ] = None,
-    lines: Annotated[str | None, typer.Option(help="Only these lines, e.g. 310,330.")] = None,
+    lines: LINES = None,
     threshold: Annotated[float, typer.Option(help="Likelihood that a stick must reach somewhere.")] = 0.4,
     class_: Annotated[str | None, typer.Option("--class", help="Of a job: the class; by default that named fault.")] = (
         None
@@ -41,9 +50,7 @@ def faults(
     truth: Annotated[Path | None, typer.Option(help="An interpreter's sticks, to score those found.")] = None,
     velocity: Annotated[float, typer.Option(help="m/s that turns time into depth where a dip is stated.")] = 2500.0,
     report: Annotated[Path | None, typer.Option(help="FILE.html: sticks drawn over sections and a slice.")] = None,
-    device: Annotated[
-        str | None, typer.Option(callback=check_devices, help="Of a volume: torch devices for the encoder, e.g. cuda.")
-    ] = None,
+    device: DEVICES = None,
     header_bytes: HEADER_BYTES = None,
     json_: AS_JSON = False,
 ):

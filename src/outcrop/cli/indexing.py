@@ -9,7 +9,16 @@ import typer
 
 import outcrop as oc
 from outcrop.cli.console import duration, say, work_bars
-from outcrop.cli.options import HEADER_BYTES, MEMORY, SCHEDULER, WORKERS, check_devices, numbers, open_volume, say_notes
+from outcrop.cli.options import (
+    DEVICES,
+    HEADER_BYTES,
+    MEMORY,
+    SCHEDULER,
+    WORKERS,
+    numbers,
+    open_volume,
+    say_notes,
+)
 from outcrop.cli.program import app
 from outcrop.parallel import cluster, memory_budget
 
@@ -50,9 +59,7 @@ def index(
     workers: WORKERS = None,
     scheduler: SCHEDULER = None,
     memory: MEMORY = None,
-    device: Annotated[
-        str | None, typer.Option(callback=check_devices, help="Describe on devices: cuda (all), or cuda:0,cuda:1.")
-    ] = None,
+    device: DEVICES = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say patches, time and disk, and stop.")] = False,
     header_bytes: HEADER_BYTES = None,
 ):

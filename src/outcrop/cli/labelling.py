@@ -10,11 +10,13 @@ import typer
 import outcrop as oc
 from outcrop.cli.console import duration, say, work_bars
 from outcrop.cli.options import (
+    BACKGROUND,
+    DEVICES,
     HEADER_BYTES,
+    LINES,
     MEMORY,
     SCHEDULER,
     WORKERS,
-    check_devices,
     line_list,
     numbers,
     open_volume,
@@ -31,7 +33,7 @@ def label(
         str | None,
         typer.Option(help="How image labels become pixel labels: a name of oc.MAPPERS; encoder, or the last one used."),
     ] = None,
-    lines: Annotated[str | None, typer.Option(help="Only these lines, e.g. 310,330: look before the long run.")] = None,
+    lines: LINES = None,
     step: Annotated[
         str | None,
         typer.Option(help="Samples and traces between patches; a third of the size, which 'auto' gives again."),
@@ -50,9 +52,7 @@ def label(
             help="A job with patches of another size, e.g. small ones for faults. Repeat it; 'none' lifts them.",
         ),
     ] = None,
-    background: Annotated[
-        str | None, typer.Option(help="The class that may appear in any patch; found by its usual names by default.")
-    ] = None,
+    background: BACKGROUND = None,
     mapper: Annotated[
         Path | None,
         typer.Option(
@@ -63,9 +63,7 @@ def label(
     seed: Annotated[
         int | None, typer.Option(help="Same seed, same labels; by default the one of the last time, 0 at first.")
     ] = None,
-    device: Annotated[
-        str | None, typer.Option(callback=check_devices, help="Compute on torch devices: cuda (all), or cuda:0,cuda:1.")
-    ] = None,
+    device: DEVICES = None,
     workers: WORKERS = None,
     scheduler: SCHEDULER = None,
     memory: MEMORY = None,

@@ -44,6 +44,17 @@ def check_devices(names: str | None) -> str | None:
     return names
 
 
+DEVICE = Annotated[str | None, typer.Option(callback=check_device, help="A torch device to compute on, e.g. cuda.")]
+DEVICES = Annotated[
+    str | None,
+    typer.Option(callback=check_devices, help="Compute on torch devices: cuda (all of them), or cuda:0,cuda:1."),
+]
+BACKGROUND = Annotated[
+    str | None, typer.Option(help="The class that may appear in any patch; found by its common names by default.")
+]
+LINES = Annotated[str | None, typer.Option(help="Only these lines, e.g. 310,330: look before a long run.")]
+
+
 def numbers(text, count, option, kind=int):
     """Comma-separated numbers of an option."""
     try:

@@ -19,7 +19,7 @@ from outcrop.cli.console import (
     show_scores,
     work_bars,
 )
-from outcrop.cli.options import AS_JSON, MEMORY, NET, check_device, line_list, say_notes
+from outcrop.cli.options import AS_JSON, DEVICE, LINES, MEMORY, NET, line_list, say_notes
 from outcrop.cli.program import app
 from outcrop.parallel import memory_budget
 from outcrop.storage.workspace import spare_survey
@@ -40,9 +40,7 @@ def evaluate(
     against: Annotated[
         Path | None, typer.Option(help="Another job on the same survey: where the labels of two colleagues differ.")
     ] = None,
-    lines: Annotated[
-        str | None, typer.Option(help="Only these lines (crosslines where the job labels crosslines).")
-    ] = None,
+    lines: LINES = None,
     net: NET = False,
     json_: AS_JSON = False,
 ):
@@ -202,12 +200,10 @@ def train(
     epochs: Annotated[
         int | None, typer.Option(help="Times that every patch is seen; by default 12,000 in all.")
     ] = None,
-    lines: Annotated[str | None, typer.Option(help="Label only these lines with the net, e.g. 310,330.")] = None,
+    lines: LINES = None,
     truth: Annotated[str | None, typer.Option(help="Expert labels, to score the labels and the net.")] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same net.")] = 0,
-    device: Annotated[
-        str | None, typer.Option(callback=check_device, help="A torch device; cuda by default where there is one.")
-    ] = None,
+    device: DEVICE = None,
     json_: AS_JSON = False,
 ):
     """Train a U-Net on the labels of a JOB and label the volume with it; goes on where it was stopped.

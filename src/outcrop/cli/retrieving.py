@@ -8,7 +8,7 @@ import typer
 
 import outcrop as oc
 from outcrop.cli.console import say, show_summary, work_bars
-from outcrop.cli.options import AS_JSON, MEMORY, SCHEDULER, WORKERS, check_device, number_list
+from outcrop.cli.options import AS_JSON, BACKGROUND, DEVICE, MEMORY, SCHEDULER, WORKERS, number_list
 from outcrop.cli.program import app
 from outcrop.parallel import cluster, memory_budget
 
@@ -35,12 +35,8 @@ def retrieve(
     ] = None,
     per_exemplar: Annotated[bool | None, typer.Option(help="Share a class's count evenly among its exemplars.")] = None,
     diverse: Annotated[bool | None, typer.Option(help="Skip near-copies on neighbouring lines.")] = None,
-    background: Annotated[
-        str | None, typer.Option(help="The class that may appear in any patch; found by its usual names by default.")
-    ] = None,
-    device: Annotated[
-        str | None, typer.Option(callback=check_device, help="Search on a torch device, e.g. cuda.")
-    ] = None,
+    background: BACKGROUND = None,
+    device: DEVICE = None,
     accept: Annotated[
         str | None, typer.Option(help="Patches that show their class: numbers of column row in retrieved.csv.")
     ] = None,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from outcrop.cli.console import duration, plain, say, show_frame, show_scores, work_bars
-from outcrop.cli.options import check_device, plain_rows
+from outcrop.cli.options import DEVICE, plain_rows
 from outcrop.cli.program import app
 
 
@@ -76,9 +76,7 @@ def reproduce(
         "out"
     ),
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes, to see that everything runs.")] = False,
-    device: Annotated[
-        str | None, typer.Option(callback=check_device, help="A torch device for what can use one, e.g. cuda.")
-    ] = None,
+    device: DEVICE = None,
     mapping: Annotated[list[str] | None, typer.Option(help="expert: only these mappers. Repeat it.")] = None,
     supervision: Annotated[str | None, typer.Option(help="expert: patches or exemplars; both by default.")] = None,
     seeds: Annotated[int | None, typer.Option(help="expert, training, interpreter: mean over so many seeds.")] = None,

@@ -25,9 +25,10 @@ from outcrop.experiments.evolution import training_set
 from outcrop.experiments.references import flat, references
 from outcrop.experiments.retrieval import eye_exemplars
 from outcrop.job.core import Job
-from outcrop.labels import MAPPERS, label_volume
+from outcrop.labels.volume import label_volume
 from outcrop.mapping.confidence import labelled
 from outcrop.mapping.label_mapper import LabelMapper
+from outcrop.mapping.registry import MAPPERS
 from outcrop.patches.grid import PatchGrid
 from outcrop.retrieval.core import build_index
 from outcrop.retrieval.ranking import retrieve

@@ -25,7 +25,7 @@ from outcrop.job.core import Job
 from outcrop.job.corrections import cell_means
 from outcrop.job.labelling import Labelling
 from outcrop.job.strokes import covered
-from outcrop.labels import decide
+from outcrop.labels.decision import decide
 from outcrop.mapping.pixels import upsample
 
 STROKES, QUICK_STROKES = 30, 3

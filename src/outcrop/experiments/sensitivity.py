@@ -6,8 +6,9 @@ import pandas as pd
 from outcrop import datasets, plots
 from outcrop.experiments import Result
 from outcrop.experiments.expert import Task, against_expert, fresh, label, opened
-from outcrop.labels import DEFAULT_MAPPING, confidence_for
+from outcrop.labels.decision import confidence_for
 from outcrop.mapping.confidence import labelled
+from outcrop.mapping.registry import DEFAULT_MAPPING
 
 WRONG = (0.0, 0.05, 0.1, 0.25)
 EXEMPLARS = (1, 2, 4)

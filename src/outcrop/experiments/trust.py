@@ -8,8 +8,9 @@ from outcrop import plots
 from outcrop.evaluate.calibration import calibration_error, risk_coverage
 from outcrop.experiments import Result
 from outcrop.experiments.expert import fresh, label, opened
-from outcrop.labels import DEFAULT_MAPPING, confidence_for
+from outcrop.labels.decision import confidence_for
 from outcrop.mapping.confidence import labelled
+from outcrop.mapping.registry import DEFAULT_MAPPING
 
 MAPPERS = (DEFAULT_MAPPING, "texture", "paper")
 MAX_ERROR = 0.05

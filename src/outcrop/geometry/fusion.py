@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 from xarray.core import indexing
 
-from outcrop.labels import decide
+from outcrop.labels.decision import decide
 from outcrop.mapping.confidence import as_codes
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.volumes.lazy import LazyVolume

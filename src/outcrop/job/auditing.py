@@ -9,7 +9,7 @@ from outcrop import plots
 from outcrop.job.entries import AUDIT_ANSWERS as ANSWERS
 from outcrop.job.labelling import Labelling
 from outcrop.job.pictures import save
-from outcrop.labels import UNCERTAIN
+from outcrop.mapping.confidence import UNCERTAIN
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.retrieval.audit import draw_order, estimate, groups_by_class, iou_estimates
 

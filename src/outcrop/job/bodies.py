@@ -14,7 +14,7 @@ from outcrop.job.fault_report import thinned
 from outcrop.job.fusion import can_fuse, fused_labels, voted_labels
 from outcrop.job.labelling import Labelling
 from outcrop.job.pictures import save
-from outcrop.labels import lines_of
+from outcrop.labels.votes import lines_of
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.report import write_report
 from outcrop.storage.workspace import whole_file
@@ -59,14 +59,14 @@ def job_bodies(
             f"{old} of {len(done)} labelled lines are of older decisions; run 'outcrop label {job.path}' to bring them "
             "up to date, or take them as they are with --stale."
         )
-    told = progress or (lambda *_: None)
+    report = progress or (lambda *_: None)
     if fuse is None:
         fuse = can_fuse(job) and len(done) >= len(lines_of(work.kept_grid(), work.mapper()))
     labels = fused_labels(job, memory=memory, progress=progress) if fuse else voted_labels(job, [work])
     along, n_lines = DIRECTIONS[job.along], job.volume.shape[job.along]
     found = find_bodies(
         labels, classes, min_samples=min_samples, velocity=velocity, along=along, memory=memory,
-        progress=lambda count: told("bodies", count, n_lines),
+        progress=lambda count: report("bodies", count, n_lines),
     )  # fmt: skip
     return found, labels, _notes(job, found, labels, done)
 

@@ -23,7 +23,7 @@ from outcrop.job import labelling, options, tables
 from outcrop.job.decisions import Decisions, State, background_of
 from outcrop.job.legacy import import_legacy
 from outcrop.job.strokes import excluded_sections, painted_sections, runs, section_of, stroke_mask
-from outcrop.labels import MAPPERS
+from outcrop.mapping.registry import MAPPERS
 from outcrop.measures.registry import indexed_measure
 from outcrop.patches.grid import DIRECTIONS, PatchGrid
 from outcrop.plots.figure import COLOURS, EXTRA

@@ -173,7 +173,7 @@ def painted_nodes(codes, excluded):
     rows : int array, shape (n, 2)
         Of the nodes, on the lattice of traces and samples.
     known : bool array, shape (n, n_classes)
-    not_there : bool array, shape (n, n_classes)
+    excluded : bool array, shape (n, n_classes)
         Classes that are excluded.
     weights : array, shape (n,)
         All nodes of a stroke of n together count as `COUNT` times the fourth root of n.
@@ -191,20 +191,20 @@ def painted_nodes(codes, excluded):
             both = np.zeros((len(rows), 2, len(shares)), bool)
             both[:, kind, c] = True
             parts.append((rows, both[:, 0], both[:, 1], weights))
-    rows, known, not_there, weights = (np.concatenate(some) for some in zip(*parts, strict=True))
-    return rows, known, not_there, weights
+    rows, known, excluded, weights = (np.concatenate(some) for some in zip(*parts, strict=True))
+    return rows, known, excluded, weights
 
 
-def targets_of(known, not_there, votes):
+def targets_of(known, excluded, votes):
     """Share of every class at painted nodes: the class painted, or what a mapper votes without the excluded ones.
 
     Examples
     --------
-    >>> known, not_there = np.array([[1, 0], [0, 0]], bool), np.array([[0, 0], [1, 0]], bool)
-    >>> targets_of(known, not_there, np.array([[0.1, 0.9], [0.7, 0.3]]))
+    >>> known, excluded = np.array([[1, 0], [0, 0]], bool), np.array([[0, 0], [1, 0]], bool)
+    >>> targets_of(known, excluded, np.array([[0.1, 0.9], [0.7, 0.3]]))
     array([[1., 0.],
            [0., 1.]])
     """
-    left = np.where(not_there, 0, votes)
+    left = np.where(excluded, 0, votes)
     total = left.sum(axis=1, keepdims=True)
     return np.where(known.any(axis=1, keepdims=True), known, left / np.where(total > 0, total, 1))

@@ -53,7 +53,7 @@ def direction_agreement(job, work, cross):
     codes = [view["label"].isel(crossings).values for view in views]
     shares = {}
     for code, name in enumerate(views[0].attrs["classes"], 1):
-        one, other = (own == code for own in codes)
+        one, other = (directed == code for directed in codes)
         if (one | other).any():
             shares[name] = float((one & other).sum() / (one | other).sum())
     return shares
@@ -131,10 +131,10 @@ def _votes(views, one_sided, rows, columns, samples):
                 continue
             at = (i,) if view.along == 0 else (slice(None), i)
             classes, votes = view.votes(line, as_slice(traces), as_slice(samples))
-            for name, own in zip(classes, votes, strict=True):
+            for name, vote in zip(classes, votes, strict=True):
                 position = view.codes.get(name, 0) - 1
                 if position >= 0 and (number == 0 or position not in one_sided):
-                    total[(position, *at)] += own
+                    total[(position, *at)] += vote
             voters[at] += votes.any(axis=0)
         if number == 0:
             labelled = np.isin(lines, list(view.stores))

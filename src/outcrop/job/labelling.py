@@ -16,10 +16,11 @@ from outcrop.job.entries import STROKES
 from outcrop.job.options import LABEL, whole_survey
 from outcrop.job.strokes import excluded_sections, painted_patches, painted_sections
 from outcrop.job.votes import Labels, VoteStore, confidence_limit, read_labels
-from outcrop.labels import lines_of, load_mapper, make_mapper, written_votes
+from outcrop.labels.votes import lines_of, written_votes
 from outcrop.mapping.confidence import UNCERTAIN
 from outcrop.mapping.encoder_mapping import EncoderMapper, Places
 from outcrop.mapping.label_mapper import LabelMapper
+from outcrop.mapping.registry import load_mapper, make_mapper
 from outcrop.mapping.saved import saved_digest
 from outcrop.mapping.texture import TextureMapper
 from outcrop.parallel import memory_budget, one_blas_thread
@@ -238,7 +239,7 @@ class Labelling:
                 import torch
 
                 patches = torch.from_numpy(patches).to(mapper.torch_device)
-            more: dict = {"client": client} if isinstance(mapper, LabelMapper) else {"weights": weights}
+            more: dict = {} if isinstance(mapper, LabelMapper) else {"weights": weights}
             return mapper.fit(patches, classes, masks=masks, progress=told, **more, **context)
 
     # ---- votes ------------------------------------------------------------------------------------------------------

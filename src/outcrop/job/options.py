@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from outcrop.labels import DEFAULT_MAPPING
+from outcrop.mapping.registry import DEFAULT_MAPPING
 from outcrop.measures.registry import DEFAULT
 from outcrop.patches.windows import patch_starts
 from outcrop.retrieval.core import GRID_OPTIONS

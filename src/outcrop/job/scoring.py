@@ -8,7 +8,7 @@ from outcrop.evaluate.pixels import pixel_scores
 from outcrop.evaluate.zones import boundary_distance, zone_scores
 from outcrop.job.labelling import Labelling
 from outcrop.job.pictures import draw_labels, save
-from outcrop.labels import stability
+from outcrop.labels.stability import stability
 from outcrop.mapping.confidence import UNCERTAIN
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.volumes.opening import open_volume

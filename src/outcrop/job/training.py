@@ -7,7 +7,9 @@ import numpy as np
 from outcrop.export.training_set import export_training_set
 from outcrop.job.labelling import Labelling
 from outcrop.job.scoring import labelled_lines, score_labels
-from outcrop.labels import label_volume, open_labels, unchanged
+from outcrop.labels.stability import unchanged
+from outcrop.labels.store import open_labels
+from outcrop.labels.volume import label_volume
 from outcrop.patches.grid import PatchGrid
 from outcrop.storage.workspace import DoneLog
 from outcrop.train import train

@@ -10,9 +10,9 @@ import zarr
 from xarray.core import indexing
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
-from outcrop import labels as label_rules
 from outcrop.job.corrections import Corrections
-from outcrop.labels import decide
+from outcrop.labels import decision
+from outcrop.labels.decision import decide
 from outcrop.mapping.confidence import UNCERTAIN
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.storage.chunks import confirm_chunks, write_chunks
@@ -177,4 +177,4 @@ def confidence_limit(stores, *, min_confidence=None, max_error=None, shift=0.0):
     if max_error is None or not stores:
         return min_confidence or 0.0
     counts = sum(store.counts[line].astype(np.int64) for line, store in stores.items())
-    return label_rules.confidence_limit(counts, max_error, shift)
+    return decision.confidence_limit(counts, max_error, shift)

@@ -4,7 +4,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from outcrop.features.energies import N_DIRECTIONS, SMOOTHING, WAVELENGTHS
-from outcrop.regression import PENALTY, NormalEquations
+from outcrop.mapping.regression import PENALTY, NormalEquations
 
 MIN_MARGIN = 0.05  # by which a node must be more like its patch's class than like the background to keep it
 WELL_EXPLAINED = 0.65  # share of a split's variance that the texture should tell

@@ -16,8 +16,7 @@ The objective, with gamma the orthogonality, lambda1 the atom penalty and lambda
 Where pixels were painted by hand, F also holds ``paint`` times the squared evidence of wrong classes on those pixels.
 """
 
-from functools import lru_cache, partial
-from operator import attrgetter
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import array_api_compat
@@ -310,113 +309,6 @@ def _pull(W, H, paint):
     for wrong, atoms in zip(_painted_misfit(W, H, paint), paint.groups, strict=True):
         pull[atoms, paint.columns] = W[:, atoms].T @ wrong
     return pull
-
-
-def factorise_blocks(
-    X,
-    W,
-    H,
-    *,
-    blocks,
-    iterations,
-    tolerance=None,
-    client=None,
-    variant="paper",
-    penalties=Penalties(),  # noqa: B008
-):
-    """Factorise X into W H by blocks of patches, which meet in sums alone; otherwise as `factorise`.
-
-    Parameters
-    ----------
-    X, W, H
-        As in `factorise`, NumPy only.
-    blocks : int
-        How many blocks of columns X and H fall into.
-    iterations : int
-    tolerance : float, optional
-        Stop once an iteration changes the objective by less than this share of it.
-    client : distributed.Client, optional
-        A Dask cluster. X_b and H_b stay where they are; X_b H_b^T, H_b H_b^T and W travel. What a worker takes along
-        when it dies is made again from the start.
-    variant, penalties
-        As in `factorise`.
-
-    Returns
-    -------
-    W, H : array
-    course : array, shape (n_iterations + 1, 3)
-        The `objective` at the start and after every iteration.
-    """
-    rule = VARIANTS[variant]
-    submit = partial(client.submit, pure=False) if client else lambda function, *arguments: function(*arguments)
-    gather = client.gather if client else lambda result: result
-    evaluate = _evaluator(X, W.shape[1], penalties, None)
-    parts = np.array_split(np.arange(X.shape[1]), min(blocks, X.shape[1]))
-    blocks_X, blocks_H = (
-        [submit(np.ascontiguousarray, x[:, part[0] : part[-1] + 1]) for part in parts] for x in (X, H)
-    )
-    atoms = submit(_Atoms, W, W.T @ W, None, np.ones(W.shape[1], W.dtype))
-    course: list = []
-    sums: Any = None
-    for iteration in range(iterations + 1):
-        if iteration:
-            atoms = submit(_step_atoms, penalties, sums)
-            blocks_H = [
-                submit(_step_block, rule, penalties, atoms, x, h) for x, h in zip(blocks_X, blocks_H, strict=True)
-            ]
-        products = [submit(_block_products, x, h) for x, h in zip(blocks_X, blocks_H, strict=True)]
-        sums = submit(_sum_blocks, rule if iteration else None, evaluate, atoms, *products)
-        course.append(submit(attrgetter("terms"), sums))
-        if tolerance is not None and settled(gather(course[-2:]), tolerance):
-            break
-    last = gather(sums)
-    return last.W, last.scale[:, None] * np.concatenate(gather(blocks_H), axis=1), np.stack(gather(course))
-
-
-class _Atoms(NamedTuple):
-    """What a block needs for its step of H: W, W^T W, H H^T of before, and the scale that its H has yet to get."""
-
-    W: Any
-    S: Any
-    G: Any
-    scale: Any
-
-
-class _Sums(NamedTuple):
-    """What the blocks come to: T = X H^T, G = H H^T, W and S, all to the scale that H has yet to get."""
-
-    W: Any
-    T: Any
-    S: Any
-    G: Any
-    scale: Any
-    terms: Any
-
-
-def _block_products(X, H):
-    return X @ H.T, H @ H.T
-
-
-def _step_block(rule, penalties, atoms, X, H):
-    gram = _with_ridge(atoms.S, penalties.coefficients)
-    H = atoms.scale[:, None] * H
-    return update_coefficients(atoms.W.T @ X, gram, H, atoms.G, variant=rule, penalties=penalties)
-
-
-def _sum_blocks(rule, evaluate, atoms, *products):
-    """Sums over the blocks and the objective there; `rule` is None before the first step."""
-    T, G = (sum(part) for part in zip(*products, strict=True))
-    W, S, scale = atoms.W, atoms.S, np.ones(len(G), G.dtype)
-    if rule is not None and rule.normalise:
-        norms, scale = _inverse_norms(S), _inverse_norms(G)
-        W, T, S, G = W * norms, T * scale, S * norms * norms[:, None], G * scale * scale[:, None]
-    # <H, W^T X> = <W, X H^T>
-    return _Sums(W, T, S, G, scale, evaluate(_Factors(None, W, T, S, G), []))
-
-
-def _step_atoms(penalties, sums):
-    W = sums.W * ((sums.T + EPSILON) / (sums.W @ _with_ridge(sums.G, penalties.atoms) + EPSILON))
-    return _Atoms(W, W.T @ W, sums.G, sums.scale)
 
 
 def settled(course, tolerance):

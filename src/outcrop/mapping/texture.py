@@ -31,9 +31,9 @@ from outcrop.mapping.constraint import (
 from outcrop.mapping.familiarity import Familiarity
 from outcrop.mapping.inputs import check_patches, class_codes
 from outcrop.mapping.pixels import POWER, at_pixels, fitted_power, node_masks
+from outcrop.mapping.regression import NormalEquations
 from outcrop.mapping.saved import Saved, part, prefixed
 from outcrop.parallel import map_blocks, one_blas_thread, spans
-from outcrop.regression import NormalEquations
 from outcrop.storage.kept import content
 
 BLOCK = 25  # patches described at once

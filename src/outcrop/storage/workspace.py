@@ -48,7 +48,7 @@ class Workspace:
     def __truediv__(self, name):
         return self.path / name
 
-    def own(self, name):
+    def inner_path(self, name):
         """Path of something that is about to be written, which must not lead out of the folder by a link."""
         path = self.path / name
         if not path.resolve().is_relative_to(self.path.resolve()):
@@ -81,7 +81,7 @@ class Workspace:
     def log(self, event, **fields):
         """Append one line to ``log.jsonl``."""
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        with open(self.own("log.jsonl"), "a", encoding="utf-8") as handle:
+        with open(self.inner_path("log.jsonl"), "a", encoding="utf-8") as handle:
             handle.write(json.dumps({"time": now, "event": event, "version": outcrop.__version__} | fields) + "\n")
 
 

@@ -1,0 +1,1 @@
+"""Votes and label volumes, line by line."""

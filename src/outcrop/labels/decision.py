@@ -1,0 +1,75 @@
+"""From votes to labels and confidence, and the limit of confidence for a share of errors."""
+
+import numpy as np
+from scipy.special import expit, logit
+
+from outcrop.mapping.confidence import UNCERTAIN, confidence, winner
+
+
+def decide(votes, min_confidence=0.0):
+    """Label and confidence from votes.
+
+    Parameters
+    ----------
+    votes : uint8 array, shape (n_classes, ...), or float array, shape (..., n_classes)
+        As `line_votes` or `section_votes` give them.
+    min_confidence : float
+        Below it a label is uncertain.
+
+    Returns
+    -------
+    labels, confidence : uint8 array
+        0 not labelled, where nobody votes; 255 uncertain; i + 1 class i. Confidence 255 is sure.
+
+    Examples
+    --------
+    >>> decide(np.array([[0, 51, 102], [0, 204, 153]], np.uint8), 0.7)
+    (array([  0,   2, 255], dtype=uint8), array([  0, 204, 153], dtype=uint8))
+    """
+    if votes.dtype == np.uint8:
+        votes = np.moveaxis(votes, 0, -1) * np.float32(1 / 255)
+    labels, best = winner(votes)
+    sure = confidence(votes)
+    labels = np.where(sure >= min_confidence, labels, np.uint8(UNCERTAIN))
+    return np.where(best > 0, labels, np.uint8(0)), np.round(255 * sure).astype(np.uint8)
+
+
+def confidence_for(confidence, max_error):
+    """Lowest limit of confidence at which the labels above it should hold no more than a share of errors.
+
+    Parameters
+    ----------
+    confidence : uint8 array
+        255 = sure, as `label_volume` gives it; 0 where there is no label.
+    max_error : float
+        Share of wrong labels to put up with. A confidence near p is taken to be right in a share p of the cases.
+
+    Returns
+    -------
+    float
+        Between 0 and 1; 1 where no limit is high enough.
+
+    Examples
+    --------
+    >>> confidence_for(np.array([255, 255, 230, 128], np.uint8), 0.05)
+    0.9019607843137255
+    """
+    return confidence_limit(np.bincount(np.ravel(confidence), minlength=256), max_error)
+
+
+def confidence_limit(counts, max_error, shift=0.0):
+    """As `confidence_for`, from how often each of the 256 levels of confidence occurs.
+
+    Parameters
+    ----------
+    counts : array, shape (256,)
+    max_error : float
+    shift : float
+        What answers to audits add to the logit of a confidence; see `outcrop.retrieval.audit.confidence_shift`.
+    """
+    levels = np.arange(255, 0, -1)
+    counts = counts[levels]
+    error = expit(-(logit(levels / 255) + shift))
+    wrong = np.cumsum(counts * error) / np.maximum(np.cumsum(counts), 1)
+    low = levels[(wrong <= max_error) & (counts > 0)]
+    return float(low.min() / 255) if len(low) else 1.0

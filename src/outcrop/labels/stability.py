@@ -1,0 +1,74 @@
+"""How stable labels are under changes that should not matter."""
+
+import numpy as np
+import pandas as pd
+
+from outcrop.labels.volume import label_volume
+from outcrop.mapping.confidence import labelled
+from outcrop.patches.grid import PatchGrid
+
+
+def stability(volume, grid, fit, *, lines, progress=None):
+    """Share of labels that stay the same, class by class, under changes that should not matter.
+
+    Parameters
+    ----------
+    volume : DataArray
+        The volume.
+    grid : PatchGrid
+        How it is labelled.
+    fit : callable
+        ``fit(seed)`` gives a fitted mapper.
+    lines : sequence of int
+        Survey labels of the inlines to try it on.
+    progress : callable, optional
+        Called with the number of changes done so far.
+
+    Returns
+    -------
+    DataFrame
+        One row per change, one column per class, and ``all``.
+    """
+    mapper, options = fit(0), grid.parameters | {"area": None, "between": None, "sample": None, "every": 1}
+    few = volume.sel(inline=list(lines)).load()
+    step = [half // 2 for half in grid.step]
+
+    def labels(data, model=mapper, *, shift=(0, 0)):
+        axes = [data[name].values for name in data.dims]
+        area = {data.dims[1]: (axes[1][shift[1]], axes[1][-1]), data.dims[2]: (axes[2][shift[0]], axes[2][-1])}
+        with_area = options | {"area": area, "along": "inline"}
+        return label_volume(data, PatchGrid(data, **with_area), model)["label"].values
+
+    scaled = few.attrs.get("scaled")
+    middle = 0.5 if scaled else 0.0
+    inlines = volume["inline"].values
+    next_lines = [inlines[min(int(np.flatnonzero(inlines == line)[0]) + 1, len(inlines) - 1)] for line in lines]
+    changes = {
+        "mirrored": lambda: labels(few.copy(data=few.values[:, ::-1]))[:, ::-1],
+        "grid shifted by half a step": lambda: labels(few, shift=step),
+        "3 dB louder": lambda: labels(few.copy(data=_clipped((few.values - middle) * 10**0.15 + middle, scaled))),
+        "polarity reversed": lambda: labels(few.copy(data=2 * middle - few.values)),
+        "neighbouring line": lambda: labels(volume.sel(inline=next_lines).load()),
+        "another seed": lambda: labels(few, fit(1)),
+    }
+    base, rows = labels(few), []
+    for count, (name, change) in enumerate(changes.items(), 1):
+        rows.append({"change": name, **unchanged(base, change(), mapper.classes_)})
+        if progress:
+            progress(count)
+    return pd.DataFrame(rows)
+
+
+def _clipped(values, scaled):
+    return np.clip(values, 0, 1) if scaled else values
+
+
+def unchanged(before, after, classes):
+    """Share of the samples labelled in both that keep their label, by class and in all."""
+    both = labelled(before) & labelled(after)
+    same = before == after
+    shares = {str(name): before == code for code, name in enumerate(classes, 1)}
+    means = {
+        name: same[of_class & both].mean() if (of_class & both).any() else np.nan for name, of_class in shares.items()
+    }
+    return {**means, "all": same[both].mean() if both.any() else np.nan}

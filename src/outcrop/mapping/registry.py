@@ -1,0 +1,112 @@
+"""The mappers by name, and those that were saved."""
+
+import hashlib
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from outcrop.mapping.encoder_mapping import EncoderMapper
+from outcrop.mapping.factorisation import VARIANTS
+from outcrop.mapping.label_mapper import LabelMapper
+from outcrop.mapping.saved import digest, read_mapper
+from outcrop.mapping.texture import TextureMapper
+from outcrop.storage.workspace import damage
+
+MAPPERS: dict[str, Any] = {
+    "encoder": EncoderMapper,
+    "texture": TextureMapper,
+    **{name: partial(LabelMapper, variant=name) for name in VARIANTS},
+}
+"""Mappings by name, as `--mapping` takes them; each value makes one that is not fitted yet.
+
+Examples
+--------
+>>> import outcrop as oc
+>>> list(oc.MAPPERS)
+['encoder', 'texture', 'paper', 'published', 'exact']
+>>> oc.MAPPERS["paper"]().variant
+'paper'
+"""
+DEFAULT_MAPPING = "encoder"
+KINDS = {kind.__name__: kind for kind in (EncoderMapper, TextureMapper, LabelMapper)}  # of saved mappers
+
+
+def load_mapper(path: str | Path) -> Any:
+    """Open a mapper that ``mapper.save(path)`` wrote; its scores are those of the saved one to the bit.
+
+    Parameters
+    ----------
+    path : path
+        The folder. A damaged one, or one that something else wrote, is refused with a ValueError.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import outcrop as oc
+    >>> patches = np.random.default_rng(0).random((8, 32, 32))
+    >>> mapper = oc.LabelMapper(2, iterations=5).fit(patches, ["fault"] * 4 + ["other"] * 4)
+    >>> path = f"{tempfile.mkdtemp()}/mapper"
+    >>> mapper.save(path)
+    >>> np.array_equal(load_mapper(path).scores(patches), mapper.scores(patches))
+    True
+    """
+    about, arrays = read_mapper(path)
+    kind = about.get("kind")
+    if kind not in KINDS:
+        raise ValueError(f"{path} holds a mapper of kind {kind!r}; this program knows {', '.join(KINDS)}.")
+    with damage(path, "fit the mapper again and save it"):
+        try:
+            return KINDS[kind].restored(about, arrays)
+        except ImportError as error:
+            missing = error
+    raise missing
+
+
+def make_mapper(mapping, *, seed=0, device=None, background=None):
+    """The unfitted mapper of a name in `MAPPERS`, set up for a seed, a torch device and a background.
+
+    Parameters
+    ----------
+    mapping : str
+        A name of `MAPPERS`.
+    seed : int
+    device : str, optional
+        A torch device such as ``cpu`` or ``cuda`` for the factorisations, which work where their patches lie.
+    background : str, optional
+        The class that may appear in any patch; by default the mapper's.
+
+    Returns
+    -------
+    mapper
+        Its attribute ``torch_device`` is the device that patches are to be moved to for ``fit`` and ``scores`` (the
+        factorisations where a device is given), None where they stay NumPy.
+    """
+    if mapping not in MAPPERS:
+        raise ValueError(f"Mapping {mapping!r} is unknown; choose one of {', '.join(MAPPERS)}.")
+    mapper = MAPPERS[mapping]()
+    wanted = {"random_state": seed, "device": device, "background": background}
+    known = mapper.get_params()
+    mapper.set_params(**{name: value for name, value in wanted.items() if name in known and value is not None})
+    mapper.torch_device = device if isinstance(mapper, LabelMapper) else None
+    return mapper
+
+
+def mapper_digest(mapper):
+    """Sha256 of what a mapper's answers depend on: its saved arrays and parameters, as far as it tells them."""
+    if hasattr(mapper, "saved"):
+        return digest(*mapper.saved())
+    if hasattr(mapper, "save"):
+        return _folder_digest(mapper)
+    known = mapper.get_params() if hasattr(mapper, "get_params") else {}
+    return hashlib.sha256(repr((sorted(known.items()), [str(name) for name in mapper.classes_])).encode()).hexdigest()
+
+
+def _folder_digest(mapper):
+    """Sha256 of all that a mapper saves."""
+    total = hashlib.sha256()
+    with tempfile.TemporaryDirectory() as folder:
+        mapper.save(Path(folder) / "mapper")
+        for file in sorted(path for path in Path(folder).rglob("*") if path.is_file()):
+            total.update(str(file.relative_to(folder)).encode() + file.read_bytes())
+    return total.hexdigest()
