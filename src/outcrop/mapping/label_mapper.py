@@ -9,6 +9,7 @@ import contextlib
 import warnings
 from collections.abc import Callable
 from itertools import islice
+from typing import Any
 
 import array_api_compat
 import numpy as np
