@@ -290,12 +290,15 @@ def _prepare(stages, key, grid, length):
         group = zarr.open_group(aside, mode="w")
         rows = min(BLOCK, n)
         checked: Any = {"compressors": [ZstdCodec(), Crc32cCodec()]}
-        # values of one kind side by side, byte by byte: a seventh smaller
-        small: Any = {"filters": [TransposeCodec(order=(1, 0))]}
-        small["compressors"] = [BloscCodec(cname="zstd", clevel=5, shuffle="shuffle"), Crc32cCodec()]
-        group.create_array("features", shape=(n, length), chunks=(rows, length), dtype="float32", **small)
+        group.create_array("features", shape=(n, length), chunks=(rows, length), dtype="float32", **feature_codecs())
         group.create_array("status", shape=(n,), chunks=(rows,), dtype="uint8", fill_value=UNKNOWN, **checked)
     return open_features(store, n, length, mode="r+")
+
+
+def feature_codecs() -> Any:
+    """How descriptors are stored: values of one kind side by side, byte by byte, which takes a seventh less."""
+    compressors = [BloscCodec(cname="zstd", clevel=5, shuffle="shuffle"), Crc32cCodec()]
+    return {"filters": [TransposeCodec(order=(1, 0))], "compressors": compressors}
 
 
 def open_features(store, n, length, *, mode="r"):
