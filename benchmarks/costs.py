@@ -96,7 +96,7 @@ def paper():
     a_patch = (time.process_time() - begin) / len(rows)
     patch_bytes = costs._stored(found) / len(found)
     patches = grid.extract(volume, slice(None))
-    codes = [np.bincount(one.ravel()).argmax() for one in grid.cut(truth, grid.places(slice(None))).astype(int)]
+    codes = [truth.values[line, trace + 49, sample + 49] for _, line, trace, sample in grid.places(slice(None))]
     mapper = oc.EncoderMapper(random_state=0).fit(patches, np.array([f"class {code}" for code in codes]))
     list(costs.line_votes(volume, grid, mapper, volume.inline.values[:1], workers=1))
     begin = time.process_time()

@@ -7,7 +7,7 @@ from zarr.codecs import Crc32cCodec, ZstdCodec
 
 import outcrop as oc
 from outcrop.job.votes import TRACES, VoteStore
-from outcrop.storage.chunks import stored_bytes
+from outcrop.storage.chunks import read_chunk, stored_bytes
 from outcrop.storage.workspace import Damaged
 
 SHAPE = (5, 3 * TRACES + 7, 20)  # lines, traces, samples
@@ -57,10 +57,28 @@ PARTS = [
 @pytest.mark.parametrize("traces", PARTS, ids=str)
 def test_parts_come_back_as_written(store, votes, traces):
     """Traces of one chunk and of several, sparse ones, the last; of one line and of several; with some samples."""
-    for samples in (slice(None), slice(4, 9), np.array([0, 19])):
+    for samples in (slice(None), slice(4, 9), np.array([0, 3, 19])):
         expected = votes[:, :, traces][..., samples]
         np.testing.assert_array_equal(store.read(4, traces, samples), expected[4])
         np.testing.assert_array_equal(store.read_lines([0, 1, 4], traces, samples), expected[[0, 1, 4]].swapaxes(0, 1))
+
+
+def test_chunks_of_lines_are_those_that_zarr_reads(tmp_path, votes):
+    """One by one, also of a line that was never written and of chunks without any vote; damage is found."""
+    votes[1, :, : 2 * TRACES] = 0
+    store = filled(VoteStore.make(tmp_path, SHAPE, ["a", "other"]), votes[:3])
+    width = -(-SHAPE[1] // TRACES) * TRACES
+    for line in range(4):
+        whole = np.pad(store.votes[line], [(0, 0), (0, width - SHAPE[1]), (0, 0)])
+        for number in range(width // TRACES):
+            expected = whole[None, :, number * TRACES : (number + 1) * TRACES]
+            np.testing.assert_array_equal(read_chunk(store.votes, line, number), expected)
+    path = next(path for path in (tmp_path / "votes.zarr" / "votes" / "c" / "2").rglob("*") if path.is_file())
+    data = bytearray(path.read_bytes())
+    data[3] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match="checksum"):
+        read_chunk(store.votes, 2, 0)
 
 
 def test_differences_take_less_space(tmp_path, votes):
@@ -72,13 +90,14 @@ def test_differences_take_less_space(tmp_path, votes):
     assert len(files) == 4
 
 
-def test_a_damaged_line_among_many_is_named(tmp_path, votes):
+@pytest.mark.parametrize("traces", [slice(None), slice(3, 4), slice(90, 100)])
+def test_a_damaged_line_among_many_is_named(tmp_path, votes, traces):
     """It alone is taken out of those that are done."""
     store = filled(VoteStore.make(tmp_path, SHAPE, ["a", "other"]), votes)
     path = next(path for path in (tmp_path / "votes.zarr" / "votes" / "c" / "2").rglob("*") if path.is_file())
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(Damaged, match="damaged"):
-        store.read_lines(range(5))
+        store.read_lines(range(5), traces)
     assert store.done.read() == {0, 1, 3, 4}
 
 

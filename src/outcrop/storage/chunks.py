@@ -13,9 +13,12 @@ import time
 import zlib
 from pathlib import Path
 
+import google_crc32c
 import numpy as np
+from numcodecs import Zstd
 
 SEEN_WITHIN = (0.05, 0.2, 1.0, 4.0, 10.0)  # seconds until a file is looked for again: folders in a network lag behind
+NOTHING = 2**64 - 1  # offset of a chunk that holds nothing
 END = 4096  # bytes at the end of a file that stand for all of it
 LEFT_AFTER = 60.0  # seconds after which a file that is not whole yet belongs to a process that was killed
 
@@ -78,6 +81,45 @@ def confirm_chunks(array, axis, number, seals):
         f"Chunk {number} of {_root(array)} is not seen here as a worker wrote it; put the job folder where all workers "
         "and this process have it under the same path, and run the same command again."
     )
+
+
+def read_chunk(array, shard, number):
+    """One chunk of a shard, without Zarr's way there, which takes a millisecond; uint8, zstd and a checksum.
+
+    Parameters
+    ----------
+    array : zarr.Array
+        Of bytes, whose chunks follow each other in a shard along one axis alone.
+    shard : int
+        Position on the first axis, along which every shard has one entry.
+    number : int
+        Of the chunk in its shard.
+
+    Returns
+    -------
+    array
+        Of the shape of a chunk; a ValueError where its checksum is not that of its bytes.
+    """
+    (path,) = _files(array, 0, shard)
+    count = int(np.prod(array.shards) // np.prod(array.chunks))
+    try:
+        with open(path, "rb") as file:
+            file.seek(-16 * count - 4, os.SEEK_END)
+            offset, size = np.frombuffer(_sound(file.read(), path), "<u8").reshape(count, 2)[number].tolist()
+            if offset == NOTHING:
+                return np.zeros(array.chunks, np.uint8)
+            file.seek(offset)
+            data = _sound(file.read(size), path)
+    except FileNotFoundError:
+        return np.zeros(array.chunks, np.uint8)
+    return np.frombuffer(Zstd().decode(data), np.uint8).reshape(array.chunks)
+
+
+def _sound(data, path):
+    """Bytes without the checksum at their end, which has to be theirs."""
+    if google_crc32c.value(data[:-4]) != int.from_bytes(data[-4:], "little"):
+        raise ValueError(f"A checksum of {path} is wrong")
+    return data[:-4]
 
 
 def clear_leftovers(array, axis, numbers):
