@@ -10,7 +10,7 @@ import zarr
 
 from outcrop.job.labelling import ACROSS, Labelling
 from outcrop.job.votes import VoteStore
-from outcrop.labels import line_votes, lines_of
+from outcrop.labels.votes import line_votes, lines_of
 from outcrop.measures.registry import indexed_measure
 from outcrop.parallel import map_blocks, n_cores, spans
 from outcrop.retrieval.core import BLOCK, feature_codecs
