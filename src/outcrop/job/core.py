@@ -20,8 +20,9 @@ import xarray as xr
 from filelock import FileLock
 
 from outcrop.job import labelling, options, tables
-from outcrop.job.decisions import Decisions, State, background_of
+from outcrop.job.decisions import Decisions
 from outcrop.job.legacy import import_legacy
+from outcrop.job.state import State, background_of
 from outcrop.job.strokes import excluded_sections, painted_sections, runs, section_of, stroke_mask
 from outcrop.mapping.registry import MAPPERS
 from outcrop.measures.registry import indexed_measure
