@@ -1,11 +1,13 @@
 """Descriptors, search and indexing, as ratios against a peer or a floor measured in the same run.
 
 python benchmarks/retrieval.py                 # descriptors and search on this machine's cores
+python benchmarks/retrieval.py --feedback      # first search and a round of yes and no in a million patches
 python benchmarks/retrieval.py --growth        # cost per patch from 1,000 to 100,000 patches
 python benchmarks/retrieval.py --device cuda   # descriptors and search per second on a GPU
 """
 
 import argparse
+import functools
 import sys
 import tempfile
 import time
@@ -103,8 +105,38 @@ def growth():
         volume = open_volume(data).assign_attrs(scaled=True)
         grid = PatchGrid(volume, size=99, step=19)
         with tempfile.TemporaryDirectory() as folder:
-            seconds = best(lambda grid=grid, volume=volume, f=folder: build_index(volume, grid, f"{f}/j.outcrop"), 1)
+            path = f"{folder}/j.outcrop"
+            seconds = best(functools.partial(build_index, volume, grid, path, measure="curvelet-svd"), 1)
         row(f"indexing {len(grid)} patches", f"{seconds / len(grid) * 1e3:.3f} ms a patch", "aim: flat")
+
+
+def feedback(n=1_000_000):
+    """A first search and rounds of feedback in an index that is only in memory, with random descriptors."""
+    import zarr
+
+    import outcrop as oc
+    from outcrop.features.patch_encoder import LENGTH
+    from outcrop.retrieval.core import Index
+
+    lines = n // 1000
+    volume = oc.open_volume(np.broadcast_to(textures(1, 700).squeeze(), (lines, 700, 700))).assign_attrs(scaled=True)
+    rng = np.random.default_rng(0)
+    index = Index.__new__(Index)
+    index.volume, index.grid = volume, oc.PatchGrid(volume, size=99, step=19)
+    index.measure, index.edges = oc.MEASURES["encoder"](), np.array([0, LENGTH])
+    size = len(index.grid)
+    index._held = rng.random((40, LENGTH), dtype="f4")[rng.integers(40, size=size)]  # forty textures
+    index._held += 0.5 * rng.random((size, LENGTH), dtype="f4")
+    index.features = zarr.create_array({}, shape=index._held.shape, dtype="f4")  # empty: all is held in memory
+    index.status = np.zeros(size, np.uint8)
+    index._columns, index._graph = {}, ()
+    begin = time.perf_counter()
+    weak = oc.retrieve(index, {f"class {k}": [(k, 300, 300)] for k in range(4)}, 500)
+    row(f"first search in {size} patches", f"{time.perf_counter() - begin:.2f} s", "4 classes, 500 patches each")
+    for clicks in (5, 20):
+        rows = weak.rows[weak.picks(clicks)]
+        seconds = best(lambda rows=rows: oc.refine(index, weak, accept=rows[::2], reject=rows[1::2]))
+        row(f"round of feedback, {clicks} clicks a class", f"{seconds:.2f} s", "aim under 1 s")
 
 
 def on_device(device):
@@ -171,12 +203,15 @@ def row(name, value, note):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--growth", action="store_true")
+    parser.add_argument("--feedback", action="store_true")
     parser.add_argument("--device")
     chosen = parser.parse_args()
     if chosen.device:
         on_device(chosen.device)
     elif chosen.growth:
         growth()
+    elif chosen.feedback:
+        feedback()
     else:
         descriptors()
         search_speed()

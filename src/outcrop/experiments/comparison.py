@@ -8,6 +8,7 @@ from outcrop.arrays import to_numpy
 from outcrop.evaluate.pixels import pixel_scores
 from outcrop.experiments import Result
 from outcrop.experiments.evolution import name_rows, shares, shown, training_set
+from outcrop.mapping.encoder_mapping import positive_answers, positive_energies
 from outcrop.mapping.label_mapper import LabelMapper
 
 FREE = {"orthogonality": 0.0, "atom_penalty": 0.0, "coefficient_penalty": 0.0}
@@ -18,6 +19,8 @@ FORMULATIONS: dict[str, dict] = {
     "full": {},
     "exact": {"variant": "exact"},
     "authors' code": {"variant": "published"},
+    "full, on energies": {"features": positive_energies},
+    "full, on the encoder's answers": {"features": positive_answers},
 }
 RELEASE = "authors' release"
 REACHES = {"on": 0, "within 5 lines of": 5}  # lines between a patch and the expert's line it is scored against
@@ -36,7 +39,8 @@ def run(data, *, quick=False, device=None):
             names, found = dataset.attrs["classes"], released
         else:
             mapper = LabelMapper(4 if quick else 250, iterations=20 if quick else 200, **options)
-            found, names = to_numpy(mapper.fit_predict(patches, classes)), mapper.classes_
+            given = to_numpy(patches) if "features" in options else patches
+            found, names = to_numpy(mapper.fit_predict(given, classes)), mapper.classes_
         labels.append(found)
         scores = {
             f"{measure} {where} expert lines": pixel_scores(coded(found[near], true, names), true)[measure]
@@ -110,5 +114,5 @@ def expert_patches(dataset, truth, *, reach):
 
 
 def coded(labels, like, names):
-    """Codes of some patches with the axes of others and names of classes."""
+    """Codes of some patches with the axes of others and the names of their own."""
     return like.copy(data=labels).assign_attrs(classes=[str(name) for name in names])

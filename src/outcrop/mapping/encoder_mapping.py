@@ -221,3 +221,16 @@ def encoded(sections):
 
 def _both(sections):
     return np.concatenate([describe(sections), encoded(sections)], axis=-1)
+
+
+def positive_energies(patches):
+    """Energies at the nodes of patches, each over its mean, for `outcrop.LabelMapper`; the finer scale alone."""
+    energies = np.exp(describe(patches)[..., : n_energies() // 2])
+    return energies / energies.mean(axis=(0, 1, 2), keepdims=True)
+
+
+def positive_answers(patches):
+    """Probabilities of the encoder at the nodes of patches, for `outcrop.LabelMapper`."""
+    blocks = Patches(patches).answers(np.arange(len(patches)))
+    logits = np.concatenate([answers[..., : len(CLASSES)] for _, answers in blocks])
+    return 1 / (1 + np.exp(-logits))

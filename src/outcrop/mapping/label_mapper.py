@@ -9,6 +9,7 @@ import contextlib
 import warnings
 from collections.abc import Callable
 from itertools import islice
+from typing import Any
 
 import array_api_compat
 import numpy as np
@@ -66,12 +67,16 @@ class LabelMapper(Saved, BaseEstimator):
         Allow 10-bit mantissas in matrix products on CUDA, about three times as fast.
     random_state : int, optional
         Seed of k-means and of the initial coefficients.
+    features : callable, optional
+        Takes patches and gives non-negative features at the nodes of a lattice, shape (n_patches, rows, columns,
+        n_features), which are factorised instead of the pixels: `outcrop.mapping.encoder_mapping.positive_energies`, or
+        `positive_answers`. The evidence for a class at a node is summed over the features. For NumPy, without masks.
 
     Attributes
     ----------
     classes_ : array of str, shape (n_classes,)
         In the order in which `fit` first met them; label ``i + 1`` is ``classes_[i]``, 0 is `uncertain`.
-    atoms_ : array, shape (n_atoms, height, width)
+    atoms_ : array, shape (n_atoms, height, width), or of features (n_atoms, rows, columns, n_features)
     atom_classes_ : int array, shape (n_atoms,)
         Position in `classes_` of each atom's class.
     coefficients_ : array, shape (n_patches, n_atoms)
@@ -107,6 +112,7 @@ class LabelMapper(Saved, BaseEstimator):
         accelerate: bool = False,
         tf32: bool = False,
         random_state: int = 0,
+        features: Any = None,
     ):
         self.atoms_per_class = atoms_per_class
         self.sparsity = sparsity
@@ -121,6 +127,7 @@ class LabelMapper(Saved, BaseEstimator):
         self.accelerate = accelerate
         self.tf32 = tf32
         self.random_state = random_state
+        self.features = features
 
     def fit(
         self,
@@ -147,7 +154,10 @@ class LabelMapper(Saved, BaseEstimator):
         patches, xp = check_patches(patches)
         self.classes_, codes = class_codes(classes, n_patches=patches.shape[0])
         masks = check_masks(masks, patches, n_classes=len(self.classes_))
+        if masks is not None and self.features is not None:
+            raise ValueError("Painted pixels are not learnt from features; leave out features or masks.")
         self.size_ = tuple(patches.shape[1:])
+        patches = self._described(patches)
         flat = xp.reshape(patches, (patches.shape[0], -1))
         # A GPU multiplies rows of odd length at half speed, so that one turns; a CPU saves the copy.
         X = flat.T if on_cpu(flat) else _transposed(flat)
@@ -200,14 +210,15 @@ class LabelMapper(Saved, BaseEstimator):
     def saved(self) -> tuple[dict, dict]:
         """What the mapper consists of: a dict for JSON, and arrays; labels of the fitted patches are left out."""
         check_is_fitted(self, "atoms_")
+        if self.features is not None:
+            raise ValueError("A mapper of features cannot be saved; fit it where it is needed.")
         about = {"kind": type(self).__name__, "parameters": self.get_params(), "classes": self.classes_.tolist()}
         return about, {name: to_numpy(getattr(self, f"{name}_")) for name in LEARNT}
 
     @classmethod
     def restored(cls, about: dict, arrays: dict) -> "LabelMapper":
         """The mapper that `saved` took apart, with NumPy arrays wherever it was fitted."""
-        known = cls().get_params()  # a mapper of an earlier version may have others
-        mapper = cls(**{name: value for name, value in about["parameters"].items() if name in known})
+        mapper = cls(**about["parameters"])
         mapper.classes_ = np.array(about["classes"])
         for name in LEARNT:
             setattr(mapper, f"{name}_", arrays[name])
@@ -286,7 +297,7 @@ class LabelMapper(Saved, BaseEstimator):
         blocks = [coefficients[start : start + BLOCK, :] for start in range(0, coefficients.shape[0], BLOCK)]
         with _float32_products(atoms, tf32=self.tf32):
             scores = (class_scores(atoms, block, self.atom_classes_, smooth=smooth) for block in blocks)
-            return xp.concat([function(some) for some in scores])
+            return xp.concat([function(_enlarged(some, self.size_)) for some in scores])
 
     def _solve(self, patches):
         """Coefficients of given patches, the atoms held."""
@@ -296,6 +307,7 @@ class LabelMapper(Saved, BaseEstimator):
                 f"Patches are {patches.shape[1]} x {patches.shape[2]} pixels and the atoms "
                 f"{self.size_[0]} x {self.size_[1]}; cut patches of the size that was fitted."
             )
+        patches = self._described(patches)
         X = xp.reshape(patches, (patches.shape[0], -1)).T
         atoms = xp.reshape(_moved(self.atoms_, like=X), (-1, X.shape[0]))
         with _float32_products(X, tf32=self.tf32):
@@ -306,6 +318,15 @@ class LabelMapper(Saved, BaseEstimator):
                 kept = self.atoms_, key, prepare_solver(atoms @ atoms.T, penalty=self.coefficient_penalty)
                 self._kept = kept
             return solve_coefficients(atoms @ X, kept[2]).T
+
+    def _described(self, patches):
+        """What is factorised: the patches themselves, or their features."""
+        if self.features is None:
+            return patches
+        found = np.asarray(self.features(to_numpy(patches)), np.float32)
+        if found.ndim != 4 or len(found) != len(patches) or not (found >= 0).all():
+            raise ValueError(f"features gives an array of shape {found.shape}; it must be 4-D, and 0 or more.")
+        return found
 
     def _label(self, scores):
         rule = VARIANTS[self.variant]
@@ -324,7 +345,7 @@ def class_scores(atoms, coefficients, atom_classes, *, smooth=False):
 
     Parameters
     ----------
-    atoms : array, shape (n_atoms, height, width)
+    atoms : array, shape (n_atoms, height, width), or with features (n_atoms, rows, columns, n_features)
     coefficients : array, shape (n_patches, n_atoms)
     atom_classes : int array, shape (n_atoms,)
         Class of each atom; atoms of a class stand side by side.
@@ -340,6 +361,8 @@ def class_scores(atoms, coefficients, atom_classes, *, smooth=False):
     for group in _groups(atom_classes):
         part = xp.reshape(atoms[group, ...], (group.stop - group.start, -1))
         evidence = xp.reshape(coefficients[:, group] @ part, (-1, *atoms.shape[1:]))
+        if evidence.ndim == 4:
+            evidence = xp.sum(evidence, axis=-1)
         if smooth:
             side = float(np.exp(-2.0))  # exp(-d^2 / (2 sigma^2)) at d = 1, sigma = 0.5
             evidence = neighbourhood_sum(evidence, side) / (part.shape[0] * (1 + 2 * side) ** 2)
@@ -357,6 +380,15 @@ def _paint(masks, atom_classes, *, like):
     groups = _groups(atom_classes)
     wrong = [xp.astype((painted > 0) & (painted != i + 1), like.dtype) for i in range(len(groups))]
     return Paint(columns, wrong, groups)
+
+
+def _enlarged(scores, size):
+    """Scores at nodes as scores at the pixels around them; those at pixels as they are."""
+    if scores.shape[1:3] == size:
+        return scores
+    for axis, side in enumerate(size, 1):
+        scores = np.repeat(scores, -(-side // scores.shape[axis]), axis=axis)
+    return scores[:, : size[0], : size[1]]
 
 
 def _groups(atom_classes):

@@ -262,13 +262,14 @@ def _by_graph(index, near, wants, options, unwanted, accepted, rejected):
     judged = [row for verdicts in (accepted, rejected) for rows in verdicts.values() for row in rows]
     rows = _candidates(index, near, TIMES * counts.sum(), judged)
     here = [{name: np.searchsorted(rows, some) for name, some in verdicts.items()} for verdicts in (accepted, rejected)]
-    shares = _shares(index, rows, near, wants, unwanted, *here)
+    matrix, overlap = _graph(index, rows)
+    shares = _shares(index, rows, matrix, near, wants, unwanted, *here)
     values = _with_verdicts(shares.copy(), wants, *here)
     apart = [BACKGROUND_APART if name == options["background"] else APART for name, *_ in wants]
-    overlap = Overlap(index.grid, rows)
     chosen = choose(values, counts, overlap, apart=apart, skip=overlap.copies if options["diverse"] else None)
     winner = values.argmax(axis=1)
     lost = [int((winner[falling_rows(values[:, w], n)[:n]] != w).sum()) for w, n in enumerate(counts)]
+    chosen = [some[np.argsort(-values[some, w], kind="stable")] for w, some in enumerate(chosen)]
     likely = [np.clip(shares[some, w], 1e-3, 1) for w, some in enumerate(chosen)]
     chosen = [rows[some] for some in chosen]
     if not options["diverse"]:
@@ -288,11 +289,16 @@ def _candidates(index, near, count, judged):
     return np.unique(np.concatenate([*parts, anywhere, np.array(judged, int)]))
 
 
-def _shares(index, rows, near, wants, unwanted, accepted, rejected):
-    """Share of every want in what reaches each candidate; verdicts are positions among these."""
-    if not index._graph or not np.array_equal(index._graph[0], rows):  # yes and no leave the graph as it is
+def _graph(index, rows):
+    """Ties and overlaps of the candidates, kept while the index is open: yes and no leave them as they are."""
+    if not index._graph or not np.array_equal(index._graph[0], rows):
         features = np.ascontiguousarray(index.descriptors(rows))
-        index._graph = rows, graph.ties(*graph.nearest(features, index.edges))
+        index._graph = rows, graph.ties(*graph.nearest(features, index.edges)), Overlap(index.grid, rows)
+    return index._graph[1:]
+
+
+def _shares(index, rows, matrix, near, wants, unwanted, accepted, rejected):
+    """Share of every want in what reaches each candidate; verdicts are positions among these."""
     exemplars, yes, no = (np.zeros((len(rows), len(wants))) for _ in range(3))
     against = {name: some for name, some in unwanted.items() if len(some)}
     against = _similarities(index, against) if against else {}
@@ -302,7 +308,7 @@ def _shares(index, rows, near, wants, unwanted, accepted, rejected):
         no[rejected[name], w] = 1
         for similarity in against[name][rows].T if name in against else ():
             no[:, w] += graph.stand_ins(similarity)
-    return graph.shares(index._graph[1], exemplars, yes, no)
+    return graph.shares(matrix, exemplars, yes, no)
 
 
 class Overlap:
@@ -391,7 +397,7 @@ def choose(values, counts, overlap, *, apart, skip=None):
 
 def _set_judge(index, weak, verdicts):
     """Number the patches of every class whose verdict would say most."""
-    candidates, matrix = index._graph
+    candidates, matrix, _ = index._graph
     places = np.searchsorted(candidates, weak.rows)
     inside = candidates[np.minimum(places, len(candidates) - 1)] == weak.rows
     judged = np.searchsorted(candidates, np.concatenate([np.array(rows, int) for rows in verdicts]))

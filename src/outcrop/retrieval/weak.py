@@ -82,12 +82,11 @@ class WeakLabels:
 
     @property
     def table(self) -> pd.DataFrame:
-        """Everything as a DataFrame: class, rank, similarity, position, exemplar, row, weight and judge."""
+        """Everything as a DataFrame: class, rank, similarity, position, exemplar, row, judge and weight."""
         rank = pd.Series(self.classes).groupby(self.classes, sort=False).cumcount() + 1
-        own = {"class": self.classes, "rank": rank.to_numpy(), "similarity": np.round(self.similarity, 6)}
-        last = {"exemplar": self.exemplar, "row": self.rows, "weight": np.round(self.weights, 4)}
-        last["judge"] = self.judge
-        return pd.DataFrame({**own, **dict(self.positions.items()), **last})
+        first = {"class": self.classes, "rank": rank.to_numpy(), "similarity": np.round(self.similarity, 6)}
+        last = {"exemplar": self.exemplar, "row": self.rows, "judge": self.judge, "weight": np.round(self.weights, 4)}
+        return pd.DataFrame({**first, **dict(self.positions.items()), **last})
 
     def take(self, chosen: npt.ArrayLike) -> "WeakLabels":
         """Some of the patches alone."""
