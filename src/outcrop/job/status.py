@@ -3,7 +3,7 @@
 import shlex
 
 from outcrop.job import tables
-from outcrop.job.core import QUICK
+from outcrop.job.folder import QUICK
 from outcrop.job.fusion import CrossLabelling
 from outcrop.job.labelling import Labelling
 
