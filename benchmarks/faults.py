@@ -19,11 +19,11 @@ from scipy.stats import norm
 
 import outcrop as oc
 from benchmarks.fault_planes import summed, surface_scores, volume_with_planes
-from outcrop.geometry import faults
+from outcrop.geometry import faults, likelihood, tracing
 from outcrop.geometry.sticks import drawn_sections
 from outcrop.geometry.surfaces import surface_table
 
-METHODS = {"encoder alone": 0.0, "discontinuity alone": 1.0, "both": faults.WEIGHT}
+METHODS = {"encoder alone": 0.0, "discontinuity alone": 1.0, "both": likelihood.WEIGHT}
 THRESHOLDS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7)
 ROWS, COLUMNS = np.ogrid[-3:4, -3:4]
 DISC = ROWS**2 + COLUMNS**2 <= 9
@@ -44,16 +44,16 @@ def gsb_sections(folder):
 def likelihoods(volume, along, weight):
     """Likelihood of the only line of a volume by one method."""
     direction = 0 if along == "inline" else 1
-    section, _ = faults.section_of_line(volume, direction, 0)
-    found = faults.fault_likelihood(section, weight=weight)
-    found[:, : faults.EDGE] = found[:, -faults.EDGE :] = 0
+    section, _ = likelihood.section_of_line(volume, direction, 0)
+    found = likelihood.fault_likelihood(section, weight=weight)
+    found[:, : tracing.EDGE] = found[:, -tracing.EDGE :] = 0
     return found
 
 
 def masks(volume, along, likelihood, threshold):
     """Sticks of a likelihood as a mask, and each human stick by itself would be drawn the same way."""
     direction = 0 if along == "inline" else 1
-    sticks = faults._table(volume, direction, 0, faults.sticks_of(likelihood, threshold))
+    sticks = faults._table(volume, direction, 0, tracing.sticks_of(likelihood, threshold))
     drawn = drawn_sections(sticks, volume) if len(sticks) else {}
     return drawn.get((direction, 0), np.zeros(likelihood.shape, bool))
 
@@ -103,7 +103,7 @@ def compare_gsb(folder):
             print(
                 f"{method:20} threshold {threshold:.2f}: precision {precision:.3f} recall {recall:.3f} F1 {score:.3f}"
             )
-            if method == "both" and threshold == faults.THRESHOLD:
+            if method == "both" and threshold == tracing.THRESHOLD:
                 default = drawn
     for method, (score, threshold, _) in best.items():
         print(f"{method:20} best F1 {score:.3f} at {threshold:.2f}")
@@ -156,12 +156,12 @@ def bootstrap(sections, real, ours, theirs, name, *, draws=2000, reach=12):
 
 def compare_planes(seeds, shape, device=None):
     """Known planes, with the likelihood of every line computed once for all ways to use it."""
-    plain = faults.likelihood_of_line
+    plain = likelihood.likelihood_of_line
     for noise in (None, 6.0):
         scores: dict = {}
         for seed in seeds:
             volume, planes = volume_with_planes(shape, seed=seed, noise=noise)
-            faults.likelihood_of_line = _Likelihood(plain)
+            likelihood.likelihood_of_line = _Likelihood(plain)
             for along, neighbours in (("inline", 0), ("inline", 2), ("both", 2)):
                 sticks = oc.fault_sticks(volume, along=along, neighbours=neighbours, device=device)
                 score = surface_scores(sticks, surface_table(sticks, volume), planes, shape)
@@ -171,7 +171,7 @@ def compare_planes(seeds, shape, device=None):
             words = ", ".join(f"{k} {v:.2f}" if isinstance(v, float) else f"{k} {v}" for k, v in row.items())
             level = "no noise" if noise is None else f"{noise:g} dB"
             print(f"{level:8} {along:6} {kind:5}: {words}", flush=True)
-    faults.likelihood_of_line = plain
+    likelihood.likelihood_of_line = plain
 
 
 class _Likelihood:

@@ -63,7 +63,8 @@ def directive(found):
     import outcrop
 
     home = f"outcrop.{outcrop._HOMES[found[1]]}.{found[1]}"
-    return f"::: {home}\n    options:\n      heading: oc.{found[1]}\n      toc_label: {found[1]}"
+    inherited = "\n      inherited_members: true" if found[1] == "Job" else ""  # its parts are classes as well
+    return f"::: {home}\n    options:\n      heading: oc.{found[1]}\n      toc_label: {found[1]}{inherited}"
 
 
 def command_reference():

@@ -137,7 +137,7 @@ def test_an_array_changed_in_place_is_another_volume(source, tmp_path, count, mo
     """Labels of the older samples turn stale; a single sample is found by the next label at the latest."""
     volume = oc.open_volume(source).load().copy()
     job = labelled(tmp_path / "a.outcrop", volume)
-    monkeypatch.setattr("outcrop.job.core.glance", lambda one: glance(one, most=1000))
+    monkeypatch.setattr("outcrop.job.folder.glance", lambda one: glance(one, most=1000))
     job._glance = glance(volume, most=1000)
     volume.values.ravel()[4 * 110 * 96 + 5001 :][:count] *= -1
     if count > 1:

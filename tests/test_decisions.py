@@ -9,8 +9,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from outcrop.job.decisions import Decisions, acts, fold
+from outcrop.job import decisions
+from outcrop.job.decisions import Decisions
 from outcrop.job.entries import parse
+from outcrop.job.state import acts, fold
 from outcrop.job.strokes import covered, painted_sections, runs, stroke_mask
 from outcrop.storage.stages import append_line
 
@@ -124,8 +126,6 @@ def test_an_imported_file_counts_once(tmp_path):
 
 def test_a_clock_that_runs_behind_does_not_reorder(tmp_path, monkeypatch):
     """What is decided after seeing another decision comes after it, whatever the clocks say."""
-    from outcrop.job import decisions
-
     one, two = Decisions(tmp_path), Decisions(tmp_path)
     one.add({"what": "set", "name": "count", "value": 5})
     real = decisions.datetime.datetime

@@ -12,9 +12,10 @@ import outcrop as oc
 from benchmarks.fault_planes import surface_scores, volume_with_planes
 from benchmarks.faults import gsb_sections
 from outcrop.geometry.coordinates import map_grid
-from outcrop.geometry.faults import along_strike, discontinuity, link, ridges, scan, section_of_line, sticks_of
+from outcrop.geometry.likelihood import along_strike, discontinuity, section_of_line
 from outcrop.geometry.sticks import numbered_as, read_sticks, stick_scores, write_sticks
 from outcrop.geometry.surfaces import join_sticks, surface_table
+from outcrop.geometry.tracing import link, ridges, scan, sticks_of
 from outcrop.volumes import segy, segy_headers, segy_write
 
 SHAPE = (12, 96, 96)

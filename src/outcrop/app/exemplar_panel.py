@@ -6,7 +6,7 @@ from bokeh.models import Div, TextInput
 
 from outcrop.app.components import Cards, Classes, button, guarded, hint, thumbnail
 from outcrop.app.viewer import PLACE
-from outcrop.job.core import unpack
+from outcrop.job.inputs import unpack
 from outcrop.volumes.summary import sample_unit
 
 

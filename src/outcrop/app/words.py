@@ -26,7 +26,7 @@ def in_words(entries, state):
 
     Examples
     --------
-    >>> from outcrop.job.decisions import fold
+    >>> from outcrop.job.state import fold
     >>> stroke = {"what": "stroke", "class": "fault", "along": "inline", "points": [[310, 547, 1600]], "radius": 4}
     >>> in_words([stroke], fold([]))
     'stroke of fault on inline 310'

@@ -157,7 +157,7 @@ def bodies(
 ):
     """Find the connected bodies of every class of a JOB: a table, tops and bases as horizons (csv, IRAP), pictures."""
     from outcrop.job.bodies import read_tops, top_misfits, write_bodies
-    from outcrop.job.core import class_name
+    from outcrop.job.inputs import class_name
 
     files = dict(parse_horizon(text) for text in top or [])
     with oc.Job(job, origin="shell") as opened, work_bars() as progress:
@@ -186,7 +186,7 @@ def bodies(
 
 def parse_horizon(text):
     """Class and file of a --top option."""
-    from outcrop.job.core import class_name
+    from outcrop.job.inputs import class_name
 
     name, _, path = text.partition("=")
     if not path:

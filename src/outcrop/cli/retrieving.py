@@ -110,7 +110,7 @@ def parse_exemplars(texts, option="--exemplar"):
 
 def exemplar_at(job, name, place):
     """Id of the exemplar of a class at a place."""
-    from outcrop.job.core import class_name
+    from outcrop.job.inputs import class_name
 
     for one in job.state.exemplars:
         if job.state.classes[one.name]["name"] == class_name(name) and one.place and list(one.place) == list(place):
@@ -122,7 +122,7 @@ def exemplar_at(job, name, place):
 
 def parse_count(text):
     """Patches per class of a --count option."""
-    from outcrop.job.core import class_name
+    from outcrop.job.inputs import class_name
 
     if text is None or text == "auto":
         return text

@@ -9,9 +9,11 @@ import pandas as pd
 from scipy.ndimage import binary_closing, binary_dilation, binary_opening, label
 
 from outcrop.features.encoder import weights_digest
-from outcrop.geometry.faults import APART, NEIGHBOURS, SHORTEST, THRESHOLD, assembled, line_sticks
+from outcrop.geometry.faults import assembled, line_sticks
+from outcrop.geometry.likelihood import NEIGHBOURS
 from outcrop.geometry.sticks import read_sticks
 from outcrop.geometry.surfaces import direction_of, join_sticks, least_lines
+from outcrop.geometry.tracing import APART, SHORTEST, THRESHOLD
 from outcrop.job.strokes import section_of
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.storage.workspace import whole_file

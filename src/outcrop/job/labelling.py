@@ -11,9 +11,9 @@ from outcrop.features.encoder import weights_digest
 from outcrop.features.energies import kept_nodes
 from outcrop.job import tables
 from outcrop.job.corrections import Corrections, painted_nodes, targets_of
-from outcrop.job.decisions import background_of, fold
 from outcrop.job.entries import STROKES
 from outcrop.job.options import LABEL, whole_survey
+from outcrop.job.state import background_of, fold
 from outcrop.job.strokes import excluded_sections, painted_patches, painted_sections
 from outcrop.job.votes import Labels, VoteStore, confidence_limit, read_labels
 from outcrop.labels.votes import lines_of, written_votes

@@ -98,7 +98,7 @@ def _of_page(decisions):
 
 def _of_shell(path, asked):
     """Exemplars, counts and verdicts of ``outcrop retrieve``; rows become places by the table."""
-    from outcrop.job.core import class_name
+    from outcrop.job.inputs import class_name
 
     for text in asked.get("exemplars", []):
         name, _, place = text.partition("=")

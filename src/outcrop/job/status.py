@@ -8,7 +8,7 @@ import numpy as np
 import zarr
 
 from outcrop.job import tables
-from outcrop.job.core import QUICK
+from outcrop.job.folder import QUICK
 from outcrop.job.fusion import CrossLabelling
 from outcrop.job.labelling import Labelling
 from outcrop.job.votes import VoteStore

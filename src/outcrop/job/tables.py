@@ -168,7 +168,7 @@ def _bounded(count, index):
 
 def _fitting(job, index, exemplars):
     """Exemplars that the volume holds wholly, as `retrieve` takes them, and how many others there are."""
-    from outcrop.job.core import unpack
+    from outcrop.job.inputs import unpack
 
     found: dict = {}
     left_out = 0

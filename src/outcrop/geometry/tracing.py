@@ -1,0 +1,134 @@
+"""From the likelihood of faults on a section to sticks: thinned to ridges, followed, linked."""
+
+import numba
+import numpy as np
+from scipy.ndimage import gaussian_filter1d, uniform_filter1d
+
+SLOPES = np.linspace(-1.5, 1.5, 31)  # traces a sample, of the faults that the scan looks for
+HALF = 4  # samples up and down over which the scan averages
+GAP = 6  # samples without a maximum that a stick bridges
+REACH = 2  # traces on either side of its course in which a stick looks for the next maximum
+TURN = 0.15  # share of the slope of a sample that the course of a stick takes over
+CROSSING = 24  # samples of another stick that a stick crosses
+APART = 3  # traces on either side of a stick that belong to it
+SHORTEST = 12  # samples
+THRESHOLD = 0.4
+
+
+def sticks_of(likelihood, threshold=THRESHOLD):
+    """Sticks of one section as (samples, traces, likelihoods), arrays with an entry per sample, the surest first."""
+    averaged, slope = scan(np.ascontiguousarray(likelihood, np.float32), SLOPES, HALF)
+    return link(averaged, slope, threshold)
+
+
+@numba.njit(nogil=True, cache=True)
+def scan(likelihood, slopes, half):
+    """Largest mean of the likelihood along a straight piece of fault through every sample, and its slope.
+
+    The mean is weighted by a Gaussian that ends at two standard deviations, `half` samples up and down.
+    """
+    n_samples, n_traces = likelihood.shape
+    best, steepest = np.zeros_like(likelihood), np.zeros_like(likelihood)
+    weights = np.exp(-0.5 * (2 * np.arange(-half, half + 1) / max(half, 1)) ** 2).astype(np.float32)
+    for slope in slopes:
+        mean = np.zeros_like(likelihood)
+        for i in range(n_samples):
+            total = np.float32(0)
+            for d in range(-half, half + 1):
+                if 0 <= i + d < n_samples:
+                    total += weights[d + half]
+            for d in range(-half, half + 1):
+                if 0 <= i + d < n_samples:
+                    whole = int(np.floor(slope * d))
+                    share = np.float32(slope * d - whole)
+                    weight = weights[d + half] / total
+                    for j in range(max(0, -whole), min(n_traces, n_traces - whole - 1)):
+                        left, right = likelihood[i + d, j + whole], likelihood[i + d, j + whole + 1]
+                        mean[i, j] += weight * ((1 - share) * left + share * right)
+        for i in range(n_samples):
+            for j in range(n_traces):
+                if mean[i, j] > best[i, j]:
+                    best[i, j], steepest[i, j] = mean[i, j], slope
+    return best, steepest
+
+
+def link(likelihood, slope, threshold):
+    """Link what is largest across traces into sticks, from the surest sample on; see `sticks_of`."""
+    taken = np.zeros(likelihood.shape, bool)
+    free = ridges(likelihood) & (likelihood > 2 / 3 * threshold)
+    seeds = np.argwhere(free & (likelihood > threshold))
+    seeds = seeds[np.argsort(-likelihood[tuple(seeds.T)], kind="stable")]
+    found = []
+    for sample, trace in seeds:
+        if not free[sample, trace]:
+            continue
+        points = {int(sample): int(trace)}
+        for way in (1, -1):
+            points |= _follow(int(sample), int(trace), way, free, taken, likelihood, slope)
+        samples = np.arange(min(points), max(points) + 1)
+        picked = np.array(sorted(points))
+        traces = np.interp(samples, picked, [points[i] for i in picked])
+        columns = np.rint(traces).astype(int)
+        for i, j in zip(samples, columns, strict=True):
+            free[i, max(0, j - APART) : j + APART + 1] = False
+            taken[i, max(0, j - APART) : j + APART + 1] = True
+        along = likelihood[samples, columns]
+        kept = _body(along)
+        if kept.stop - kept.start >= SHORTEST:
+            traces = traces + _between(likelihood, samples, columns)
+            found.append((samples[kept], gaussian_filter1d(traces, 3.0, mode="nearest")[kept], along[kept]))
+    return found
+
+
+def ridges(likelihood):
+    """Samples whose likelihood is the largest among five traces."""
+    padded = np.pad(likelihood, ((0, 0), (2, 2)), constant_values=-1)
+    n = likelihood.shape[1]
+    left = np.maximum(padded[:, :n], padded[:, 1 : n + 1])
+    right = np.maximum(padded[:, 3 : n + 3], padded[:, 4 : n + 4])
+    return (likelihood >= left) & (likelihood > right)
+
+
+def _follow(sample, trace, way, free, taken, likelihood, slope):
+    """Samples and traces of a stick from a sample on, downwards (way 1) or upwards (-1)."""
+    n_samples, n_traces = free.shape
+    found: dict = {}
+    course = slope[sample, trace]
+    while True:
+        missed, crossed = 0, 0
+        for step in range(1, GAP + CROSSING + 2):
+            i = sample + way * step
+            centre = trace + way * step * course
+            first, last = max(0, int(np.ceil(centre - REACH))), min(n_traces - 1, int(np.floor(centre + REACH)))
+            if not 0 <= i < n_samples or first > last:
+                return found
+            nearby = first + np.flatnonzero(free[i, first : last + 1])
+            if len(nearby):
+                break
+            if taken[i, first : last + 1].any():
+                crossed += 1
+            else:
+                missed += 1
+            if missed > GAP or crossed > CROSSING:
+                return found
+        else:
+            return found
+        trace = int(nearby[np.argmin(np.abs(nearby - centre) - 3 * likelihood[i, nearby])])
+        sample, found[i] = i, trace
+        course += TURN * (slope[i, trace] - course)
+
+
+def _body(likelihoods):
+    """Part of a stick from where its likelihood first reaches half its median to where it last does."""
+    smooth = uniform_filter1d(likelihoods, 5, mode="nearest")
+    inside = np.flatnonzero(smooth >= np.median(smooth) / 2)
+    return slice(inside[0], inside[-1] + 1)
+
+
+def _between(likelihood, samples, columns):
+    """Distance in traces from the largest of three traces to the top of the parabola through them."""
+    last = likelihood.shape[1] - 1
+    left, middle, right = (likelihood[samples, np.clip(columns + k, 0, last)] for k in (-1, 0, 1))
+    bend = left - 2 * middle + right
+    peak = (middle >= left) & (middle >= right) & (bend < 0)
+    return np.where(peak, 0.5 * (left - right) / np.where(peak, bend, -1), 0)

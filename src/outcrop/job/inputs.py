@@ -1,0 +1,115 @@
+"""What is handed to a job, checked: names of classes, places, rows, counts, colours, pictures."""
+
+import base64
+import io
+import json
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from outcrop.patches.grid import DIRECTIONS
+from outcrop.volumes.lazy import check_axes
+from outcrop.volumes.opening import open_volume
+
+RESERVED = ("uncertain", "right", "wrong", "erase")  # words that name no class
+LONGEST_NAME = 40  # characters of the name of a class
+Place = Sequence[float]
+Count = int | str | Mapping[str, int | str]  # of patches to retrieve: a number, auto, or one of these by class
+
+
+def as_volume(source):
+    """A volume of a path, or of a DataArray whose axes are put into the order inline, crossline, time or depth."""
+    if not hasattr(source, "dims"):
+        return open_volume(source)
+    if len(source.dims) == 3 and set(source.dims) - set(DIRECTIONS) in ({"time"}, {"depth"}):
+        check_axes(source)
+        return source if source.dims[:2] == DIRECTIONS else source.transpose(*DIRECTIONS, ...)
+    return open_volume(source.load().assign_attrs(source="array"))
+
+
+def class_name(text):
+    """Class name as the project writes it: hyphens and underscores are spaces.
+
+    Examples
+    --------
+    >>> class_name(" salt-dome ")
+    'salt dome'
+    """
+    name = re.sub(r"[-_\s]+", " ", text).strip() if isinstance(text, str) else ""
+    wrong = wrong_with(name)
+    if wrong:
+        raise ValueError(f"{str(text)[:50]!r} is not a class name: {wrong}; use a word such as fault or salt-dome.")
+    return name
+
+
+def wrong_with(name):
+    """What is wrong with a class name, "" where nothing is.
+
+    Examples
+    --------
+    >>> wrong_with("a/b"), wrong_with("fault")
+    ("it has '/'", '')
+    """
+    odd = re.search(r"[^\w .()]", name)
+    if not name:
+        return "it is empty"
+    if len(name) > LONGEST_NAME:
+        return f"it has {len(name)} characters, {LONGEST_NAME} are the most"
+    if odd:
+        return f"it has {odd[0]!r}"
+    if not re.match(r"\w", name):
+        return "it begins with neither a letter nor a digit"
+    return f"{', '.join(RESERVED)} mean something else" if name.casefold() in RESERVED else ""
+
+
+def check_colour(text):
+    """Colour as #rrggbb."""
+    if not re.fullmatch(r"#[0-9a-fA-F]{6}", str(text)):
+        raise ValueError(f"Colour {str(text)[:20]!r} is not understood; write it as #rrggbb.")
+    return str(text).lower()
+
+
+def pack(picture):
+    """A picture as text, for a decision."""
+    out = io.BytesIO()
+    np.save(out, picture, allow_pickle=False)
+    return base64.b64encode(out.getvalue()).decode()
+
+
+def unpack(text):
+    """A picture from text."""
+    return np.load(io.BytesIO(base64.b64decode(text)), allow_pickle=False)
+
+
+def row_list(rows):
+    """Row numbers as a list of int."""
+    found = np.atleast_1d(np.asarray(rows))
+    if found.dtype.kind not in "iu" or found.ndim != 1:
+        raise ValueError(f"Rows are {rows!r}; give whole numbers of the column 'row' of the retrieved table.")
+    return found.tolist()
+
+
+def point_list(points):
+    """Points of inline, crossline and time as lists of float; one alone is a list of one."""
+    try:
+        found = np.atleast_2d(np.asarray(points, float))
+    except (TypeError, ValueError):
+        found = np.zeros((0, 0))
+    if found.ndim != 2 or found.shape[1] != 3 or not np.isfinite(found).all():
+        raise ValueError(f"Points are {str(points)[:80]}; give inline, crossline and time (or depth) of each.")
+    return found.tolist()
+
+
+def patch_count(value):
+    """A number of patches, or auto."""
+    if value == "auto":
+        return value
+    if not isinstance(value, int | float | np.number) or int(value) != value or value < 1:
+        raise ValueError(f"Count is {value}; choose a number of patches from 1 on, or auto.")
+    return int(value)
+
+
+def as_json(value):
+    """A value as JSON gives it back."""
+    return json.loads(json.dumps(value, default=lambda one: one.tolist() if hasattr(one, "tolist") else str(one)))
