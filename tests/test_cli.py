@@ -200,8 +200,9 @@ def test_jobs_with_patches_of_other_sizes_join(outcrop, job, tmp_path):
     """Large patches of one class and small ones of another make one set of labels, stale when either changes."""
     large, small = tmp_path / "large.outcrop", tmp_path / "small.outcrop"
     for path, size, name in ((large, 48, "other=104,360,250"), (small, 32, "salt dome=108,350,400")):
-        assert outcrop("index", job / "v.sgy", "-o", path, "--size", size, "--step", 16, "--every", 2)[0] == 0
-        assert outcrop("retrieve", path, "--exemplar", name, "--count", 8)[0] == 0
+        words = ["--size", size, "--step", 16, "--every", 2, "--measure", "curvelet-svd"]
+        assert outcrop("index", job / "v.sgy", "-o", path, *words)[0] == 0
+        assert outcrop("retrieve", path, "--exemplar", name, "--count", 20)[0] == 0
     words = ["label", large, "--with", small, "--lines", "104"]
     code, _, said = outcrop(*words)
     assert code == 0, said
@@ -209,7 +210,7 @@ def test_jobs_with_patches_of_other_sizes_join(outcrop, job, tmp_path):
     assert [n for n in labels.attrs["classes"] if n in ("other", "salt dome")] == ["other", "salt dome"]
     assert set(np.unique(labels["label"].sel(inline=104))) == {1, 2}
     assert status(outcrop, large)["lines"]["stale"] == 0
-    outcrop("retrieve", small, "--count", 6)
+    outcrop("retrieve", small, "--count", 10)
     assert status(outcrop, large)["lines"] == {"total": 12, "labelled": 1, "stale": 1}
     assert outcrop(*words)[0] == 0 and status(outcrop, large)["lines"]["stale"] == 0
     code, _, said = outcrop(*words, "--mapping", "paper")
