@@ -108,9 +108,10 @@ def test_yes_and_no_are_remembered(outcrop, job):
 
 def test_dry_run_says_the_cost_and_writes_nothing(outcrop, job, tmp_path):
     """Patches, time and disk before anything starts."""
-    code, _, said = outcrop("index", job / "v.sgy", "-o", tmp_path / "x.outcrop", "--size", "48", "--dry-run")
+    words = ["index", job / "v.sgy", "-o", tmp_path / "x.outcrop", "--size", "48", "--dry-run"]
+    code, told, said = outcrop(*words, "--json")
     assert code == 0
-    assert "patches of 48 x 48" in said
+    assert "patches of 48 x 48" in said and json.loads(told)["units"] == int(said.split()[0])
     assert not (tmp_path / "x.outcrop").exists()
 
 

@@ -266,6 +266,7 @@ def show_status(job, report):
         "labels": f"{lines['labelled']} of {lines['total']} lines"
         + (f", {lines['stale']} of them stale" if lines["stale"] else "")
         + f"; mapping {', '.join([label['mapping'], *chosen])}",
+        "disk": ", ".join(_disk_words(report["disk"])),
         "unreadable": ", ".join(f"{n} lines of {name}" for name, n in report["damaged"].items()),
         "next": report["next"],
     }
@@ -274,6 +275,14 @@ def show_status(job, report):
         if text:
             table.add_row(title, text)
     show(table)
+
+
+def _disk_words(disk):
+    """Bytes of index and votes, in words."""
+    if "index" in disk:
+        yield f"index {disk['index'] / 1e6:.1f} MB, {disk['bytes_a_patch']:.0f} bytes a patch"
+    if "votes" in disk:
+        yield f"votes {disk['votes'] / 1e6:.1f} MB, {disk['bytes_a_sample']:.2f} bytes a sample"
 
 
 def show_frame(frame, title):

@@ -1,10 +1,9 @@
 """The command index."""
 
-import time
+import json
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 
 import outcrop as oc
@@ -61,6 +60,7 @@ def index(
     memory: MEMORY = None,
     device: DEVICES = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say patches, time and disk, and stop.")] = False,
+    json_: Annotated[bool, typer.Option("--json", help="With --dry-run: in JSON on standard output.")] = False,
     header_bytes: HEADER_BYTES = None,
 ):
     """Describe every patch of a VOLUME into a job folder; goes on where an interrupted run stopped.
@@ -87,8 +87,9 @@ def index(
     given = {name: value for name, value in given.items() if value is not None}
     chosen = index_options(given, data.shape)
     grid = oc.PatchGrid(data, **{name: chosen[name] for name in GRID_OPTIONS})
-    announce(data, grid, chosen, by_size="step" not in given)
+    cost = announce(data, grid, chosen, by_size="step" not in given, workers=workers)
     if dry_run:
+        print(json.dumps(cost._asdict())) if json_ else None
         return
     with (
         oc.Job(output, volume=data, origin="shell") as job,
@@ -170,26 +171,19 @@ def kept_words(before, after):
     return words
 
 
-def announce(volume, grid, options, *, by_size=False):
-    """Say what indexing will cost, measured on a few patches, and warn where amplitudes drift."""
-    from outcrop.measures.registry import indexed_measure
-    from outcrop.parallel import n_cores
+def announce(volume, grid, options, *, by_size=False, workers=None):
+    """Say what indexing will cost, measured on a few patches, and warn where amplitudes drift; the cost."""
+    from outcrop.job.costs import index_cost
     from outcrop.volumes.summary import describe
 
-    rows = np.unique(np.linspace(0, len(grid) - 1, 16).astype(int))
-    patches = np.nan_to_num(grid.extract(volume, rows))
-    measure = indexed_measure(options)
-    measure.describe(patches[:2], workers=1)
-    begin = time.perf_counter()
-    length = measure.describe(patches, workers=1).shape[1]
-    seconds = (time.perf_counter() - begin) / len(rows) * len(grid) / n_cores()
+    cost = index_cost(volume, grid, options, workers=workers)
     left = f", {grid.left_out} left out at missing traces or outside the area" if grid.left_out else ""
     clip = "none" if grid.clip is None else f"{grid.clip:.4g}"
     step = f"step {grid.step[0]}" if grid.step[0] == grid.step[1] else "step {} down, {} across".format(*grid.step)
     step += " by the size of the survey (--step chooses another)" if by_size else ""
     say(
-        f"{len(grid)} patches of {grid.size[0]} x {grid.size[1]}, {step}{left}; about {duration(seconds)} and "
-        f"{len(grid) * length * 4 / 1e6:.0f} MB at most; clip {clip}"
+        f"{len(grid)} patches of {grid.size[0]} x {grid.size[1]}, {step}{left}; about {duration(cost.seconds)} and "
+        f"{cost.bytes / 1e6:.1f} MB; clip {clip}"
     )
     rms = describe(volume)["rms"]
     drifts = {"lines": rms["drift_lines"], "time": rms["drift_time"]}
@@ -200,3 +194,4 @@ def announce(volume, grid, options, *, by_size=False):
             "consider --gain agc:500 or --gain patch.",
             style="yellow",
         )
+    return cost

@@ -1,5 +1,6 @@
 """The command label."""
 
+import json
 import time
 import warnings
 from pathlib import Path
@@ -67,6 +68,10 @@ def label(
     workers: WORKERS = None,
     scheduler: SCHEDULER = None,
     memory: MEMORY = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say lines, time and disk, and stop; the mapper is fitted and kept.")
+    ] = False,
+    json_: Annotated[bool, typer.Option("--json", help="With --dry-run: in JSON on standard output.")] = False,
     header_bytes: HEADER_BYTES = None,
 ):
     """Map the classes of the retrieved patches to pixels and label the volume; goes on where it was stopped.
@@ -89,15 +94,19 @@ def label(
     chosen |= {"min_confidence": min_confidence, "max_error": max_error}
     with (
         labelled_job(job, mapper, output, header_bytes) as opened,
-        cluster(workers=workers, scheduler=scheduler, memory=budget) as client,
+        cluster(workers=None if dry_run else workers, scheduler=scheduler, memory=budget) as client,
         warnings.catch_warnings(record=True) as caught,
     ):
         warnings.simplefilter("always", UserWarning)
-        if background:
+        if background and not dry_run:
             opened.set_background(background)
         begin = time.perf_counter()
         if not opened.state.options.get("label", {}).get("mapper") and not opened.retrievable():
             raise ValueError(f"{opened.path} has no exemplars yet; give some with 'outcrop retrieve {opened.path}'.")
+        if dry_run:
+            given = {name: chosen[name] for name in ("mapping", "seed") if chosen[name] is not None}
+            announce_labels(opened, wanted, given, {"workers": workers, "device": device, "memory": budget}, json_)
+            return
         with work_bars() as progress:
             opened.retrieve(client=client, memory=budget, progress=progress) if opened.retrievable() else None
             labels = opened.label(wanted, **chosen, device=device, client=client, memory=budget, progress=progress)
@@ -127,6 +136,17 @@ def label(
         f"{opened.path}: {counts['labelled']} of {counts['total']} lines labelled{stale}; "
         f"labels.png of {along} {middle}; {duration(time.perf_counter() - begin)}"
     )
+
+
+def announce_labels(job, lines, options, where, json_):
+    """Say what labelling will cost, measured on a few lines."""
+    from outcrop.job.costs import label_cost
+
+    with work_bars() as progress:
+        cost = label_cost(job, lines, options, **where, progress=progress)
+    if json_:
+        print(json.dumps(cost._asdict()))
+    say(f"{cost.units} lines to label; about {duration(cost.seconds)} and {cost.bytes / 1e6:.1f} MB")
 
 
 def labelled_job(job, mapper, output, header_bytes):

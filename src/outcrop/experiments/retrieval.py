@@ -60,7 +60,9 @@ def eye_exemplars(*lines):
 def purity(volume, truth, exemplars, *, size, step, count):
     """Class -> whether each retrieved patch shows its class, by rank, where the truth is known."""
     with tempfile.TemporaryDirectory() as folder:
-        index = build_index(volume, PatchGrid(volume, size=size, step=step), Path(folder) / "job.outcrop")
+        index = build_index(
+            volume, PatchGrid(volume, size=size, step=step), Path(folder) / "job.outcrop", measure="curvelet-svd"
+        )
         weak = retrieve(index, exemplars, min(count, len(index) // len(exemplars)))
         shown = weak_label_scores(weak, index.grid, truth)
     return {name: shares[np.isfinite(shares)] for name, shares in shown.items()}

@@ -6,12 +6,12 @@ import numpy as np
 
 from outcrop.geometry.fusion import decided, lazy_labels
 from outcrop.job.labelling import Labelling
-from outcrop.job.votes import TRACES
 from outcrop.parallel import spans
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.volumes.lazy import as_slice
 
 LINES = 32  # of either direction, on whose crossings it is measured how far the two agree
+ROWS = 128  # lines whose votes are summed at once
 AGREE = 0.3  # intersection over union of the two directions below which the lines across do not show a class
 
 
@@ -88,7 +88,7 @@ def _decided(views, one_sided, key):
     reach = int(len(views) > 1)
     near_columns = _with_neighbours(columns, views[0].shape[1], reach)
     found = np.zeros((3, len(rows), len(columns), len(samples)), np.uint8)
-    for part in spans(len(rows), TRACES):
+    for part in spans(len(rows), ROWS):
         near_rows = _with_neighbours(rows[part], views[0].shape[0], reach)
         total = _votes(views, one_sided, near_rows, near_columns, samples)
         centre = total[:, np.searchsorted(near_rows, rows[part])][:, :, np.searchsorted(near_columns, columns)]

@@ -1,11 +1,18 @@
 """What is decided and done in a job, what would run next, and what space could be freed."""
 
+import contextlib
 import shlex
+from typing import Any
+
+import numpy as np
+import zarr
 
 from outcrop.job import tables
 from outcrop.job.folder import QUICK
 from outcrop.job.fusion import CrossLabelling
 from outcrop.job.labelling import Labelling
+from outcrop.job.votes import VoteStore
+from outcrop.storage.chunks import stored_bytes
 
 
 def status(job):
@@ -18,7 +25,8 @@ def status(job):
         ``decisions``, how many of each kind; ``writers``; ``retrieved`` (class -> patches) with ``retrieved_stale``
         where the table is of older decisions and ``retrieved_edited`` where it was edited by hand; ``lines``
         (``total``, ``labelled``, ``stale``); ``index``, ``label``: options and how far they got; ``keys``; ``damaged``,
-        lines of decisions that cannot be read; ``next``, a command line, or Python where the volume is an array.
+        lines of decisions that cannot be read; ``disk``, bytes of index and votes, a patch and a labelled sample;
+        ``next``, a command line, or Python where the volume is an array.
     """
     try:
         unread = job.check_volume(most=QUICK)
@@ -56,9 +64,32 @@ def status(job):
             "votes": work.votes_key(),
         },
         "damaged": dict(job.log.damaged),
+        "disk": _disk(job, work, state),
     }
     report["next"] = _next(job, report)
     return report
+
+
+def _disk(job, work, state):
+    """Bytes of the descriptors of the index and of the votes of all labelled lines, and what one patch and sample take.
+
+    What is not there, or cannot be read, is left out.
+    """
+    found = {}
+    index = job.index_key(state)
+    with contextlib.suppress(ValueError, OSError, KeyError):
+        features: Any = zarr.open_group(job.stages.path("index", index) / "features.zarr", mode="r")["features"]
+        if job.indexed():
+            found["index"] = stored_bytes(features)
+            found["bytes_a_patch"] = round(found["index"] / features.shape[0], 1)
+    with contextlib.suppress(ValueError, OSError, KeyError):
+        sources = work.sources()
+        stores = [VoteStore(job.stages.path("votes", key)) for key in sorted(set(sources.values()))]
+        if stores:
+            lines = sum(len(store.done.read()) for store in stores)
+            found["votes"] = sum(stored_bytes(store.votes) for store in stores)
+            found["bytes_a_sample"] = round(found["votes"] / (lines * np.prod(stores[0].votes.shape[2:])), 3)
+    return found
 
 
 def _retrieved(job, state):

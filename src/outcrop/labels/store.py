@@ -17,6 +17,8 @@ from outcrop.storage.workspace import DoneLog, Workspace, damage, whole_file
 from outcrop.volumes.lazy import LazyVolume, take_block
 from outcrop.volumes.opening import MOST_LINES
 
+TRACES = 32  # of a chunk of labels
+
 
 class LabelStore:
     """Where label sections go: a Zarr folder with a log of finished lines, or memory."""
@@ -50,15 +52,20 @@ class LabelStore:
                 )
 
     def _create(self, volume):
-        chunks = tuple(1 if i == self.axis else max(1, n) for i, n in enumerate(volume.shape))
+        # a line is a file, in chunks of some traces, so that a section across the lines reads little of each
+        chunks = [min(TRACES, max(1, n)) for n in volume.shape[:2]] + [max(1, volume.shape[2])]
+        chunks[self.axis] = 1
+        shards = [-(-max(1, n) // size) * size for n, size in zip(volume.shape, chunks, strict=True)]
+        shards[self.axis] = 1
         self.done.path.unlink(missing_ok=True)
         with whole_file(self.path) as aside:
             group = zarr.open_group(aside, mode="w", attributes=self.attrs)
             for name, values in self.coords.items():
                 group.create_array(name, data=values, dimension_names=(name,))
             for name, shape in self.shapes.items():
-                options: Any = {"shape": shape, "chunks": (1,) * (len(shape) - 3) + chunks, "dtype": "uint8"}
-                options |= {"fill_value": 0, "compressors": [ZstdCodec(), Crc32cCodec()]}
+                each = (1,) * (len(shape) - 3)  # one class a file
+                options: Any = {"shape": shape, "chunks": (*each, *chunks), "shards": (*each, *shards)}
+                options |= {"dtype": "uint8", "fill_value": 0, "compressors": [ZstdCodec(), Crc32cCodec()]}
                 group.create_array(name, dimension_names=_dims(volume.dims, shape), **options)
 
     def write(self, line, section):

@@ -1,8 +1,8 @@
 """Chunks of Zarr arrays that many processes write at once: each whole or not there, and counted only where it is seen.
 
-Whoever computed a chunk writes it, reads it back and tells its seal: size and checksum of its file. The process that
-keeps the books compares the seal with the file that it sees before the chunk counts as done. Zarr itself writes aside
-and renames, and the checksum at the end of every file is compared whenever the chunk is read.
+Whoever computed a chunk writes it, reads it back and tells its seal: size of its file and checksum of its end. The
+process that keeps the books compares the seal with the file that it sees before the chunk counts as done. Zarr itself
+writes aside and renames, and the checksum that every chunk carries is compared whenever it is read.
 """
 
 import contextlib
@@ -10,11 +10,16 @@ import itertools
 import os
 import socket
 import time
+import zlib
 from pathlib import Path
 
+import google_crc32c
 import numpy as np
+from numcodecs import Zstd
 
 SEEN_WITHIN = (0.05, 0.2, 1.0, 4.0, 10.0)  # seconds until a file is looked for again: folders in a network lag behind
+NOTHING = 2**64 - 1  # offset of a chunk that holds nothing
+END = 4096  # bytes at the end of a file that stand for all of it
 LEFT_AFTER = 60.0  # seconds after which a file that is not whole yet belongs to a process that was killed
 
 
@@ -51,7 +56,7 @@ def write_chunks(array, axis, number, values):
             f"{root} is not seen by the worker on {socket.gethostname()}; put the job folder where all workers have it "
             "under the same path."
         )
-    size = array.chunks[axis]
+    size = _file_shape(array)[axis]
     where = (slice(None),) * axis + (slice(number * size, min((number + 1) * size, array.shape[axis])),)
     array[where] = values
     if not np.array_equal(array[where], values):
@@ -78,6 +83,45 @@ def confirm_chunks(array, axis, number, seals):
     )
 
 
+def read_chunk(array, shard, number):
+    """One chunk of a shard, without Zarr's way there, which takes a millisecond; uint8, zstd and a checksum.
+
+    Parameters
+    ----------
+    array : zarr.Array
+        Of bytes, whose chunks follow each other in a shard along one axis alone.
+    shard : int
+        Position on the first axis, along which every shard has one entry.
+    number : int
+        Of the chunk in its shard.
+
+    Returns
+    -------
+    array
+        Of the shape of a chunk; a ValueError where its checksum is not that of its bytes.
+    """
+    (path,) = _files(array, 0, shard)
+    count = int(np.prod(array.shards) // np.prod(array.chunks))
+    try:
+        with open(path, "rb") as file:
+            file.seek(-16 * count - 4, os.SEEK_END)
+            offset, size = np.frombuffer(_sound(file.read(), path), "<u8").reshape(count, 2)[number].tolist()
+            if offset == NOTHING:
+                return np.zeros(array.chunks, np.uint8)
+            file.seek(offset)
+            data = _sound(file.read(size), path)
+    except FileNotFoundError:
+        return np.zeros(array.chunks, np.uint8)
+    return np.frombuffer(Zstd().decode(data), np.uint8).reshape(array.chunks)
+
+
+def _sound(data, path):
+    """Bytes without the checksum at their end, which has to be theirs."""
+    if google_crc32c.value(data[:-4]) != int.from_bytes(data[-4:], "little"):
+        raise ValueError(f"A checksum of {path} is wrong")
+    return data[:-4]
+
+
 def clear_leftovers(array, axis, numbers):
     """Remove files that a killed process left aside while it wrote chunks at some positions on an axis."""
     for number in numbers:
@@ -100,17 +144,22 @@ def _root(array):
 
 def _files(array, axis, number):
     """Files of the chunks at a position on an axis."""
-    every = [range(-(-n // size)) for n, size in zip(array.shape, array.chunks, strict=True)]
+    every = [range(-(-n // size)) for n, size in zip(array.shape, _file_shape(array), strict=True)]
     every[axis] = range(number, number + 1)
     return [_root(array) / array.metadata.encode_chunk_key(place) for place in itertools.product(*every)]
 
 
+def _file_shape(array):
+    """Shape of what one file holds: a shard of chunks, or a chunk."""
+    return array.shards or array.chunks
+
+
 def _seal(path):
-    """Size of a file and the last four bytes, its checksum; empty where there is none."""
+    """Size of a file and a checksum of its end, where those of its chunks lie; empty where there is none."""
     try:
         with open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - 4))
-            return f"{size} {file.read().hex()}"
+            file.seek(max(0, size - END))
+            return f"{size} {zlib.crc32(file.read()):08x}"
     except FileNotFoundError:
         return ""

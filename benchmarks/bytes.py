@@ -1,0 +1,119 @@
+"""Bytes of votes and descriptors on disk, and what a crossline of labels costs against an inline.
+
+python benchmarks/bytes.py                  # about three minutes on two cores
+
+Votes are those of real sections (OUTCROP_DATA), or of a synthetic volume without them. Those of every line are written
+as they are kept now, and in chunks of 128 traces without differences, as they were before. A survey of 651 lines, as F3
+has, is made of them line by line, each rolled by some traces.
+"""
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import zarr
+from zarr.codecs import Crc32cCodec, ZstdCodec
+
+import outcrop as oc
+from outcrop import datasets
+from outcrop.job.corrections import Corrections
+from outcrop.job.votes import Labels, VoteStore
+from outcrop.labels.votes import line_votes
+from outcrop.storage.chunks import stored_bytes
+from outcrop.storage.kept import Kept
+
+
+def votes_of(n_patches=200):
+    """Votes of the default mapping on real or synthetic sections, shape (lines, classes, traces, samples)."""
+    try:
+        sections, _ = datasets.f3_sections(None)
+        dataset = datasets.seg2017_patches(None)
+        few = np.linspace(0, len(dataset["image"]) - 1, n_patches).astype(int)
+        patches, classes = dataset["image"].values[few], dataset["weak"].values[few]
+    except (ValueError, OSError):
+        sections, truth = oc.datasets.synthetic((4, 400, 300), seed=0)
+        grid = oc.PatchGrid(sections, size=99, step=33)
+        patches = grid.extract(sections, slice(None))
+        codes = [truth.values[line, trace + 49, sample + 49] for _, line, trace, sample in grid.places(slice(None))]
+        classes = np.array([f"class {code}" for code in codes])
+    mapper = oc.EncoderMapper(random_state=0, members=1).fit(patches, classes)
+    found = line_votes(sections, oc.PatchGrid(sections, size=99, step=33), mapper)
+    return np.stack([votes for _, votes in found]), mapper.classes_
+
+
+def as_before(path, shape):
+    """An array of votes as it was kept before: 128 traces a chunk, no differences."""
+    checked = {"dtype": "uint8", "compressors": [ZstdCodec(), Crc32cCodec()], "fill_value": 0}
+    return zarr.create_array(path, shape=shape, chunks=(1, shape[1], 128, shape[3]), **checked)
+
+
+def best(function, rounds=5):
+    """Least seconds of some calls, on cores: other programs do not count."""
+    seconds = []
+    for _ in range(rounds):
+        begin = time.process_time()
+        function()
+        seconds.append(time.process_time() - begin)
+    return min(seconds)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--lines", type=int, default=651)
+    options = parser.parse_args()
+    votes, names = votes_of()
+    n_lines, (_, n_classes, n_traces, n_samples) = options.lines, votes.shape
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        store = VoteStore.make(folder, (n_lines, n_traces, n_samples), list(map(str, names)))
+        before = as_before(folder / "before.zarr", (n_lines, n_classes, n_traces, n_samples))
+        writing = 0.0
+        for line in range(n_lines):
+            own = np.roll(votes[line % len(votes)], 3 * line, axis=1)
+            begin = time.process_time()
+            store.confirm(line, store.write(line, own))
+            writing += (time.process_time() - begin) / n_lines
+            before[line] = own
+        samples = n_lines * n_traces * n_samples
+        now, then = stored_bytes(store.votes) / samples, stored_bytes(before) / samples
+        print(f"votes of {n_classes} classes: {now:.3f} bytes a sample, {then:.3f} before, {now / then:.2f} times")
+        files = sum(path.is_file() for path in (folder / "votes.zarr" / "votes").rglob("*")) - 1
+        print(f"files of votes: {files / n_lines:.0f} a line, decided, written, read back in {1000 * writing:.0f} ms")
+        shape = n_lines, n_traces, n_samples
+        nothing = Corrections({}, {}, nodes=None, names=[], background=None, along=0, shape=shape, even=True,
+                              kept=Kept())  # fmt: skip
+        labels = Labels(dict.fromkeys(range(n_lines), store), {str(n): i + 1 for i, n in enumerate(names)}, nothing,
+                        0.0, 0, shape)  # fmt: skip
+        every = slice(None)
+        inline = best(lambda: labels.block("label", (slice(5, 6), every, every)))
+        crossline = best(lambda: labels.block("label", (every, slice(500, 501), every)), rounds=3)
+        print(
+            f"labels of an inline ({n_traces} traces) {1000 * inline:.0f} ms, of a crossline ({n_lines} traces) "
+            f"{1000 * crossline:.0f} ms: {crossline / inline:.1f} times"
+        )
+        inline = best(lambda: before[5])
+        crossline = best(lambda: [before.oindex[line, :, slice(500, 501)] for line in range(n_lines)], rounds=1)
+        print(f"votes as they were before, read as before: a crossline {crossline / inline:.0f} times an inline")
+    describe_bytes()
+
+
+def describe_bytes():
+    """Bytes of a descriptor in an index, for both measures."""
+    volume, _ = oc.datasets.synthetic((8, 300, 300), seed=1)
+    for measure in ("curvelet-svd", "encoder"):
+        with tempfile.TemporaryDirectory() as temporary:
+            grid = oc.PatchGrid(volume, size=99, step=33)
+            index = oc.build_index(volume, grid, f"{temporary}/i.outcrop", measure=measure)
+            values = index.features[:]
+            as_it_was = zarr.create_array(
+                f"{temporary}/before.zarr", data=values, chunks=index.features.chunks,
+                compressors=[ZstdCodec(), Crc32cCodec()],
+            )  # fmt: skip
+            now, then = (stored_bytes(array) / len(values) for array in (index.features, as_it_was))
+            print(f"index, {measure}: {now:.0f} bytes a patch, {then:.0f} before, {4 * values.shape[1]} in memory")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""What an index or labels will cost, in seconds and bytes, measured on a small part of the work itself."""
+
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import zarr
+
+from outcrop.job.labelling import ACROSS, Labelling
+from outcrop.job.votes import VoteStore
+from outcrop.labels.votes import line_votes, lines_of
+from outcrop.measures.registry import indexed_measure
+from outcrop.parallel import map_blocks, n_cores, spans
+from outcrop.retrieval.core import BLOCK, feature_codecs
+from outcrop.storage.chunks import stored_bytes
+from outcrop.volumes.identity import line_digest
+
+PATCHES = 64  # described by each thread to see how long they take
+LINES = 2  # labelled by each thread for the same reason
+START = 4.0  # seconds until processes of a local cluster run and have loaded the package
+SPENT = 3.0  # seconds until a command has loaded what it needs and looked at the volume, and to end it
+
+
+class Cost(NamedTuple):
+    """What a stage takes: how many patches or lines, seconds, and bytes on the disk."""
+
+    units: int
+    seconds: float
+    bytes: float
+
+
+def index_cost(volume, grid, options, *, workers=None):
+    """Cost of the index of a grid.
+
+    As many patches as a block holds would be read from neighbouring places, so a few are taken at each of three places
+    of the survey, by as many threads as will work: what threads take from each other is measured with them.
+
+    Parameters
+    ----------
+    volume : DataArray
+    grid : PatchGrid
+    options : dict
+        Of the index.
+    workers : int, optional
+        Processes; threads, one a core, by default.
+    """
+    measure, threads = indexed_measure(options), workers or n_cores()
+    parts = _places(len(grid), PATCHES, threads)
+    first = np.nan_to_num(grid.extract(volume, slice(0, min(2, len(grid)))))
+    measure.describe(first, workers=1)  # kernels and windows are there
+
+    def described(rows):
+        return measure.describe(np.nan_to_num(grid.extract(volume, rows)), workers=1)
+
+    begin = time.perf_counter()
+    found = np.concatenate(list(map_blocks(described, parts, workers=threads)))
+    a_patch = (time.perf_counter() - begin) / len(found)
+    lines = sum(1 for _ in grid.lines())
+    # every block looks at the lines that its patches lie on: a line at the end of one is read for the next again
+    seconds = SPENT + len(grid) * a_patch + (lines + len(grid) / BLOCK) * _digest_seconds(volume) / threads
+    return Cost(len(grid), seconds + (START if workers else 0), len(grid) * _stored(found) / len(found))
+
+
+def label_cost(job, lines=None, options=None, *, workers=None, device=None, memory=None, progress=None):
+    """Cost of the labels of lines that are not there yet; the mapper is fitted, and kept, where it is not there.
+
+    Parameters
+    ----------
+    job : Job
+    lines : list of int, optional
+        Survey labels; by default all.
+    options : dict, optional
+        Mapping and seed, where they are not those of the job.
+    workers : int, optional
+        Processes; threads, one a core, by default.
+    device, memory, progress
+        As for `Job.label`.
+    """
+    work = Labelling(job)
+    work.options = work.options | (options or {})
+    mapper = work.first_mapper(device=device, memory=memory, progress=progress)
+    grid = work.kept_grid()
+    every = sorted(lines_of(grid, mapper))
+    wanted = work._positions(lines, every)
+    done = work.lines()
+    left = [line for line in wanted if done.get(line, True)]
+    if not left:
+        return Cost(0, 0.0, 0.0)
+    threads = workers or n_cores()
+    across = ACROSS if getattr(mapper, "any_size", False) else 0
+    axis = job.axes[work.along]
+    some = every[max(0, len(every) // 2 - LINES * threads // 2) :][: max(1, LINES * threads)]
+    where: dict = {"device": device, "memory": memory, "workers": threads}
+    list(line_votes(job.volume, grid, mapper, axis[some[:1]], **where))  # nets and windows are there
+    begin = time.perf_counter()
+    votes = [votes for _, votes in line_votes(job.volume, grid, mapper, axis[some], **where)]
+    a_line = (time.perf_counter() - begin) / len(some)
+    writing, size = _written(votes, [str(name) for name in mapper.classes_])
+    computed = len({near for line in left for near in range(line - across, line + across + 1)} & set(every))
+    seconds = SPENT + computed * a_line + len(left) * (writing + _digest_seconds(job.volume)) / threads
+    return Cost(len(left), seconds + (START if workers else 0), len(left) * size)
+
+
+def _places(n, count, threads):
+    """Rows of patches, `count` for every thread, from three places of the grid; at least one slice a thread."""
+    size = max(1, min(count * threads, n) // 3)
+    starts = sorted({0, max(0, n // 2 - size // 2), n - size})
+    rows = np.unique(np.concatenate([np.arange(start, start + size) for start in starts]))
+    return [rows[span] for span in spans(len(rows), max(1, len(rows) // (2 * threads)))]
+
+
+def _digest_seconds(volume):
+    """Seconds to read a line and take its digest."""
+    begin = time.perf_counter()
+    line_digest(volume[len(volume) // 2].values)
+    return time.perf_counter() - begin
+
+
+def _stored(features):
+    """Bytes of descriptors as an index keeps them."""
+    with tempfile.TemporaryDirectory() as folder:
+        array = zarr.create_array(Path(folder) / "f.zarr", data=features, chunks=features.shape, **feature_codecs())
+        return stored_bytes(array)
+
+
+def _written(votes, classes):
+    """Seconds and bytes of the votes of a line as a job keeps them."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = VoteStore.make(Path(folder), (len(votes), *votes[0].shape[1:]), classes)
+        begin = time.perf_counter()
+        for line, own in enumerate(votes):
+            store.confirm(line, store.write(line, own))
+        return (time.perf_counter() - begin) / len(votes), stored_bytes(store.votes) / len(votes)

@@ -1,0 +1,135 @@
+"""The store of votes: what is written comes back, whole or in part, in little space."""
+
+import numpy as np
+import pytest
+import zarr
+from zarr.codecs import Crc32cCodec, ZstdCodec
+
+import outcrop as oc
+from outcrop.job.votes import TRACES, VoteStore
+from outcrop.storage.chunks import read_chunk, stored_bytes
+from outcrop.storage.workspace import Damaged
+
+SHAPE = (5, 3 * TRACES + 7, 20)  # lines, traces, samples
+
+
+@pytest.fixture
+def votes():
+    """Of two classes, that change slowly from trace to trace as those of mappers do; anything in the last line."""
+    rng = np.random.default_rng(0)
+    walk = np.cumsum(rng.integers(-1, 2, (5, 1, *SHAPE[1:])), axis=2) % 256
+    first = walk.astype(np.uint8)
+    found = np.concatenate([first, 255 - first], axis=1)
+    found[-1] = rng.integers(0, 256, found[-1].shape)
+    return found
+
+
+def filled(store, votes):
+    """A store with all lines written."""
+    for line, values in enumerate(votes):
+        store.confirm(line, store.write(line, values))
+    return store
+
+
+def earlier(folder):
+    """A store as it was before differences and shards."""
+    folder.mkdir()
+    group = zarr.open_group(folder / "votes.zarr", mode="w", attributes={"classes": ["a", "other"]})
+    checked = {"compressors": [ZstdCodec(), Crc32cCodec()], "fill_value": 0}
+    group.create_array("votes", shape=(5, 2, *SHAPE[1:]), chunks=(1, 2, 64, 20), dtype="uint8", **checked)
+    group.create_array("counts", shape=(5, 256), chunks=(1, 256), dtype="uint32", **checked)
+    return VoteStore(folder)
+
+
+@pytest.fixture(params=["now", "earlier"])
+def store(request, tmp_path, votes):
+    """Stores of this version and of the one before."""
+    make = {"now": lambda: VoteStore.make(tmp_path, SHAPE, ["a", "other"]), "earlier": lambda: earlier(tmp_path / "e")}
+    return filled(make[request.param](), votes)
+
+
+PARTS = [
+    slice(None), slice(3, 4), slice(TRACES - 2, TRACES + 3), slice(0, None, 10), slice(SHAPE[1] - 1, None),
+    np.array([1, 70]), np.array([TRACES]), np.arange(0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("traces", PARTS, ids=str)
+def test_parts_come_back_as_written(store, votes, traces):
+    """Traces of one chunk and of several, sparse ones, the last; of one line and of several; with some samples."""
+    for samples in (slice(None), slice(4, 9), np.array([0, 3, 19])):
+        expected = votes[:, :, traces][..., samples]
+        np.testing.assert_array_equal(store.read(4, traces, samples), expected[4])
+        np.testing.assert_array_equal(store.read_lines([0, 1, 4], traces, samples), expected[[0, 1, 4]].swapaxes(0, 1))
+
+
+def test_chunks_of_lines_are_those_that_zarr_reads(tmp_path, votes):
+    """One by one, also of a line that was never written and of chunks without any vote; damage is found."""
+    votes[1, :, : 2 * TRACES] = 0
+    store = filled(VoteStore.make(tmp_path, SHAPE, ["a", "other"]), votes[:3])
+    width = -(-SHAPE[1] // TRACES) * TRACES
+    for line in range(4):
+        whole = np.pad(store.votes[line], [(0, 0), (0, width - SHAPE[1]), (0, 0)])
+        for number in range(width // TRACES):
+            expected = whole[None, :, number * TRACES : (number + 1) * TRACES]
+            np.testing.assert_array_equal(read_chunk(store.votes, line, number), expected)
+    path = next(path for path in (tmp_path / "votes.zarr" / "votes" / "c" / "2").rglob("*") if path.is_file())
+    data = bytearray(path.read_bytes())
+    data[3] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match="checksum"):
+        read_chunk(store.votes, 2, 0)
+
+
+def test_differences_take_less_space(tmp_path, votes):
+    """Of votes that change slowly from trace to trace; a line is one file."""
+    now = filled(VoteStore.make(tmp_path, SHAPE, ["a", "other"]), votes[:4])
+    before = filled(earlier(tmp_path / "e"), votes[:4])
+    assert stored_bytes(now.votes) < 0.7 * stored_bytes(before.votes)
+    files = [path for path in (tmp_path / "votes.zarr" / "votes" / "c").rglob("*") if path.is_file()]
+    assert len(files) == 4
+
+
+@pytest.mark.parametrize("traces", [slice(None), slice(3, 4), slice(90, 100)])
+def test_a_damaged_line_among_many_is_named(tmp_path, votes, traces):
+    """It alone is taken out of those that are done."""
+    store = filled(VoteStore.make(tmp_path, SHAPE, ["a", "other"]), votes)
+    path = next(path for path in (tmp_path / "votes.zarr" / "votes" / "c" / "2").rglob("*") if path.is_file())
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(Damaged, match="damaged"):
+        store.read_lines(range(5), traces)
+    assert store.done.read() == {0, 1, 3, 4}
+
+
+def test_status_tells_the_bytes(tmp_path, quick_mapping, outcrop):
+    """Of a patch and of a labelled sample, as the files take them."""
+    volume, _ = oc.datasets.synthetic((6, 70, 64), seed=2)
+    job = oc.Job(tmp_path / "j.outcrop", volume=volume)
+    assert job.status()["disk"] == {}
+    job.index(32, step=16)
+    job.add_exemplar("layers", (103, 330, 128))
+    job.add_exemplar("other", (105, 350, 160))
+    job.label([101, 102])
+    disk = job.status()["disk"]
+    files = {name: sum(path.stat().st_size for path in job.path.rglob(f"{name}/c/**/*") if path.is_file())
+             for name in ("features", "votes")}  # fmt: skip
+    assert (disk["index"], disk["votes"]) == (files["features"], files["votes"])
+    assert disk["bytes_a_patch"] == pytest.approx(files["features"] / len(job.open_index()), abs=0.1)
+    assert disk["bytes_a_sample"] == pytest.approx(files["votes"] / (2 * 70 * 64), abs=0.001)
+
+
+def test_a_section_across_the_lines_is_that_of_the_lines(tmp_path, quick_mapping):
+    """Read many lines at once, with a line that was not labelled and strokes near others."""
+    volume, _ = oc.datasets.synthetic((9, 70, 64), seed=2)
+    job = oc.Job(tmp_path / "j.outcrop", volume=volume)
+    job.index(32, step=16)
+    job.add_exemplar("layers", (103, 330, 128))
+    job.add_exemplar("other", (105, 350, 160))
+    job.label([100, 101, 102, 103, 104, 105, 106, 108])
+    job.paint("layers", [(101, 320, 80), (101, 330, 100)], radius=2)
+    for name in ("label", "confidence"):
+        lines = np.stack([job.labels[name].sel(inline=line).values for line in job.labels.inline.values])
+        assert lines.any()
+        for crossline in (0, 33, 69):
+            np.testing.assert_array_equal(job.labels[name].values[:, crossline], lines[:, crossline])
+            np.testing.assert_array_equal(job.labels[name][:, crossline].values, lines[:, crossline])
