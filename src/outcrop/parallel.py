@@ -150,7 +150,7 @@ def cluster(*, workers=None, scheduler=None, memory=None):
         raise ImportError("A cluster needs Dask; install it with: pip install 'outcrop[dask]'.") from None
     with dask.config.set(DASK), contextlib.ExitStack() as stack:
         if scheduler is None:
-            options = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": "CRITICAL"}
+            options = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", "silence_logs": "CRITICAL"}
             share = (memory or memory_budget()) // workers
             scheduler = stack.enter_context(LocalCluster(n_workers=workers, memory_limit=share, **options))
         try:

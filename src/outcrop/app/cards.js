@@ -8,7 +8,7 @@ export function render({ model }) {
   const mark = () => {
     cursor = Math.max(0, Math.min(cursor, model.items.length - 1));
     [...grid.children].forEach((card, i) => card.classList.toggle("cursor", i === cursor && grid.matches(":focus")));
-    grid.children[cursor]?.scrollIntoView({ block: "nearest" });
+    if (grid.matches(":focus")) grid.children[cursor]?.scrollIntoView({ block: "nearest" });
   };
   const draw = () => {
     grid.replaceChildren(...model.items.map((item, i) => {

@@ -61,6 +61,14 @@ class Legend(Talking, JSComponent):
     _stylesheets: ClassVar = [CSS]
 
 
+class Question(Talking, JSComponent):
+    """A question of an audit with its picture, and the buttons and keys that answer it."""
+
+    item = param.Dict(default={}, doc="number, name, colour, where, answer, classes, picture and what lies in it")
+    _esm = HERE / "question.js"
+    _stylesheets: ClassVar = [CSS]
+
+
 class Connection(Talking, JSComponent):
     """Strokes on their way to the server, and the banner where it is gone."""
 

@@ -34,15 +34,15 @@ class ExemplarPanel:
         find_button = button("Find similar patches", find, name="find", button_type="primary")
         self.actions = [find_button]
 
-    def layout(self):
-        """Everything, arranged."""
+    def layout(self, *below):
+        """Everything, arranged, above other panels."""
         what = hint(
             "Choose or add a class, then click on the section to place a box; drag a box to move it. A double click on "
             "a name renames the class. "
             "Arrow keys and PgUp, PgDn go through the lines, the wheel zooms."
         )
         size = pn.Row(self.size, pn.Column(*self.actions, margin=(14, 0)))
-        column = [what, self.classes, size, self.size_note, self.cards]
+        column = [what, self.classes, size, self.size_note, self.cards, *below]
         return pn.Column(*column, scroll="y-auto", sizing_mode="stretch_both")
 
     @guarded

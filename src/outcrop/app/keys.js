@@ -5,7 +5,7 @@ const HELP = [
   ["Enter, Esc", "end, drop a line or an outline of clicks; Ctrl+Z: its last corner"], ["N", "next place to look at"],
   ["[   ]", "smaller, larger brush"], ["Space, held", "pan with any tool; the wheel zooms"],
   ["→ ↑,  ← ↓", "next, previous section; PgUp, PgDn ten"], ["C, held", "labels before the last correction"],
-  ["S", "hide or show brush strokes"], ["O", "hide or show labels"], ["V", "linked inline, crossline and slice"], ["F", "fit the section into the window"], ["Ctrl+Z  Ctrl+Y", "undo, redo"], ["?", "this list"],
+  ["S", "hide or show brush strokes"], ["O", "hide or show labels"], ["V", "linked inline, crossline and slice"], ["F", "fit the section into the window"], ["Ctrl+Z  Ctrl+Y", "undo, redo"], ["Y  N  U", "answer a question of an audit (step 4)"], ["?", "this list"],
 ];
 
 const element = (css, ...children) => {

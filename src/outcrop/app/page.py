@@ -8,6 +8,7 @@ from typing import Any
 import panel as pn
 from bokeh.models import Button, CheckboxGroup, CustomJS, Div
 
+from outcrop.app.audit_panel import AuditPanel
 from outcrop.app.components import Connection, Keys, button, escape, guarded, heading, hint, title
 from outcrop.app.exemplar_panel import ExemplarPanel
 from outcrop.app.geology_panel import GeologyPanel
@@ -16,6 +17,7 @@ from outcrop.app.linked import LinkedViews
 from outcrop.app.plot import SIDE_BY_SIDE
 from outcrop.app.results import shown_path
 from outcrop.app.retrieved_panel import RetrievedPanel
+from outcrop.app.unseen_panel import UnseenPanel
 from outcrop.app.viewer import LOOK, PAINTING, PLACE, Viewer
 
 EXEMPLARS, RETRIEVED, LABELS, RESULTS, GEOLOGY = range(5)  # numbers of the steps
@@ -49,6 +51,8 @@ class Page:
         self.labels = LabelPanel(self.viewer)
         self.results = ResultPanel(self.viewer)
         self.geology = GeologyPanel(self.viewer)
+        self.audit = AuditPanel(self.viewer)
+        self.unseen = UnseenPanel(self.viewer)
         self.viewer.after_draw = self._after_draw
         self._section = (self.viewer.direction, self.viewer.position)  # that messages are about
         self.viewer.after_take = self._on_tool
@@ -97,10 +101,10 @@ class Page:
             title(self.session.path.name), pn.Spacer(width=20), *actions, self.keys, self.connection, styles=bar, **wide
         )
         self.steps = pn.Tabs(
-            ("1 Exemplars", self.exemplars.layout()),
+            ("1 Exemplars", self.exemplars.layout(self.unseen.layout())),
             ("2 Retrieved", self.retrieved.layout()),
             ("3 Labels", self.labels.layout()),
-            ("4 Results", self.results.layout()),
+            ("4 Results", self.results.layout(self.audit.layout())),
             ("5 Geology", self.geology.layout()),
             active=min(max(int(self.session.view.get("step", EXEMPLARS)), EXEMPLARS), GEOLOGY),
             dynamic=False,
@@ -141,7 +145,7 @@ class Page:
     @guarded
     def _update(self, what):
         if what == "state":
-            for part in (self.viewer, self.retrieved, self.labels):
+            for part in (self.viewer, self.retrieved, self.labels, self.unseen):
                 part.show_classes()
             self.exemplars.show()
             self.viewer.show_boxes()
@@ -166,9 +170,13 @@ class Page:
             self.labels.show()
         elif what == "places":
             self.labels.show_next()
+        if what in ("state", "strokes", "audit"):
+            self.audit.show()
+        if what in ("state", "unseen"):
+            self.unseen.show()
         if what in ("state", "strokes", "labels", "geology"):
             self.geology.show()
-        if what not in ("work", "places", "section", "geology"):
+        if what not in ("work", "places", "section", "geology", "audit", "unseen"):
             self.results.show()
         self._show_work()
 
@@ -193,7 +201,8 @@ class Page:
         if not work.busy:
             self.results.show_written()
             self.geology.show_written()
-        for part in (self.exemplars, self.retrieved, self.labels, self.results, self.geology):
+        panels = (self.exemplars, self.unseen, self.retrieved, self.labels, self.audit, self.results, self.geology)
+        for part in panels:
             for one in part.actions:
                 one.disabled = work.busy
 
@@ -318,8 +327,8 @@ class ResultPanel:
         wrapped = {"white-space": "pre-wrap", "overflow-wrap": "anywhere", "font": "12px monospace"}
         self.commands = Div(text="", name="commands", sizing_mode="stretch_width", styles=wrapped)
 
-    def layout(self):
-        """Everything, arranged."""
+    def layout(self, *above):
+        """Everything, arranged, below other panels."""
         exports = [
             heading("Export into the job folder"),
             self.lines,
@@ -331,7 +340,7 @@ class ResultPanel:
             "Yes and no to patches and brush strokes travel in a file of decisions to another job on the survey."
         )
         repeat = [heading("The same from a terminal"), what, self.commands]
-        return pn.Column(*exports, *repeat, scroll="y-auto", sizing_mode="stretch_both")
+        return pn.Column(*above, *exports, *repeat, scroll="y-auto", sizing_mode="stretch_both")
 
     @guarded
     def _on_export(self, kind):

@@ -6,12 +6,14 @@ import threading
 import numpy as np
 
 import outcrop as oc
+from outcrop.app.audit import Audits
 from outcrop.app.geology import Geology
 from outcrop.app.labelling import Labelling
 from outcrop.app.pictures import crop
 from outcrop.app.results import Results
 from outcrop.app.search import Search
 from outcrop.app.survey import Survey, open_job
+from outcrop.app.unseen import Unseen
 from outcrop.app.view import View
 from outcrop.app.words import in_words
 from outcrop.app.work import Work
@@ -51,6 +53,8 @@ class Session:
     labelling : Labelling
     results : Results
     geology : Geology
+    audits : Audits
+    unseen : Unseen
     """
 
     def __init__(self, source, job=None, *, size=None, truth=None):
@@ -65,6 +69,7 @@ class Session:
         self.labelling = Labelling(self.search, truth, self.view)
         self.results = Results(self.labelling, truth_path)
         self.geology = Geology(self)
+        self.audits, self.unseen = Audits(self), Unseen(self)
         self._painted: tuple = (None, {}, {})
         self._seen = (self.job.state, self._journals())
         self._closed = threading.Event()
@@ -81,7 +86,8 @@ class Session:
     def listen(self, function):
         """Call a function with what changed whenever something does.
 
-        It is one of "state", "strokes", "work", "weak", "labels", "places", "section" and "geology".
+        It is one of "state", "strokes", "work", "weak", "labels", "places", "section", "geology", "audit" and
+        "unseen".
         """
         self._listeners.append(function)
         return lambda: self._listeners.remove(function) if function in self._listeners else None
@@ -166,9 +172,13 @@ class Session:
 
     # ---- exemplars and retrieved patches ---------------------------------------------------------------------------
 
-    def add_exemplar(self, name, place):
-        """Place an exemplar of a class with its centre at (inline, crossline, time); where it came to lie."""
-        self._check_class(name)
+    def add_exemplar(self, name, place, *, new=False):
+        """Place an exemplar of a class with its centre at (inline, crossline, time); where it came to lie.
+
+        A `new` class is made with it where there is none of that name.
+        """
+        if not new:
+            self._check_class(name)
         place = self.survey.snap(place)
         self.job.add_exemplar(name, place)
         self._decided()
@@ -190,6 +200,11 @@ class Session:
         """Accept (True) or reject (False) a retrieved patch, or take the verdict back (None); the rest re-ranks."""
         self._check_class(name)
         self.job.judge([(name, place, along)], "forget" if accept is None else "accept" if accept else "reject")
+        self._decided()
+
+    def answer(self, number, answer, really=None):
+        """Answer a question of the audit; see `Audits.answer`."""
+        self.audits.answer(number, answer, really)
         self._decided()
 
     def set_count(self, name, count):

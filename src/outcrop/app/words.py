@@ -6,7 +6,8 @@ KINDS = {
     "class": "class {name}", "rename": "new name of {name}", "remove class": "removing class {name}",
     "exemplar": "exemplar of {name}", "move": "moving an exemplar", "remove": "removing an exemplar",
     "accept": "yes to a patch of {name}", "reject": "no to a patch of {name}", "forget": "taking a yes or no back",
-    "stroke": "stroke of {name}", "exclude": "stroke of what is wrong", "set": "choice of {option}",
+    "stroke": "stroke of {name}", "exclude": "stroke of what is wrong", "audit": "answer about {name}",
+    "set": "choice of {option}",
 }  # fmt: skip
 OPTIONS = {
     "index": "patches", "neighbourhood": "patches", "count": "how many patches", "label": "the mapping",

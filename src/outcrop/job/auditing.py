@@ -143,8 +143,8 @@ class Audit:
 
     @property
     def older(self) -> int:
-        """Answers to audits of other tables or labels, which are kept and not counted here."""
-        return len(self.job.state.audits) - len(self._answers())
+        """Answers about patches, or about samples, of older decisions, which are kept and not counted here."""
+        return sum(one["subject"] == self.of for one in self.job.state.audits) - len(self._answers())
 
     def picture(self, number):
         """Amplitudes around a question, rows downwards, and where in them the patch or sample lies: top, left, size."""
