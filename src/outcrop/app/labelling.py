@@ -196,7 +196,7 @@ class Labelling(ShownLabels):
             self.correcting = position
             self._n_followed += 1
             self._followed_at = time.monotonic()
-        self._spreader.ask()
+        self._spreader.request()
 
     def wait(self):
         """Wait until strokes are spread and learnt from."""
@@ -206,7 +206,7 @@ class Labelling(ShownLabels):
     def expect(self, position):
         """Get ready for strokes on a line: what they spread along is described in a thread."""
         self._to_warm = position
-        self._warmer.ask()
+        self._warmer.request()
 
     def _warm(self):
         found = self.shown().labels
@@ -224,7 +224,7 @@ class Labelling(ShownLabels):
         except Exception as error:
             self.correcting = None
             self.work.say(str(error), wrong=True)
-        self._learner.ask()
+        self._learner.request()
 
     def _learn(self):
         """Update the mapper by all strokes, and label the line anew; the labelled lines near it follow."""
@@ -323,7 +323,7 @@ class Labelling(ShownLabels):
     def look(self):
         """Look for the least sure places, in a thread, where lines were labelled since."""
         if self.written() != self._looked:
-            self._latest.ask()
+            self._latest.request()
 
     def _look(self):
         if self.work.busy or self.correcting is not None:
@@ -347,4 +347,4 @@ class Labelling(ShownLabels):
         """Remember that a place was looked at; when all were, look for others."""
         self.visited.append(place)
         if all(one["place"] in self.visited for one in self.least_sure):
-            self._latest.ask()
+            self._latest.request()

@@ -126,7 +126,7 @@ class Sections:
         codes = self.codes(direction, position)
         if direction == 2 and self._thin() > 1:
             self._wanted = (position, window)
-            self._refiner.ask()
+            self._refiner.request()
         for step in range(1, AHEAD + 1) if ahead else ():
             if 0 <= position + ahead * step < self.volume.shape[direction]:
                 self._read_ahead((direction, position + ahead * step))

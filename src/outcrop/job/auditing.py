@@ -257,8 +257,8 @@ def sheet(audit):
             ax.axhline(top, color=colour, lw=0.8, alpha=0.7)
             ax.axvline(left, color=colour, lw=0.8, alpha=0.7)
             ax.plot(left, top, "o", mfc="none", mec=colour, ms=11, mew=2)
-        said = f": {row['answer']}" if row["answer"] else "?"
-        ax.set_title(f"{number}. {row['class']}{said}", fontsize=10, loc="left", color="black", pad=3)
+        answer = f": {row['answer']}" if row["answer"] else "?"
+        ax.set_title(f"{number}. {row['class']}{answer}", fontsize=10, loc="left", color="black", pad=3)
         ax.set_xlabel(", ".join(f"{row[name]:g}" for name in audit.job.volume.dims), fontsize=7, labelpad=1)
         ax.set(xticks=[], yticks=[])
     for ax in axes[len(questions) :]:

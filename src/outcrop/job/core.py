@@ -151,10 +151,10 @@ class Job(JobChoices):
         if index is not None:
             index.client, index.memory = client, memory
             return index
-        told = progress and (lambda done: progress("describing patches", done, len(grid)))
+        report = progress and (lambda done: progress("describing patches", done, len(grid)))
         index = build_index(
             self.volume, grid, self.path, measure=found["measure"], truncate=found["truncate"], finest=found["finest"],
-            workers=workers, client=client, memory=memory, device=device, progress=told, known=self.known,
+            workers=workers, client=client, memory=memory, device=device, progress=report, known=self.known,
         )  # fmt: skip
         index.client, index.memory = client, memory
         with self._lock:
