@@ -19,8 +19,11 @@ from outcrop.parallel import checked, n_cores, one_blas_thread
 DRAFT_PATCHES = 20  # per class, for labels to look at while the full fit runs
 FOLLOW = 20  # labelled lines next to a corrected one that are labelled again behind it
 SETTLE, QUIET = 0.25, 2.0  # seconds without a stroke before the line is learnt from, and before other lines follow
-SEEN, VANISHED = 0.005, 0.1  # a class of at least this share is said to vanish where less than that part of it is left
-TAKEN, OF_LINE = 0.2, 0.01  # part of a class, and of the line, from which it is said what unpainted samples lost
+SEEN, VANISHED = (
+    0.005,
+    0.1,
+)  # a class of at least this share is reported to vanish where less than that part of it is left
+TAKEN, OF_LINE = 0.2, 0.01  # part of a class, and of the line, from which the loss of unpainted samples is reported
 BROKEN_OFF = "labelling-survey"  # what is kept in the view while the survey is labelled
 
 
@@ -210,7 +213,7 @@ class Labelling(ShownLabels):
 
     def _warm(self):
         found = self.shown().labels
-        with contextlib.suppress(ValueError, OSError):  # said when a stroke needs it
+        with contextlib.suppress(ValueError, OSError):  # reported when a stroke needs it
             if self._to_warm in found.stores:
                 found.corrections.nodes(self._to_warm)
 

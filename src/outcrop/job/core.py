@@ -70,7 +70,7 @@ class Job(JobChoices):
         self._set("index", self.check_index(**given) or None)
 
     def check_index(self, **given: Any) -> dict:
-        """Options of an index that are not the usual ones, as they are kept; refused where they cannot be."""
+        """Options of an index that differ from the defaults, as they are kept; refused where they cannot be."""
         for name in given.keys() - options.INDEX.keys():
             raise ValueError(f"An index has no option {name!r}; choose from {', '.join(options.INDEX)}.")
         chosen = {name: value for name, value in given.items() if value not in (None, options.INDEX[name])}

@@ -123,7 +123,7 @@ def made_from(mapper, options):
 
 
 def _neighbours(grid, rows, across):
-    """Lines whose votes count for a line, by position: those of the grid beside it where lines are evenly spaced."""
+    """Lines whose votes count for a line, by position: its neighbours in the grid where lines are evenly spaced."""
     even = len(np.unique(np.diff(grid.axes[line_axis(grid)]))) < 2
     reach = across if even else 0
     return lambda line: [other for other in range(line - reach, line + reach + 1) if other in rows]
