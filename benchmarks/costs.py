@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 import outcrop as oc
-from outcrop.datasets import write_synthetic
+from outcrop.datasets.survey import write_synthetic
 from outcrop.job import costs
 from outcrop.job.options import index_options
 from outcrop.parallel import n_cores, one_blas_thread

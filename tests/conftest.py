@@ -27,3 +27,11 @@ def quick_mapping(monkeypatch):
     """The default mapping fits in a moment."""
     options = {"members": 1, "patches_per_class": 12, "n_features": 40, "rounds": 2}
     monkeypatch.setitem(oc.MAPPERS, DEFAULT_MAPPING, lambda: oc.TextureMapper(**options))
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    """A small synthetic survey on disk."""
+    path = tmp_path_factory.mktemp("survey") / "v.sgy"
+    oc.datasets.write_synthetic(path, (8, 110, 96), seed=3)
+    return path

@@ -7,21 +7,12 @@ import numpy as np
 import pytest
 
 import outcrop as oc
-from outcrop import datasets
 from outcrop.cli.console import picture
 from outcrop.cli.program import main
 from outcrop.job.unseen import draw_unseen
 from outcrop.retrieval.audit import confidence_shift, draw_order, estimate, groups_alike, iou_estimates
 
 PLACES = {"fault": (104, 350, 200), "other": (105, 330, 100), "salt dome": (103, 380, 260)}
-
-
-@pytest.fixture(scope="module")
-def source(tmp_path_factory):
-    """A small synthetic survey on disk."""
-    path = tmp_path_factory.mktemp("survey") / "v.sgy"
-    datasets.write_synthetic(path, (8, 110, 96), seed=3)
-    return path
 
 
 @pytest.fixture

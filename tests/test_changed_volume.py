@@ -15,14 +15,6 @@ from outcrop.volumes.identity import glance
 PLACES = {"fault": (104, 350, 200), "other": (105, 330, 100)}
 
 
-@pytest.fixture(scope="module")
-def source(tmp_path_factory):
-    """A small synthetic survey on disk."""
-    path = tmp_path_factory.mktemp("survey") / "v.sgy"
-    datasets.write_synthetic(path, (8, 110, 96), seed=3)
-    return path
-
-
 @pytest.fixture(autouse=True)
 def small(monkeypatch, quick_mapping):
     """A texture mapper that fits in a moment, and files told apart by as few blocks as those of many GB."""

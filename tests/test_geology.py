@@ -253,7 +253,7 @@ def test_the_page_says_that_faults_are_picked(session):
     page._update("work")
     assert page.status.text == "Picking faults of this section ..."
     session.geology._picker._function = ended
-    session.geology._picker.ask()
+    session.geology._picker.request()
     session.geology._picker.wait()
     page._update("geology")
     assert page.status.text == "Ready." and "sticks" in page.geology.note.text

@@ -23,14 +23,6 @@ PLACES = {"fault": (104, 350, 200), "other": (105, 330, 100), "salt dome": (103,
 pytestmark = pytest.mark.usefixtures("quick_mapping")
 
 
-@pytest.fixture(scope="module")
-def source(tmp_path_factory):
-    """A small synthetic survey on disk."""
-    path = tmp_path_factory.mktemp("survey") / "v.sgy"
-    datasets.write_synthetic(path, (8, 110, 96), seed=3)
-    return path
-
-
 @pytest.fixture
 def job(source, tmp_path):
     """A job with exemplars of three classes, indexed coarsely."""

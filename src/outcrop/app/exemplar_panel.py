@@ -72,7 +72,7 @@ class ExemplarPanel:
         if new != self._size_text():
             try:
                 self.session.set_size(new, self.viewer.line)
-                self.session.work.say("")  # what was said about another size
+                self.session.work.say("")  # a message about another size
             finally:
                 self.size.value = self._size_text()
 

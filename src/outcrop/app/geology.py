@@ -89,7 +89,7 @@ class Geology:
         if picked is None or picked.key != key:
             if self._wanted != (across, key):
                 self._wanted, self.picking = (across, key), True
-                self._picker.ask()
+                self._picker.request()
                 self.session.tell("work")
             older = self._none()
             if picked is not None and picked.key[0] == key[0] and (across or picked.key[1] == key[1]):

@@ -19,8 +19,11 @@ from outcrop.parallel import checked, n_cores, one_blas_thread
 DRAFT_PATCHES = 20  # per class, for labels to look at while the full fit runs
 FOLLOW = 20  # labelled lines next to a corrected one that are labelled again behind it
 SETTLE, QUIET = 0.25, 2.0  # seconds without a stroke before the line is learnt from, and before other lines follow
-SEEN, VANISHED = 0.005, 0.1  # a class of at least this share is said to vanish where less than that part of it is left
-TAKEN, OF_LINE = 0.2, 0.01  # part of a class, and of the line, from which it is said what unpainted samples lost
+SEEN, VANISHED = (
+    0.005,
+    0.1,
+)  # a class of at least this share is reported to vanish where less than that part of it is left
+TAKEN, OF_LINE = 0.2, 0.01  # part of a class, and of the line, from which the loss of unpainted samples is reported
 BROKEN_OFF = "labelling-survey"  # what is kept in the view while the survey is labelled
 
 
@@ -196,7 +199,7 @@ class Labelling(ShownLabels):
             self.correcting = position
             self._n_followed += 1
             self._followed_at = time.monotonic()
-        self._spreader.ask()
+        self._spreader.request()
 
     def wait(self):
         """Wait until strokes are spread and learnt from."""
@@ -206,11 +209,11 @@ class Labelling(ShownLabels):
     def expect(self, position):
         """Get ready for strokes on a line: what they spread along is described in a thread."""
         self._to_warm = position
-        self._warmer.ask()
+        self._warmer.request()
 
     def _warm(self):
         found = self.shown().labels
-        with contextlib.suppress(ValueError, OSError):  # said when a stroke needs it
+        with contextlib.suppress(ValueError, OSError):  # reported when a stroke needs it
             if self._to_warm in found.stores:
                 found.corrections.nodes(self._to_warm)
 
@@ -224,7 +227,7 @@ class Labelling(ShownLabels):
         except Exception as error:
             self.correcting = None
             self.work.say(str(error), wrong=True)
-        self._learner.ask()
+        self._learner.request()
 
     def _learn(self):
         """Update the mapper by all strokes, and label the line anew; the labelled lines near it follow."""
@@ -323,7 +326,7 @@ class Labelling(ShownLabels):
     def look(self):
         """Look for the least sure places, in a thread, where lines were labelled since."""
         if self.written() != self._looked:
-            self._latest.ask()
+            self._latest.request()
 
     def _look(self):
         if self.work.busy or self.correcting is not None:
@@ -347,4 +350,4 @@ class Labelling(ShownLabels):
         """Remember that a place was looked at; when all were, look for others."""
         self.visited.append(place)
         if all(one["place"] in self.visited for one in self.least_sure):
-            self._latest.ask()
+            self._latest.request()

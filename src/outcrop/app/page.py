@@ -22,7 +22,7 @@ from outcrop.app.viewer import LOOK, PAINTING, PLACE, Viewer
 
 EXEMPLARS, RETRIEVED, LABELS, RESULTS, GEOLOGY = range(5)  # numbers of the steps
 STEP_OF = {PLACE: EXEMPLARS} | dict.fromkeys(PAINTING, LABELS)  # where a tool belongs
-MOST_STORED = 100  # ids that the browser is told at once
+MOST_STORED = 100  # ids that the browser is sent at once
 NARROW = 1200  # pixels of a window that holds a section with the expert's or with linked views, not with both
 TABS = ".bk-tab { padding: 4px 5px; font-size: 12.5px; } @media (max-width: 1240px) { .bk-tab { font-size: 11.5px; } }"
 BEAT = 2000  # milliseconds between two signs of life; see connection.js

@@ -13,7 +13,7 @@ from outcrop.volumes.amplitude import amplitude_clip
 MOST_PIXELS = (1600, 1000)  # across and down: what a screen shows
 MOST_TRACES = 16_000  # read at once for a time slice; the others are read behind
 ROWS = 40_000  # traces that are read behind in one piece
-SLICES = 8  # time slices read at once: the samples beside one cost next to nothing
+SLICES = 8  # time slices read at once: the neighbours of one cost next to nothing
 KEPT, MOST_BYTES = 24, 300_000_000  # sections in memory
 AHEAD = 2  # sections read in the direction of travel
 FRAMES = ((1, 2), (0, 2), (1, 0))  # axes of the volume across and down an inline, a crossline and a time slice
@@ -126,7 +126,7 @@ class Sections:
         codes = self.codes(direction, position)
         if direction == 2 and self._thin() > 1:
             self._wanted = (position, window)
-            self._refiner.ask()
+            self._refiner.request()
         for step in range(1, AHEAD + 1) if ahead else ():
             if 0 <= position + ahead * step < self.volume.shape[direction]:
                 self._read_ahead((direction, position + ahead * step))
@@ -169,7 +169,7 @@ class Sections:
         return sum(codes.size for codes in self._kept.values())
 
     def _read(self, direction, position):
-        """Codes of a section, and of the time slices beside it, by direction and position."""
+        """Codes of a section, and of the time slices next to it, by direction and position."""
         scaled = self.volume.attrs.get("scaled")
         if direction < 2:
             values = self.volume[(position,) if direction == 0 else (slice(None), position)].values

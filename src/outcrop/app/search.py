@@ -104,7 +104,7 @@ class Search:
         After a decision of another writer only a table that is there is shown.
         """
         self._mine |= mine
-        self._latest.ask()
+        self._latest.request()
         self.work.tell("work")
 
     def wait(self):

@@ -222,7 +222,7 @@ class ShownLabels:
         corrections = found.labels.corrections
         if len(found.labels.stores) > MOST_LINES or corrections.lines:
             self._wanted[direction] = key
-            self._reader.ask()
+            self._reader.request()
         untouched = copy.copy(corrections)
         untouched.lines = set()
         return self._read_across(found.labels._replace(corrections=untouched), direction, position, MOST_LINES)

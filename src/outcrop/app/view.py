@@ -43,7 +43,7 @@ class View:
     def keep(self, **chosen):
         """Remember something."""
         self._chosen = self._chosen | chosen
-        self._latest.ask()
+        self._latest.request()
 
     def follow(self, widget):
         """Give a widget what was chosen in it last, and remember what is chosen from now on."""

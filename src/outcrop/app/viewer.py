@@ -21,7 +21,7 @@ TOOLS = ("Look", "Place", "Brush", "Line", "Outline")
 LOOK, PLACE, BRUSH, LINE, OUTLINE = range(5)
 PAINTING = (BRUSH, LINE, OUTLINE)
 MARKS = ("right", "wrong", "erase")  # what the brush says about labels, whatever their class
-RADIUS = {BRUSH: ("radius", 4), LINE: ("line-radius", 1)}  # tool -> what it is called in the view, usual radius
+RADIUS = {BRUSH: ("radius", 4), LINE: ("line-radius", 1)}  # tool -> what it is called in the view, default radius
 
 
 class Viewer:

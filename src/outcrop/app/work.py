@@ -143,7 +143,7 @@ class Latest:
     >>> runs = []
     >>> latest = Latest(lambda: runs.append(time.sleep(0.1)))
     >>> for _ in range(50):
-    ...     latest.ask()
+    ...     latest.request()
     >>> latest.wait()
     >>> len(runs) <= 2
     True
@@ -160,7 +160,7 @@ class Latest:
         """Whether it runs."""
         return self._thread is not None
 
-    def ask(self):
+    def request(self):
         """Run it soon; returns at once."""
         with self._lock:
             self._wanted = True

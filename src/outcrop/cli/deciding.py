@@ -111,7 +111,7 @@ def step(job, what):
 
 
 def last_words(job):
-    """Who decided last, where that was somebody else: each writer takes back what is his own."""
+    """Who decided last, where that was somebody else: each writer takes back his decisions alone."""
     table = job.decisions
     table = table[~table["undone"] & ~table["what"].isin(["undo", "redo"]) & (table["who"] != job.log.who)]
     if table.empty:
@@ -131,7 +131,7 @@ def audit(
     of: Annotated[str, typer.Option(help="patches: the retrieved ones; samples: of the labels.")] = "patches",
     yes: Annotated[str | None, typer.Option(help="Questions whose class is right: their numbers.")] = None,
     no: Annotated[str | None, typer.Option(help="Questions whose class is wrong.")] = None,
-    unknown: Annotated[str | None, typer.Option(help="Questions that cannot be told.")] = None,
+    unknown: Annotated[str | None, typer.Option(help="Questions that cannot be answered.")] = None,
     really: Annotated[
         list[str] | None, typer.Option("--is", help="Of samples: NUMBER=CLASS, what a wrong one really is; gives IoU.")
     ] = None,

@@ -18,7 +18,7 @@ def info(
     volume: str,
     json_: AS_JSON = False,
     header_bytes: HEADER_BYTES = None,
-    size: Annotated[str, typer.Option(help="Patch size whose extent in ms and m is told.")] = "99",
+    size: Annotated[str, typer.Option(help="Patch size whose extent in ms and m is shown.")] = "99",
     picture: Annotated[str | None, typer.Option(help="Draw the middle inline to this file, e.g. line.png.")] = None,
 ):
     """Show axes, geometry, format and amplitudes of a VOLUME; writes nothing unless --picture names a file."""

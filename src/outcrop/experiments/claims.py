@@ -170,7 +170,7 @@ def accuracy_claim(table):
 
 
 def choice_claims(data, device, *, per_class, atoms, iterations):
-    """How much each choice changes the labels, beside what another seed alone changes."""
+    """How much each choice changes the labels, compared with what another seed alone changes."""
     dataset, patches = training_set(data, per_class=per_class, device=device)
     classes = dataset["weak"].values
 

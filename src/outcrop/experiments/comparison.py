@@ -114,5 +114,5 @@ def expert_patches(dataset, truth, *, reach):
 
 
 def coded(labels, like, names):
-    """Codes of some patches with the axes of others and the names of their own."""
+    """Codes of some patches with the axes of others and given names of classes."""
     return like.copy(data=labels).assign_attrs(classes=[str(name) for name in names])

@@ -178,7 +178,7 @@ class Yard:
         """Patches that exemplars retrieve with default options; without near copies, weighted by certainty.
 
         With `painted` the expert says what their pixels are, but not on the lines to be scored: a reference.
-        A class in `sizes` has patches of its own size, cut and compared beside the others.
+        A class in `sizes` has patches of that size, cut and compared separately.
         """
         parts = []
         for size in dict.fromkeys([99, *(sizes or {}).values()]):
@@ -193,7 +193,7 @@ class Yard:
         return Task(stacked, np.concatenate(classes), lines, np.concatenate(weights) if weighted else None, masks)
 
     def painted(self, starts, classes, lines):
-        """The expert's labels in patches of one size, as masks for a mapper; nothing is said on some lines."""
+        """The expert's labels in patches of one size, as masks for a mapper; some lines are left out."""
         names = list(dict.fromkeys(classes))
         codes = np.array([0, *(names.index(name) + 1 for name in self.truth.attrs["classes"])], np.uint8)
         expert = self.truth.drop_sel(inline=lines).reindex_like(self.clean, fill_value=0)

@@ -198,9 +198,9 @@ def answers(weak, right):
     picks: list = []
     for name in weak.accepted:
         members = np.flatnonzero(open_ & (weak.classes == name))
-        told = members[weak.judge[members] > 0]
+        telling = members[weak.judge[members] > 0]
         spaced = members[np.unique(np.linspace(0, len(members) - 1, 5).astype(int))] if len(members) else members
-        picks += [*told[np.argsort(weak.judge[told])], *spaced][:5]
+        picks += [*telling[np.argsort(weak.judge[telling])], *spaced][:5]
     return [weak.rows[i] for i in picks if right[i] == 1], [weak.rows[i] for i in picks if right[i] == 0]
 
 

@@ -76,7 +76,7 @@ def figure(patch, salt, kinds):
 
 
 def show(ax, patch, salt, labelled, title):
-    """A patch with its labels where something is said."""
+    """A patch with its labels where it has some."""
     from matplotlib.colors import to_rgba
 
     ax.imshow(patch, cmap="gray", vmin=0, vmax=1)

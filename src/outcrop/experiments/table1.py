@@ -26,7 +26,7 @@ PAPER = {
     "curvelet-histogram": (0.896, 0.949, 0.978, 0.905),
     "curvelet-svd": (0.911, 0.954, 0.983, 0.970),
 }
-# choices that the sources leave open, beside the defaults
+# choices that the sources leave open, other than the defaults
 ALTERNATIVES: dict[str, tuple[str, dict]] = {
     "cw-ssim, 8 directions": ("cw-ssim", {"orientations": 8}),
     "cw-ssim, 3 levels": ("cw-ssim", {"levels": 3}),

@@ -99,7 +99,7 @@ def lazy_labels(read, coords, attrs):
 
 
 def stripes(labels, name):
-    """How often the labels of a class change from line to line and from trace to trace, the one beside the other.
+    """How often the labels of a class differ on single lines, by direction.
 
     Parameters
     ----------

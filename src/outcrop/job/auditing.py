@@ -112,7 +112,7 @@ class Audit:
     def estimates(self) -> pd.DataFrame:
         """Share of right ones by class and of all, with intervals of 95 %, from the answers given so far.
 
-        Of samples also IoU with its interval (of all: its mean), where every wrong one was said to be what it is.
+        Of samples also IoU with its interval (of all: its mean), where the true class of every wrong one was given.
         """
         answers = self._answers()
         known = [one for one in answers if one["answer"] != "unknown"]
@@ -129,7 +129,7 @@ class Audit:
         return pd.DataFrame(rows).join(self._iou(known), on="class")
 
     def _iou(self, known):
-        """IoU of every class and their mean, with intervals; nothing where it cannot be told."""
+        """IoU of every class and their mean, with intervals; empty where it cannot be estimated."""
         if self.of != "samples" or not known or any(one["answer"] == "no" and "really" not in one for one in known):
             return pd.DataFrame()
         names = {first: facts["name"] for first, facts in self.job.state.classes.items()}
@@ -244,7 +244,7 @@ def _line_samples(job, labels, line, n, rng):
 
 
 def sheet(audit):
-    """All questions of an audit with what lies around them, numbered; answers are said in the titles."""
+    """All questions of an audit with what lies around them, numbered; titles have the answers."""
     from matplotlib.patches import Rectangle
 
     questions, palette = audit.questions, audit.job.palette
@@ -261,8 +261,8 @@ def sheet(audit):
             ax.axhline(top, color=colour, lw=0.8, alpha=0.7)
             ax.axvline(left, color=colour, lw=0.8, alpha=0.7)
             ax.plot(left, top, "o", mfc="none", mec=colour, ms=11, mew=2)
-        said = f": {row['answer']}" if row["answer"] else "?"
-        ax.set_title(f"{number}. {row['class']}{said}", fontsize=10, loc="left", color="black", pad=3)
+        answer = f": {row['answer']}" if row["answer"] else "?"
+        ax.set_title(f"{number}. {row['class']}{answer}", fontsize=10, loc="left", color="black", pad=3)
         ax.set_xlabel(", ".join(f"{row[name]:g}" for name in audit.job.volume.dims), fontsize=7, labelpad=1)
         ax.set(xticks=[], yticks=[])
     for ax in axes[len(questions) :]:

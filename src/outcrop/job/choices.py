@@ -154,7 +154,7 @@ class JobChoices(JobFolder):
         self._decide({"what": "remove class", "class": self._class(name)})
 
     def set_background(self, name: str | None) -> None:
-        """Say which class may appear in any patch; None leaves it to the usual names."""
+        """Say which class may appear in any patch; None leaves it to the common names."""
         self._set("background", None if name is None else self._class(name))
 
     def add_exemplar(self, name: str, place: Place | np.ndarray) -> None:
@@ -245,7 +245,7 @@ class JobChoices(JobFolder):
         ----------
         name : str
             A class; ``right`` (they are what the labels say), ``wrong`` (they are not what the labels say) or ``erase``
-            (nothing is said about them any more).
+            (they are unmarked again).
         points : sequence of (inline, crossline, time)
             All on one section; the stroke covers what lies within `radius` samples and traces of the line through them:
             a disc around one point, a straight line along a fault or a horizon through two, any line through more.

@@ -70,7 +70,7 @@ class Job(JobChoices):
         self._set("index", self.check_index(**given) or None)
 
     def check_index(self, **given: Any) -> dict:
-        """Options of an index that are not the usual ones, as they are kept; refused where they cannot be."""
+        """Options of an index that differ from the defaults, as they are kept; refused where they cannot be."""
         for name in given.keys() - options.INDEX.keys():
             raise ValueError(f"An index has no option {name!r}; choose from {', '.join(options.INDEX)}.")
         chosen = {name: value for name, value in given.items() if value not in (None, options.INDEX[name])}
@@ -151,10 +151,10 @@ class Job(JobChoices):
         if index is not None:
             index.client, index.memory = client, memory
             return index
-        told = progress and (lambda done: progress("describing patches", done, len(grid)))
+        report = progress and (lambda done: progress("describing patches", done, len(grid)))
         index = build_index(
             self.volume, grid, self.path, measure=found["measure"], truncate=found["truncate"], finest=found["finest"],
-            workers=workers, client=client, memory=memory, device=device, progress=told, known=self.known,
+            workers=workers, client=client, memory=memory, device=device, progress=report, known=self.known,
         )  # fmt: skip
         index.client, index.memory = client, memory
         with self._lock:

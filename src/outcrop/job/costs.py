@@ -130,6 +130,6 @@ def _written(votes, classes):
     with tempfile.TemporaryDirectory() as folder:
         store = VoteStore.make(Path(folder), (len(votes), *votes[0].shape[1:]), classes)
         begin = time.perf_counter()
-        for line, own in enumerate(votes):
-            store.confirm(line, store.write(line, own))
+        for line, votes_of_line in enumerate(votes):
+            store.confirm(line, store.write(line, votes_of_line))
         return (time.perf_counter() - begin) / len(votes), stored_bytes(store.votes) / len(votes)

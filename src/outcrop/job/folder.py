@@ -134,8 +134,8 @@ class JobFolder:
         """Compare a file that is of another size or time; a sentence where that would take long."""
         now = open_volume(place, **before["options"])
         taken = take_volume(self.path, now)
-        told = progress and (lambda done, total: progress("comparing the volume with what was read", done, total))
-        compared = compare_lines(self.path, taken, now, most=most, progress=told)
+        report = progress and (lambda done, total: progress("comparing the volume with what was read", done, total))
+        compared = compare_lines(self.path, taken, now, most=most, progress=report)
         with self._lock:
             if taken["samples"] != before["samples"] or self._volume is None:
                 self._volume, self._taken = now, taken

@@ -177,17 +177,17 @@ class Labelling:
         for place in sorted(painted.keys() | excluded.keys()):
             shape = len(self.job.axes[1 - place[0]]), len(self.job.axes[2])
             codes = painted.get(place, np.zeros(shape, np.uint8))
-            not_there = excluded.get(place, np.zeros((len(names), *shape), bool))
-            key = self.base_key(), place, content(codes, not_there)
-            parts[key] = held[key] if key in held else self._painted_nodes(base, place, codes, not_there)
+            excluded_here = excluded.get(place, np.zeros((len(names), *shape), bool))
+            key = self.base_key(), place, content(codes, excluded_here)
+            parts[key] = held[key] if key in held else self._painted_nodes(base, place, codes, excluded_here)
         self.job._opened["painted nodes"] = parts
         if not parts:
             return base
-        nodes, known, not_there, weights = (np.concatenate(some) for some in zip(*parts.values(), strict=True))
+        nodes, known, excluded_here, weights = (np.concatenate(some) for some in zip(*parts.values(), strict=True))
         with one_blas_thread():
             votes = base.node_votes(nodes)
             votes = np.pad(votes, [(0, 0), (0, len(names) - votes.shape[1])])
-            return base.updated(nodes, targets_of(known, not_there, votes), weights, names[len(base.classes_) :])
+            return base.updated(nodes, targets_of(known, excluded_here, votes), weights, names[len(base.classes_) :])
 
     def _painted_nodes(self, mapper, place, codes, excluded):
         """Features of the nodes painted on a section, and what is known of them; see `painted_nodes`."""
@@ -223,14 +223,14 @@ class Labelling:
         first = {facts["name"]: name for name, facts in self.state.classes.items()}
         options = {"draft": draft, "memory": memory, "background": self.background, "painted": not self.updates}
         parts = [weak_patches(job, state, first, **options) for job, state in jobs]
-        told = progress and (lambda done, total: progress("fitting the mapping", done, total))
+        report = progress and (lambda done, total: progress("fitting the mapping", done, total))
         with one_blas_thread():
             context: dict = {}
             if isinstance(mapper, EncoderMapper):
                 context["places"] = [Places(index.grid, index.volume, starts) for *_, (index, starts) in parts]
             parts = [part[:-1] for part in parts]
             if self.others:
-                return mapper.fit(*_joined(parts), **context, progress=told)
+                return mapper.fit(*_joined(parts), **context, progress=report)
             patches, classes, masks, weights = parts[0]
             context = {name: each[0] for name, each in context.items()}
             if len(set(classes)) < 2:
@@ -240,7 +240,7 @@ class Labelling:
 
                 patches = torch.from_numpy(patches).to(mapper.torch_device)
             more: dict = {} if isinstance(mapper, LabelMapper) else {"weights": weights}
-            return mapper.fit(patches, classes, masks=masks, progress=told, **more, **context)
+            return mapper.fit(patches, classes, masks=masks, progress=report, **more, **context)
 
     # ---- votes ------------------------------------------------------------------------------------------------------
 
@@ -279,9 +279,9 @@ class Labelling:
         key = self.job.stages.begin("votes", self._votes_inputs(self.mapper_key()))
         store = self.store(key, mapper)
         left = [line for line in wanted if line not in store.done.read()]
-        told = progress or (lambda *_: None)
+        report = progress or (lambda *_: None)
         done = len(wanted) - len(left)
-        told("labelling", done, len(wanted))
+        report("labelling", done, len(wanted))
         lines_log = LineLog(lines_path(self.job.path, self.known["digest"]))
         check = untouched(self.job.volume)
         options = {
@@ -300,7 +300,7 @@ class Labelling:
             self.job.stages.note("votes", key, line)
             store.confirm(line, seals)  # last: a line counts under this key once all of it is there
             done += 1
-            told("labelling", done, len(wanted))
+            report("labelling", done, len(wanted))
         return wanted
 
     def _positions(self, lines, every):
@@ -377,9 +377,9 @@ class Labelling:
         """What is painted, ready to be spread over the votes of lines."""
         strokes = [stroke for stroke in self.state.strokes if stroke["class"] in (*self.state.classes, "erase")]
         names = sorted(codes, key=codes.__getitem__)
-        said = [which(strokes, names, self.job.axes) for which in (painted_sections, excluded_sections)]
+        strokes_by_kind = [which(strokes, names, self.job.axes) for which in (painted_sections, excluded_sections)]
         return Corrections(
-            *said, nodes=lambda line: kept_nodes(self.section(self.along, line)), names=names,
+            *strokes_by_kind, nodes=lambda line: kept_nodes(self.section(self.along, line)), names=names,
             background=self.background, along=self.along,
             shape=tuple(self.job.volume.shape), even=len(np.unique(np.diff(self.job.axes[self.along]))) < 2,
             kept=self.job._opened.setdefault("corrected", Kept()),

@@ -60,7 +60,7 @@ def _source(record, page):
 
 
 def _signed(number, entry):
-    """An entry with an id of its own; all of them are as old as can be."""
+    """An entry with an id; all of them are as old as can be."""
     about = {"id": f"{WHO}-{number}", "time": f"1970-01-01T00:00:00.{number:06d}+00:00", "who": WHO, "from": "import"}
     return about | {"group": f"{WHO}-{number}"} | entry
 

@@ -111,7 +111,7 @@ def label_volume(
         "memory": memory or memory_budget(),
         "cost": cost(volume, grid, names),
     }
-    sections = map_blocks(partial(_decided, min_confidence, scores), (own for _, own in votes), **options)
+    sections = map_blocks(partial(_decided, min_confidence, scores), (line_votes for _, line_votes in votes), **options)
     for count, (line, section) in enumerate(zip(left, sections, strict=True), len(chosen) - len(left) + 1):
         out.confirm(line, out.write(line, section))
         if progress:

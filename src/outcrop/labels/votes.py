@@ -71,7 +71,7 @@ def written_votes(
         options: dict = {"across": across, "device": device, "memory": memory, "workers": workers}
         votes = line_votes(volume, grid, mapper, lines, **options)
         # threads would only compete with those that vote; a device does not wait while its last lines are written
-        yield from map_blocks(lambda own: (own[0], write(*own)), votes, workers=None if device else 1)
+        yield from map_blocks(lambda pair: (pair[0], write(*pair)), votes, workers=None if device else 1)
         return
     wanted, rows = _wanted(grid, mapper, lines, across)
     at_once = _at_once(grid, mapper, memory or memory_budget())
@@ -123,7 +123,7 @@ def made_from(mapper, options):
 
 
 def _neighbours(grid, rows, across):
-    """Lines whose votes count for a line, by position: those of the grid beside it where lines are evenly spaced."""
+    """Lines whose votes count for a line, by position: its neighbours in the grid where lines are evenly spaced."""
     even = len(np.unique(np.diff(grid.axes[line_axis(grid)]))) < 2
     reach = across if even else 0
     return lambda line: [other for other in range(line - reach, line + reach + 1) if other in rows]
@@ -163,8 +163,8 @@ def _together(near, votes):
     held: dict = {}
     for line, lines in near.items():
         while lines[-1] not in held:
-            other, own = next(votes)
-            held[other] = own
+            other, packed = next(votes)
+            held[other] = packed
         held = {other: packed for other, packed in held.items() if other >= lines[0]}
         yield line, _mean_votes(line, {other: held[other] for other in lines})
 

@@ -42,6 +42,7 @@ def load_mapper(path: str | Path) -> Any:
 
     Examples
     --------
+    >>> import numpy as np
     >>> import tempfile
     >>> import outcrop as oc
     >>> patches = np.random.default_rng(0).random((8, 32, 32))

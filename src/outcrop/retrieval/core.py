@@ -149,7 +149,7 @@ def build_index(
     >>> grid = oc.PatchGrid(volume, size=32, step=16)
     >>> index = build_index(volume, grid, f"{tempfile.mkdtemp()}/survey.outcrop")
     >>> len(index.grid), index.features.shape
-    (24, (24, 53))
+    (24, (24, 128))
     """
     options = grid_options(grid) | {"measure": measure, "truncate": truncate, "finest": finest}
     chosen = indexed_measure(options)

@@ -21,7 +21,7 @@ CANDIDATES, MOST_CANDIDATES = 8192, 32768  # patches in the graph of a large ind
 TIMES = 4  # as many of them as are asked for
 ANYWHERE = 0.25  # share of them that is drawn from the whole survey
 APART, BACKGROUND_APART = 0.3, 1.0  # what a patch loses of its share where it covers one that was chosen
-MOST_TOLD = 1000  # patches of a class among which the most telling are looked for
+MOST_TELLING = 1000  # patches of a class among which the most telling are looked for
 SURE = 2.0  # more than any share or similarity, so that accepted patches come first
 
 
@@ -97,7 +97,7 @@ def retrieve(
     queries = {name: np.concatenate([some, wanted[name]]) for name, some in queries.items()}
     options = {"per_exemplar": per_exemplar, "diverse": diverse, "device": device}
     options |= {"ranking": ranking, "background": background}
-    return _ask(index, queries, count, options=options, unwanted=unwanted, accepted=yes, rejected=no)
+    return _rank(index, queries, count, options=options, unwanted=unwanted, accepted=yes, rejected=no)
 
 
 def _verdict_rows(index, verdicts, classes):
@@ -175,16 +175,19 @@ def refine(
         raise ValueError(f"Row {row} is both accepted and rejected; say one of them.")
     kept, dropped = _by_row(weak.accepted) | yes, _by_row(weak.rejected) | no
     accepted, rejected = (
-        {name: sorted(row for row, own in rows.items() if own == name and row not in revoked) for name in weak.accepted}
+        {
+            name: sorted(row for row, class_of_row in rows.items() if class_of_row == name and row not in revoked)
+            for name in weak.accepted
+        }
         for rows, revoked in ((kept, no), (dropped, yes))
     )
     asked = weak.request | ({} if count is None else {"count": count})
-    return _ask(index, **asked, accepted=accepted, rejected=rejected)
+    return _rank(index, **asked, accepted=accepted, rejected=rejected)
 
 
 def _by_row(rows):
     """Class of every row, from the rows of every class."""
-    return {int(row): str(name) for name, own in rows.items() for row in own}
+    return {int(row): str(name) for name, of_class in rows.items() for row in of_class}
 
 
 def _verdicts(index, weak, rows):
@@ -201,7 +204,7 @@ def _verdicts(index, weak, rows):
     return {row: name or found[row] for row, name in classes.items()}
 
 
-def _ask(index, queries, count, *, options, unwanted, accepted, rejected):
+def _rank(index, queries, count, *, options, unwanted, accepted, rejected):
     """Weak labels of the classes whose exemplars have these descriptors, with what was accepted and rejected so far."""
     need = len(index) * (4 * sum(map(len, queries.values())) + RANKING * len(queries))
     if need > (index.memory or memory_budget()):
@@ -325,8 +328,8 @@ class Overlap:
         self.direction, line = places[:, 0], places[:, 1]
         self.line = np.empty(len(rows))
         for direction in (0, 1):
-            there = self.direction == direction
-            self.line[there] = grid.axes[direction][line[there]]
+            on_direction = self.direction == direction
+            self.line[on_direction] = grid.axes[direction][line[on_direction]]
         self.corners, self.size = places[:, 2:], np.array([grid.size[1], grid.size[0]])
 
     def __call__(self, i):
@@ -402,7 +405,7 @@ def _set_judge(index, weak, verdicts):
     inside = candidates[np.minimum(places, len(candidates) - 1)] == weak.rows
     judged = np.searchsorted(candidates, np.concatenate([np.array(rows, int) for rows in verdicts]))
     for name in dict.fromkeys(weak.classes):
-        of_class = np.flatnonzero(inside & (weak.classes == name))[:MOST_TOLD]
+        of_class = np.flatnonzero(inside & (weak.classes == name))[:MOST_TELLING]
         order = graph.most_telling(matrix, places[of_class], 1 - weak.weights[of_class], judged)
         weak.judge[of_class[order]] = np.arange(1, len(order) + 1)
 
@@ -466,11 +469,16 @@ def _counts(count, suggested, accepted, *, usable):
 
 def _wants(near, counts, per_exemplar):
     """What is to be found: (class, its queries, how many); one want per query where the count is shared."""
-    queries = {name: np.arange(own.shape[1]) for name, own in near.items()}
+    queries = {name: np.arange(positions.shape[1]) for name, positions in near.items()}
     if not per_exemplar:
-        return [(name, own, counts[name]) for name, own in queries.items()]
-    shares = {name: [len(p) for p in np.array_split(range(counts[name]), len(own))] for name, own in queries.items()}
-    return [(name, [q], n) for name, own in queries.items() for q, n in zip(own, shares[name], strict=True) if n]
+        return [(name, positions, counts[name]) for name, positions in queries.items()]
+    shares = {
+        name: [len(p) for p in np.array_split(range(counts[name]), len(positions))]
+        for name, positions in queries.items()
+    }
+    return [
+        (name, [q], n) for name, positions in queries.items() for q, n in zip(positions, shares[name], strict=True) if n
+    ]
 
 
 def assign(similarity, counts, *, near=None, whole=False):

@@ -97,8 +97,10 @@ class WeakLabels:
 
     def picks(self, n: int) -> np.ndarray:
         """Positions of about `n` patches per class, evenly spaced over the ranks, the first and the last among them."""
-        own = [np.flatnonzero(self.classes == name) for name in dict.fromkeys(self.classes)]
-        return np.concatenate([rows[np.unique(np.linspace(0, len(rows) - 1, n).round().astype(int))] for rows in own])
+        rows_by_class = [np.flatnonzero(self.classes == name) for name in dict.fromkeys(self.classes)]
+        return np.concatenate(
+            [rows[np.unique(np.linspace(0, len(rows) - 1, n).round().astype(int))] for rows in rows_by_class]
+        )
 
     def save(self, path: str | Path) -> None:
         """Write the table as CSV, whole or not at all."""
