@@ -20,7 +20,7 @@ import outcrop as oc
 from outcrop import datasets
 from outcrop.job.corrections import Corrections
 from outcrop.job.votes import Labels, VoteStore
-from outcrop.labels import line_votes
+from outcrop.labels.votes import line_votes
 from outcrop.storage.chunks import stored_bytes
 from outcrop.storage.kept import Kept
 
