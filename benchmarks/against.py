@@ -4,8 +4,8 @@ python benchmarks/against.py                        # texture, against the commi
 python benchmarks/against.py --commit v0.1.0 --mapping paper
 
 Both trees do the same in turn, each in a process of its own: a synthetic volume is indexed, patches are retrieved from
-one exemplar a class, and the last part is timed, the fit and the labels of all lines. The wall clock and the time on all
-cores are compared; where other programs load the machine, only the second says something. Needs git.
+one exemplar a class, and the last part is timed, the fit and the labels of all lines. The wall clock and the time on
+all cores are compared; where other programs load the machine, only the second says something. Needs git.
 """
 
 import argparse
