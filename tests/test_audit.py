@@ -228,6 +228,13 @@ def test_audits_of_samples_move_the_limit_of_error(job):
     assert job.labels.attrs["min_confidence"] == limit
 
 
+def test_labels_that_are_all_uncertain_have_no_questions(job):
+    """Where nothing is sure enough to count there is nothing to ask about, and the audit says what to change."""
+    job.label(lines=[103], min_confidence=1.0)
+    with pytest.raises(ValueError, match="all are uncertain or painted; choose a lower confidence"):
+        job.audit(20, of="samples")
+
+
 def test_wrong_samples_with_their_class_give_iou(job):
     """With the class of every wrong one there is IoU by class and its mean; without one there is none."""
     job.label(lines=[103, 104])
