@@ -71,11 +71,6 @@ def kill_one(client):
     os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
 
 
-def factors(n_patches=400, n_atoms=100, n_pixels=9801):
-    rng = np.random.default_rng(0)
-    return (rng.random(shape, "f4") for shape in ((n_pixels, n_patches), (n_pixels, n_atoms), (n_atoms, n_patches)))
-
-
 def describe(volume, grid, folder, name, client):
     with Spent(client) as spent:
         index = oc.build_index(volume, grid, folder / f"{name}.outcrop", workers=1, client=client)

@@ -61,7 +61,7 @@ def compare(what, words, array, folder, scale):
     print(f"{what:<24} {predicted['units']:>7} {scale}: {time_words}; {size_words}", flush=True)
 
 
-def checked(gigabytes, patches=24_000, n_labelled=12):
+def checked(gigabytes, patches, n_labelled):
     """Predicted against measured on a synthetic volume of a size, for threads and for 1 and 2 workers."""
     lines = max(8, round(gigabytes * 1e9 / (4 * SHAPE[0] * SHAPE[1] + 240 * SHAPE[0])))
     with tempfile.TemporaryDirectory() as temporary:
@@ -131,12 +131,14 @@ def row(what, seconds, size):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gigabytes", type=float, default=0.2)
+    parser.add_argument("--patches", type=int, default=24_000, help="about so many are described")
+    parser.add_argument("--lines", type=int, default=12, help="so many are labelled")
     parser.add_argument("--paper", action="store_true", help="only the table for 500 GB")
     options = parser.parse_args()
     if options.paper:
         paper()
     else:
-        checked(options.gigabytes)
+        checked(options.gigabytes, options.patches, options.lines)
 
 
 if __name__ == "__main__":

@@ -219,13 +219,20 @@ def test_answers_move_the_confidence():
 
 def test_audits_of_samples_move_the_limit_of_error(job):
     """What the confidence promised and did not keep is asked of it from then on; undo takes it back."""
-    job.label(lines=[103, 104], max_error=0.3)
+    job.label(lines=[103, 104], max_error=0.4)
     limit = job.labels.attrs["min_confidence"]
     audit = job.audit(20, of="samples")
     audit.answer(no=range(1, 21))
     assert job.labels.attrs["min_confidence"] > limit
     job.undo()
     assert job.labels.attrs["min_confidence"] == limit
+
+
+def test_labels_that_are_all_uncertain_have_no_questions(job):
+    """Where nothing is sure enough to count there is nothing to ask about, and the audit says what to change."""
+    job.label(lines=[103], min_confidence=1.0)
+    with pytest.raises(ValueError, match="all are uncertain or painted; choose a lower confidence"):
+        job.audit(20, of="samples")
 
 
 def test_wrong_samples_with_their_class_give_iou(job):

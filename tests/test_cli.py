@@ -200,7 +200,8 @@ def test_jobs_with_patches_of_other_sizes_join(outcrop, job, tmp_path):
     """Large patches of one class and small ones of another make one set of labels, stale when either changes."""
     large, small = tmp_path / "large.outcrop", tmp_path / "small.outcrop"
     for path, size, name in ((large, 48, "other=104,360,250"), (small, 32, "salt dome=108,350,400")):
-        assert outcrop("index", job / "v.sgy", "-o", path, "--size", size, "--step", 16, "--every", 2)[0] == 0
+        words = ["--size", size, "--step", 16, "--every", 2, "--measure", "curvelet-svd"]
+        assert outcrop("index", job / "v.sgy", "-o", path, *words)[0] == 0
         assert outcrop("retrieve", path, "--exemplar", name, "--count", 20)[0] == 0
     words = ["label", large, "--with", small, "--lines", "104"]
     code, _, said = outcrop(*words)
@@ -300,7 +301,7 @@ def test_real_file_from_index_to_export(outcrop, tmp_path):
     code, _, _ = outcrop("retrieve", tmp_path / "f3.outcrop", *words)
     assert code == 0
     table = pd.read_csv(tmp_path / "f3.outcrop" / "retrieved.csv")
-    assert table.groupby("class").similarity.apply(lambda s: s.is_monotonic_decreasing).all()
+    assert table.groupby("class").weight.apply(lambda s: s.is_monotonic_decreasing).all()
     for words in (["label", "--lines", "110"], ["evaluate", "--lines", "110", "--json"], ["status"]):
         code, _, said = outcrop(words[0], tmp_path / "f3.outcrop", *words[1:])
         assert code == 0, said

@@ -101,7 +101,7 @@ def test_a_worker_killed_in_the_middle_of_a_write_leaves_nothing_half(client, vo
     monkeypatch.setattr("outcrop.retrieval.core.BLOCK", 128)
     monkeypatch.setattr("outcrop.retrieval.core.write_chunks", writes_nothing)
     flag = tmp_path / "died"
-    client.wait_for_workers(2)
+    client.wait_for_workers(2, timeout=120)
     client.run(die_at_the_next_rename, str(flag))
     made = build_index(volume, index.grid, tmp_path / "v.outcrop", client=client)
     assert flag.exists()

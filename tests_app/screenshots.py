@@ -77,6 +77,18 @@ def walk(tab, folder):
     keep("corrected")
     tab.export()
     keep("results")
+    tab.audit("patches")
+    for number, key in enumerate("yynyuyyn", 1):
+        tab.question(number)
+        tab.press(key)
+    tab.question(9)
+    keep("audit")
+    tab.page.get_by_role("button", name="Close").click()
+    tab.step("1 Exemplars")
+    tab.page.get_by_role("button", name="What was not shown").click()
+    tab.wait_model("unseen-note", "m.text.includes('Nothing you marked')")
+    tab.page.get_by_text("Not shown yet").evaluate("heading => heading.scrollIntoView()")
+    keep("unseen")
     tab.close()
 
 

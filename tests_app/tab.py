@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -155,6 +156,16 @@ class Tab:
         self.step("4 Results")
         self.page.get_by_text("SEG-Y labels").click()
         self.wait_model("exported", "m.text.includes('labels.sgy')")
+
+    def audit(self, of):
+        """Begin an audit of patches or labels."""
+        self.step("4 Results")
+        self.page.get_by_role("button", name=f"the {of}").click()
+        self.page.get_by_role("button", name="Ask 30 questions").click()
+
+    def question(self, number):
+        """Wait until a question of the audit is shown."""
+        self.page.locator(".question .where", has_text=re.compile(f"^{number} of ")).wait_for()
 
     def notes(self):
         """Text below the thumbnails of the exemplars."""

@@ -34,6 +34,10 @@ class Audits:
         """Draw questions about the "patches" or the "samples" of the labels, in a thread."""
         if of == "patches" and not (self.job.retrievable() and self.job.indexed()):
             raise ValueError("There are no retrieved patches to ask about yet; find similar patches first (step 1).")
+        if of == "samples" and all(self.job.labelled().values()):
+            raise ValueError(
+                "There are no labels of the present decisions to ask about yet; label a line first (step 3)."
+            )
 
         def draw(_):
             audit = Audit(self.job, clicks, of=of)

@@ -7,7 +7,7 @@ from bokeh.models import Div, RadioButtonGroup
 from outcrop.app.audit import QUESTIONS
 from outcrop.app.components import Question, button, escape, guarded, heading, hint, thumbnail
 
-SUBJECTS = {"patches": "patches", "labels": "samples"}  # on the page -> as `Audit` has it
+SUBJECTS = {"the patches": "patches", "the labels": "samples"}  # on the page -> as `Audit` has it
 TABLE = "width:100%; border-collapse:collapse; font-size:12px; font-variant-numeric:tabular-nums"
 
 
@@ -30,18 +30,15 @@ class AuditPanel:
         self.more = button(f"{QUESTIONS} more", self._on_more, name="audit-more")
         self.close = button("Close", self._on_close, name="audit-close")
         self.actions = [ask, self.more]
+        self.what = hint("Say yes or no to random patches, or to random samples of the labels.")
         self.question = Question(self._on_question, sizing_mode="stretch_width")
         self.note = Div(text="", name="audit-note", sizing_mode="stretch_width", styles={"font-size": "12px"})
         self.table = Div(text="", name="audit-table", sizing_mode="stretch_width")
 
     def layout(self):
         """Everything, arranged."""
-        what = hint(
-            "Say yes or no to random patches, or to random samples of the labels. Click the picture to see the place "
-            "in the section."
-        )
         chosen = pn.FlexBox(self.subject, *self.actions, self.close)
-        column = [heading("How good is it?"), what, chosen, self.question, self.note, self.table]
+        column = [heading("How good is it?"), self.what, chosen, self.question, self.note, self.table]
         return pn.Column(*column, sizing_mode="stretch_width")
 
     # ---- doing ------------------------------------------------------------------------------------------------------
@@ -83,7 +80,7 @@ class AuditPanel:
         if all(one is before for one, before in zip(now, self._shown, strict=True)):
             return
         self._shown = now
-        self.more.visible = False
+        self.more.visible, self.what.visible = False, audit is None
         for part in (self.close, self.question, self.note, self.table):
             part.visible = audit is not None
         if audit is None:

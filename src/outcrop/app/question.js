@@ -28,6 +28,8 @@ function picture(item) {
   for (const [stroke, thick] of [["#fff", 5], [item.colour, 2.5]])
     for (const [tag, where] of marks)
       svg.append(shape(tag, { ...where, fill: "none", stroke, "stroke-width": thick, "vector-effect": "non-scaling-stroke" }));
+  svg.append(shape("title", {}));
+  svg.lastChild.textContent = "Show the place in the section";
   svg.onclick = item.go;
   return svg;
 }
@@ -83,12 +85,11 @@ export function render({ model }) {
     const item = model.item, answer = ANSWERS.find((one) => one[2] === key)?.[0];
     if (!item.number) return;
     if (key === "backspace" && item.number > 1) back();
-    else if (!item.src || !item.current) return;
     else if (naming && key === "enter") send("no");
     else if (naming && key === "escape") { naming = false; draw(); }
     else if (naming && /^[1-9]$/.test(key) && item.classes[key - 1]) send("no", item.classes[key - 1].name);
-    else if (answer) choose(answer);
-    else return;
+    else if (!answer) return;
+    else if (item.src && item.current) choose(answer);
     event.preventDefault();
     event.stopPropagation();  // N and U mean something else on other steps
   };

@@ -27,14 +27,14 @@ class UnseenPanel:
         self._pictures: tuple = ([], [])  # groups, and addresses that hold their pictures
         self.actions = [button("What was not shown", self._on_look, name="unseen")]
         self.note = Div(text="", name="unseen-note", sizing_mode="stretch_width", styles={"font-size": "12px"})
-        self.of = Select(title="＋ makes an exemplar of", width=170, name="unseen-class")
+        self.of = Select(title="+ makes an exemplar of", width=170, name="unseen-class")
         self.name = TextInput(title="its name", width=170, placeholder="unnamed", name="unseen-name")
         self.of.on_change("value", self._on_of)
         self.chosen = pn.Row(self.of, self.name)
         self.titles = [Div(text="", name=f"unseen-{i}", styles={"font-size": "12px"}) for i in range(GROUPS)]
         self.cards = [
             Cards(
-                functools.partial(self._on_card, i), actions=[["exemplar", "＋", "Make it an exemplar (+)"]],
+                functools.partial(self._on_card, i), actions=[["exemplar", "+", "Make it an exemplar (+)"]],
                 keys={"Enter": "go", "+": "exemplar"}, sizing_mode="stretch_width",
             )
             for i in range(GROUPS)
@@ -92,7 +92,8 @@ class UnseenPanel:
         groups, scope = self.unseen.groups, self.session.search.scope or "survey"
         self.chosen.visible = bool(groups)
         total = sum(one.share for one in groups)
-        words = [f"<b>Nothing you marked looks like these</b>: {100 * total:.0f} % of the {scope}"] if groups else []
+        least = f"the {100 * total:.0f} % of the {scope} that are least like your exemplars"
+        words = [f"<b>Nothing you marked looks like these</b>: {least}"] if groups else []
         words += ["<b>exemplars changed since: look again</b>"] if self.unseen.old else []
         self.note.text = "; ".join(words)
         if self._pictures[0] is not groups:

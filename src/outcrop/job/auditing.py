@@ -214,8 +214,10 @@ def samples(job, seed):
     lines = np.sort(rng.choice(lines, min(LINES, len(lines)), replace=False))
     parts = [_line_samples(job, labels, int(line), POOL // len(lines) + 1, rng) for line in lines]
     pool = pd.concat([part for part, _ in parts], ignore_index=True)
-    if pool.empty:
-        raise ValueError(f"No label of {job.path} reaches its limit of confidence; lower it and ask again.")
+    if not len(pool):
+        raise ValueError(
+            f"All labels of {job.path} are uncertain; ask for less, for instance --max-error 0.3, and again."
+        )
     counts = pd.concat([count for _, count in parts]).groupby(level=[0, 1]).sum()
     owners = [name for name, _ in counts.index]
     numbers = {key: number for number, key in enumerate(counts.index)}

@@ -111,24 +111,34 @@ class VoteStore:
 
     def _read(self, lines, traces, samples):
         wanted = np.arange(self.votes.shape[2])[traces]
+        samples = as_slice(np.arange(self.votes.shape[3])[samples])
+        if self.differences and len(lines) > 1 and len(wanted) and np.ptp(wanted // self.width) == 0:
+            return self._across(lines, wanted, samples)
         columns = wanted
         if self.differences:
             every = np.unique(wanted // self.width)[:, None] * self.width + np.arange(self.width)
             columns = every[every < self.votes.shape[2]]
-        samples = as_slice(np.arange(self.votes.shape[3])[samples])
-        if self.differences and len(lines) > 1 and len(columns) <= self.width:  # a section across the lines
-            number, rows = int(columns[0]) // self.width, [int(line) for line in lines]
-            chunks = (read_chunk(self.votes, line, number)[0, :, : len(columns)] for line in rows)
-            found = np.stack([chunk[..., samples] for chunk in chunks], axis=1)
-        else:  # slices, for with arrays Zarr is ten times as slow
-            found = self.votes.oindex[as_slice(np.asarray(lines)), slice(None), as_slice(columns), samples]
-            found = np.moveaxis(found, 0, 1)
+        # slices, for with arrays Zarr is ten times as slow
+        found = self.votes.oindex[as_slice(np.asarray(lines)), slice(None), as_slice(columns), samples]
+        found = np.moveaxis(found, 0, 1)
         if not self.differences:
             return found
         for start in range(0, len(columns), self.width):
             part = found[:, :, start : start + self.width]
             np.add.accumulate(part, axis=2, out=part)
         return found if len(columns) == len(wanted) else found[:, :, np.searchsorted(columns, wanted)]
+
+    def _across(self, lines, wanted, samples):
+        """Votes of some traces of one chunk on many lines, as a section across the lines reads them."""
+        number, inside = int(wanted[0]) // self.width, wanted % self.width
+        found = []
+        for line in lines:
+            chunk = read_chunk(self.votes, int(line), number)[0][:, : inside.max() + 1, samples]
+            if len(inside) == 1:
+                found.append(np.add.reduce(chunk, axis=1, dtype=np.uint8)[:, None])
+            else:
+                found.append(np.add.accumulate(chunk, axis=1, dtype=np.uint8)[:, inside])
+        return np.stack(found, axis=1)
 
 
 class Labels(NamedTuple):

@@ -11,7 +11,7 @@ from scipy import sparse
 from outcrop.parallel import map_blocks, spans
 from outcrop.retrieval.search import search
 
-NEIGHBOURS = 30  # ties of a patch
+FEWEST, NEIGHBOURS = 5, 30  # ties of a patch: a tenth of the patches, within these limits
 PASSED_ON = 0.9  # share of what reaches a patch that it passes on
 STANDS_FOR = 20  # patches of the graph that stand for an exemplar, which need not be one of them
 SURVEY = 0.03  # weight of the survey against that of the exemplars of a class
@@ -33,7 +33,7 @@ def rooted(descriptors):
     return np.sqrt(descriptors / np.where(total > 0, total, 1)).astype(np.float32)
 
 
-def nearest(features, edges, *, count=NEIGHBOURS):
+def nearest(features, edges, *, count=None):
     """The patches most similar to every patch, by the measure, and how similar they are.
 
     Overlaps of descriptors, which are one matrix product, choose some times as many, and the measure chooses among
@@ -44,14 +44,15 @@ def nearest(features, edges, *, count=NEIGHBOURS):
     features : float32 array, shape (n, n_values)
     edges : array of int
         As in `search`.
-    count : int
+    count : int, optional
+        How many; by default a tenth of the patches, from 5 to 30.
 
     Returns
     -------
     rows, similarity : arrays, shape (n, min(count, n - 1))
         In no order.
     """
-    count = min(count, len(features) - 1)
+    count = min(count or int(np.clip(len(features) // 10, FEWEST, NEIGHBOURS)), len(features) - 1)
     roots = rooted(features)
 
     def compare(span):
