@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from outcrop.retrieval import graph
-from outcrop.retrieval.ranking import choose
+from outcrop.retrieval.assignment import choose
 from outcrop.retrieval.search import search
 
 

@@ -8,10 +8,10 @@ import xarray as xr
 import zarr
 
 from outcrop import CurveletSVD, PatchGrid, build_index, open_index, open_volume, refine, retrieve
-from outcrop.retrieval import ranking
+from outcrop.retrieval.assignment import assign
 from outcrop.retrieval.core import USED
+from outcrop.retrieval.counts import MOST, NEAREST, auto_count, knee
 from outcrop.retrieval.exemplars import rows_near
-from outcrop.retrieval.ranking import MOST, NEAREST, assign, auto_count, knee
 from outcrop.retrieval.search import search
 from outcrop.retrieval.weak import read_table
 from outcrop.storage.stages import Stages
@@ -338,7 +338,7 @@ def test_the_last_word_on_a_patch_counts(index):
 
 def test_patches_are_ranked_by_their_share_of_what_reaches_them(index, monkeypatch):
     """Against the definition, solved densely: accepted ones first, then falling shares; the weights are the shares."""
-    monkeypatch.setattr(ranking, "APART", 0)
+    monkeypatch.setattr("outcrop.retrieval.ranking.APART", 0)
     monkeypatch.setattr("outcrop.retrieval.graph.MORE", 100)  # every pair is compared by the measure
     weak = retrieve(index, PLACES, 30)
     yes, no = weak.rows[[7, 12]], weak.rows[[20, 25]]

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import outcrop as oc
-from outcrop.retrieval.ranking import assign
+from outcrop.retrieval.assignment import assign
 from outcrop.retrieval.search import similarity_to
 
 KEPT = Path(__file__).with_name("digests.txt")

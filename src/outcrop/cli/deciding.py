@@ -16,7 +16,7 @@ from outcrop.parallel import memory_budget
 
 
 @app.command()
-def status(job: Path, json_: AS_JSON = False):
+def status(job: Path, json_: AS_JSON = False) -> None:
     """Say what is decided and done in a JOB folder, with what parameters, and what would run next."""
     opened = oc.Job(job, origin="shell")
     report = opened.status()
@@ -42,7 +42,7 @@ def decisions(
     undo: Annotated[bool, typer.Option("--undo", help="Take back your last decision here.")] = False,
     redo: Annotated[bool, typer.Option("--redo", help="Do again what was undone.")] = False,
     json_: AS_JSON = False,
-):
+) -> None:
     """Say what was decided in a JOB, by whom, when and from where; nothing in it is ever removed.
 
     Positions are survey coordinates, so that decisions travel to another folder or to another version of the survey;
@@ -137,7 +137,7 @@ def audit(
     ] = None,
     seed: Annotated[int, typer.Option(help="Another seed asks about others.")] = 0,
     json_: AS_JSON = False,
-):
+) -> None:
     """Look at a few random patches or samples of a JOB: how many are right, by class, with intervals of 95 %.
 
     Without answers the questions are drawn into one numbered picture in the JOB folder, and asked one by one on a
@@ -207,7 +207,7 @@ def unseen(
     groups: Annotated[int, typer.Option(help="How many groups.")] = 5,
     seed: Annotated[int, typer.Option(help="Of the groups.")] = 0,
     json_: AS_JSON = False,
-):
+) -> None:
     """Show what nothing you marked looks like: patches unlike all exemplars of a JOB, in a few groups.
 
     The picture unseen.png in the JOB folder has a row for each group, with the place of every patch; give one to
@@ -231,7 +231,7 @@ def clean(
     remove: Annotated[bool, typer.Option("--remove", help="Remove it; without this it is only shown.")] = False,
     keep: Annotated[str | None, typer.Option(help="Older results that may stay, e.g. 2GB, the newest first.")] = None,
     json_: AS_JSON = False,
-):
+) -> None:
     """Say what older decisions and options of a JOB left behind, with sizes; --remove frees the space.
 
     Decisions, what they lead to now, and labels that are shown are never removed.

@@ -53,7 +53,7 @@ def faults(
     device: DEVICES = None,
     header_bytes: HEADER_BYTES = None,
     json_: AS_JSON = False,
-):
+) -> None:
     """Pick faults of a VOLUME, or those that a JOB shows: sticks to FILE, strike, dip and area to FILE.surfaces.csv.
 
     With --accept, --reject and --extend, numbers of sticks as FILE has them from the last time, a job learns which are

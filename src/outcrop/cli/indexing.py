@@ -62,7 +62,7 @@ def index(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say patches, time and disk, and stop.")] = False,
     json_: Annotated[bool, typer.Option("--json", help="With --dry-run: in JSON on standard output.")] = False,
     header_bytes: HEADER_BYTES = None,
-):
+) -> None:
     """Describe every patch of a VOLUME into a job folder; goes on where an interrupted run stopped.
 
     Exemplars, verdicts and strokes of the job stay, whatever step, size or path is given. Options that are not given

@@ -73,7 +73,7 @@ def label(
     ] = False,
     json_: Annotated[bool, typer.Option("--json", help="With --dry-run: in JSON on standard output.")] = False,
     header_bytes: HEADER_BYTES = None,
-):
+) -> None:
     """Map the classes of the retrieved patches to pixels and label the volume; goes on where it was stopped.
 
     Votes are kept: the same command again computes nothing, another limit is applied on reading, and lines of other

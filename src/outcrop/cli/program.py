@@ -58,5 +58,5 @@ def common(
     version: Annotated[
         bool, typer.Option("--version", is_eager=True, callback=show_version, help="Which it is.")
     ] = False,
-):
+) -> None:
     """From a few exemplar patches of seismic to thousands of retrieved patches and pixel labels."""

@@ -43,7 +43,7 @@ def evaluate(
     lines: LINES = None,
     net: NET = False,
     json_: AS_JSON = False,
-):
+) -> None:
     """Score the labels of a JOB against expert labels or another job; without them, say how stable the labels are."""
     from outcrop.job.interpretations import is_interpretation, score_interpretation
     from outcrop.job.scoring import compare_jobs, probe_labels, score_labels
@@ -113,7 +113,7 @@ def export(
     seed: Annotated[int, typer.Option(help="Of the split of a training set.")] = 0,
     net: NET = False,
     memory: MEMORY = None,
-):
+) -> None:
     """Write labels to OUT.sgy (headers of the source), OUT.zarr, or a training set into the folder OUT."""
     from outcrop.job.exports import export as write
     from outcrop.job.training import net_labels
@@ -154,7 +154,7 @@ def bodies(
     stale: Annotated[bool, typer.Option("--stale", help="Take lines of older decisions too.")] = False,
     memory: MEMORY = None,
     json_: AS_JSON = False,
-):
+) -> None:
     """Find the connected bodies of every class of a JOB: a table, tops and bases as horizons (csv, IRAP), pictures."""
     from outcrop.job.bodies import read_tops, top_misfits, write_bodies
     from outcrop.job.inputs import class_name
@@ -205,7 +205,7 @@ def train(
     seed: Annotated[int, typer.Option(help="Same seed, same net.")] = 0,
     device: DEVICE = None,
     json_: AS_JSON = False,
-):
+) -> None:
     """Train a U-Net on the labels of a JOB and label the volume with it; goes on where it was stopped.
 
     The net learns from patches of all labelled lines, by the confidence of their labels; uncertain pixels are left

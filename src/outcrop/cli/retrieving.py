@@ -46,7 +46,7 @@ def retrieve(
     scheduler: SCHEDULER = None,
     memory: MEMORY = None,
     json_: AS_JSON = False,
-):
+) -> None:
     """Find the patches that look like the exemplars; writes retrieved.csv and pictures into the JOB folder.
 
     Say yes and no to what was found with --accept and --reject: the patches are ranked again, and the job remembers.

@@ -20,7 +20,7 @@ def info(
     header_bytes: HEADER_BYTES = None,
     size: Annotated[str, typer.Option(help="Patch size whose extent in ms and m is shown.")] = "99",
     picture: Annotated[str | None, typer.Option(help="Draw the middle inline to this file, e.g. line.png.")] = None,
-):
+) -> None:
     """Show axes, geometry, format and amplitudes of a VOLUME; writes nothing unless --picture names a file."""
     from outcrop.volumes.lengths import parse_size
     from outcrop.volumes.summary import describe
@@ -54,7 +54,7 @@ def synth(
     out: Path,
     shape: Annotated[str, typer.Option(help="Inlines, crosslines, samples.")] = "120,200,256",
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same volume.")] = 0,
-):
+) -> None:
     """Write a synthetic volume OUT.sgy with faults, salt domes and chaotic bands, and its truth OUT.truth.sgy."""
     from outcrop.datasets.survey import write_synthetic
 

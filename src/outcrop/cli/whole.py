@@ -30,7 +30,7 @@ def page(
         "127.0.0.1"
     ),
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
-):
+) -> None:
     """Open the interpreter's page: pick exemplars, correct what is retrieved, label, export, all by looking."""
     from outcrop.app.server import LOOPBACK, serve
 
@@ -56,7 +56,7 @@ def demo(
         str, typer.Option(help="How image labels become pixel labels: a name of oc.MAPPERS.")
     ] = "encoder",
     seed: Annotated[int, typer.Option(help="Of the volume, its exemplars and the mapping.")] = 0,
-):
+) -> None:
     """Run the whole job on a synthetic volume with truth: retrieve, label, score, export, and a report to look at."""
     from outcrop.demo import run
 
@@ -88,7 +88,7 @@ def reproduce(
     ] = None,
     method: Annotated[list[str] | None, typer.Option(help="interpreter: only these methods, e.g. both.")] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print rows as JSON on the standard output.")] = False,
-):
+) -> None:
     """Make a table and figure of the paper again: figure, CSV, page, and a check against the expected values."""
     from outcrop import experiments
 

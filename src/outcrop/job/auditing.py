@@ -1,5 +1,6 @@
 """Audits of a job: random patches or samples to say yes, no or cannot tell to, and what follows from the answers."""
 
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -66,7 +67,13 @@ class Audit:
         table = self._questions.drop(columns="stratum").assign(answer=answers)
         return table.set_axis(pd.RangeIndex(1, len(table) + 1, name="number"))
 
-    def answer(self, yes=(), no=(), unknown=(), really=None) -> None:
+    def answer(
+        self,
+        yes: Iterable[int] = (),
+        no: Iterable[int] = (),
+        unknown: Iterable[int] = (),
+        really: Mapping[int, str] | None = None,
+    ) -> None:
         """Keep answers to questions, given by their numbers, as one decision.
 
         Parameters
@@ -88,7 +95,7 @@ class Audit:
         for number, answer in sorted(given.items()):
             row = self._questions.iloc[number - 1]
             *place, along = self._place(row)
-            more = {"confidence": round(float(row["confidence"]), 4)} if self.of == "samples" else {}
+            more: dict = {"confidence": round(float(row["confidence"]), 4)} if self.of == "samples" else {}
             more |= {"really": really[number]} if number in really else {}
             if more.get("really") == self.job.state.first_name(row["class"]):
                 raise ValueError(f"Question {number} is labelled {row['class']}; say yes if that is what it is.")
