@@ -112,7 +112,7 @@ def test_several_devices_share_the_lines(mapper, volume, monkeypatch):
 
 def test_patches_are_described_on_several_devices(tmp_path, volume, monkeypatch):
     """Blocks go to the devices in turn; the descriptors are the same."""
-    monkeypatch.setattr("outcrop.retrieval.core.BLOCK", 16)
+    monkeypatch.setattr("outcrop.retrieval.index.BLOCK", 16)
     seen = []
     described = core._described
     monkeypatch.setattr(core, "_described", lambda *some: (seen.append(some[2]), described(*some))[1])
