@@ -116,7 +116,7 @@ def feedback(n=1_000_000):
 
     import outcrop as oc
     from outcrop.features.patch_encoder import LENGTH
-    from outcrop.retrieval.core import Index
+    from outcrop.retrieval.index import Index
 
     lines = n // 1000
     volume = oc.open_volume(np.broadcast_to(textures(1, 700).squeeze(), (lines, 700, 700))).assign_attrs(scaled=True)

@@ -63,7 +63,7 @@ def test_a_block_that_kills_every_worker_is_one_line(client):
 
 def test_index_and_search_equal_those_of_threads(client, volume, index, tmp_path, monkeypatch):
     """Bit for bit, with a worker killed after the third block; the search by shards too."""
-    monkeypatch.setattr("outcrop.retrieval.core.BLOCK", 128)
+    monkeypatch.setattr("outcrop.retrieval.index.BLOCK", 128)
     killed = []
 
     def progress(done):
@@ -98,8 +98,8 @@ def die_at_the_next_rename(flag):
 
 def test_a_worker_killed_in_the_middle_of_a_write_leaves_nothing_half(client, volume, index, tmp_path, monkeypatch):
     """Its chunk is not there until another wrote it whole; what it left aside is cleared. Here all workers are."""
-    monkeypatch.setattr("outcrop.retrieval.core.BLOCK", 128)
-    monkeypatch.setattr("outcrop.retrieval.core.write_chunks", writes_nothing)
+    monkeypatch.setattr("outcrop.retrieval.index.BLOCK", 128)
+    monkeypatch.setattr("outcrop.retrieval.index.write_chunks", writes_nothing)
     flag = tmp_path / "died"
     client.wait_for_workers(2, timeout=120)
     client.run(die_at_the_next_rename, str(flag))

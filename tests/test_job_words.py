@@ -15,7 +15,7 @@ from outcrop import datasets
 from outcrop.cli.console import explain
 from outcrop.job.decisions import Decisions
 from outcrop.job.pictures import save
-from outcrop.retrieval import core as retrieval
+from outcrop.retrieval import index as retrieval
 from outcrop.volumes.amplitude import amplitude_clip
 
 PLACES = {"fault": (104, 350, 200), "other": (105, 330, 100)}
@@ -45,7 +45,7 @@ def test_an_interrupt_is_said_in_one_line(outcrop, folder, tmp_path, monkeypatch
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("outcrop.retrieval.core.map_blocks", interrupted)
+    monkeypatch.setattr("outcrop.retrieval.index.map_blocks", interrupted)
     code, _, error = outcrop("index", folder / "v.sgy", "-o", tmp_path / "i.outcrop", "--size", "32", "--step", "16")
     assert code == 130 and error.splitlines()[-1] == "Error: Interrupted; run the same command again and it goes on."
 

@@ -9,9 +9,9 @@ import zarr
 
 from outcrop import CurveletSVD, PatchGrid, build_index, open_index, open_volume, refine, retrieve
 from outcrop.retrieval.assignment import assign
-from outcrop.retrieval.core import USED
 from outcrop.retrieval.counts import MOST, NEAREST, auto_count, knee
 from outcrop.retrieval.exemplars import rows_near
+from outcrop.retrieval.index import USED
 from outcrop.retrieval.search import search
 from outcrop.retrieval.weak import read_table
 from outcrop.storage.stages import Stages
@@ -78,7 +78,7 @@ def test_blocks_of_values_are_compared_one_by_one():
 
 def test_an_interrupted_index_goes_on_to_the_same_result(volume, tmp_path, monkeypatch):
     """Stopped after any block, the next run does the rest only, and the arrays are equal bit for bit."""
-    monkeypatch.setattr("outcrop.retrieval.core.BLOCK", 64)
+    monkeypatch.setattr("outcrop.retrieval.index.BLOCK", 64)
     grid = PatchGrid(volume, size=33, step=11)
     whole = build_index(volume, grid, tmp_path / "whole.outcrop")
     seen = []
@@ -152,7 +152,7 @@ def test_a_failing_disk_removes_nothing(volume, tmp_path, monkeypatch):
     def fail(*_, **__):
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr("outcrop.retrieval.core.zarr.open_group", fail)
+    monkeypatch.setattr("outcrop.retrieval.index.zarr.open_group", fail)
     with pytest.raises(OSError, match="Input/output"):
         build_index(volume, grid, path)
     assert sorted(p for p in path.rglob("*") if p.is_file()) == before

@@ -30,8 +30,8 @@ if TYPE_CHECKING:  # what is loaded when it is first used, for type checkers and
     from outcrop.measures.registry import MEASURES as MEASURES
     from outcrop.measures.registry import similarity as similarity
     from outcrop.patches.grid import PatchGrid as PatchGrid
-    from outcrop.retrieval.core import build_index as build_index
-    from outcrop.retrieval.core import open_index as open_index
+    from outcrop.retrieval.index import build_index as build_index
+    from outcrop.retrieval.index import open_index as open_index
     from outcrop.retrieval.ranking import refine as refine
     from outcrop.retrieval.ranking import retrieve as retrieve
     from outcrop.retrieval.weak import WeakLabels as WeakLabels
@@ -46,8 +46,8 @@ _HOMES = {
     "MEASURES": "measures.registry",
     "CurveletSVD": "measures.curvelet_svd",
     "similarity": "measures.registry",
-    "build_index": "retrieval.core",
-    "open_index": "retrieval.core",
+    "build_index": "retrieval.index",
+    "open_index": "retrieval.index",
     "retrieve": "retrieval.ranking",
     "refine": "retrieval.ranking",
     "WeakLabels": "retrieval.weak",

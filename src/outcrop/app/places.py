@@ -4,7 +4,7 @@ import numpy as np
 from scipy.ndimage import uniform_filter
 
 from outcrop.features.energies import describe
-from outcrop.retrieval.core import NEAR_LINES
+from outcrop.retrieval.index import NEAR_LINES
 
 MOST_LINES = 40  # labelled lines that are looked at
 CANDIDATES = 40  # places of which the most different are offered

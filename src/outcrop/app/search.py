@@ -17,7 +17,7 @@ from outcrop.job import options as stage_options
 from outcrop.job import tables
 from outcrop.job.decisions import Decisions
 from outcrop.patches.grid import DIRECTIONS, PatchGrid
-from outcrop.retrieval.core import GRID_OPTIONS, build_index, index_inputs
+from outcrop.retrieval.index import GRID_OPTIONS, build_index, index_inputs
 from outcrop.storage.stages import digest
 
 NEAR_PATCHES = 4000  # of the neighbourhood that is searched first: seconds, not minutes

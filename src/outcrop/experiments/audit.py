@@ -11,7 +11,7 @@ from outcrop.experiments import Result
 from outcrop.experiments.measures import COUNT, PURE, SHOWN, SIZE, STEP, class_shares
 from outcrop.patches.grid import PatchGrid
 from outcrop.retrieval.audit import draw_order, estimate, groups_by_class
-from outcrop.retrieval.core import build_index
+from outcrop.retrieval.index import build_index
 from outcrop.retrieval.ranking import retrieve
 
 DRAWS, AUDITS = 20, 10  # random sets of exemplars, and audits of what each retrieves

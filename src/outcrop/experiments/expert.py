@@ -30,7 +30,7 @@ from outcrop.mapping.confidence import labelled
 from outcrop.mapping.label_mapper import LabelMapper
 from outcrop.mapping.registry import MAPPERS
 from outcrop.patches.grid import PatchGrid
-from outcrop.retrieval.core import build_index
+from outcrop.retrieval.index import build_index
 from outcrop.retrieval.ranking import retrieve
 
 SUPERVISIONS = ("patches", "exemplars")

@@ -14,7 +14,7 @@ from outcrop.experiments.gain import finer
 from outcrop.measures.registry import INDEXED, MEASURES
 from outcrop.patches.grid import PatchGrid
 from outcrop.retrieval import graph
-from outcrop.retrieval.core import NEAR_LINES, build_index
+from outcrop.retrieval.index import NEAR_LINES, build_index
 from outcrop.retrieval.ranking import refine, retrieve
 
 COUNT, STEP, SIZE = 200, 22, 99  # patches of a class that are retrieved, their step and size

@@ -11,7 +11,7 @@ from outcrop import datasets, plots
 from outcrop.evaluate.pixels import weak_label_scores
 from outcrop.experiments import Result
 from outcrop.patches.grid import PatchGrid
-from outcrop.retrieval.core import build_index
+from outcrop.retrieval.index import build_index
 from outcrop.retrieval.ranking import retrieve
 
 RANKS = (10, 50, 100, 200, 300)

@@ -15,7 +15,7 @@ from outcrop.export.label_segy import positions_on
 from outcrop.export.lines import LINES, named_labels, new_folder, provenance_of, write_json
 from outcrop.mapping.confidence import as_codes, labelled
 from outcrop.patches.grid import DIRECTIONS, PatchGrid
-from outcrop.retrieval.core import NEAR_LINES
+from outcrop.retrieval.index import NEAR_LINES
 from outcrop.retrieval.weak import WeakLabels
 
 SPLITS = {"train": 0.7, "val": 0.15, "test": 0.15}

@@ -16,7 +16,7 @@ from outcrop.job.state import State
 from outcrop.mapping.registry import MAPPERS
 from outcrop.measures.registry import indexed_measure
 from outcrop.patches.grid import DIRECTIONS, PatchGrid
-from outcrop.retrieval.core import Index, build_index, finished_index, index_inputs
+from outcrop.retrieval.index import Index, build_index, finished_index, index_inputs
 from outcrop.retrieval.weak import WeakLabels
 from outcrop.storage.stages import digest
 from outcrop.storage.workspace import Damaged

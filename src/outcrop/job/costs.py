@@ -13,7 +13,7 @@ from outcrop.job.votes import VoteStore
 from outcrop.labels.votes import line_votes, lines_of
 from outcrop.measures.registry import indexed_measure
 from outcrop.parallel import map_blocks, n_cores, spans
-from outcrop.retrieval.core import BLOCK, feature_codecs
+from outcrop.retrieval.index import BLOCK, feature_codecs
 from outcrop.storage.chunks import stored_bytes
 from outcrop.volumes.identity import line_digest
 

@@ -5,7 +5,7 @@ import numpy as np
 from outcrop.mapping.registry import DEFAULT_MAPPING
 from outcrop.measures.registry import DEFAULT
 from outcrop.patches.windows import patch_starts
-from outcrop.retrieval.core import GRID_OPTIONS
+from outcrop.retrieval.index import GRID_OPTIONS
 
 INDEX = dict.fromkeys(GRID_OPTIONS) | {"every": 1, "along": "inline", "gain": "volume", "seed": 0}
 INDEX |= {"measure": DEFAULT, "truncate": True, "finest": True}

@@ -11,7 +11,7 @@ from filelock import FileLock
 from outcrop.job.entries import STROKES
 from outcrop.job.imports import holding, scope
 from outcrop.patches.grid import PatchGrid
-from outcrop.retrieval.core import GRID_OPTIONS, drop_damaged
+from outcrop.retrieval.index import GRID_OPTIONS, drop_damaged
 from outcrop.retrieval.ranking import retrieve
 from outcrop.retrieval.weak import read_table
 from outcrop.storage.stages import append_line, digest, read_lines

@@ -8,8 +8,8 @@ from outcrop import plots
 from outcrop.job import tables
 from outcrop.job.pictures import save
 from outcrop.parallel import one_blas_thread
-from outcrop.retrieval.core import NEAR_LINES, USED
 from outcrop.retrieval.graph import rooted
+from outcrop.retrieval.index import NEAR_LINES, USED
 from outcrop.retrieval.search import similarity_to
 
 SHARE = 0.2  # of the survey that counts as least like the exemplars

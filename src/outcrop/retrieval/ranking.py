@@ -19,9 +19,9 @@ from outcrop.retrieval.assignment import (
     near_copies,
     wanted_rows,
 )
-from outcrop.retrieval.core import USED, Index
 from outcrop.retrieval.counts import NEAREST, auto_count, counts_of, highest
 from outcrop.retrieval.exemplars import exemplar_patch, rows_near
+from outcrop.retrieval.index import USED, Index
 from outcrop.retrieval.search import search_index
 from outcrop.retrieval.weak import WeakLabels
 

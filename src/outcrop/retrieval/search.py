@@ -6,8 +6,8 @@ import numba
 import numpy as np
 
 from outcrop.parallel import map_blocks, memory_budget, spans
-from outcrop.retrieval.core import BLOCK, REMEDY, RESIDENT, USED
 from outcrop.retrieval.exemplars import exemplar_patch
+from outcrop.retrieval.index import BLOCK, REMEDY, RESIDENT, USED
 from outcrop.storage.workspace import Damaged, damage
 
 COLUMNS = 256  # similarities to so many queries are kept while an index is open
