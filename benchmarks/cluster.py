@@ -73,7 +73,8 @@ def kill_one(client):
 
 def describe(volume, grid, folder, name, client):
     with Spent(client) as spent:
-        index = oc.build_index(volume, grid, folder / f"{name}.outcrop", workers=1, client=client)
+        path = folder / f"{name}.outcrop"
+        index = oc.build_index(volume, grid, path, measure="curvelet-svd", workers=1, client=client)
     report(name, "index", len(grid) / spent.wall, "descriptors/s", spent)
     return index, spent
 
@@ -134,7 +135,7 @@ def main():
         with cluster(workers=2, memory=4 * 10**9) as client:
             warm_up(client)
             threading.Timer(3, kill_one, [client]).start()
-            index = oc.build_index(volume, grid, folder / "killed.outcrop", client=client)
+            index = oc.build_index(volume, grid, folder / "killed.outcrop", measure="curvelet-svd", client=client)
             same = np.array_equal(index.features[:], whole.features[:])
             print("one of 2 killed: equal" if same else "one of 2 killed: DIFFERENT")
 

@@ -85,7 +85,7 @@ def checked(gigabytes, patches, n_labelled):
 def paper():
     """The table for 500 GB, from rates of one core that are measured now and those of an H200 that were measured."""
     volume, truth = oc.datasets.synthetic((6, 400, 400), seed=0)
-    options = index_options({"size": 99, "step": 33}, volume.shape)
+    options = index_options({"size": 99, "step": 33, "measure": "curvelet-svd"}, volume.shape)
     grid = oc.PatchGrid(volume, size=99, step=33)
     rows = np.arange(min(256, len(grid)))
     measure = costs.indexed_measure(options)
