@@ -9,7 +9,7 @@ import outcrop as oc
 from outcrop.features import encoder
 from outcrop.features.encoder import WEIGHTS, Encoder, session
 from outcrop.features.torch_encoder import initialisers, torch_net
-from outcrop.retrieval import core
+from outcrop.retrieval import index as retrieval_index
 
 torch = pytest.importorskip("torch")
 
@@ -114,8 +114,8 @@ def test_patches_are_described_on_several_devices(tmp_path, volume, monkeypatch)
     """Blocks go to the devices in turn; the descriptors are the same."""
     monkeypatch.setattr("outcrop.retrieval.index.BLOCK", 16)
     seen = []
-    described = core._described
-    monkeypatch.setattr(core, "_described", lambda *some: (seen.append(some[2]), described(*some))[1])
+    described = retrieval_index._described
+    monkeypatch.setattr(retrieval_index, "_described", lambda *some: (seen.append(some[2]), described(*some))[1])
     grid = oc.PatchGrid(volume, size=64, step=16)
     one = oc.build_index(volume, grid, tmp_path / "one.outcrop", device="cpu")
     assert set(seen) == {"cpu"}
