@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import outcrop as oc
-from outcrop.features import encoder
+from outcrop.features import encoder, patch_encoder
 from outcrop.features.encoder import WEIGHTS, Encoder, session
 from outcrop.features.torch_encoder import initialisers, torch_net
 from outcrop.retrieval import index as retrieval_index
@@ -164,3 +164,20 @@ def test_answers(sections):
     plain, found = Encoder().answers(sections[:1]), Encoder(device="cpu").answers(sections[:1])
     for name, values in plain.items():
         np.testing.assert_allclose(found[name], values, atol=1e-3, err_msg=name)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_descriptions_of_patches_are_those_of_onnxruntime(volume, device):
+    """The measure of the index on a device, patches loud and quiet, of several shapes; and the type of what came in."""
+    measure = oc.MEASURES["encoder"]()
+    for size in (99, 64, (40, 77)):
+        grid = oc.PatchGrid(volume, size=size, step=40)
+        patches = grid.extract(volume, slice(0, 12))
+        patches[:4] = 0.5 + 0.1 * (patches[:4] - 0.5)
+        found = patch_encoder.describe_on_device(torch.from_numpy(patches).to(device))
+        assert str(found.device).startswith(device) and found.dtype == torch.float32
+        np.testing.assert_allclose(found.cpu().numpy(), measure.describe(patches), atol=2e-6)
+    if device != "cpu":
+        assert str(measure.describe(torch.from_numpy(patches).to(device)).device).startswith(device)
+    with pytest.raises(ValueError, match="needs 32 x 32"):
+        patch_encoder.describe_on_device(torch.zeros(1, 20, 40))

@@ -16,6 +16,7 @@ from outcrop.parallel import map_blocks, spans
 WEIGHTS = Path(__file__).with_name("patches.onnx")
 LENGTH = 128  # numbers of a description
 SMALLEST = 32  # samples and traces of a patch
+ON_DEVICE = 1024  # patches that a torch device describes at once
 BLOCK = 32  # patches that a thread describes before it takes others
 
 
@@ -38,6 +39,18 @@ def describe(patches, *, workers=None):
     values = np.asarray(patches, np.float32)
     blocks = map_blocks(lambda span: _describe(values[span]), spans(len(values), BLOCK), workers=workers)
     return np.concatenate([np.empty((0, LENGTH), np.float32), *blocks])
+
+
+def describe_on_device(patches):
+    """The same for a torch tensor, on its device."""
+    import torch
+
+    from outcrop.features.torch_patch_encoder import torch_patch_net
+
+    check_size(patches.shape[1:])
+    net = torch_patch_net(str(WEIGHTS), str(patches.device))
+    blocks = [net(patches[span].float()) for span in spans(len(patches), ON_DEVICE)]
+    return torch.cat(blocks).to(patches.dtype) if blocks else patches.new_empty((0, LENGTH))
 
 
 def check_size(size):

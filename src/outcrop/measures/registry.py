@@ -28,6 +28,8 @@ class PatchEncoder:
     def describe(self, patches, *, workers=None):
         """Descriptions of a stack of patches, shape (n, 128)."""
         patches, xp = as_floats(patches)
+        if not is_numpy(xp) and patches.device.type != "cpu":
+            return patch_encoder.describe_on_device(patches)
         found = patch_encoder.describe(to_numpy(patches), workers=workers)
         return constant(xp, found, like=patches, dtype=patches.dtype)
 

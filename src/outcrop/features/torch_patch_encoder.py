@@ -1,0 +1,68 @@
+"""The pretrained net of patches on a torch device, with the weights of the same ONNX file that onnxruntime reads."""
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from scipy.ndimage import uniform_filter1d
+
+from outcrop.features.encoder import WINDOW
+from outcrop.features.torch_encoder import initialisers
+
+HALVED = (1, 3)  # layers before which resolution is halved
+
+
+class TorchPatchNet:
+    """The net of `pretraining.patches` with all that is done to patches before, its batch normalisation folded.
+
+    Parameters
+    ----------
+    path : path
+        Weights as `pretraining.patches` exports them.
+    device : str
+        A torch device.
+    """
+
+    def __init__(self, path, device):
+        import torch
+
+        arrays = [a for a in initialisers(path).values() if a.ndim and len(a) > 1]
+        weights = [torch.from_numpy(a.astype(np.float32)).to(device) for a in arrays]
+        self.torch: Any = torch
+        self.stem, self.last = weights[0], weights[-2:]
+        self.layers = list(zip(weights[1:-2:2], weights[2:-2:2], strict=True))
+
+    def __call__(self, patches):
+        """Descriptions of patches with values in [0, 1], a torch tensor of shape (n, height, width)."""
+        functional, concatenate = self.torch.nn.functional, self.torch.cat
+        with self.torch.inference_mode():
+            x = self.balanced(patches - 0.5)[:, None]
+            first, second = functional.conv2d(x, self.stem, stride=2, padding=2).chunk(2, dim=1)
+            sizes = first.abs(), second.abs()
+            x = concatenate([*sizes, 2 * first * second / (sizes[0] + sizes[1] + 1e-3)], 1)
+            for number, (weight, bias) in enumerate(self.layers):
+                x = functional.avg_pool2d(x, 2) if number in HALVED else x
+                x = functional.relu_(functional.conv2d(x, weight, bias, padding=1))
+            mean = x.mean((2, 3))
+            spread = (((x - mean[:, :, None, None]) ** 2).mean((2, 3)) + 1e-4).sqrt()
+            found = functional.relu(concatenate([mean, spread], 1) @ self.last[0] + self.last[1])
+            return found / (found.sum(1, keepdim=True) + 1e-3)
+
+    def balanced(self, patches):
+        """`encoder.balanced` as products with matrices of means."""
+        square = patches**2
+        down, across = (self.means(n, patches) for n in patches.shape[1:])
+        for _ in range(2):
+            square = down @ square @ across.T
+        return patches / (square.clamp(min=0).sqrt() + 1e-6)
+
+    def means(self, n, like):
+        """Matrix of the mean in a window around each of `n` samples."""
+        window = uniform_filter1d(np.eye(n), WINDOW, axis=0, mode="constant")
+        return self.torch.as_tensor(window / window.sum(axis=1, keepdims=True), dtype=like.dtype, device=like.device)
+
+
+@lru_cache(maxsize=32)
+def torch_patch_net(path, device):
+    """The net of patches of a file on a device, opened once."""
+    return TorchPatchNet(path, device)
