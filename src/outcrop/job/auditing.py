@@ -214,9 +214,10 @@ def samples(job, seed):
     lines = np.sort(rng.choice(lines, min(LINES, len(lines)), replace=False))
     parts = [_line_samples(job, labels, int(line), POOL // len(lines) + 1, rng) for line in lines]
     pool = pd.concat([part for part, _ in parts], ignore_index=True)
-    if not len(pool):
+    if pool.empty:
         raise ValueError(
-            f"All labels of {job.path} are uncertain; ask for less, for instance --max-error 0.3, and again."
+            f"None of the {len(lines)} labelled lines has a sample to ask about: all are uncertain or painted; choose "
+            "a lower confidence (--min-confidence) or a larger error (--max-error), or label other lines."
         )
     counts = pd.concat([count for _, count in parts]).groupby(level=[0, 1]).sum()
     owners = [name for name, _ in counts.index]
