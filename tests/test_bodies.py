@@ -271,7 +271,7 @@ def labelled(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(oc.MAPPERS, "texture", lambda: oc.TextureMapper(**options))
         with oc.Job(folder / "v.outcrop", volume=folder / "v.sgy") as job:
-            job.index(32, step=16, every=4)
+            job.index(32, step=16, every=4, measure="curvelet-svd")
             for name, some in places.items():
                 job.add_exemplar(name, some[0])
             job.label(mapping="texture")
