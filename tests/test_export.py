@@ -27,7 +27,7 @@ from outcrop.export.label_segy import export_segy
 from outcrop.export.label_zarr import export_zarr
 from outcrop.export.training_set import TrainingSet, export_training_set, split_by_lines
 from outcrop.mapping.confidence import as_codes, labelled
-from outcrop.plots.figure import COLOURS
+from outcrop.plots.colours import COLOURS
 from outcrop.volumes import class_table, segy, segy_headers
 
 DATA = os.environ.get("OUTCROP_DATA")

@@ -9,7 +9,7 @@ from tab import CHROMIUM, NOTES, Tab, server
 
 import outcrop as oc
 from outcrop import datasets
-from outcrop.plots.figure import COLOURS
+from outcrop.plots.colours import COLOURS
 
 pytest.importorskip("playwright.sync_api")
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed")

@@ -21,7 +21,7 @@ from bokeh.plotting import figure
 
 from outcrop.app.pictures import FRAMES
 from outcrop.patches.grid import DIRECTIONS
-from outcrop.plots.figure import COLOURS
+from outcrop.plots.colours import COLOURS
 from outcrop.volumes.summary import sample_unit
 
 MISSING = "#cfd8e3"  # colour of samples that are not there

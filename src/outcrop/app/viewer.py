@@ -15,7 +15,7 @@ from outcrop.app.plot import FOLLOWS, MISSING, SOME_STALE, STALE, SectionPlot
 from outcrop.app.shown_labels import class_shares
 from outcrop.mapping.confidence import UNCERTAIN
 from outcrop.patches.grid import DIRECTIONS
-from outcrop.plots.figure import COLOURS
+from outcrop.plots.colours import COLOURS
 
 TOOLS = ("Look", "Place", "Brush", "Line", "Outline")
 LOOK, PLACE, BRUSH, LINE, OUTLINE = range(5)

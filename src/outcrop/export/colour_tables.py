@@ -4,7 +4,7 @@ import datetime
 from pathlib import Path
 
 from outcrop.mapping.confidence import UNCERTAIN
-from outcrop.plots.figure import COLOURS, colours
+from outcrop.plots.colours import COLOURS, colours
 
 NOTHING = "#ffffff"  # colour of what is not labelled
 

@@ -16,7 +16,7 @@ from outcrop.job.inputs import Place, as_json, check_colour, class_name, pack, p
 from outcrop.job.state import State, background_of
 from outcrop.job.strokes import excluded_sections, painted_sections, runs, section_of, stroke_mask
 from outcrop.patches.grid import DIRECTIONS
-from outcrop.plots.figure import COLOURS, EXTRA
+from outcrop.plots.colours import COLOURS, EXTRA
 from outcrop.retrieval.exemplars import exemplar_picture
 from outcrop.storage.workspace import whole_file
 

@@ -1,6 +1,7 @@
 """Figures: every function draws on the matplotlib axes or figure it is given, or makes one, and returns it."""
 
 from outcrop.plots.charts import atoms, confusion, convergence, evolution, gallery, purity_curves, similarity_curves
-from outcrop.plots.figure import COLOURS, EXTRA, colours, frame, new_axes, new_figure
+from outcrop.plots.colours import COLOURS, EXTRA, colours
+from outcrop.plots.figure import frame, new_axes, new_figure
 from outcrop.plots.geology import horizon_map, horizons, sticks
 from outcrop.plots.sections import labelled_section, overlay, section

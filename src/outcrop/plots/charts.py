@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from outcrop.plots.figure import COLOURS, colours, new_axes, new_figure
+from outcrop.plots.colours import COLOURS, colours
+from outcrop.plots.figure import new_axes, new_figure
 
 
 def confusion(matrix, classes, *, ax=None):
@@ -82,14 +83,16 @@ def evolution(patches, labels, classes, titles):
 
 
 def gallery(patches, table, *, palette=None, figure=None):
-    """Draw patches class by class with their similarity and their row, the number that accept and reject take.
+    """Draw patches class by class with their row, the number that accept and reject take, and how likely each is right.
+
+    Where nothing was estimated, all weights being 1, the similarity stands for it.
 
     Parameters
     ----------
     patches : array, shape (n, height, width)
         For instance those of ``picks = weak.picks(10)``.
     table : DataFrame
-        Class, similarity and row (else rank) of each patch, for instance ``weak.table.iloc[picks]``.
+        Class, similarity, row (else rank) and weight of each patch, for instance ``weak.table.iloc[picks]``.
     palette : dict, optional
         Class -> colour.
     """
@@ -99,11 +102,13 @@ def gallery(patches, table, *, palette=None, figure=None):
     axes = figure.subplots(len(classes), columns, squeeze=False)
     palette = colours(classes, palette)
     number, word = ("row", "row ") if "row" in table else ("rank", "#")
+    estimated = "weight" in table and (table["weight"] < 1).any()
+    says = table["weight"].map("{:.0%}".format) if estimated else table["similarity"].map("{:.3f}".format)
     for axes_of_class, name in zip(axes, classes, strict=True):
         here = np.flatnonzero(table["class"] == name)
         for ax, i in zip(axes_of_class, here, strict=False):
             ax.imshow(patches[i], cmap="gray", vmin=0, vmax=1, aspect="auto")
-            ax.set_title(f"{word}{table[number].iloc[i]}\n{table['similarity'].iloc[i]:.3f}", fontsize=8, pad=3)
+            ax.set_title(f"{word}{table[number].iloc[i]}\n{says.iloc[i]}", fontsize=8, pad=3)
             ax.set(xticks=[], yticks=[])
             for spine in ax.spines.values():
                 spine.set(color=palette[name], linewidth=2.5)

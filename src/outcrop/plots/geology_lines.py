@@ -3,7 +3,8 @@
 import numpy as np
 
 from outcrop.geometry.crossings import fault_traces, horizon_traces
-from outcrop.plots.figure import AXES, colours, legend, section_of, spacing
+from outcrop.plots.colours import colours
+from outcrop.plots.figure import AXES, legend, section_of, spacing
 
 STICK, HUMAN = "#ff3300", "#ffdd00"  # of picked sticks, and of an interpreter's
 

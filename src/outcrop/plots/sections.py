@@ -3,18 +3,8 @@
 import numpy as np
 
 from outcrop.mapping.confidence import UNCERTAIN, as_codes
-from outcrop.plots.figure import (
-    AXES,
-    COLOURS,
-    colours,
-    frame,
-    legend,
-    new_axes,
-    new_figure,
-    oriented,
-    spacing,
-    time_label,
-)
+from outcrop.plots.colours import COLOURS, colours
+from outcrop.plots.figure import AXES, frame, legend, new_axes, new_figure, oriented, spacing, time_label
 from outcrop.plots.geology_lines import draw_geology
 
 

@@ -21,6 +21,7 @@ from outcrop.retrieval.assignment import (
 )
 from outcrop.retrieval.counts import NEAREST, auto_count, counts_of, highest
 from outcrop.retrieval.exemplars import exemplar_patch, rows_near
+from outcrop.retrieval.feedback import number_most_telling
 from outcrop.retrieval.index import USED, Index
 from outcrop.retrieval.search import search_index
 from outcrop.retrieval.weak import WeakLabels
@@ -30,7 +31,6 @@ RANKING = 45  # bytes a patch and class that ranking takes, measured
 CANDIDATES, MOST_CANDIDATES = 8192, 32768  # patches in the graph of a large index, at least and at most
 TIMES = 4  # as many of them as are asked for
 ANYWHERE = 0.25  # share of them that is drawn from the whole survey
-MOST_TELLING = 1000  # patches of a class among which the most telling are looked for
 
 
 def retrieve(
@@ -231,7 +231,7 @@ def _rank(index, queries, count, *, options, unwanted, accepted, rejected):
     chosen, likely, lost = rank(index, near, wants, options, unwanted, accepted, rejected)
     weak = _collect(index, wants, near, chosen, likely, lost)
     if options["ranking"] == "graph":
-        _set_judge(index, weak, [*accepted.values(), *rejected.values()])
+        number_most_telling(index, weak, [*accepted.values(), *rejected.values()])
     for name in set(near) - set(weak.classes):
         raise ValueError(f"No patch is more like {name!r} than like another class; choose another exemplar or count.")
     weak.weights[np.isin(weak.rows, [row for rows in accepted.values() for row in rows])] = 1
@@ -320,18 +320,6 @@ def _shares(index, rows, matrix, near, wants, unwanted, accepted, rejected):
         for similarity in against[name][rows].T if name in against else ():
             no[:, w] += graph.stand_ins(similarity)
     return graph.shares(matrix, exemplars, yes, no)
-
-
-def _set_judge(index, weak, verdicts):
-    """Number the patches of every class whose verdict would say most."""
-    candidates, matrix, _ = index._graph
-    places = np.searchsorted(candidates, weak.rows)
-    inside = candidates[np.minimum(places, len(candidates) - 1)] == weak.rows
-    judged = np.searchsorted(candidates, np.concatenate([np.array(rows, int) for rows in verdicts]))
-    for name in dict.fromkeys(weak.classes):
-        of_class = np.flatnonzero(inside & (weak.classes == name))[:MOST_TELLING]
-        order = graph.most_telling(matrix, places[of_class], 1 - weak.weights[of_class], judged)
-        weak.judge[of_class[order]] = np.arange(1, len(order) + 1)
 
 
 def _filled(near, wants, candidates, chosen, likely):
