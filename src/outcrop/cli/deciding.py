@@ -58,7 +58,11 @@ def decisions(
             take_interpretation(opened, import_from, class_, as_) or take_decisions(opened, import_from)
             outside = exemplars_outside(opened)
             if outside:
-                say(f"Warning: {outside} exemplars do not lie inside this volume and are not used.", style="yellow")
+                say(
+                    f"Warning: {outside} exemplars do not lie inside this volume with the whole of their patch; "
+                    "they are not used.",
+                    style="yellow",
+                )
         if undo or redo:
             step(opened, "undo" if undo else "redo")
             return

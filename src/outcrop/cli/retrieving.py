@@ -153,7 +153,8 @@ def retrieval_warnings(job, weak):
     outside = exemplars_outside(job)
     if outside:
         found.append(
-            f"{outside} of {len(job.state.exemplars)} exemplars do not lie inside this volume and are not used."
+            f"{outside} of {len(job.state.exemplars)} exemplars do not lie inside this volume with the whole of their "
+            "patch and are not used."
         )
     if job.background is None and len(job.classes) > 1:
         found.append(

@@ -90,9 +90,9 @@ class Job(JobChoices):
         self,
         size: int | tuple[int, int] | None = None,
         step: int | tuple[int, int] | None = None,
-        every: int = 1,
-        along: str = "inline",
-        gain: str = "volume",
+        every: int | None = None,
+        along: str | None = None,
+        gain: str | None = None,
         *,
         workers: int | None = None,
         client: Any = None,
@@ -103,6 +103,8 @@ class Job(JobChoices):
     ) -> Index:
         """Describe the patches of the survey; what is described already is not read again.
 
+        Without any option those that were chosen for the job before stay; with one, all others are the defaults.
+
         Parameters
         ----------
         size : int or (int, int), optional
@@ -110,14 +112,17 @@ class Job(JobChoices):
         step : int or (int, int), optional
             From patch to patch; by default as dense as the size of the survey allows.
         every, along, gain
-            As in `PatchGrid`, and so are ``area``, ``between``, ``sample``, ``clip`` and ``seed``.
+            As in `PatchGrid`, by default 1, ``inline`` and ``volume``, and so are ``area``, ``between``, ``sample``,
+            ``clip`` and ``seed``.
         workers, client, memory, device
             As in `build_index`, and so are ``measure``, ``truncate`` and ``finest``.
         progress : callable, optional
             Called as ``progress(what, done, total)``.
         """
         self.check_volume(progress=progress)
-        self.choose_index(size=size, step=step, every=every, along=along, gain=gain, **more)
+        given = {"size": size, "step": step, "every": every, "along": along, "gain": gain} | more
+        if any(value is not None for value in given.values()):
+            self.choose_index(**given)
         return self.open_index(workers=workers, client=client, memory=memory, device=device, progress=progress)
 
     def index_key(self, state: State | None = None) -> str:

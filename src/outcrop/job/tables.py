@@ -20,6 +20,7 @@ from outcrop.storage.workspace import Damaged, whole_file
 CODE = 3  # raised when the same inputs would give another table
 TABLE = "retrieved.csv"
 PUBLISHED = "published.txt"  # what this program wrote to it, the last line last
+DOUBTFUL = 0.5  # estimated share of wrong patches from which a class is warned about
 MOST = 0.5  # share of the index from which a class is warned about
 
 
@@ -205,9 +206,15 @@ def _renamed(weak, facts, names):
 
 
 def warnings(weak, usable):
-    """Sentences about classes that take most of the index."""
+    """Sentences about classes that take most of the index, and about those that are likely wrong."""
     counts = pd.Series(weak.classes).value_counts(sort=False)
-    return [
+    doubtful = [
+        f"{wrong:.0%} of the patches of {name!r} are likely wrong; take fewer (--count), another exemplar, or some "
+        "verdicts back."
+        for name, wrong in weak.wrong.items()
+        if wrong > DOUBTFUL
+    ]
+    return doubtful + [
         f"Class {name!r} takes {n} of the {usable} patches of the index; a smaller step (more patches) or a smaller "
         "count keeps it to what really looks like it."
         for name, n in counts.items()
@@ -349,7 +356,7 @@ def decisions_table(entries):
             "when": pd.Timestamp(entry["time"]),
             "who": entry["who"],
             "from": entry.get("from", ""),
-            "what": entry["what"],
+            "what": f"audit: {entry['answer']}" if entry["what"] == "audit" else entry["what"],
             "class": entry.get("class", ""),
             "where": _where(entry),
             "undone": (scope(entry), entry["id"]) not in holds,

@@ -233,6 +233,12 @@ def _rank(index, queries, count, *, options, unwanted, accepted, rejected):
     if options["ranking"] == "graph":
         number_most_telling(index, weak, [*accepted.values(), *rejected.values()])
     for name in set(near) - set(weak.classes):
+        if rejected[name]:
+            raise ValueError(
+                f"No patch of {name!r} is left: {len(rejected[name])} were rejected and the others are more like "
+                "another class; take verdicts back (undo, or 'outcrop retrieve --forget' for all), "
+                "or choose another exemplar."
+            )
         raise ValueError(f"No patch is more like {name!r} than like another class; choose another exemplar or count.")
     weak.weights[np.isin(weak.rows, [row for rows in accepted.values() for row in rows])] = 1
     weak.curves = {name: highest(similarity[name], min(10 * n, usable)) for name, n in counts.items()}
