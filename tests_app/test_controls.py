@@ -226,9 +226,9 @@ def test_labels_shares_limit_and_changes(job, browser, screen):
         # a stroke: what changed is shown, and what was before while a key is held
         before = tab.model("labels", "Array.from(m.data_source.data.image[0])")
         tab.step("3 Labels")
-        tab.page.get_by_text("changes", exact=True).click()
+        tab.page.get_by_role("button", name="changes", exact=True).click()
         tab.wait_model("share", "m.text.includes('no changes to show')")
-        tab.page.get_by_text("labels", exact=True).click()
+        tab.page.get_by_role("button", name="labels", exact=True).click()
         tab.wait_model("share", "m.text.includes('sure enough')")
         tab.paint("other", (320, 240), (345, 240))
         tab.wait_model("changed", "m.text.includes('the last correction changed')")
@@ -237,7 +237,7 @@ def test_labels_shares_limit_and_changes(job, browser, screen):
         assert tab.model("labels", "Array.from(m.data_source.data.image[0])") == before
         tab.page.keyboard.up("c")
         assert tab.model("labels", "Array.from(m.data_source.data.image[0])") == now
-        tab.page.get_by_text("changes", exact=True).click()
+        tab.page.get_by_role("button", name="changes", exact=True).click()
         seen = np.array(tab.model("labels", "Array.from(m.data_source.data.image[0])"))
         np.testing.assert_array_equal(seen > 0, np.array(now) != np.array(before))
         assert (seen > 0).any()
@@ -379,7 +379,7 @@ def test_strokes_leave_other_views_free(job, browser):
             tab.page.get_by_text(view, exact=True).click()
             tab.page.wait_for_timeout(300)
             assert codes(tab, "painted") == rim
-            tab.page.get_by_text("labels", exact=True).click()
+            tab.page.get_by_role("button", name="labels", exact=True).click()
             tab.page.wait_for_timeout(300)
             assert codes(tab, "painted") == filled
         tab.page.get_by_text("swipe", exact=True).click()
