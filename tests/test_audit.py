@@ -82,6 +82,7 @@ def test_answers_are_decisions(job):
         assert table[["yes", "no", "unknown"]].tolist() == [8, 2, 1]
         assert 0 < table["low"] < table["right"] < table["high"] <= 1
     assert job.retrieved_key() == key and (job.decisions["what"] == "audit").sum() == 11
+    assert job.decisions["where"].str.endswith(": unknown").sum() == 1
     assert audit.questions["answer"].tolist().count("") == len(audit.questions) - 11
     job.undo()
     assert np.isnan(audit.estimates["right"]).all() and not job.state.audits

@@ -356,7 +356,7 @@ def decisions_table(entries):
             "when": pd.Timestamp(entry["time"]),
             "who": entry["who"],
             "from": entry.get("from", ""),
-            "what": f"audit: {entry['answer']}" if entry["what"] == "audit" else entry["what"],
+            "what": entry["what"],
             "class": entry.get("class", ""),
             "where": _where(entry),
             "undone": (scope(entry), entry["id"]) not in holds,
@@ -373,7 +373,8 @@ def _where(entry):
         line = entry["line"] if "runs" in entry else entry["points"][0][0 if entry["along"] == "inline" else 1]
         return f"{entry['along']} {line:g}"
     if "place" in entry:
-        return ", ".join(f"{part:g}" for part in entry["place"])
+        place = ", ".join(f"{part:g}" for part in entry["place"])
+        return f"{place}: {entry['answer']}" if entry["what"] == "audit" else place
     if entry["what"] == "set":
         return f"{entry['name']} = {json.dumps(entry['value'])}"
     return str(entry.get("name") or entry.get("colour") or ("picture" if "picture" in entry else ""))
