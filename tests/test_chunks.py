@@ -8,7 +8,15 @@ import pytest
 import zarr
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
-from outcrop.storage.chunks import chunk_seals, clear_leftovers, confirm_chunks, stored_bytes, write_chunks
+from outcrop.storage.chunks import (
+    chunk_seals,
+    clear_leftovers,
+    confirm_chunks,
+    read_chunk,
+    stored_bytes,
+    write_chunks,
+    write_file,
+)
 
 
 @pytest.fixture
@@ -60,6 +68,37 @@ def test_a_chunk_that_comes_back_changed_is_refused(array, monkeypatch):
     monkeypatch.setattr(type(array), "__getitem__", lambda *_: np.zeros((1, 6, 5), "u1"))
     with pytest.raises(OSError, match="other values than were written"):
         write_chunks(array, 0, 0, np.ones((1, 6, 5), "u1"))
+
+
+@pytest.mark.parametrize("sharded", [True, False])
+def test_a_file_is_as_zarr_has_it(tmp_path, sharded):
+    """Zarr reads what is written without it, chunks of zeros take no space, and other lines are left alone."""
+    options = {"shape": (4, 2, 7, 5), "chunks": (1, 2, 3, 5), "shards": (1, 2, 9, 5), "dtype": "u1", "fill_value": 0}
+    options |= {} if sharded else {"chunks": (1, 2, 7, 5), "shards": None, "dtype": "u4"}
+    codecs = {"compressors": [ZstdCodec(), Crc32cCodec()]}
+    plain, direct = (zarr.create_array(tmp_path / f"{name}.zarr", **options, **codecs) for name in "ab")
+    lines = np.random.default_rng(0).integers(0, 9, (4, 2, 7, 5)).astype(plain.dtype)
+    lines[1, :, 3:6], lines[2] = 0, 0
+    for number in (3, 1, 2):
+        assert write_chunks(plain, 0, number, lines[number : number + 1]) == write_file(direct, number, lines[number])
+    np.testing.assert_array_equal(direct[1:], lines[1:])
+    assert not direct[:1].any() and stored_bytes(direct) == stored_bytes(plain)
+    assert not any(tmp_path.rglob("*.partial"))
+    if sharded:
+        np.testing.assert_array_equal(read_chunk(direct, 3, 0)[0], lines[3, :, :3])
+
+
+def test_a_file_that_comes_back_changed_is_refused(array, monkeypatch, tmp_path):
+    """As are a folder that is not there, and one of the same name that somebody else made."""
+    array = zarr.create_array(tmp_path / "c.zarr", shape=(2, 3), chunks=(1, 3), dtype="u1", compressors=[ZstdCodec()])
+    with monkeypatch.context() as patched:
+        patched.setattr("pathlib.Path.read_bytes", lambda _: b"")
+        with pytest.raises(OSError, match="other values than were written"):
+            write_file(array, 0, np.ones(3))
+    os.rename(tmp_path / "c.zarr", tmp_path / "d.zarr")
+    with pytest.raises(OSError, match="not seen by the worker"):
+        write_file(array, 0, np.ones(3))
+    assert not (tmp_path / "c.zarr").exists()
 
 
 def test_leftovers_of_the_killed_go_and_those_of_the_living_stay(array, tmp_path):

@@ -372,9 +372,10 @@ def weak_labels(grid, n=60):
     rows = np.random.default_rng(1).permutation(len(grid))[:n]
     classes = np.array(CLASSES)[np.arange(n + 2) % 4]
     along = "crossline" if grid.along == "crossline" else "inline"
-    added = pd.DataFrame({"inline": [250.0], "crossline": 317.0, "time": 97.0, "along": along})
-    places = pd.concat([grid.table.iloc[rows].astype({"along": str}), added, added])
-    return WeakLabels(np.append(rows, [-1, -1]), classes, np.linspace(1, 0.5, n + 2), np.zeros(n + 2, int), places)
+    added = grid.start_at((250.0, 317.0, 97.0), along=along)
+    starts = np.concatenate([grid.places(rows), [added, added]])
+    rows = np.append(rows, [-1, -1])
+    return WeakLabels(rows, classes, np.linspace(1, 0.5, n + 2), np.zeros(n + 2, int), starts, grid)
 
 
 @pytest.mark.parametrize("along", ["inline", "crossline", "both"])

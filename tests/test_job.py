@@ -582,6 +582,27 @@ def test_a_mapper_labels_another_volume(job, tmp_path):
     assert (oc.Job(other.path).label([104])["label"] > 0).all()
 
 
+def test_a_table_read_back_is_the_table_that_was_made(job):
+    """A search gives the same weak labels to the bit whether they were made now or kept before."""
+    from outcrop.job import tables
+
+    index = job.open_index()
+    job.retrieve(count={"fault": 9})
+    job.reject(job.retrieve().rows[2])
+    (key, made), state = tables.retrieved(job, index, job.state), job.state
+    read = tables._renamed(tables._read(job.stages.path("retrieved", key), index), state)
+    folder = job.stages.path("retrieved", key)
+    (folder / "table.csv").unlink()
+    again = tables.retrieved(job, index, state)[1]
+    for one in (read, again):
+        for name in ("rows", "classes", "similarity", "exemplar", "starts", "weights", "judge"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(made, name), err_msg=name)
+        assert one.lost == made.lost and one.suggested == made.suggested and one.rejected == made.rejected
+        assert one.table.to_csv() == made.table.to_csv()
+        for name, curve in made.curves.items():
+            np.testing.assert_array_equal(one.curves[name], curve)
+
+
 def test_stages_that_are_damaged_are_made_again(job):
     """A broken mapper, broken votes, a broken table: the same labels come back, and what was there is kept."""
     job.label([103])
@@ -709,46 +730,12 @@ def test_crossline_jobs(tmp_path):
     assert job.labels["label"].sel(inline=125, crossline=[320, 321], time=60).values.tolist() == [2, 2]
 
 
-def test_a_folder_of_the_first_version_opens(source, tmp_path):
-    """Decisions of 0.1.0 are imported from shell and page; everything that was there is still there."""
-    folder = tmp_path / "old.outcrop"
-    folder.mkdir()
-    volume = {"source": str(source), "size": source.stat().st_size, "time": 1.0, "sha256": "x"}
-    import tomli_w
-
-    index = {"size": [SIZE, SIZE], "step": [16, 16], "along": "inline", "every": 1, "gain": "volume", "seed": 0}
-    index |= {"clip": 2000.0, "plan": "x", "truncate": True, "finest": True}
-    asked = {"exemplars": ["fault=104,350,200", "salt-dome=103,380,260"], "count": "fault=7,salt-dome=9"}
-    asked |= {"diverse": True, "per_exemplar": False, "accepted": {"fault": [3]}, "rejected": {"salt dome": [11, 12]}}
-    record = {"format": 1, "version": "0.1.0", "volume": volume, "index": index, "retrieve": asked}
-    (folder / "job.toml").write_text(tomli_w.dumps(record))
-    painted = "class,along,line,trace,first,last\nfault,inline,104,350,200,240\nfault,inline,104,351,200,240\n"
-    (folder / "painted.csv").write_text(painted)
-    (folder / "labels.zarr").mkdir()
-    job = oc.Job(folder)
-    assert counts(job)[0] == {"exemplars": 2, "accepted": 1, "rejected": 2, "strokes": 1}
-    assert job.state.options["count"] == {"fault": 7, "salt dome": 9} and job.index_options()["step"] == [16, 16]
-    grid = oc.PatchGrid(job.volume, size=SIZE, step=16)
-    assert job.state.verdicts[0].place == tuple(
-        float(x) for x in grid.centres([3]).iloc[0][["inline", "crossline", "time"]]
-    )
-    assert (folder / "painted.csv").read_text() == painted and (folder / "labels.zarr").is_dir()
-    assert (folder / "job-0.1.0.toml").is_file() and counts(oc.Job(folder)) == counts(job)
-    page = {
-        "format": 1, "about": volume, "view": {},
-        "decisions": {
-            "classes": [{"name": "gas", "colour": "#123456"}],
-            "exemplars": [{"class": "gas", "place": [104, 350, 200]}],
-            "judged": [{"class": "gas", "place": [104, 340, 200], "along": "inline", "accept": False}],
-            "counts": {"gas": 5}, "retrieved": True, "mapping": "paper",
-            "painted": [{"class": "gas", "along": "inline", "line": 104, "runs": [[350, 200, 240]]}],
-        },
-    }  # fmt: skip
-    (tmp_path / "page.outcrop").mkdir()
-    (tmp_path / "page.outcrop" / "page.json").write_text(json.dumps(page))
-    job = oc.Job(tmp_path / "page.outcrop")
-    assert counts(job)[0] == {"exemplars": 1, "accepted": 0, "rejected": 1, "strokes": 1}
-    assert job.palette == {"gas": "#123456"} and job.state.options["label"] == {"mapping": "paper"}
+def test_a_folder_of_another_version_is_refused(tmp_path):
+    """What another program decided is not overwritten: one line says what it is."""
+    (tmp_path / "job.toml").write_text("format = 1\nversion = '0.1.0'\n")
+    with pytest.raises(ValueError, match="has format 1"):
+        oc.Job(tmp_path)
+    assert (tmp_path / "job.toml").read_text().startswith("format = 1")
 
 
 def test_a_job_in_two_processes(job):

@@ -210,7 +210,7 @@ def test_a_click_makes_an_exemplar(session):
     panel._on_card(2, plus[0])
     panel.of.value = "fault"
     panel._on_card(2, plus[1])
-    made = [(name, tuple(place)) for _, name, place in session.exemplars()[len(PLACES) :]]
+    made = [(one.name, one.place) for one in session.exemplars()[len(PLACES) :]]
     places = [tuple(one.places[i]) for one, i in zip([panel.unseen.groups[g] for g in (0, 1, 0, 2, 2)], (0, 0, 1, 0, 1),
                                                      strict=True)]  # fmt: skip
     names = ["unnamed 1", "unnamed 2", "unnamed 1", "mass transport", "fault"]

@@ -389,7 +389,7 @@ def test_refuses_feedback_that_means_nothing(index):
             refine(index, weak, **feedback)
     weak.save(index.workspace / "table.csv")
     with pytest.raises(ValueError, match="read from a file"):
-        refine(index, read_table(index.workspace / "table.csv", index)[0], accept=[row])
+        refine(index, read_table(index.workspace / "table.csv", index), accept=[row])
 
 
 def test_assign_gives_each_row_to_the_most_similar_want():
@@ -453,7 +453,7 @@ def test_weights_tell_right_patches_from_wrong_ones(index):
     assert refined.weights[refined.rows == last] == 1
     path = index.workspace / "table.csv"
     weak.save(path)
-    np.testing.assert_allclose(read_table(path, index)[0].weights, weak.weights, atol=1e-4)
+    np.testing.assert_allclose(read_table(path, index).weights, weak.weights, atol=1e-4)
     text = path.read_text().splitlines()
     path.write_text("\n".join([text[0], text[1].rpartition(",")[0] + ",1.5"]))
     with pytest.raises(ValueError, match=r"line 2: weight 1\.5"):

@@ -6,7 +6,6 @@ from bokeh.models import Div, TextInput
 
 from outcrop.app.components import Cards, Classes, button, guarded, hint, thumbnail
 from outcrop.app.viewer import PLACE
-from outcrop.job.inputs import unpack
 from outcrop.volumes.summary import sample_unit
 
 
@@ -87,9 +86,8 @@ class ExemplarPanel:
         unit = sample_unit(survey.volume)
         extent = f" ({down:g} {unit})" if unit else ""
         words = [f"A patch is {height} samples{extent} by {width} traces"]
-        outside = sum(
-            place is not None and survey.snap(place) != list(place) for _, _, place in self.session.exemplars()
-        )
+        places = [one.place for one in self.session.exemplars() if one.place is not None]
+        outside = sum(survey.snap(place) != list(place) for place in places)
         words += [f"<b>{outside} exemplars lie too near the rim for it and are left out</b>"] if outside else []
         self.size.value, self.size_note.text = self._size_text(), "; ".join(words)
 
@@ -98,7 +96,7 @@ class ExemplarPanel:
         if message["verb"] == "remove":
             self.session.remove_exemplar(message["key"])
             return
-        places = {id: place for id, _, place in self.session.exemplars()}
+        places = {one.id: one.place for one in self.session.exemplars()}
         if places.get(message["key"]) is not None:
             self.viewer.jump(places[message["key"]])
 
@@ -106,7 +104,7 @@ class ExemplarPanel:
         """Bring it up to the decisions."""
         self._show_size()
         palette, exemplars = self.session.job.palette, self.session.exemplars()
-        counts = {name: sum(one[1] == name for one in exemplars) for name in palette}
+        counts = {name: sum(one.name == name for one in exemplars) for name in palette}
         classes = [
             {"name": name, "colour": colour, "note": f"{counts[name]} exemplar{'s' * (counts[name] != 1)}"}
             for name, colour in palette.items()
@@ -114,23 +112,21 @@ class ExemplarPanel:
         self.classes.param.update(items=classes, selected=self.viewer.chosen)
         self.cards.items = [
             {
-                "key": id,
-                "src": self._picture(id, place),
-                "title": name,
-                "note": "a picture" if place is None else ", ".join(f"{value:g}" for value in place),
-                "colour": palette[name],
+                "key": one.id,
+                "src": self._picture(one),
+                "title": one.name,
+                "note": "a picture" if one.place is None else ", ".join(f"{value:g}" for value in one.place),
+                "colour": palette[one.name],
                 "hint": "Show it in the section",
             }
-            for id, name, place in exemplars
+            for one in exemplars
         ]
 
-    def _picture(self, id, place):
+    def _picture(self, one):
         """Thumbnail of an exemplar; sections are not read again for one that was drawn before."""
-        key = (id, place, self.session.survey.size)
+        key = (one.id, one.place, self.session.survey.size)
         if key not in self._pictures:
-            if place is None:
-                picture = next(one.picture for one in self.session.job.state.exemplars if one.id == id)
-                self._pictures[key] = thumbnail(np.round(255 * unpack(picture)).astype(np.uint8))
-            else:
-                self._pictures[key] = thumbnail(self.session.survey.patch(place))
+            whole = one.place is None  # the exemplar is a picture
+            codes = np.round(255 * one.patch).astype(np.uint8) if whole else self.session.survey.patch(one.place)
+            self._pictures[key] = thumbnail(codes)
         return self._pictures[key]

@@ -10,7 +10,6 @@ from outcrop.app.places import places
 from outcrop.app.shown_labels import Before, Draft, ShownLabels, class_shares
 from outcrop.app.work import Latest
 from outcrop.job import labelling as stages
-from outcrop.job import tables
 from outcrop.labels.decision import decide
 from outcrop.labels.votes import line_votes
 from outcrop.mapping.confidence import UNCERTAIN
@@ -99,7 +98,7 @@ class Labelling(ShownLabels):
 
     def _check(self):
         """Refuse what cannot be labelled yet, and say what to do first."""
-        asked = tables.request(self.job.state)["exemplars"]
+        asked = self.job.state.queries()
         if not asked or not self.job.indexed():
             raise ValueError("Nothing is retrieved yet; find similar patches first.")
         if len(asked) < 2:

@@ -165,7 +165,7 @@ def retrieve_command(job, name):
     for one in state.exemplars:
         if one.place is not None:
             words += ["--exemplar", f"{hyphened[one.name]}=" + ",".join(f"{value:.10g}" for value in one.place)]
-    asked = tables.request(state)
+    asked = tables.retrieval_options(state)
     count = asked["count"]
     if isinstance(count, dict):
         count = ",".join(f"{hyphened[first]}={n}" for first, n in count.items() if first in hyphened)

@@ -79,7 +79,7 @@ class Search:
         self._asked = self.weak is not None
 
     def _basis(self, state):
-        asked = tables.request(state)
+        asked = tables.retrieval_options(state)
         exemplars = [(one.id, one.place) for one in state.exemplars]
         return digest(
             exemplars, self.job.index_key(state), [asked[name] for name in ("count", "per_exemplar", "diverse")]
@@ -155,7 +155,7 @@ class Search:
         if self.weak is None or name not in self.weak.suggested:
             return None
         state, suggested = self.job.state, self.weak.suggested[name]
-        count = tables.request(state)["count"]
+        count = tables.retrieval_options(state)["count"]
         count = count.get(state.first_name(name), "auto") if isinstance(count, dict) else count
         return (suggested if count == "auto" else int(count)), suggested
 

@@ -168,7 +168,7 @@ class Session:
     def exemplars(self):
         """Exemplars with the present names of their classes: (id, class, place), place None for a picture."""
         state = self.job.state
-        return [(one.id, state.classes[one.name]["name"], one.place) for one in state.exemplars]
+        return [one._replace(name=state.classes[one.name]["name"]) for one in state.exemplars]
 
     # ---- exemplars and retrieved patches ---------------------------------------------------------------------------
 

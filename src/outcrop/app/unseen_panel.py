@@ -98,7 +98,7 @@ class UnseenPanel:
         self.note.text = "; ".join(words)
         if self._pictures[0] is not groups:
             self._pictures = (groups, [[thumbnail(codes) for codes in one.pictures] for one in groups])
-        marked = {tuple(place): name for _, name, place in self.session.exemplars() if place is not None}
+        marked = {one.place: one.name for one in self.session.exemplars() if one.place is not None}
         for i, (title, cards) in enumerate(zip(self.titles, self.cards, strict=True)):
             title.visible = cards.visible = i < len(groups)
             title.text = (

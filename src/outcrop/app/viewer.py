@@ -328,10 +328,10 @@ class Viewer:
         """Outline the exemplars that lie on this section or cross it, and the retrieved patches that lie on it."""
         palette, search, line = self.session.job.palette, self.session.search, self.line
         here, self._boxes, found = [], [], []
-        for id, name, place in self.session.exemplars():
-            if place is not None and self.survey.crosses(place, self.direction, self.position):
-                here.append((place, palette[name], name))
-                self._boxes.append((id, place))
+        for one in self.session.exemplars():
+            if one.place is not None and self.survey.crosses(one.place, self.direction, self.position):
+                here.append((one.place, palette[one.name], one.name))
+                self._boxes.append((one.id, one.place))
         if search.weak is not None and line is not None:
             places = search.places()
             chosen = (places[:, self.direction] == line) & (search.weak.classes == self.outlined)

@@ -166,10 +166,6 @@ def retrieval_warnings(job, weak):
 
 def exemplars_outside(job):
     """How many exemplars have no room for their patch in the volume."""
-    grid, count = job.grid(), 0
-    for one in job.state.exemplars:
-        try:
-            grid.start_at(one.place) if one.place else None
-        except ValueError:
-            count += 1
-    return count
+    from outcrop.job.tables import fits
+
+    return sum(not fits(job.grid(), one) for one in job.state.exemplars)

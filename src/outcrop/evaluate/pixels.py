@@ -36,7 +36,7 @@ def weak_label_scores(weak, grid, truth, *, share=0.2, background=None):
     """
     names = list(truth.attrs["classes"])
     background = find_background(names, background)
-    known, starts = grid.centres(weak.rows)["inline"].isin(truth["inline"].values).to_numpy(), grid.places(weak.rows)
+    known, starts = weak.positions["inline"].isin(truth["inline"].values).to_numpy(), weak.starts
     shown = np.full(len(weak), np.nan)
     full = truth.reindex(inline=grid.axes[0][np.unique(starts[known, 1])], fill_value=0)
     for i in np.flatnonzero(known):

@@ -208,7 +208,7 @@ def apart(index, exemplars, right, ranking):
     """Purity of what is retrieved without the patches that overlap an exemplar within ten lines."""
     size, lines = index.grid.size, index.grid.axes[0]
     weak = retrieve(index, exemplars, 2 * COUNT, ranking=ranking)
-    starts = index.grid.places(weak.rows)
+    starts = weak.starts
     near = np.zeros(len(weak), bool)
     for (place,) in exemplars.values():
         _, line, *corner = index.grid.start_at(place)
@@ -226,7 +226,7 @@ def covered(weak, grid, truth):
     lines = {label: k for k, label in enumerate(truth["inline"].values)}
     for code, name in enumerate(truth.attrs["classes"], 1):
         under = np.zeros(truth.shape, bool)
-        for _, line, trace, top in grid.places(weak.rows[weak.classes == name]):
+        for _, line, trace, top in weak.starts[weak.classes == name]:
             k = lines.get(grid.axes[0][line])
             if k is not None:
                 under[k, trace : trace + grid.size[1], top : top + grid.size[0]] = True

@@ -118,20 +118,8 @@ def _wanted_patches(grid, weak):
     """Class, similarity and centre of the patches to export, and where they start."""
     if weak is None:
         return grid.table.assign(**{"class": "", "similarity": np.nan}), grid.starts
-    time = weak.positions.columns[2]
-    places = zip(*(weak.positions[name] for name in ("inline", "crossline", time, "along")), strict=True)
-    starts = np.array([grid.start_at(place, along=along) for *place, along in places])
-    direction, line, trace, top = starts.T
-    middle = trace + grid.size[1] // 2
-    known = {
-        "class": np.asarray(weak.classes),
-        "similarity": np.round(weak.similarity, 6),
-        "inline": grid.axes[0][np.where(direction == 0, line, middle)],
-        "crossline": grid.axes[1][np.where(direction == 0, middle, line)],
-        time: grid.axes[2][top + grid.size[0] // 2],
-        "along": np.array(DIRECTIONS)[direction],
-    }
-    return pd.DataFrame(known), starts
+    known = {"class": weak.classes, "similarity": np.round(weak.similarity, 6)}
+    return weak.positions.assign(**known), weak.starts
 
 
 def _touched_lines(grid, starts):

@@ -239,7 +239,7 @@ class Job(JobChoices):
         for text in tables.take_edits(self, index):
             self._note(text)
         state = self.state
-        key, weak, _ = tables.retrieved(self, self.open_index(state), state, device=device)
+        key, weak = tables.retrieved(self, self.open_index(state), state, device=device)
         if key == self.retrieved_key():  # decided otherwise meanwhile: the next search publishes its table
             tables.publish(self, key, weak)
         return weak
@@ -251,7 +251,7 @@ class Job(JobChoices):
 
     def retrievable(self) -> bool:
         """Whether there is an exemplar, or an accepted patch, to look for."""
-        return bool(tables.request(self.state)["exemplars"])
+        return bool(self.state.queries())
 
     def retrieved_key(self, state: State | None = None) -> str | None:
         """Key of the patches that the decisions lead to, None where there are no exemplars."""

@@ -93,7 +93,8 @@ def label_cost(job, lines=None, options=None, *, workers=None, device=None, memo
     axis = job.axes[work.along]
     some = every[max(0, len(every) // 2 - LINES * threads // 2) :][: max(1, LINES * threads)]
     where: dict = {"device": device, "memory": memory, "workers": threads}
-    list(line_votes(job.volume, grid, mapper, axis[some[:1]], **where))  # nets and windows are there
+    # so that nets and windows are there; of a line that is not measured, whose features are kept for a while
+    list(line_votes(job.volume, grid, mapper, axis[every[:1]], **where))
     begin = time.perf_counter()
     votes = [votes for _, votes in line_votes(job.volume, grid, mapper, axis[some], **where)]
     a_line = (time.perf_counter() - begin) / len(some)

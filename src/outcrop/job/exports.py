@@ -78,8 +78,8 @@ def _in_milliseconds(data):
 def _training_set(job, labels, path, lines, seed):
     """Retrieved patches that lie on labelled lines, with their labels."""
     index = job.open_index()
-    _, weak, starts = tables.retrieved(job, index, job.state)
-    inside = np.isin(starts[:, 1], lines) & (starts[:, 0] == job.along) & (weak.rows >= 0)
+    _, weak = tables.retrieved(job, index, job.state)
+    inside = np.isin(weak.starts[:, 1], lines) & (weak.starts[:, 0] == job.along) & (weak.rows >= 0)
     if not inside.any():
         raise ValueError(
             f"None of the {len(weak)} retrieved patches lies on a labelled line; label more lines "

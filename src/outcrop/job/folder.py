@@ -13,7 +13,6 @@ import xarray as xr
 
 from outcrop.job.decisions import Decisions
 from outcrop.job.inputs import as_volume
-from outcrop.job.legacy import import_legacy
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.storage.stages import Stages
 from outcrop.volumes.identity import (
@@ -41,7 +40,6 @@ class JobFolder:
 
     def __init__(self, path: str | Path, volume: Any = None, *, origin: str = "python"):
         self.path = Path(path)
-        import_legacy(self.path)
         self._volume = None if volume is None else as_volume(volume)
         self._taken: dict | None = None  # what the folder says of the volume that this job reads
         self._look_again = 0.0  # when the time of a volume in many files is next looked at

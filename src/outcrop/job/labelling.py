@@ -1,5 +1,6 @@
 """From decisions to labels: the mapper they lead to, the votes of every line, and what is read from them."""
 
+import copy
 from functools import cached_property
 
 import numpy as np
@@ -34,7 +35,7 @@ from outcrop.volumes.identity import LineLog, check_lines, line_digest, lines_pa
 
 ACROSS = 1  # lines on either side that vote too
 SURE = 1e3  # weight of a patch that was painted, so that a mapper which draws some patches draws it
-MAPPER_CODE, UPDATE_CODE, VOTES_CODE = 2, 1, 1  # raised when the same inputs would give another mapper, or other votes
+MAPPER_CODE, UPDATE_CODE, VOTES_CODE = 3, 1, 2  # raised when the same inputs would give another mapper, or other votes
 STROKE = ("what", "class", "along", "line", "runs", "points", "radius", "filled")  # what a mapper learns of a stroke
 
 
@@ -117,7 +118,7 @@ class Labelling:
 
     def mapper(self, *, device=None, client=None, memory=None, progress=None):
         """The mapper under its key: loaded where it is there, fitted and kept otherwise; classes by present names."""
-        mapper = self.first_mapper(device=device, client=client, memory=memory, progress=progress)
+        mapper = copy.copy(self.first_mapper(device=device, client=client, memory=memory, progress=progress))
         names = [self.state.classes.get(str(name), {"name": str(name)})["name"] for name in mapper.classes_]
         mapper.classes_ = np.array(names)
         return mapper
@@ -163,7 +164,7 @@ class Labelling:
         if not folder.is_dir():  # another process may have fitted the same meanwhile
             mapper.save(folder)
         self.job.stages.note("mapper", key)
-        return load_mapper(folder)
+        return mapper
 
     def updated(self, **where):
         """The mapper that has seen no stroke, updated by the nodes that all strokes cover."""
@@ -535,7 +536,7 @@ def weak_patches(job, state, first, *, draft, memory, background, painted):
     strokes are left out.
     """
     index = job.open_index(state)
-    _, weak, starts = tables.retrieved(job, index, state)
+    _, weak = tables.retrieved(job, index, state)
     classes = np.array([first.get(name, name) for name in weak.classes], str)
     rows = np.arange(len(weak)) if draft is None else weak.picks(draft)
     need = 12 * len(rows) * int(np.prod(index.grid.size))
@@ -549,7 +550,7 @@ def weak_patches(job, state, first, *, draft, memory, background, painted):
     names = [str(name) for name in names if name != "erase"]
     sections = painted_sections(strokes, names, job.axes)
     starts, classes, masks = painted_patches(
-        index.grid, sections, starts[rows], classes[rows], names, background=background
+        index.grid, sections, weak.starts[rows], classes[rows], names, background=background
     )
     weights = np.append(weak.weights[rows], np.full(len(starts) - len(rows), SURE))
     return index.grid.cut(index.volume, starts), classes, masks, weights, (index, starts)

@@ -4,6 +4,7 @@ import bisect
 from typing import NamedTuple
 
 from outcrop.job.imports import holding, scope
+from outcrop.job.inputs import unpack
 from outcrop.mapping.confidence import find_background
 
 
@@ -13,8 +14,13 @@ class Exemplar(NamedTuple):
     id: str
     name: str  # of its class
     place: tuple | None
-    picture: str | None = None
+    packed: str | None = None  # the picture as the decision has it; see `inputs.pack`
     scope: tuple = ()  # files through which it was imported
+
+    @property
+    def patch(self):
+        """As `outcrop.retrieve` takes it: the place, or the picture as an array."""
+        return self.place if self.packed is None else unpack(self.packed)
 
 
 class Verdict(NamedTuple):
@@ -37,9 +43,16 @@ class State(NamedTuple):
     options: dict
     audits: list  # entries, the last answer to each question
 
-    def places(self):
-        """Exemplars of every class that has some, in the order of the classes."""
-        found = {name: [one for one in self.exemplars if one.name == name] for name in self.classes}
+    def queries(self):
+        """Exemplars of every class that has some, in the order of the classes.
+
+        A class without any is looked for by its accepted patches.
+        """
+        accepted = [Exemplar("", one.name, one.place[:3]) for one in self.verdicts if one.accept]
+        found = {
+            name: [one for one in self.exemplars if one.name == name] or [one for one in accepted if one.name == name]
+            for name in self.classes
+        }
         return {name: some for name, some in found.items() if some}
 
     def first_name(self, name):

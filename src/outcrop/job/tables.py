@@ -10,6 +10,7 @@ from filelock import FileLock
 
 from outcrop.job.entries import STROKES
 from outcrop.job.imports import holding, scope
+from outcrop.job.options import RETRIEVE
 from outcrop.patches.grid import PatchGrid
 from outcrop.retrieval.index import GRID_OPTIONS, drop_damaged
 from outcrop.retrieval.ranking import retrieve
@@ -19,45 +20,32 @@ from outcrop.storage.workspace import Damaged, whole_file
 
 CODE = 3  # raised when the same inputs would give another table
 TABLE = "retrieved.csv"
+FACTS = ("lost", "suggested", "accepted", "rejected")  # of weak labels, by class, that the table does not have
 PUBLISHED = "published.txt"  # what this program wrote to it, the last line last
 DOUBTFUL = 0.5  # estimated share of wrong patches from which a class is warned about
 MOST = 0.5  # share of the index from which a class is warned about
 
 
-def request(state):
-    """What the decisions ask of an index, by first names of classes and in plain values.
-
-    A class without an exemplar is looked for by its accepted patches.
-    """
-    from outcrop.job.options import RETRIEVE
-
-    accepted: dict = {}
-    rejected: dict = {}
-    for one in state.verdicts:
-        (accepted if one.accept else rejected).setdefault(one.name, []).append([*one.place, one.along])
-    exemplars: dict = {}
-    for name in state.classes:
-        some = [one.picture or list(one.place) for one in state.exemplars if one.name == name]
-        some = some or [place[:3] for place in accepted.get(name, [])]
-        if some:
-            exemplars[name] = some
-    verdicts = {
-        what: {name: sorted(places) for name, places in found.items() if name in exemplars}
-        for what, found in (("accepted", accepted), ("rejected", rejected))
-    }
-    chosen = {name: state.options.get(name, default) for name, default in RETRIEVE.items()}
-    return {"exemplars": exemplars, **verdicts, **chosen}
+def retrieval_options(state):
+    """What else the decisions ask of `outcrop.retrieve`, by first names of classes: verdicts, counts, ways."""
+    verdicts: dict = {"accepted": {}, "rejected": {}}
+    queries = state.queries()
+    for one in sorted(state.verdicts, key=lambda one: (one.place, one.along)):
+        if one.name in queries:
+            verdicts["accepted" if one.accept else "rejected"].setdefault(one.name, []).append([*one.place, one.along])
+    return verdicts | {name: state.options.get(name, default) for name, default in RETRIEVE.items()}
 
 
 def retrieved_key(state, index_key):
     """Key of the table that the decisions lead to, None where there is no exemplar."""
-    asked = request(state)
-    return digest("retrieved", _inputs(asked, index_key)) if asked["exemplars"] else None
+    return digest("retrieved", _inputs(state, index_key)) if state.queries() else None
 
 
-def _inputs(asked, index_key):
-    order = list(asked["exemplars"])
-    return {"index": index_key, "code": CODE, "classes": order, **asked}
+def _inputs(state, index_key):
+    """What a table is made from, in plain values."""
+    exemplars = {name: [one.packed or list(one.place) for one in some] for name, some in state.queries().items()}
+    made_from = {"index": index_key, "code": CODE, "classes": list(exemplars), "exemplars": exemplars}
+    return made_from | retrieval_options(state)
 
 
 def retrieved(job, index, state, *, device=None):
@@ -68,22 +56,16 @@ def retrieved(job, index, state, *, device=None):
     key : str
     weak : WeakLabels
         Classes under their present names.
-    starts : array, shape (n, 4)
     """
-    asked = request(state)
-    key = job.stages.begin("retrieved", _inputs(asked, index.key))
-    folder = job.stages.path("retrieved", key)
-    if not (folder / "table.csv").is_file():
-        _make(job, index, asked, key, device)
-    try:
-        weak, starts, facts = _read(folder, index)
-    except ValueError:  # damaged: it is made again, and what was there is kept
-        job.stages.set_aside("retrieved", key, "table.csv")
-        job.stages.set_aside("retrieved", key, "facts.json")
-        _make(job, index, asked, key, device)
-        weak, starts, facts = _read(folder, index)
-    names = {first: about["name"] for first, about in state.classes.items()}
-    return key, _renamed(weak, facts, names), starts
+    key = job.stages.begin("retrieved", _inputs(state, index.key))
+    folder, weak = job.stages.path("retrieved", key), None
+    if (folder / "table.csv").is_file():
+        try:
+            weak = _read(folder, index)
+        except ValueError:  # damaged: it is made again, and what was there is kept
+            job.stages.set_aside("retrieved", key, "table.csv")
+            job.stages.set_aside("retrieved", key, "facts.json")
+    return key, _renamed(weak or _make(job, index, state, key, device), state)
 
 
 def kept(job, state):
@@ -93,10 +75,9 @@ def kept(job, state):
     if folder is None or not (folder / "table.csv").is_file() or not job.indexed(state):
         return None
     try:
-        weak, _, facts = _read(folder, job.open_index(state))
+        return _renamed(_read(folder, job.open_index(state)), state)
     except ValueError:  # damaged: the next search makes it again
         return None
-    return _renamed(weak, facts, {first: about["name"] for first, about in state.classes.items()})
 
 
 def newest(job, state):
@@ -109,10 +90,9 @@ def newest(job, state):
         options = {name: given[name] for name in GRID_OPTIONS if name != "between"}  # its files may be others by now
         about = SimpleNamespace(volume=job.volume, grid=PatchGrid(job.volume, **options))
         try:
-            weak, _, facts = _read(job.stages.path("retrieved", key), about)
+            return key, _renamed(_read(job.stages.path("retrieved", key), about), state)
         except ValueError:  # damaged
             continue
-        return key, _renamed(weak, facts, {first: about["name"] for first, about in state.classes.items()})
     return None
 
 
@@ -120,43 +100,43 @@ def earlier(job):
     """Tables of the same index that earlier decisions led to, the last one first, by their column `row`."""
     state = job.state
     index = job.open_index(state)
-    names = {first: about["name"] for first, about in state.classes.items()}
     for key, *_ in reversed(job.stages.journal("retrieved")):
         if job.stages.facts("retrieved", key).get("inputs", {}).get("index") == index.key:
             try:
-                weak, _, facts = _read(job.stages.path("retrieved", key), index)
+                weak = _read(job.stages.path("retrieved", key), index)
             except ValueError:  # damaged
                 continue
-            yield _renamed(weak, facts, names).table.set_index("row")
+            yield _renamed(weak, state).table.set_index("row")
 
 
-def _make(job, index, asked, key, device):
-    """Search, and keep the table."""
-    fits, left_out = _fitting(job, index, asked["exemplars"])
-    if not fits:
+def _make(job, index, state, key, device):
+    """Search, and keep the table; the weak labels are those that `_read` would give."""
+    exemplars = fitting(index.grid, state)
+    if not exemplars:
         raise ValueError(
             "No exemplar lies inside the volume with the whole of its patch; move one, or choose a smaller size."
         )
-    verdicts = {what: asked[what] for what in ("accepted", "rejected")}
-    count = asked["count"]
-    if isinstance(count, dict):
-        count = {name: n for name, n in count.items() if name in fits}
-    options = {"per_exemplar": asked["per_exemplar"], "diverse": asked["diverse"], "device": device, **verdicts}
+    options = retrieval_options(state)
+    if isinstance(options["count"], dict):
+        options["count"] = {name: n for name, n in options["count"].items() if name in exemplars}
+    options["count"] = _bounded(options["count"], index)
     try:
-        weak = retrieve(index, fits, _bounded(count, index), **options)
+        weak = retrieve(index, exemplars, **options, device=device)
     except Damaged:
         drop_damaged(job.path, index)
         job._opened.pop("index", None)
         raise
+    weak.similarity, weak.weights = np.round(weak.similarity.astype(float), 6), np.round(weak.weights, 4)
+    weak.curves = {name: np.round(curve.astype(float), 6) for name, curve in weak.curves.items()}
+    weak.request = {}
     folder = job.stages.path("retrieved", key)
-    facts = {"lost": weak.lost, "suggested": weak.suggested, "left_out": left_out}
-    facts |= {"accepted": weak.accepted, "rejected": weak.rejected}
-    facts["curves"] = {name: np.round(curve.astype(float), 6).tolist() for name, curve in weak.curves.items()}
-    facts["usable"] = int((index.status == 0).sum())
+    facts = {name: getattr(weak, name) for name in FACTS}
+    facts["curves"] = {name: curve.tolist() for name, curve in weak.curves.items()}
     with whole_file(folder / "facts.json") as aside:
         aside.write_text(json.dumps(facts), encoding="utf-8")
     weak.save(folder / "table.csv")
     job.stages.note("retrieved", key)
+    return weak
 
 
 def _bounded(count, index):
@@ -167,41 +147,39 @@ def _bounded(count, index):
     return count if count == "auto" else min(count, usable)
 
 
-def _fitting(job, index, exemplars):
-    """Exemplars that the volume holds wholly, as `retrieve` takes them, and how many others there are."""
-    from outcrop.job.inputs import unpack
+def fitting(grid, state):
+    """Exemplars as `outcrop.retrieve` takes them, by class, without those whose patch is not all in the volume."""
+    found = {name: [one.patch for one in some if fits(grid, one)] for name, some in state.queries().items()}
+    return {name: some for name, some in found.items() if some}
 
-    found: dict = {}
-    left_out = 0
-    for name, some in exemplars.items():
-        for place in some:
-            if isinstance(place, str):
-                found.setdefault(name, []).append(unpack(place))
-                continue
-            try:
-                index.grid.start_at(place)
-                found.setdefault(name, []).append(tuple(place))
-            except ValueError:
-                left_out += 1
-    return found, left_out
+
+def fits(grid, exemplar):
+    """Whether the whole patch of an exemplar is in the volume; a picture needs no place in it."""
+    try:
+        return exemplar.place is None or grid.start_at(exemplar.place) is not None
+    except ValueError:
+        return False
 
 
 def _read(folder, index):
-    weak, starts = read_table(folder / "table.csv", index)
+    """Weak labels that `_make` kept, classes by their first names."""
+    weak = read_table(folder / "table.csv", index)
     try:
         facts = json.loads((folder / "facts.json").read_text(encoding="utf-8"))
-        facts["curves"], facts["lost"], facts["suggested"], facts["accepted"], facts["rejected"]
-    except (OSError, KeyError, TypeError, UnicodeDecodeError) as error:
+        weak.curves = {name: np.array(curve) for name, curve in facts["curves"].items()}
+        for name in FACTS:
+            setattr(weak, name, facts[name])
+    except (OSError, KeyError, AttributeError, TypeError, UnicodeDecodeError) as error:
         raise ValueError(f"{folder} is damaged ({error}).") from None
-    return weak, starts, facts
+    return weak
 
 
-def _renamed(weak, facts, names):
-    """Weak labels under the present names of the classes, with all that is known of them."""
+def _renamed(weak, state):
+    """Weak labels under the present names of the classes."""
+    names = {first: about["name"] for first, about in state.classes.items()}
     weak.classes = np.array([names.get(name, name) for name in weak.classes], str)
-    for what in ("lost", "suggested", "accepted", "rejected"):
-        setattr(weak, what, {names.get(name, name): value for name, value in facts[what].items()})
-    weak.curves = {names.get(name, name): np.array(curve) for name, curve in facts["curves"].items()}
+    for what in (*FACTS, "curves"):
+        setattr(weak, what, {names.get(name, name): value for name, value in getattr(weak, what).items()})
     return weak
 
 
@@ -299,7 +277,7 @@ def take_edits(job, index):
     base = next((copy for kind in ("published", "edited") if (copy := folder / f"{kind}-{last}.csv").is_file()), None)
     if base is None:
         return [f"{path} was edited by hand, and what it was before is gone: the edit is not taken. Use --reject."]
-    before, after = (_patches(read_table(table, index)[0], index) for table in (base, path))
+    before, after = (_patches(read_table(table, index), index) for table in (base, path))
     if not after:
         raise ValueError(
             f"{path} holds no patch any more; to reject all of them say so with --reject, or remove the file."

@@ -37,12 +37,10 @@ def unseen_groups(job, n=5, *, seed=0):
     """
     if not 1 <= n <= MOST_GROUPS:
         raise ValueError(f"groups is {n}; choose 1 to {MOST_GROUPS}.")
-    asked = tables.request(job.state)["exemplars"]
-    if not asked:
+    if not job.retrievable():
         raise ValueError(f"{job.path} has no exemplars yet; add some, then ask what they do not show.")
     index = job.open_index()
-    places = tables._fitting(job, index, asked)[0]
-    near = similarity_to(index, [place for some in places.values() for place in some])
+    near = similarity_to(index, [place for some in tables.fitting(index.grid, job.state).values() for place in some])
     usable = np.flatnonzero(index.status == USED)
     count = max(n, int(SHARE * len(usable)))
     strange = usable[np.argsort(near[usable], kind="stable")[:count]]

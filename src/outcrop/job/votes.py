@@ -16,7 +16,7 @@ from outcrop.labels.decision import decide
 from outcrop.mapping.confidence import UNCERTAIN
 from outcrop.parallel import spans
 from outcrop.patches.grid import DIRECTIONS
-from outcrop.storage.chunks import confirm_chunks, read_chunk, write_chunks
+from outcrop.storage.chunks import confirm_chunks, read_chunk, write_file
 from outcrop.storage.workspace import Damaged, DoneLog, damage, whole_file
 from outcrop.volumes.lazy import LazyVolume, as_slice
 
@@ -44,17 +44,18 @@ class VoteStore:
             group: Any = zarr.open_group(folder / "votes.zarr", mode="r+")
             self.votes, self.counts = group["votes"], group["counts"]
             self.classes = [str(name) for name in group.attrs["classes"]]
-            self.differences = bool(group.attrs.get("differences"))  # not so in those of earlier versions
             self.width = self.votes.chunks[2]
             if self.votes.ndim != 4 or self.votes.shape[1] != len(self.classes) or self.votes.dtype != "uint8":
                 raise ValueError(f"votes are {self.votes.dtype} of shape {self.votes.shape}")
+            if self.votes.shards is None:
+                raise ValueError("votes are those of an earlier version")
 
     @classmethod
     def make(cls, folder, shape, classes):
         """Store of ``shape`` (lines, traces, samples) and classes, made where it is not there."""
         if not (folder / "votes.zarr").is_dir():
             with whole_file(folder / "votes.zarr") as aside:
-                about: Any = {"classes": list(classes), "differences": True}
+                about: Any = {"classes": list(classes)}
                 group = zarr.open_group(aside, mode="w", attributes=about)
                 lines, traces, samples = shape
                 checked: Any = {"dtype": "uint8", "compressors": [ZstdCodec(), Crc32cCodec()], "fill_value": 0}
@@ -73,8 +74,8 @@ class VoteStore:
             Seals of the chunks, for `confirm`.
         """
         counts = np.bincount(decide(votes)[1].ravel(), minlength=256).astype(np.uint32)
-        parts = {"votes": (self.votes, self._packed(votes)), "counts": (self.counts, counts)}
-        return {name: write_chunks(array, 0, line, values[None]) for name, (array, values) in parts.items()}
+        votes = self._packed(votes)
+        return {"votes": write_file(self.votes, line, votes), "counts": write_file(self.counts, line, counts)}
 
     def confirm(self, line, seals):
         """Count a line as done whose chunks are seen here as they were written, by whichever process."""
@@ -102,8 +103,6 @@ class VoteStore:
 
     def _packed(self, votes):
         """Votes as they are kept: of a chunk the first trace, then differences."""
-        if not self.differences:
-            return votes
         packed = votes.copy()
         packed[:, 1:] -= votes[:, :-1]
         packed[:, :: self.width] = votes[:, :: self.width]
@@ -112,17 +111,13 @@ class VoteStore:
     def _read(self, lines, traces, samples):
         wanted = np.arange(self.votes.shape[2])[traces]
         samples = as_slice(np.arange(self.votes.shape[3])[samples])
-        if self.differences and len(lines) > 1 and len(wanted) and np.ptp(wanted // self.width) == 0:
+        if len(lines) > 1 and len(wanted) and np.ptp(wanted // self.width) == 0:
             return self._across(lines, wanted, samples)
-        columns = wanted
-        if self.differences:
-            every = np.unique(wanted // self.width)[:, None] * self.width + np.arange(self.width)
-            columns = every[every < self.votes.shape[2]]
+        every = np.unique(wanted // self.width)[:, None] * self.width + np.arange(self.width)
+        columns = every[every < self.votes.shape[2]]
         # slices, for with arrays Zarr is ten times as slow
         found = self.votes.oindex[as_slice(np.asarray(lines)), slice(None), as_slice(columns), samples]
         found = np.moveaxis(found, 0, 1)
-        if not self.differences:
-            return found
         for start in range(0, len(columns), self.width):
             part = found[:, :, start : start + self.width]
             np.add.accumulate(part, axis=2, out=part)

@@ -5,11 +5,13 @@ from scipy.linalg import cho_factor, cho_solve
 
 from outcrop.features.energies import N_DIRECTIONS, SMOOTHING, WAVELENGTHS
 from outcrop.mapping.regression import PENALTY, NormalEquations
+from outcrop.parallel import spans
 
 MIN_MARGIN = 0.05  # by which a node must be more like its patch's class than like the background to keep it
 WELL_EXPLAINED = 0.65  # share of a split's variance that the texture should tell
 GAIN = 2.0  # of the log energies: patches are learnt up to 17 dB louder and quieter, for amplitudes drift
 COLOUR = 0.1  # the same for each wavelength alone: up to 1 dB, for spectra drift with depth
+CHANGED = 4096  # nodes with other labels whose products are added up at once
 STEP = 0.03  # share of a class moved over to the background where the rounds come to rest too early
 
 
@@ -41,9 +43,10 @@ def random_gains(n, rng):
 
 def feature_rows(features, nodes, valid):
     """Random features of the nodes of patches, 0 for those that a small patch lacks."""
-    rows = np.zeros((*valid.shape, len(features.offsets) + 1), np.float32)
-    for row, patch_nodes, real in zip(rows, nodes, valid, strict=True):
-        row[real] = features(patch_nodes[real])
+    rows = np.empty((*valid.shape, len(features.offsets) + 1), np.float32)
+    for row, patch_nodes in zip(rows, nodes, strict=True):
+        row[:, :-1], row[:, -1] = features.drawn_at(patch_nodes), 1
+    rows[~valid] = 0
     return rows
 
 
@@ -95,7 +98,8 @@ def maximise(ridge, codes, known, valid, *, n_classes, background, rounds, step=
             if number and explained > best[c][0]:
                 best[c] = (explained, labels[of_class].copy())
             # at least a tenth of every patch keeps its class, so that no patch loses what it was retrieved for
-            least = np.nanquantile(margin, 0.9, axis=1)[:, None]
+            quantile = np.quantile if real.all() else np.nanquantile  # which is many times slower
+            least = quantile(margin, 0.9, axis=1)[:, None]
             stay = margin >= np.minimum(MIN_MARGIN, least)
             if number and explained < WELL_EXPLAINED and np.mean((stay != kept)[real]) < 0.01:
                 moved = np.nanquantile(margin, min(1 - kept[real].mean() + STEP, 0.9))
@@ -119,20 +123,32 @@ class Ridge:
         gram = self.gram.astype(np.float64)
         gram[np.diag_indices_from(gram)] += penalty * np.trace(gram) / len(gram)
         self.factor = cho_factor(gram)
+        self._summed: tuple = (None, None)  # targets of the last round, and their products
 
     def fit(self, labels, n_classes):
         """Weights of the features, shape (n_features, n_classes)."""
-        products = self.products(labels, n_classes)
-        return cho_solve(self.factor, products.astype(np.float64)).astype(np.float32)
+        return cho_solve(self.factor, self.products(labels, n_classes)).astype(np.float32)
 
     def products(self, labels, n_classes):
-        """Sum of the weighted products of features and indicators, shape (n_features, n_classes)."""
+        """Sum of the weighted products of features and indicators, shape (n_features, n_classes).
+
+        From one round to the next few labels change, and only their nodes are added up.
+        """
         target = self._weighted(np.eye(n_classes, dtype=np.float32)[labels.ravel()])
-        return self.rows.reshape(len(target), -1).T @ target
+        before, products = self._summed
+        if before is None or before.shape != target.shape:
+            before, products = np.zeros_like(target), np.zeros((self.rows.shape[-1], n_classes))
+        changed = np.flatnonzero((target != before).any(axis=1))
+        rows = self.rows.reshape(len(target), -1)
+        for span in spans(len(changed), CHANGED):
+            some = changed[span]
+            products = products + rows[some].T @ (target[some] - before[some])
+        self._summed = target, products
+        return products
 
     def equations(self, labels, n_classes):
         """What is kept of the regression, so that more nodes can be added to it."""
-        return NormalEquations(self.gram, self.products(labels, n_classes), self.penalty)
+        return NormalEquations(self.gram, self.products(labels, n_classes).astype(np.float32), self.penalty)
 
     def _weighted(self, values):
         return values if (self.weights == 1).all() else values * self.weights.reshape(-1, 1)
@@ -161,15 +177,14 @@ class RandomFeatures:
 
     def __call__(self, descriptors):
         """Features, the last one constant."""
-        out = np.ones((len(descriptors), len(self.offsets) + 1), np.float32)
-        out[:, :-1] = self._drawn(descriptors)
-        return out
+        return np.pad(self.drawn_at(descriptors), [(0, 0), (0, 1)], constant_values=1)
 
     def times(self, descriptors, weights):
         """Features times the weights of a regression, without a copy of the features."""
-        return self._drawn(descriptors) @ weights[:-1] + weights[-1]
+        return self.drawn_at(descriptors) @ weights[:-1] + weights[-1]
 
-    def _drawn(self, descriptors):
+    def drawn_at(self, descriptors):
+        """Features but for the constant one."""
         standard = np.ones((len(descriptors), len(self.mean) + 1), np.float32)
         np.clip((descriptors - self.mean) / self.spread, -4, 4, out=standard[:, :-1])
         drawn = standard @ np.concatenate([self.weights, self.offsets[None]])

@@ -82,7 +82,7 @@ class EncoderMapper(TextureMapper):
                 encode = (known or Patches(stack)).answers
                 for rows, answers in encode(new):
                     kept.update(zip((rows + begin).tolist(), answers.astype(np.float16), strict=True))
-                    step(0)
+                    step()
             groups = [[row for row in drawn.tolist() if a <= row < b] for a, b in pairwise(first)]
             parts = [np.stack([kept[row] for row in rows]) for rows in groups if rows]
             return partial(_every_second, parts)

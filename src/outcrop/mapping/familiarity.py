@@ -1,5 +1,6 @@
 """How familiar what is at a node is among what was learnt."""
 
+import contextlib
 import warnings
 
 import numpy as np
@@ -11,6 +12,14 @@ from outcrop.features.energies import mirrored, n_energies
 
 STRANGE = 0.1  # what is as rare as the rarest 10 % of the textures learnt is strange
 RANKS = np.linspace(0, 1, 21)  # at which the likelihoods of what was learnt are kept
+
+
+@contextlib.contextmanager
+def rough():
+    """No warning that mixtures did not converge, in all threads: rough is enough."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        yield
 
 
 class Familiarity:
@@ -46,10 +55,8 @@ class Familiarity:
         few = descriptors[np.random.default_rng(seed).permutation(len(descriptors))[:most]]
         both = np.concatenate([cls.seen(side) for side in cls.sides(few)])
         pca = PCA(cls.n_axes(both), whiten=True, random_state=seed).fit(both)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # rough is enough
-            mixture = GaussianMixture(min(8, len(few)), reg_covar=1e-2, max_iter=30, random_state=seed)
-            mixture.fit(pca.transform(both))
+        mixture = GaussianMixture(min(8, len(few)), reg_covar=1e-2, max_iter=30, random_state=seed)
+        mixture.fit(pca.transform(both))
         spread = np.sqrt(pca.explained_variance_)
         scale = np.maximum(spread, np.finfo(spread.dtype).eps)  # patches all alike have no spread
         centre = pca.mean_.reshape(1, -1) @ pca.components_.T

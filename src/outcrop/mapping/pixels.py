@@ -100,17 +100,17 @@ def along_reflectors(values, dips):
     """
     keep = np.float32(np.exp(-STRIDE / REACH))
     values = np.concatenate([values, np.ones_like(values[..., :1])], axis=-1)  # the last one sums the weights
-    total, rows = (NODE_WEIGHT - 2) * values, np.arange(values.shape[1])  # each sweep holds the node itself once
-    for way in (1, -1):
-        swept, dip = values[:, :, ::way].copy(), way * dips[:, :, ::way]
-        for column in range(1, swept.shape[2]):
-            place = np.clip(rows - dip[:, :, column], 0, rows[-1])[..., None]
-            below = np.minimum(place.astype(int), max(rows[-1] - 1, 0))
-            before, share = swept[:, :, column - 1], (place - below).astype(values.dtype)
-            upper = np.take_along_axis(before, below, axis=1)
-            lower = np.take_along_axis(before, np.minimum(below + 1, rows[-1]), axis=1)
-            swept[:, :, column] += keep * (upper + share * (lower - upper))
-        total += swept[:, :, ::way]
+    swept, dips = np.concatenate([values, values[:, :, ::-1]]), np.concatenate([dips, -dips[:, :, ::-1]])  # both ways
+    last, sections = swept.shape[1] - 1, np.arange(len(swept))[:, None]
+    places = np.clip(np.arange(last + 1)[:, None] - dips, 0, last)
+    above = np.minimum(places.astype(int), max(last - 1, 0))
+    shares, below = (places - above).astype(values.dtype)[..., None], np.minimum(above + 1, last)
+    for column in range(1, swept.shape[2]):
+        before = swept[:, :, column - 1]
+        upper, lower = before[sections, above[:, :, column]], before[sections, below[:, :, column]]
+        swept[:, :, column] += keep * (upper + shares[:, :, column] * (lower - upper))
+    forth, back = np.split(swept, 2)
+    total = (NODE_WEIGHT - 2) * values + forth + back[:, :, ::-1]  # each sweep holds the node itself once
     return total[..., :-1] / total[..., -1:]
 
 

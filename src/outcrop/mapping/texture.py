@@ -9,6 +9,7 @@ averaged along its reflectors; where the texture is unlike anything learnt it is
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -28,7 +29,7 @@ from outcrop.mapping.constraint import (
     random_gains,
     stacked_nodes,
 )
-from outcrop.mapping.familiarity import Familiarity
+from outcrop.mapping.familiarity import Familiarity, rough
 from outcrop.mapping.inputs import check_patches, class_codes
 from outcrop.mapping.pixels import POWER, at_pixels, fitted_power, node_masks
 from outcrop.mapping.regression import NormalEquations
@@ -143,30 +144,35 @@ class TextureMapper(Saved, BaseEstimator):
         self.background_ = fitted_background(self.classes_, self.background)
         given = [np.zeros((len(stack), 1, 1)) for stack in stacks] if masks is None else masks
         painted = [np.asarray(mask, np.uint8) for mask in (given if several or masks is None else [given])]
-        members: list = []
         seen: list = []
+        rounds = [0] * self.members  # that are done
 
-        def step(round):
+        def step(member, round):
+            rounds[member] = round
             if progress:
-                progress(len(members) * (self.rounds + 1) + round, self.members * (self.rounds + 1))
+                progress(sum(rounds), self.members * (self.rounds + 1))
 
+        drawn: list = []
         for member in range(self.members):
             rng = np.random.default_rng((self.random_state or 0, member))
             # the largest of u ** (1 / weight) are a draw without replacement in proportion to the weights
             lots = rng.random(len(codes)) ** (1 / np.asarray(1.0 if weights is None else weights))
             order = np.argsort(-lots, kind="stable")
-            rows = [order[codes[order] == c][: self.patches_per_class] for c in range(len(self.classes_))]
-            drawn = np.sort(np.concatenate(rows))
+            of_class = [order[codes[order] == c][: self.patches_per_class] for c in range(len(self.classes_))]
+            rows = np.sort(np.concatenate(of_class))
             first = np.cumsum([0, *map(len, stacks)])
-            rows_of_stack = [drawn[(drawn >= a) & (drawn < b)] - a for a, b in pairwise(first)]
+            rows_of_stack = [rows[(rows >= a) & (rows < b)] - a for a, b in pairwise(first)]
             chosen = [
-                (x[rows], mask[rows]) for x, mask, rows in zip(stacks, painted, rows_of_stack, strict=True) if len(rows)
+                (x[some], mask[some]) for x, mask, some in zip(stacks, painted, rows_of_stack, strict=True) if len(some)
             ]
-            with one_blas_thread():  # two of them make the fit slower: benchmarks/labelling.py --fits
-                step(0)
-                further = more and more(drawn, step)
-                members.append(self._fit_member(chosen, codes[drawn], rng, step, further))
-                seen.append(drawn)
+            begun = partial(step, member, 0)
+            begun()
+            nodes = _drawn_nodes(chosen, rng, begun, more and more(rows, begun))
+            drawn.append((codes[rows], *nodes, rng, partial(step, member)))
+            seen.append(rows)
+        # side by side with one BLAS thread each: two of them make a fit slower, see benchmarks/labelling.py --fits
+        with rough():
+            members = list(map_blocks(lambda member: self._fit_member(*drawn[member]), range(self.members)))
         models, shares, equations, learnt = zip(*members, strict=True)
         self.models_, self.equations_ = list(models), list(equations)
         self.shares_ = {name: float(np.mean([share[name] for share in shares])) for name in shares[0]}
@@ -230,22 +236,8 @@ class TextureMapper(Saved, BaseEstimator):
             mapper.models_.append((features, solved, familiar))
         return mapper
 
-    def _fit_member(self, stacks, codes, rng, step, further=None):
-        """One member: its features and weights, the share of each structure in its patches, their nodes and labels.
-
-        ``further(behind, offset)`` gives more descriptors of the nodes of the patches, a list by sizes.
-        """
-        behind = rng.random(len(codes)) < 0.5  # patches seen from behind
-        offset = rng.integers(2, size=2)  # every second node is enough to learn from
-        gain = random_gains(len(codes), rng)
-        described, done = [], 0
-        for patches, masks in stacks:
-            part = slice(done, done := done + len(patches))
-            described.append(_lattice(patches, masks, behind[part], offset, step))
-        if further:
-            each = further(behind, offset)
-            described = [(np.concatenate([a, b], axis=-1), mask) for (a, mask), b in zip(described, each, strict=True)]
-        plain, known = (stacked_nodes(arrays) for arrays in zip(*described, strict=True))
+    def _fit_member(self, codes, plain, known, gain, rng, step):
+        """One member: its features and weights, the share of each structure in its patches, their nodes and labels."""
         nodes = plain.copy()
         nodes[..., : n_energies()] += gain[:, None]
         valid = np.isfinite(nodes[..., 0])  # a small patch has fewer nodes
@@ -383,13 +375,31 @@ def node_familiarity(models, nodes):
     return np.stack([mean[0], mean.min(axis=0)], axis=-1)
 
 
+def _drawn_nodes(stacks, rng, step, further=None):
+    """Descriptors of nodes of patches, some of them seen from behind; codes painted there; a gain for each patch.
+
+    ``further(behind, offset)`` gives more descriptors of the nodes of the patches, a list by sizes.
+    """
+    behind = rng.random(sum(len(patches) for patches, _ in stacks)) < 0.5
+    offset = rng.integers(2, size=2)  # every second node is enough to learn from
+    gain = random_gains(len(behind), rng)
+    described, done = [], 0
+    for patches, masks in stacks:
+        part = slice(done, done := done + len(patches))
+        described.append(_lattice(patches, masks, behind[part], offset, step))
+    if further:
+        each = further(behind, offset)
+        described = [(np.concatenate([a, b], axis=-1), mask) for (a, mask), b in zip(described, each, strict=True)]
+    return *(stacked_nodes(arrays) for arrays in zip(*described, strict=True)), gain
+
+
 def _lattice(patches, masks, behind, offset, step):
     """Descriptors and painted codes at every second node of patches, some of them mirrored."""
     patches, masks = (np.where(behind[:, None, None], array[:, :, ::-1], array) for array in (patches, masks))
     blocks: list = []
     for block in map_blocks(lambda span: describe(patches[span]), spans(len(patches), BLOCK)):
         blocks.append(block[:, offset[0] :: 2, offset[1] :: 2])
-        step(0)
+        step()
     known = node_masks(masks, patches.shape[1:])[:, offset[0] :: 2, offset[1] :: 2]
     nodes = np.concatenate(blocks)
     return nodes.reshape(len(nodes), -1, nodes.shape[-1]), known.reshape(len(nodes), -1)

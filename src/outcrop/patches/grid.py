@@ -175,7 +175,11 @@ class PatchGrid:
 
     def centres(self, rows: Rows) -> pd.DataFrame:
         """Centres of some rows in survey labels, laid out as `table`."""
-        direction, line, trace, first = self.places(rows).T
+        return self.centres_at(self.places(rows))
+
+    def centres_at(self, starts: npt.ArrayLike) -> pd.DataFrame:
+        """Centres of the patches at any starts in survey labels, laid out as `table`."""
+        direction, line, trace, first = np.asarray(starts).reshape(-1, 4).T
         middle = trace + self.size[1] // 2
         inline, crossline = np.where(direction == 0, line, middle), np.where(direction == 0, middle, line)
         return pd.DataFrame(

@@ -356,5 +356,5 @@ def _collect(index, wants, near, chosen, likely, lost):
     rows = found["row"].to_numpy(int)
     return WeakLabels(
         rows, found["class"].to_numpy(str), found["similarity"].to_numpy(), found["exemplar"].to_numpy(),
-        index.grid.centres(rows), losses, weights=found["weight"].to_numpy(float, copy=True),
+        index.grid.places(rows), index.grid, losses, weights=found["weight"].to_numpy(float, copy=True),
     )  # fmt: skip

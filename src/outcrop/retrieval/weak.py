@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from outcrop.patches.grid import PatchGrid
 from outcrop.storage.workspace import whole_file
 
 
@@ -25,8 +26,10 @@ class WeakLabels:
         To the exemplar it resembles most.
     exemplar : array of int
         Which of its class's exemplars that is.
-    positions : DataFrame
-        Centres in survey labels.
+    starts : int array, shape (n, 4)
+        Where the patches lie, as `PatchGrid.starts` has it; also of those that are no row of the grid (-1).
+    grid : PatchGrid
+        The plan that they are of.
     lost : dict
         Per class, how many patches it wanted went to a class they resemble more.
     curves : dict
@@ -58,7 +61,8 @@ class WeakLabels:
     classes: np.ndarray
     similarity: np.ndarray
     exemplar: np.ndarray
-    positions: pd.DataFrame
+    starts: np.ndarray
+    grid: PatchGrid
     lost: dict = field(default_factory=dict)
     curves: dict = field(default_factory=dict)
     suggested: dict = field(default_factory=dict)
@@ -76,6 +80,11 @@ class WeakLabels:
         return len(self.rows)
 
     @property
+    def positions(self) -> pd.DataFrame:
+        """Centres in survey labels: inline, crossline, time (or depth) and along."""
+        return self.grid.centres_at(self.starts)
+
+    @property
     def wrong(self) -> dict[str, float]:
         """Estimated share of wrong patches, by class."""
         return {str(name): float(1 - self.weights[self.classes == name].mean()) for name in dict.fromkeys(self.classes)}
@@ -84,16 +93,16 @@ class WeakLabels:
     def table(self) -> pd.DataFrame:
         """Everything as a DataFrame: class, rank, similarity, position, exemplar, row, judge and weight."""
         rank = pd.Series(self.classes).groupby(self.classes, sort=False).cumcount() + 1
-        first = {"class": self.classes, "rank": rank.to_numpy(), "similarity": np.round(self.similarity, 6)}
+        similarity = np.round(self.similarity.astype(float), 6)
+        first = {"class": self.classes, "rank": rank.to_numpy(), "similarity": similarity}
         last = {"exemplar": self.exemplar, "row": self.rows, "judge": self.judge, "weight": np.round(self.weights, 4)}
         return pd.DataFrame({**first, **dict(self.positions.items()), **last})
 
     def take(self, chosen: npt.ArrayLike) -> "WeakLabels":
         """Some of the patches alone."""
         chosen = np.flatnonzero(chosen) if np.asarray(chosen).dtype == bool else np.asarray(chosen)
-        names = ("rows", "classes", "similarity", "exemplar", "weights", "judge")
-        arrays = {name: getattr(self, name)[chosen] for name in names}
-        return replace(self, positions=self.positions.iloc[chosen].reset_index(drop=True), **arrays)
+        names = ("rows", "classes", "similarity", "exemplar", "starts", "weights", "judge")
+        return replace(self, **{name: getattr(self, name)[chosen] for name in names})
 
     def picks(self, n: int) -> np.ndarray:
         """Positions of about `n` patches per class, evenly spaced over the ranks, the first and the last among them."""
@@ -111,19 +120,15 @@ class WeakLabels:
 def read_table(path, index):
     """A table of retrieved patches, as `WeakLabels.save` writes it or an interpreter edited it.
 
-    Returns
-    -------
-    weak : WeakLabels
-        Rows that lie off the grid are -1.
-    starts : array, shape (n, 4)
-        Where the patches lie, for `PatchGrid.cut`.
+    Rows that lie off the grid are -1.
     """
     time = index.volume.dims[2]
     try:
         with open(path, encoding="utf-8-sig") as handle:
             german = handle.readline().count(";") > 2  # as some spreadsheets save it
         spelling = {"sep": ";", "decimal": ","} if german else {}
-        table = pd.read_csv(path, dtype={"class": str}, keep_default_na=False, na_values=[""], **spelling)
+        exact: dict = {"keep_default_na": False, "na_values": [""], "float_precision": "round_trip"}
+        table = pd.read_csv(path, dtype={"class": str}, **exact, **spelling)
         places = table[["inline", "crossline", time]].astype(float)
         optional = {"similarity": np.nan, "exemplar": 0, "along": index.grid.along, "weight": 1.0, "judge": 0}
         table = table.assign(**{name: value for name, value in optional.items() if name not in table})
@@ -140,6 +145,5 @@ def read_table(path, index):
             raise ValueError(f"{path}, line {i + 2}: {error}") from None
     rows = index.grid.rows_at(starts)
     similarity, exemplar = table["similarity"].to_numpy(float), table["exemplar"].to_numpy()
-    places = places.assign(along=table["along"])
     judge = table["judge"].to_numpy(int)
-    return WeakLabels(rows, classes, similarity, exemplar, places, weights=weights, judge=judge), starts
+    return WeakLabels(rows, classes, similarity, exemplar, starts, index.grid, weights=weights, judge=judge)

@@ -10,6 +10,7 @@ import itertools
 import os
 import socket
 import time
+import uuid
 import zlib
 from pathlib import Path
 
@@ -50,18 +51,74 @@ def write_chunks(array, axis, number, values):
     >>> seals == chunk_seals(array, 0, 1), chunk_seals(array, 0, 0)
     (True, [''])
     """
-    root = _root(array)
-    if not (root / "zarr.json").is_file():
-        raise OSError(
-            f"{root} is not seen by the worker on {socket.gethostname()}; put the job folder where all workers have it "
-            "under the same path."
-        )
+    _check_seen(array)
     size = _file_shape(array)[axis]
     where = (slice(None),) * axis + (slice(number * size, min((number + 1) * size, array.shape[axis])),)
     array[where] = values
     if not np.array_equal(array[where], values):
-        raise OSError(f"{root} gave back other values than were written to chunk {number}; check the disk.")
+        raise OSError(f"{_root(array)} gave back other values than were written to chunk {number}; check the disk.")
     return chunk_seals(array, axis, number)
+
+
+def write_file(array, number, values):
+    """What `write_chunks` does where one file holds an entry of the first axis, without Zarr's way there.
+
+    That takes ten milliseconds, more than the rest of the work on a short line.
+
+    Parameters
+    ----------
+    array : zarr.Array
+        With zstd and a checksum as its codecs, whose chunks follow each other along one axis alone.
+    number : int
+        Of the entry.
+    values : array
+        All that it holds.
+    """
+    _check_seen(array)
+    (path,) = _files(array, 0, number)
+    data = _encoded(array, np.asarray(values, array.dtype))
+    if data is None:
+        path.unlink(missing_ok=True)
+        return [""]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f"{path.name}.{uuid.uuid4().hex}.partial")
+    aside.write_bytes(data)
+    os.replace(aside, path)
+    if path.read_bytes() != data:
+        raise OSError(f"{path} gave back other values than were written to it; check the disk.")
+    return chunk_seals(array, 0, number)
+
+
+def _encoded(array, values):
+    """Bytes of the file of one entry of the first axis: its chunks, and where each lies; None where it holds nothing.
+
+    Chunks at the end of an axis are filled up with 0.
+    """
+    chunk, file = array.chunks[1:], _file_shape(array)[1:]
+    full = np.zeros(file, array.dtype)
+    full[tuple(slice(n) for n in values.shape)] = values
+    axis = next((axis for axis, (part, whole) in enumerate(zip(chunk, file, strict=True)) if part < whole), 0)
+    parts = np.split(full, file[axis] // chunk[axis], axis=axis)
+    chunks = [_sealed(Zstd().encode(np.ascontiguousarray(part))) if part.any() else b"" for part in parts]
+    if array.shards is None:
+        return chunks[0] or None
+    ends = np.cumsum([len(one) for one in chunks])
+    places = [(end - len(one), len(one)) if one else (NOTHING, NOTHING) for one, end in zip(chunks, ends, strict=True)]
+    return b"".join(chunks) + _sealed(np.array(places, "<u8").tobytes()) if any(chunks) else None
+
+
+def _sealed(data):
+    """Bytes and their checksum."""
+    return data + google_crc32c.value(data).to_bytes(4, "little")
+
+
+def _check_seen(array):
+    """Refuse to write to an array that is not there: a folder of the same path on another machine is not it."""
+    if not (_root(array) / "zarr.json").is_file():
+        raise OSError(
+            f"{_root(array)} is not seen by the worker on {socket.gethostname()}; put the job folder where all workers "
+            "have it under the same path."
+        )
 
 
 def chunk_seals(array, axis, number):

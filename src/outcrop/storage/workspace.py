@@ -69,7 +69,8 @@ class Workspace:
             raise ValueError(f"{self / 'job.toml'} cannot be read ({error}); mend it or index again.") from None
         if job.get("format") != FORMAT:
             raise ValueError(
-                f"Job {self.path} has format {job.get('format')!r}, this program reads {FORMAT}; index again."
+                f"Job {self.path} has format {job.get('format')!r}, this program reads {FORMAT}; index into another "
+                "folder."
             )
         return job
 
