@@ -1,6 +1,6 @@
 """Index, labels and search on local Dask workers of one thread each, against one thread.
 
-python benchmarks/cluster.py               # about four minutes on two idle cores
+python benchmarks/cluster.py               # about eight minutes on two idle cores
 python benchmarks/cluster.py --short       # index and labels on 1 and 2 workers: speed-up, and share of who gathers
 
 The share of the process that gathers is its processor time (with that of the scheduler, which runs inside it) over the
@@ -23,8 +23,8 @@ import outcrop as oc
 from outcrop.datasets.survey import write_synthetic
 from outcrop.parallel import cluster, map_blocks, n_cores
 
-BLOCKS = 16  # of descriptors, 1024 patches each
-LINES = 48  # that are labelled
+BLOCKS = 32  # of descriptors, 1024 patches each
+LINES, SHAPE = 24, (951, 462)  # that are labelled, each as large as one of F3
 
 
 def timed(function):
@@ -107,7 +107,7 @@ def main():
     print(f"{n_cores()} cores")
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        write_synthetic(folder / "v.sgy", (LINES, 300, 400))
+        write_synthetic(folder / "v.sgy", (LINES, *SHAPE))
         volume = oc.open_volume(folder / "v.sgy")
         grid = oc.PatchGrid(volume, sample=BLOCKS * 1024)
         dense = oc.PatchGrid(volume, clip=grid.clip)

@@ -124,6 +124,7 @@ def show_facts(name, facts):
     flaws = [f"{n} {key.replace('_', ' ')}" for key, n in geometry.items() if key.endswith("traces") and n]
     extent = [f"{patch['height_' + unit]:g} {unit}" if f"height_{unit}" in patch else f"{patch['samples']} samples"]
     extent += [f"{patch['width_m']:g} m" if "width_m" in patch else f"{patch['traces']} traces"]
+    looked = f" (of {len(rms['inline'])} lines)" if len(rms["inline"]) < facts["axes"]["inline"]["count"] else ""
     rows = {"format": facts["format"]}
     for axis, a in facts["axes"].items():
         step = "uneven steps" if a["step"] is None else f"step {a['step']:g}"
@@ -135,7 +136,8 @@ def show_facts(name, facts):
         and "{:g} m between inlines, {:g} m between crosslines".format(*facts["bin_size"]),
         "patch": f"{patch['samples']} x {patch['traces']} = {' x '.join(extent)}",
         "amplitude": ", ".join(f"{p} %: {value:g}" for p, value in amplitude["percentiles"].items()),
-        "range": f"{amplitude['minimum']:g} to {amplitude['maximum']:g}; clip to [0, 1] at {amplitude['clip']:g}",
+        "range": f"{amplitude['minimum']:g} to {amplitude['maximum']:g}{looked}; clip to [0, 1] at "
+        f"{amplitude['clip']:g}",
         "histogram": sparkline(amplitude["histogram"]["counts"]),
         "RMS by line": sparkline(rms["by_line"]) + f", drift {rms['drift_lines'] or 0:.1f} dB",
         "RMS by " + facts["domain"]: sparkline(rms["by_time"]) + f", drift {rms['drift_time'] or 0:.1f} dB",

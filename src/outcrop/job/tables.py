@@ -18,7 +18,7 @@ from outcrop.retrieval.weak import read_table
 from outcrop.storage.stages import append_line, digest, read_lines
 from outcrop.storage.workspace import Damaged, whole_file
 
-CODE = 3  # raised when the same inputs would give another table
+CODE = 4  # raised when the same inputs would give another table
 TABLE = "retrieved.csv"
 FACTS = ("lost", "suggested", "accepted", "rejected")  # of weak labels, by class, that the table does not have
 PUBLISHED = "published.txt"  # what this program wrote to it, the last line last

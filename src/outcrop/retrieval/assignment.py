@@ -5,7 +5,7 @@ import numpy as np
 from outcrop.retrieval.index import NEAR_LINES
 
 AHEAD = 4  # times as many rows as are asked for are sorted at first
-APART, BACKGROUND_APART = 0.1, 1.0  # what a patch loses of its share where it covers one that was chosen
+APART, BACKGROUND_APART = 0.2, 1.0  # what a patch loses of its share where it covers one that was chosen
 SURE = 2.0  # more than any share or similarity, so that accepted patches come first
 
 

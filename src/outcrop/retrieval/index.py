@@ -158,8 +158,9 @@ def build_index(
     key = stages.begin("index", index_inputs(known["digest"], options))
     workspace, memory = Workspace(path), memory or memory_budget()
     group = _prepare(stages, key, grid, length)
+    arrays = {name: group[name] for name in ("features", "status")}
     log = DoneLog(stages.path("index", key) / "features.done")
-    done = _sound_blocks(log, group["status"][:])
+    done = _sound_blocks(log, arrays["status"][:])
     blocks = [span for span in spans(len(grid), BLOCK) if span.start // BLOCK not in done]
     finished = len(grid) - sum(span.stop - span.start for span in blocks)
     begin = time.monotonic()
@@ -169,15 +170,15 @@ def build_index(
     describe = partial(_describe, volume, grid, chosen, length, at_once, untouched(volume), devices)
     cost = 2 * at_once * patch + 8 * BLOCK * length
     numbered = [(span.start // BLOCK, span) for span in blocks]
-    clear_leftovers(group["features"], 0, [number for number, _ in numbered])
+    clear_leftovers(arrays["features"], 0, [number for number, _ in numbered])
     where: Any = {"workers": workers, "client": client, "memory": memory, "cost": cost}
-    written = map_blocks(partial(_describe_into, group, describe), numbered, **where)
+    written = map_blocks(partial(_describe_into, arrays, describe), numbered, **where)
     lines = LineLog(lines_path(path, known["digest"]))
     with contextlib.closing(written):  # an error here ends the threads before it goes on
         for (number, span), (seals, digests) in zip(numbered, written, strict=True):
             check_lines(path, lines, digests)
             for name, seal in seals.items():
-                confirm_chunks(group[name], 0, number, seal)
+                confirm_chunks(arrays[name], 0, number, seal)
             log.add(number)
             finished += span.stop - span.start
             if progress:
@@ -325,13 +326,12 @@ def drop_damaged(path, index):
             log.drop(span.start // BLOCK)
 
 
-def _describe_into(group, describe, block):
+def _describe_into(arrays, describe, block):
     """Describe a block and write it where this runs; seals of its chunks, and digests of its lines."""
     number, span = block
     features, status, digests = describe(span)
-    seals = {name: write_chunks(group[name], 0, number, values)
-             for name, values in (("features", features), ("status", status))}  # fmt: skip
-    return seals, digests
+    described = {"features": features, "status": status}
+    return {name: write_chunks(arrays[name], 0, number, values) for name, values in described.items()}, digests
 
 
 def _describe(volume, grid, measure, length, at_once, check, devices, span):
