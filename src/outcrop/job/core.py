@@ -428,7 +428,9 @@ class Job(JobChoices):
             ``where`` (bool, traces and samples of the line), ``share`` of the labelled samples that are not painted
             whose label is another one, and ``table``: a DataFrame of from, to and samples.
         """
-        return labelling.changes(self, line)
+        from outcrop.job.changes import changes
+
+        return changes(self, line)
 
     def labelled(self) -> dict:
         """Positions of the lines that are labelled -> whether their labels are stale."""

@@ -4,21 +4,18 @@ import copy
 from functools import cached_property
 
 import numpy as np
-import pandas as pd
 
 import outcrop
 from outcrop.arrays import device_list
 from outcrop.features.encoder import weights_digest
 from outcrop.features.energies import kept_nodes
-from outcrop.job import tables
 from outcrop.job.corrections import Corrections, painted_nodes, targets_of
-from outcrop.job.entries import STROKES
+from outcrop.job.fitting import joined_jobs, joined_patches, renamed_strokes, weak_patches
 from outcrop.job.options import LABEL, whole_survey
-from outcrop.job.state import background_of, fold
-from outcrop.job.strokes import excluded_sections, painted_patches, painted_sections
-from outcrop.job.votes import Labels, VoteStore, confidence_limit, read_labels
+from outcrop.job.state import background_of
+from outcrop.job.strokes import excluded_sections, painted_sections
+from outcrop.job.votes import Labels, LineWriter, VoteStore, confidence_limit, read_labels
 from outcrop.labels.votes import lines_of, written_votes
-from outcrop.mapping.confidence import UNCERTAIN
 from outcrop.mapping.encoder_mapping import EncoderMapper, Places
 from outcrop.mapping.label_mapper import LabelMapper
 from outcrop.mapping.registry import load_mapper, make_mapper
@@ -31,10 +28,9 @@ from outcrop.storage.chunks import clear_leftovers
 from outcrop.storage.kept import Kept, content
 from outcrop.storage.stages import digest
 from outcrop.storage.workspace import Damaged, DoneLog
-from outcrop.volumes.identity import LineLog, check_lines, line_digest, lines_path, untouched
+from outcrop.volumes.identity import LineLog, check_lines, lines_path, untouched
 
 ACROSS = 1  # lines on either side that vote too
-SURE = 1e3  # weight of a patch that was painted, so that a mapper which draws some patches draws it
 MAPPER_CODE, UPDATE_CODE, VOTES_CODE = 3, 1, 2  # raised when the same inputs would give another mapper, or other votes
 STROKE = ("what", "class", "along", "line", "runs", "points", "radius", "filled")  # what a mapper learns of a stroke
 
@@ -54,7 +50,7 @@ class Labelling:
         self.options = LABEL | self.state.options.get("label", {})
         self.along = int(job.index_options(self.state)["along"] == "crossline")
         self.background = background_of(self.state)
-        self.others, self.missing = _joined_jobs(self.options["with"])
+        self.others, self.missing = joined_jobs(self.options["with"])
 
     # ---- keys -------------------------------------------------------------------------------------------------------
 
@@ -81,7 +77,7 @@ class Labelling:
         """Strokes of all jobs that are learnt from, under the first names of classes in this one."""
         first = {facts["name"]: name for name, facts in self.state.classes.items()}
         jobs = [self.state, *(state for _, state in self.others)]
-        return [stroke for state in jobs for stroke in _renamed(state, first)]
+        return [stroke for state in jobs for stroke in renamed_strokes(state, first)]
 
     def _mapper_inputs(self, retrieved):
         strokes = [] if self.updates else [_plain_stroke(stroke) for stroke in self.state.strokes]
@@ -231,7 +227,7 @@ class Labelling:
                 context["places"] = [Places(index.grid, index.volume, starts) for *_, (index, starts) in parts]
             parts = [part[:-1] for part in parts]
             if self.others:
-                return mapper.fit(*_joined(parts), **context, progress=report)
+                return mapper.fit(*joined_patches(parts), **context, progress=report)
             patches, classes, masks, weights = parts[0]
             context = {name: each[0] for name, each in context.items()}
             if len(set(classes)) < 2:
@@ -426,62 +422,6 @@ class Labelling:
         }
 
 
-class LineWriter:
-    """Keeps the votes of a line where they were made, and tells the digests of the lines that vote on it.
-
-    Parameters
-    ----------
-    store : VoteStore
-    volume : DataArray or None
-        None where no digests are wanted.
-    along, across : int
-        Direction of the lines, and how many on either side vote.
-    """
-
-    def __init__(self, store, volume, along, across):
-        self.store, self.volume, self.along, self.across = store, volume, along, across
-        self.digests: dict = {}  # of the lines around the last one
-
-    def __call__(self, line, votes):
-        """Seals of what was written, and (direction, position) -> digest."""
-        seals = self.store.write(line, votes)
-        if self.volume is None:
-            return seals, {}
-        near = range(max(0, line - self.across), min(line + self.across + 1, self.volume.shape[self.along]))
-        before = self.digests
-        found = {(self.along, one): before.get((self.along, one)) or self._digest(one) for one in near}
-        self.digests = found
-        return seals, found
-
-    def _digest(self, line):
-        return line_digest(self.volume[(slice(None),) * self.along + (line,)].values)
-
-
-def changes(job, line):
-    """What the last stroke changed on a line; see `Job.changes`."""
-    last = next((entry for entry in reversed(job.log.entries) if _is_last_stroke(entry, job.state)), None)
-    if last is None:
-        raise ValueError(f"{job.path} has no strokes whose effect could be shown; paint one first.")
-    act = last.get("group", last["id"])
-    before = fold([entry for entry in job.log.entries if entry.get("group", entry["id"]) != act])
-    position = int(np.flatnonzero(job.axes[job.along] == line)[0]) if line in job.axes[job.along] else None
-    found = [Labelling(job, state).labels()[0] for state in (before, None)]
-    if any(position not in labels.stores for labels in found):
-        raise ValueError(f"{DIRECTIONS[job.along]} {line} has no labels; label it first.")
-    codes = [labels.section(position)[0] for labels in found]
-    where = codes[0] != codes[1]
-    names = {code: name for name, code in job.classes.items()} | {0: "not labelled", UNCERTAIN: "uncertain"}
-    pairs, counts = np.unique(np.stack([codes[0][where], codes[1][where]]), axis=1, return_counts=True)
-    rows = [
-        {"from": names.get(int(a), f"class {a}"), "to": names.get(int(b), f"class {b}"), "samples": int(n)}
-        for (a, b), n in zip(pairs.T, counts, strict=True)
-    ]
-    table = pd.DataFrame(rows, columns=["from", "to", "samples"]).sort_values("samples", ascending=False)
-    known = found[1].corrections.codes(position) > 0
-    outside = float((where & ~known).sum() / max(((codes[1] > 0) & ~known).sum(), 1))
-    return {"where": where, "share": outside, "table": table.reset_index(drop=True)}
-
-
 def _line_numbers(lines, along):
     """Numbers of lines as a list; one alone is a list of one."""
     try:
@@ -491,10 +431,6 @@ def _line_numbers(lines, along):
     if not all(isinstance(one, int | float | np.number) for one in found):
         raise ValueError(f"Lines are {str(lines)[:80]}; give numbers of {along}s, for instance [310, 330].")
     return found
-
-
-def _is_last_stroke(entry, state):
-    return entry["what"] in STROKES and any(stroke["id"] == entry["id"] for stroke in state.strokes)
 
 
 def _opened(folder, stores):
@@ -515,64 +451,6 @@ def judged_shift(state):
     return confidence_shift([one["confidence"] for one in judged], [one["answer"] == "yes" for one in judged])
 
 
-def _joined_jobs(paths):
-    """Jobs with their states, and the paths at which there is none any more."""
-    from outcrop.job.core import Job
-
-    found, missing = [], []
-    for path in paths:
-        try:
-            other = Job(path)
-            found.append((other, other.state))
-        except (ValueError, OSError):
-            missing.append(path)
-    return found, missing
-
-
-def weak_patches(job, state, first, *, draft, memory, background, painted):
-    """Retrieved patches of a job, their classes, what is painted in them, and how sure they are.
-
-    ``first`` gives the first name of a class by its present one, in the job that is labelled. Without `painted` the
-    strokes are left out.
-    """
-    index = job.open_index(state)
-    _, weak = tables.retrieved(job, index, state)
-    classes = np.array([first.get(name, name) for name in weak.classes], str)
-    rows = np.arange(len(weak)) if draft is None else weak.picks(draft)
-    need = 12 * len(rows) * int(np.prod(index.grid.size))
-    if need > memory:
-        raise ValueError(
-            f"{len(rows)} retrieved patches need about {need / 1e9:.1f} GB and {memory / 1e9:.1f} GB may be used; "
-            "retrieve fewer of them (--count) or raise --memory."
-        )
-    strokes = _renamed(state, first) if painted else []
-    names = list(dict.fromkeys([*classes[rows], *(stroke["class"] for stroke in strokes)]))
-    names = [str(name) for name in names if name != "erase"]
-    sections = painted_sections(strokes, names, job.axes)
-    starts, classes, masks = painted_patches(
-        index.grid, sections, weak.starts[rows], classes[rows], names, background=background
-    )
-    weights = np.append(weak.weights[rows], np.full(len(starts) - len(rows), SURE))
-    return index.grid.cut(index.volume, starts), classes, masks, weights, (index, starts)
-
-
 def _plain_stroke(stroke):
     """What a mapper learns of a stroke."""
     return {name: stroke[name] for name in STROKE if name in stroke}
-
-
-def _renamed(state, first):
-    """Strokes with the classes as another job calls them first."""
-    present = {name: facts["name"] for name, facts in state.classes.items()} | {"erase": "erase"}
-    known = [stroke for stroke in state.strokes if stroke["class"] in present]
-    return [stroke | {"class": first.get(present[stroke["class"]], stroke["class"])} for stroke in known]
-
-
-def _joined(parts):
-    """Patches of several jobs as a mapper takes them; what is painted gets the codes of all classes together."""
-    patches, classes, masks, weights = map(list, zip(*parts, strict=True))
-    names = list(dict.fromkeys(name for some in classes for name in some))
-    for i, (some, mask) in enumerate(zip(classes, masks, strict=True)):
-        codes = np.array([0, *(names.index(name) + 1 for name in dict.fromkeys(some))], np.uint8)
-        masks[i] = np.zeros((len(some), 1, 1), np.uint8) if mask is None else codes[mask]
-    return patches, np.concatenate(classes), masks, np.concatenate(weights)

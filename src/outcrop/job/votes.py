@@ -18,6 +18,7 @@ from outcrop.parallel import spans
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.storage.chunks import confirm_chunks, read_chunk, write_file
 from outcrop.storage.workspace import Damaged, DoneLog, damage, whole_file
+from outcrop.volumes.identity import line_digest
 from outcrop.volumes.lazy import LazyVolume, as_slice
 
 TRACES = 32  # of a chunk: a section across the lines reads one chunk of each
@@ -134,6 +135,37 @@ class VoteStore:
             else:
                 found.append(np.add.accumulate(chunk, axis=1, dtype=np.uint8)[:, inside])
         return np.stack(found, axis=1)
+
+
+class LineWriter:
+    """Keeps the votes of a line where they were made, and tells the digests of the lines that vote on it.
+
+    Parameters
+    ----------
+    store : VoteStore
+    volume : DataArray or None
+        None where no digests are wanted.
+    along, across : int
+        Direction of the lines, and how many on either side vote.
+    """
+
+    def __init__(self, store, volume, along, across):
+        self.store, self.volume, self.along, self.across = store, volume, along, across
+        self.digests: dict = {}  # of the lines around the last one
+
+    def __call__(self, line, votes):
+        """Seals of what was written, and (direction, position) -> digest."""
+        seals = self.store.write(line, votes)
+        if self.volume is None:
+            return seals, {}
+        near = range(max(0, line - self.across), min(line + self.across + 1, self.volume.shape[self.along]))
+        before = self.digests
+        found = {(self.along, one): before.get((self.along, one)) or self._digest(one) for one in near}
+        self.digests = found
+        return seals, found
+
+    def _digest(self, line):
+        return line_digest(self.volume[(slice(None),) * self.along + (line,)].values)
 
 
 class Labels(NamedTuple):
