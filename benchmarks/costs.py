@@ -33,7 +33,7 @@ CORES = 16  # of a machine of the table
 DISK = 1e9  # bytes a second that a machine reads
 SURVEY = 125e9  # samples of 500 GB
 LINE = 4000, 1060  # traces and samples of a line of it
-H200 = {"descriptors": 22_007, "samples": 38.2e6}  # a second, reading and writing included; see docs/numbers.md
+H200 = {"descriptors": 21_019, "samples": 38.2e6}  # a second, reading and writing included; see docs/numbers.md
 
 
 def command(*words):

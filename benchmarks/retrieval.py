@@ -3,7 +3,7 @@
 python benchmarks/retrieval.py                 # descriptors and search on this machine's cores
 python benchmarks/retrieval.py --feedback      # first search and a round of yes and no in a million patches
 python benchmarks/retrieval.py --growth        # cost per patch from 1,000 to 100,000 patches
-python benchmarks/retrieval.py --device cuda   # descriptors and search per second on a GPU
+python benchmarks/retrieval.py --device cuda   # descriptors, search and whole indexes on a GPU
 """
 
 import argparse
@@ -174,6 +174,29 @@ def on_device(device):
     )
 
 
+def indexes(device, queries=8, first=500):
+    """Whole indexes on a device, reading and writing included, and whether what is retrieved is that of the CPU."""
+    import outcrop as oc
+    from outcrop.retrieval.search import search
+
+    volume, _ = oc.datasets.synthetic((200, 400, 256), seed=0)
+    for measure in ("encoder", "curvelet-svd"):
+        grids = {every: oc.PatchGrid(volume, size=99, step=12, every=every) for every in (20, 2)}
+        found = {}
+        for name, where, every in (("warm", device, 20), ("device", device, 2), ("few", device, 20), ("cpu", None, 20)):
+            with tempfile.TemporaryDirectory() as folder:
+                begin = time.perf_counter()
+                index = oc.build_index(volume, grids[every], f"{folder}/j.outcrop", measure=measure, device=where)
+                found[name] = len(grids[every]) / (time.perf_counter() - begin), index.features[:]
+        row(f"index of {len(grids[2])} patches, {measure}", f"{found['device'][0]:.0f} a second", "with its files")
+        ranks = [
+            np.argsort(-search(features, features[:queries]), axis=0, kind="stable")[:first].T
+            for features in (found["few"][1], found["cpu"][1])
+        ]
+        same = np.mean([len(set(a) & set(b)) / first for a, b in zip(*ranks, strict=True)])
+        row(f"first {first} of {queries} queries, as on the CPU", f"{same:.4f}", f"of {len(grids[20])} patches")
+
+
 def eigenvalues_alone(patches, measure):
     """Eigenvalue problems as many and as large as those of the descriptors, 4096 patches at a time."""
     import torch
@@ -208,6 +231,7 @@ if __name__ == "__main__":
     chosen = parser.parse_args()
     if chosen.device:
         on_device(chosen.device)
+        indexes(chosen.device)
     elif chosen.growth:
         growth()
     elif chosen.feedback:
