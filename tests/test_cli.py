@@ -323,6 +323,8 @@ def test_a_survey_is_never_replaced(outcrop, tmp_path):
     out = tmp_path / "real.sgy"
     assert outcrop("synth", out, "--shape", "2,20,40")[0] == 0
     assert outcrop("synth", out, "--shape", "2,20,40", "--seed", "1")[0] == 0
+    code, _, error = outcrop("export", tmp_path / "job.outcrop", tmp_path / "real.truth.sgy")
+    assert code == 2 and "a synthetic volume or its truth" in error
     content = out.read_bytes()
     out.write_bytes(segy_headers.text_header("A real survey") + content[3200:])
     before = out.read_bytes()

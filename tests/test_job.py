@@ -316,6 +316,58 @@ def test_a_class_keeps_its_code_for_good(job):
     assert job.classes["other"] == 2
 
 
+def test_a_table_that_lost_a_class_is_refused(job):
+    """A file that was cut off is no verdict on all that is missing."""
+    job.retrieve(count=5)
+    path = job.path / "retrieved.csv"
+    whole = path.read_text()
+    pd.read_csv(path).query("`class` != 'fault'").to_csv(path, index=False)
+    with pytest.raises(ValueError, match="no patch of 'fault' any more"):
+        job.retrieve()
+    path.write_text(whole)
+    assert len(job.retrieve()) == 15 and not job.state.verdicts
+
+
+def test_decisions_that_cannot_be_read_are_noted(job):
+    """Whoever opens the job hears that something is missing."""
+    (path,) = (job.path / "decisions").glob("*.jsonl")
+    path.write_bytes(path.read_bytes()[:-20])
+    again = oc.Job(job.path)
+    assert len(again.state.exemplars) == 2 and "cannot be read" in again.notes[0]
+
+
+def test_a_mapper_of_somebody_else(job, monkeypatch):
+    """One without parameters, as the architecture page shows it, labels a job; elsewhere it is unknown and no harm."""
+    from outcrop.mapping import registry
+    from outcrop.mapping.saved import Saved
+
+    class Loudness(Saved):
+        def fit(self, patches, classes, masks=None, weights=None, *, progress=None):
+            self.classes_, codes = np.unique(classes, return_inverse=True)
+            loud = np.abs(patches - 0.5).mean(axis=(1, 2))
+            self.levels_ = np.array([loud[codes == code].mean() for code in range(len(self.classes_))])
+            return self
+
+        def scores(self, patches):
+            return 1 / (0.01 + np.abs(np.abs(patches - 0.5)[..., None] - self.levels_))
+
+        def saved(self):
+            return {"kind": "Loudness", "classes": self.classes_.tolist()}, {"levels": self.levels_}
+
+        @classmethod
+        def restored(cls, about, arrays):
+            mapper = cls()
+            mapper.classes_, mapper.levels_ = np.array(about["classes"]), arrays["levels"]
+            return mapper
+
+    with monkeypatch.context() as patched:
+        patched.setitem(registry.MAPPERS, "loudness", Loudness)
+        patched.setitem(registry.KINDS, "Loudness", Loudness)
+        labels = job.label(lines=[104], mapping="loudness")
+        assert labels["label"].values.any() and job.status()["lines"]["labelled"] == 1
+    assert oc.Job(job.path).status()["lines"]["labelled"] == 1
+
+
 def test_a_table_edited_by_hand_is_read_back_as_decisions(job):
     """Rows taken out are a no, rows added a yes; the table is written anew, and the job says so."""
     job.retrieve(count=8)

@@ -495,3 +495,17 @@ def test_sorting_the_first_rows_alone_changes_nothing():
         for a, b in zip(first[0], whole[0], strict=True):
             np.testing.assert_array_equal(a, b)
         np.testing.assert_array_equal(first[1], whole[1])
+
+
+def test_some_weak_labels_alone(index):
+    """By positions, none of them too, by a mask or by a slice."""
+    weak = retrieve(index, {"left": [(104, 330, 200)], "right": [(104, 420, 200)]}, 3)
+    assert len(weak.take([])) == 0 and weak.take([-1]).rows[0] == weak.rows[-1]
+    for chosen in ([0, 1], slice(2), np.arange(len(weak)) < 2):
+        assert weak.take(chosen).table.equals(weak.table.iloc[:2])
+
+
+def test_a_picture_without_anything_is_refused(index):
+    """It looks like nothing."""
+    with pytest.raises(ValueError, match="everywhere"):
+        retrieve(index, {"fault": [np.full(index.grid.size, 0.5)]}, 3)

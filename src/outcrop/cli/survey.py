@@ -61,7 +61,7 @@ def synth(
     if out.suffix.lower() not in (".sgy", ".segy"):
         raise ValueError(f"synth writes SEG-Y, and {out} does not end in .sgy; write {out.with_suffix('.sgy')}.")
     lines, traces, samples = numbers(shape, 3, "--shape")
-    spare_survey(out)
+    spare_survey(out, synthetic=True)
     with progress_bar("writing", lines) as update:
         write_synthetic(out, (lines, traces, samples), seed=seed, progress=update)
     say(f"{out} and its truth: {lines} inlines, {traces} crosslines, {samples} samples")

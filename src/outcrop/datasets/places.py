@@ -2,6 +2,8 @@
 
 import numpy as np
 
+OTHER = 0.9  # share of other, which is everywhere, in a patch that shows it
+
 
 def exemplars(truth, size=99, *, count=1, min_share=0.6, seed=0):
     """Centres of patches that show a class well, drawn from a truth volume for every class of its table.
@@ -29,6 +31,8 @@ def exemplars(truth, size=99, *, count=1, min_share=0.6, seed=0):
     >>> exemplars(truth, 9)
     {'salt dome': [(7, 4, 16)]}
     """
+    if count < 1:
+        raise ValueError(f"count is {count}; choose 1 patch of a class or more.")
     height, width = np.broadcast_to(size, 2).tolist()
     rng = np.random.default_rng(seed)
     found: dict[str, list] = {name: [] for name in truth.attrs["classes"]}
@@ -36,7 +40,7 @@ def exemplars(truth, size=99, *, count=1, min_share=0.6, seed=0):
     for row in np.concatenate([rng.permutation(truth.sizes["inline"]) for _ in range(count)]):
         section = truth[row].values
         for code, (name, places) in enumerate(found.items(), 1):
-            least = 0.9 if name == "other" else min_share
+            least = OTHER if name == "other" else min_share
             starts = np.argwhere(_patch_means(section == code, (width, height)) >= least)
             if len(places) < count and len(starts):
                 trace, sample = rng.choice(starts) + (width // 2, height // 2)
@@ -45,8 +49,8 @@ def exemplars(truth, size=99, *, count=1, min_share=0.6, seed=0):
             return found
     short = ", ".join(f"{len(places)} of {name}" for name, places in found.items() if len(places) < count)
     raise ValueError(
-        f"{count} patches of {height} x {width} per class are asked for, but only {short} have a share of {min_share}; "
-        "lower min_share or size."
+        f"{count} patches of {height} x {width} per class are asked for, but only {short} have a share of {min_share} "
+        f"({OTHER} of other); lower size or count, or min_share of a class but other."
     )
 
 

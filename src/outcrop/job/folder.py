@@ -53,6 +53,10 @@ class JobFolder:
         self._lock = threading.RLock()
         self._opened: dict = {}  # the index and grid used last, by key
         self._codes()
+        for name, lines in self.log.damaged.items():
+            self.notes.append(
+                f"{lines} lines of {self.log.folder / name} cannot be read; what they decided is left out."
+            )
 
     def close(self) -> None:
         """Let go of the file that this job writes its decisions to."""

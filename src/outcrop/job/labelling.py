@@ -18,7 +18,7 @@ from outcrop.job.votes import Labels, LineWriter, VoteStore, confidence_limit, r
 from outcrop.labels.votes import lines_of, written_votes
 from outcrop.mapping.encoder_mapping import EncoderMapper, Places
 from outcrop.mapping.label_mapper import LabelMapper
-from outcrop.mapping.registry import load_mapper, make_mapper
+from outcrop.mapping.registry import MAPPERS, load_mapper, make_mapper
 from outcrop.mapping.saved import saved_digest
 from outcrop.mapping.texture import TextureMapper
 from outcrop.parallel import memory_budget, one_blas_thread
@@ -71,7 +71,8 @@ class Labelling:
     @cached_property
     def updates(self):
         """Whether a fitted mapper takes strokes without being fitted again."""
-        return hasattr(make_mapper(self.options["mapping"]), "updated")
+        mapping = self.options["mapping"]  # one that another program added is unknown here
+        return mapping in MAPPERS and hasattr(make_mapper(mapping), "updated")
 
     def _strokes(self):
         """Strokes of all jobs that are learnt from, under the first names of classes in this one."""
@@ -213,7 +214,7 @@ class Labelling:
             raise ValueError(
                 f"Mapping {mapping!r} takes patches of one size; use encoder or texture for jobs of several sizes."
             )
-        if draft and "members" in mapper.get_params():
+        if draft and hasattr(mapper, "members"):
             mapper.set_params(members=1)
         self.job.open_index(self.state, client=client, memory=memory, progress=progress)
         jobs = [(self.job, self.state), *self.others]

@@ -282,6 +282,11 @@ def take_edits(job, index):
         raise ValueError(
             f"{path} holds no patch any more; to reject all of them say so with --reject, or remove the file."
         )
+    for name in {name for name, _ in before} - {name for name, _ in after}:
+        raise ValueError(
+            f"{path} holds no patch of {name!r} any more, as if it was cut off; put rows back, or remove the file, and "
+            "say with --reject which are wrong."
+        )
     gone, new = before - after, after - before
     known = {facts["name"]: first for first, facts in job.state.classes.items()}
     rejects = [(name, place) for name, place in gone if name in known]

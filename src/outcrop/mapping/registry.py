@@ -87,8 +87,9 @@ def make_mapper(mapping, *, seed=0, device=None, background=None):
         raise ValueError(f"Mapping {mapping!r} is unknown; choose one of {', '.join(MAPPERS)}.")
     mapper = MAPPERS[mapping]()
     wanted = {"random_state": seed, "device": device, "background": background}
-    known = mapper.get_params()
-    mapper.set_params(**{name: value for name, value in wanted.items() if name in known and value is not None})
+    known = mapper.get_params() if hasattr(mapper, "get_params") else {}  # a mapper need not have parameters
+    chosen = {name: value for name, value in wanted.items() if name in known and value is not None}
+    mapper = mapper.set_params(**chosen) if chosen else mapper
     mapper.torch_device = device if isinstance(mapper, LabelMapper) else None
     return mapper
 

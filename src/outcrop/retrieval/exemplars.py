@@ -34,6 +34,10 @@ def exemplar_picture(volume, grid, exemplar):
         raise ValueError(
             f"An exemplar picture has values from {patch.min():g} to {patch.max():g}; scale it to 0 ... 1."
         )
+    if patch.min() == patch.max():
+        raise ValueError(
+            f"An exemplar picture has the value {patch.min():g} everywhere; choose one that shows something."
+        )
     return patch
 
 

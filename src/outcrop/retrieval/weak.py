@@ -98,9 +98,11 @@ class WeakLabels:
         last = {"exemplar": self.exemplar, "row": self.rows, "judge": self.judge, "weight": np.round(self.weights, 4)}
         return pd.DataFrame({**first, **dict(self.positions.items()), **last})
 
-    def take(self, chosen: npt.ArrayLike) -> "WeakLabels":
-        """Some of the patches alone."""
-        chosen = np.flatnonzero(chosen) if np.asarray(chosen).dtype == bool else np.asarray(chosen)
+    def take(self, chosen: npt.ArrayLike | slice) -> "WeakLabels":
+        """Some of the patches alone: positions, a mask or a slice."""
+        if not isinstance(chosen, slice):
+            chosen = np.asarray(chosen)
+            chosen = np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(int)
         names = ("rows", "classes", "similarity", "exemplar", "starts", "weights", "judge")
         return replace(self, **{name: getattr(self, name)[chosen] for name in names})
 

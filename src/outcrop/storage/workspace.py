@@ -69,8 +69,8 @@ class Workspace:
             raise ValueError(f"{self / 'job.toml'} cannot be read ({error}); mend it or index again.") from None
         if job.get("format") != FORMAT:
             raise ValueError(
-                f"Job {self.path} has format {job.get('format')!r}, this program reads {FORMAT}; index into another "
-                "folder."
+                f"Job {self.path} has format {job.get('format')!r}, this program reads {FORMAT}; give the "
+                f"volume again with 'outcrop index VOLUME -o {self.path}': decisions stay."
             )
         return job
 
@@ -157,15 +157,18 @@ def refuse_volume_name(path):
         raise ValueError(f"{path} is the name of a volume; choose another name for the output.")
 
 
-def spare_survey(path):
-    """Refuse to replace a SEG-Y file that Outcrop did not write: its text header tells."""
+def spare_survey(path, *, synthetic=False):
+    """Refuse to replace a SEG-Y file that Outcrop did not write, as its text header tells, or a synthetic volume."""
     path = Path(path)
     if not path.is_file():
         return
     with open(path, "rb") as file:
         head = file.read(3200)
-    if not any("outcrop" in head.decode(code, "replace").lower() for code in ("cp037", "ascii")):
+    texts = [head.decode(code, "replace").lower() for code in ("cp037", "ascii")]
+    if not any("outcrop" in text for text in texts):
         raise ValueError(f"{path} is already there and was not written by Outcrop; remove it or choose another name.")
+    if any("synthetic volume made by outcrop" in text for text in texts) and not synthetic:
+        raise ValueError(f"{path} is already there, a synthetic volume or its truth; remove it or choose another name.")
 
 
 def _replace(aside, path):
