@@ -16,7 +16,10 @@ HEADER_BYTES = Annotated[
         help="First bytes of inline and crossline in the SEG-Y trace headers, e.g. 189,193; found by default."
     ),
 ]
-WORKERS = Annotated[int | None, typer.Option(help="Processes of a local Dask cluster; by default threads, all cores.")]
+WORKERS = Annotated[
+    int | None,
+    typer.Option(help="Processes of a local Dask cluster; by default threads, all cores, which start at once."),
+]
 SCHEDULER = Annotated[str | None, typer.Option(help="Address of a Dask scheduler, e.g. tcp://node1:8786.")]
 MEMORY = Annotated[str | None, typer.Option(help="Memory to use, e.g. 2GB; a quarter of the machine by default.")]
 
