@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy.ndimage import gaussian_filter1d
 
 from outcrop import TextureMapper
-from outcrop.features.energies import describe, mirrored
+from outcrop.features.energies import describe, every_second, mirrored, smoothed
 from outcrop.mapping.constraint import Ridge, balance, maximise
 from outcrop.mapping.familiarity import STRANGE, Familiarity, rough
 from outcrop.mapping.pixels import (
@@ -314,3 +315,23 @@ def test_confidence_is_fitted_on_patches_that_members_have_not_seen():
     options = {"members": 2, "n_features": 60, "rounds": 4}
     some, every = (TextureMapper(**options, patches_per_class=n).fit(patches, classes) for n in (8, 16))
     assert every.power_ == POWER != some.power_ and POWERS[0] <= some.power_ / AVERAGED <= POWERS[1]
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 8, 37, 300])
+def test_smoothing_by_products_is_the_filter(n):
+    """Of stacks shorter than the Gaussian, of one block and of several; odd and even."""
+    x = np.random.default_rng(n).random((2, n, 6), dtype=np.float32)
+    for sigma in (2.5, 7):
+        expected = every_second(np.repeat(gaussian_filter1d(x, sigma, axis=1, truncate=3), 2, axis=2))[:, :, :6]
+        np.testing.assert_allclose(smoothed(x, sigma), expected, atol=1e-6)
+
+
+def test_a_regression_adds_up_what_changed():
+    """Round after round the products are those of all nodes."""
+    rng = np.random.default_rng(0)
+    rows, weights = rng.random((9, 40, 12), dtype=np.float32), rng.random((9, 40)) + 0.5
+    ridge, labels = Ridge(rows, weights), rng.integers(0, 3, (9, 40))
+    for _ in range(5):
+        labels = np.where(rng.random(labels.shape) < 0.2, rng.integers(0, 3, labels.shape), labels)
+        whole = np.einsum("pnf,pnc->fc", rows.astype(float), np.eye(3)[labels] * weights[..., None])
+        np.testing.assert_allclose(ridge.products(labels, 3), whole, rtol=1e-5)
