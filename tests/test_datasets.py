@@ -411,7 +411,7 @@ def test_exemplars_show_their_class():
 def test_exemplars_that_cannot_be_found_are_refused():
     """A patch larger than the section, or a share that none has, is one clear error."""
     _, truth = datasets.synthetic((2, 40, 60))
-    with pytest.raises(ValueError, match=r"99 x 99 per class .* lower min_share or size"):
+    with pytest.raises(ValueError, match=r"99 x 99 per class .* lower size or count"):
         datasets.exemplars(truth, 99)
 
 

@@ -215,7 +215,7 @@ def test_a_ranking_beyond_the_memory_is_refused(index, monkeypatch):
     """More patches than can be ranked within the budget are refused in one line that says what to do."""
     monkeypatch.setattr(index, "memory", 49 * len(index) - 1)
     with pytest.raises(ValueError, match="raise --memory"):
-        retrieve(index, {"flat": [np.full((33, 33), 0.5)]}, 3)
+        retrieve(index, {"flat": [np.eye(33)]}, 3)
 
 
 def test_exemplar_finds_itself_first(index, paper):
