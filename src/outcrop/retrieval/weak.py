@@ -129,8 +129,7 @@ def read_table(path, index):
         with open(path, encoding="utf-8-sig") as handle:
             german = handle.readline().count(";") > 2  # as some spreadsheets save it
         spelling = {"sep": ";", "decimal": ","} if german else {}
-        exact: dict = {"keep_default_na": False, "na_values": [""], "float_precision": "round_trip"}
-        table = pd.read_csv(path, dtype={"class": str}, **exact, **spelling)
+        table = pd.read_csv(path, dtype={"class": str}, keep_default_na=False, na_values=[""], **spelling)
         places = table[["inline", "crossline", time]].astype(float)
         optional = {"similarity": np.nan, "exemplar": 0, "along": index.grid.along, "weight": 1.0, "judge": 0}
         table = table.assign(**{name: value for name, value in optional.items() if name not in table})
