@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from outcrop.datasets.places import exemplars
 from outcrop.datasets.survey import synthetic, synthetic_top
 from outcrop.geometry.bodies import find_bodies
 from outcrop.geometry.fusion import stripes
-from outcrop.job.fusion import CrossLabelling, voted_labels
+from outcrop.job.fusion import voted_labels
 from outcrop.volumes.lazy import LazyVolume
 
 SHAPE, SIZE, EVERY = (120, 200, 256), 64, 4
@@ -77,7 +78,11 @@ def job(options):
                 made.add_exemplar(name, places[0])
             made.label(mapping=options.mapping)
             fused = made.fused_labels()
-            views = {"inlines": made.labels, "crosslines": voted_labels(made, [CrossLabelling(made)]), "fused": fused}
+            views = {
+                "inlines": made.labels,
+                "crosslines": voted_labels(made, [replace(made.plan, across=True)]),
+                "fused": fused,
+            }
             for direction, labels in views.items():
                 labels = labels.load()
                 row = {"seed": seed, "labels": direction, **against(labels, seed)}

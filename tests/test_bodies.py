@@ -3,6 +3,7 @@
 import json
 import shutil
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -17,8 +18,9 @@ from outcrop.cli.program import main
 from outcrop.geometry.bodies import find_bodies
 from outcrop.geometry.fusion import fuse, stripes
 from outcrop.job.bodies import job_bodies
-from outcrop.job.fusion import CrossLabelling, voted_labels
-from outcrop.job.labelling import Labelling
+from outcrop.job.fusion import voted_labels
+from outcrop.job.labelling import label_view
+from outcrop.job.sections import marked_sections
 from outcrop.volumes.lazy import LazyVolume
 
 STEP, BINS = 4.0, (25.0, 12.5)
@@ -296,8 +298,8 @@ def test_a_job_is_fused_by_the_votes_of_both_directions(job):
     """Labels are those of the summed votes; the lines across are kept, and the job's labels stay as they were."""
     before = job.labels.load()
     fused = job.fused_labels()
-    works = [Labelling(job), CrossLabelling(job)]
-    views = [work.labels()[0] for work in works]
+    works = [job.plan, replace(job.plan, across=True)]
+    views = [label_view(job, work)[0] for work in works]
     names = views[0].votes(7)[0]
     inlines = np.stack([views[0].votes(i)[1] for i in (6, 7, 8)], axis=1).astype(int)
     crosslines = np.stack([views[1].votes(j)[1][:, 6:9] for j in range(120)], axis=2).astype(int)
@@ -334,10 +336,10 @@ def test_what_is_painted_holds_in_fused_labels(job):
     job.paint("wrong", [(112, 330, 300), (112, 380, 300)], radius=5)
     job.label()
     fused = job.fused_labels()["label"].load()
-    for (direction, position), codes in job.painted().items():
+    for (direction, position), codes in marked_sections(job, job.plan)[0].items():
         section = fused.isel({("inline", "crossline")[direction]: position}).values
         assert (codes > 0).any() and (section[codes > 0] == codes[codes > 0]).all()
-    for (direction, position), gone in job.excluded().items():
+    for (direction, position), gone in marked_sections(job, job.plan)[1].items():
         section = fused.isel({("inline", "crossline")[direction]: position}).values
         assert gone.any() and not any((section[mask] == code).any() for code, mask in enumerate(gone, 1))
 
@@ -422,12 +424,12 @@ def test_a_job_along_crosslines_is_fused_with_its_inlines(job, monkeypatch):
     options = {"members": 1, "patches_per_class": 12, "n_features": 40, "rounds": 2}
     monkeypatch.setitem(oc.MAPPERS, "texture", lambda: oc.TextureMapper(**options))
     job.index(32, step=16, every=4, along="crossline")
-    for one in job.state.exemplars:
+    for one in job.plan.state.exemplars:
         job.move_exemplar(one.id, (118, *one.place[1:]))  # patches along crosslines fit in around the middle only
     job.label()
     found, labels, _ = job_bodies(job, min_samples=1)
-    assert labels.attrs["fused"] and len(job.labelled()) == 120
-    views = [Labelling(job).labels()[0], CrossLabelling(job).labels()[0]]
+    assert labels.attrs["fused"] and len(job.labelled) == 120
+    views = [label_view(job, job.plan)[0], label_view(job, replace(job.plan, across=True))[0]]
     names = views[0].votes(11)[0]
     crosslines = np.stack([views[0].votes(j)[1] for j in (10, 11, 12)], axis=1).astype(int)
     inlines = np.stack([views[1].votes(i)[1][:, 10:13] for i in range(36)], axis=2).astype(int)

@@ -20,6 +20,7 @@ from outcrop.geometry.horizons import (
     trace_coordinates,
     write_horizon,
 )
+from outcrop.job.sections import marked_sections
 from outcrop.volumes import segy_write
 
 INLINES, CROSSLINES, TIMES = 200 + 3 * np.arange(9), 1000 + 2 * np.arange(14), 40 + 4.0 * np.arange(60)
@@ -210,7 +211,7 @@ def test_a_horizon_becomes_strokes(tmp_path, volume, top):
     with oc.Job(tmp_path / "v.outcrop", volume=volume) as job:
         for points in lines:
             job.paint("top salt", points, radius=1)
-        painted = job.painted()
+        painted = marked_sections(job, job.plan)[0]
     assert set(painted) == {(0, 2), (0, 4)}
     samples = np.rint((top.values[0] - TIMES[0]) / 4).astype(int)
     assert painted[0, 2][np.arange(3, 13), samples].all()

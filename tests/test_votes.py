@@ -105,7 +105,7 @@ def test_status_tells_the_bytes(tmp_path, quick_mapping, outcrop):
     files = {name: sum(path.stat().st_size for path in job.path.rglob(f"{name}/c/**/*") if path.is_file())
              for name in ("features", "votes")}  # fmt: skip
     assert (disk["index"], disk["votes"]) == (files["features"], files["votes"])
-    assert disk["bytes_a_patch"] == pytest.approx(files["features"] / len(job.open_index()), abs=0.1)
+    assert disk["bytes_a_patch"] == pytest.approx(files["features"] / len(job.index()), abs=0.1)
     assert disk["bytes_a_sample"] == pytest.approx(files["votes"] / (2 * 70 * 64), abs=0.001)
 
 

@@ -4,7 +4,7 @@ import base64
 import io
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from outcrop.volumes.opening import open_volume
 RESERVED = ("uncertain", "right", "wrong", "erase")  # words that name no class
 LONGEST_NAME = 40  # characters of the name of a class
 Place = Sequence[float]
-Count = int | str | Mapping[str, int | str]  # of patches to retrieve: a number, auto, or one of these by class
 
 
 def as_volume(source):
@@ -99,15 +98,6 @@ def point_list(points):
     if found.ndim != 2 or found.shape[1] != 3 or not np.isfinite(found).all():
         raise ValueError(f"Points are {str(points)[:80]}; give inline, crossline and time (or depth) of each.")
     return found.tolist()
-
-
-def patch_count(value):
-    """A number of patches, or auto."""
-    if value == "auto":
-        return value
-    if not isinstance(value, int | float | np.number) or int(value) != value or value < 1:
-        raise ValueError(f"Count is {value}; choose a number of patches from 1 on, or auto.")
-    return int(value)
 
 
 def as_json(value):

@@ -11,8 +11,8 @@ from xarray.core import indexing
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
 from outcrop.job.corrections import Corrections
-from outcrop.labels import decision
-from outcrop.labels.decision import decide
+from outcrop.job.options import LabelOptions
+from outcrop.labels.decision import confidence_limit, decide
 from outcrop.mapping.confidence import UNCERTAIN
 from outcrop.parallel import spans
 from outcrop.patches.grid import DIRECTIONS
@@ -261,18 +261,18 @@ def read_labels(labels, coords, stale, attrs):
     return xr.Dataset(data, coords, attrs)
 
 
-def confidence_limit(stores, *, min_confidence=None, max_error=None, shift=0.0):
-    """Confidence below which a label is uncertain, from a limit of confidence or of error.
+def survey_limit(stores: dict[int, VoteStore], options: LabelOptions, shift: float = 0.0) -> float:
+    """Return the confidence below which a label is uncertain, from a limit of confidence or of error.
 
     Parameters
     ----------
     stores : dict
         Position of a line -> VoteStore; a limit of error is estimated on all of these lines.
-    min_confidence, max_error : float, optional
+    options : LabelOptions
     shift : float
         What audits add to the logit of a confidence, where the limit is one of error.
     """
-    if max_error is None or not stores:
-        return min_confidence or 0.0
+    if options.max_error is None or not stores:
+        return options.min_confidence or 0.0
     counts = sum(store.counts[line].astype(np.int64) for line, store in stores.items())
-    return decision.confidence_limit(counts, max_error, shift)
+    return confidence_limit(counts, options.max_error, shift)

@@ -1,5 +1,7 @@
 """Patches that were retrieved, and their table."""
 
+import json
+import zipfile
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,9 @@ import pandas as pd
 
 from outcrop.patches.grid import PatchGrid
 from outcrop.storage.workspace import whole_file
+
+ARRAYS = ("rows", "classes", "similarity", "exemplar", "starts", "weights", "judge")
+BY_CLASS = ("lost", "suggested", "accepted", "rejected")
 
 
 @dataclass
@@ -114,9 +119,28 @@ class WeakLabels:
         )
 
     def save(self, path: str | Path) -> None:
-        """Write the table as CSV, whole or not at all."""
+        """Write the table as CSV, or all arrays exactly where the path ends in .npz; whole or not at all."""
         with whole_file(path) as aside:
-            self.table.to_csv(aside, index=False)
+            if Path(path).suffix != ".npz":
+                self.table.to_csv(aside, index=False)
+                return
+            arrays = {name: getattr(self, name) for name in ARRAYS}
+            arrays |= {f"curve {name}": curve for name, curve in self.curves.items()}
+            about = {name: getattr(self, name) for name in BY_CLASS}
+            with open(aside, "wb") as file:
+                np.savez(file, about=json.dumps(about, default=lambda one: one.tolist()), **arrays)
+
+    @classmethod
+    def load_arrays(cls, path: str | Path, grid: PatchGrid) -> "WeakLabels":
+        """Read the arrays that `save` wrote; a ValueError where they are damaged."""
+        try:
+            with np.load(path, allow_pickle=False) as stored:
+                arrays = {name: stored[name] for name in ARRAYS}
+                about = json.loads(str(stored["about"]))
+                curves = {name.removeprefix("curve "): stored[name] for name in stored if name.startswith("curve ")}
+            return cls(**arrays, grid=grid, curves=curves, **{name: about[name] for name in BY_CLASS})
+        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+            raise ValueError(f"{path} is damaged ({error}).") from None
 
 
 def read_table(path, index):

@@ -5,7 +5,9 @@ import datetime
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import outcrop
 from outcrop.storage.workspace import no_link, remove, set_aside, whole_file
@@ -68,6 +70,33 @@ class Stages:
             with whole_file(folder / FACTS) as aside:
                 aside.write_text(json.dumps(facts, indent=1, default=_plain), encoding="utf-8")
         return key
+
+    def get(self, stage: Any, name: str, make: Callable[[], Any], load: Callable[[Path], Any]) -> Any:
+        """Load a file or folder of a stage; make and store it where it is missing or damaged.
+
+        Parameters
+        ----------
+        stage
+            With ``kind``, ``inputs`` and ``key``.
+        name : str
+            Of the file or folder.
+        make : callable
+            Computes the result, which has a method ``save(path)``.
+        load : callable
+            Reads it back from its path; raises ValueError where it is damaged.
+        """
+        path = self.path(stage.kind, stage.key) / name
+        if path.exists():
+            try:
+                return load(path)
+            except ValueError:
+                set_aside(path)
+        self.begin(stage.kind, stage.inputs)
+        made = make()
+        if not path.exists():  # another process may have made the same meanwhile
+            made.save(path)
+        self.note(stage.kind, stage.key)
+        return made
 
     def facts(self, kind, key):
         """What a stage was made from, empty where it does not exist or cannot be read."""
