@@ -54,7 +54,7 @@ def test_step_and_joined_jobs_stay(job, made):
     assert "step" not in job.plan.state.options["label"] and "with" in job.plan.state.options["label"]
     job.choose_labels(with_jobs=())
     assert job.plan.state.options["label"] == {"seed": 3}
-    with pytest.raises(ValueError, match="step is 2.5"):
+    with pytest.raises(ValueError, match=r"step is 2\.5"):
         job.choose_labels(step=2.5)
 
 

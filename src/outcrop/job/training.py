@@ -26,12 +26,6 @@ def net_inputs(job, *, epochs, seed):
     lines = vote_keys(job, plan)
     if not lines:
         raise ValueError(f"{job.path} has no labels yet; run 'outcrop label {job.path}' first.")
-    stale = sum(key != plan.keys["votes"] for key in lines.values())
-    if stale:
-        raise ValueError(
-            f"{stale} of {len(lines)} labelled lines are of older decisions; run 'outcrop label {job.path}' before a "
-            "net learns from them."
-        )
     limits = plan.state.options.get("limits", {})
     strokes = [{k: v for k, v in stroke.items() if k not in ("time", "who", "id")} for stroke in plan.state.strokes]
     return {"lines": lines, "limits": limits, "strokes": strokes, "epochs": epochs or 0, "seed": seed, "code": CODE}
@@ -39,6 +33,13 @@ def net_inputs(job, *, epochs, seed):
 
 def train_net(job, *, epochs=None, seed=0, device=None, progress=None):
     """Train a U-Net on the labels of a job; goes on where it was stopped. The key of the stage, and the net."""
+    lines = job.labelled
+    stale = sum(lines.values())
+    if stale:
+        raise ValueError(
+            f"{stale} of {len(lines)} labelled lines are of older decisions; run 'outcrop label {job.path}' before a "
+            "net learns from them."
+        )
     key = job.stages.begin("net", net_inputs(job, epochs=epochs, seed=seed))
     folder = job.stages.path("net", key)
     if not (folder / "training").is_dir():

@@ -1,5 +1,7 @@
 """From votes to labels and confidence, and the limit of confidence for a share of errors."""
 
+import math
+
 import numpy as np
 from scipy.special import expit, logit
 
@@ -29,9 +31,10 @@ def decide(votes, min_confidence=0.0):
     if votes.dtype == np.uint8:
         votes = np.moveaxis(votes, 0, -1) * np.float32(1 / 255)
     labels, best = winner(votes)
-    sure = confidence(votes)
-    labels = np.where(sure >= min_confidence, labels, np.uint8(UNCERTAIN))
-    return np.where(best > 0, labels, np.uint8(0)), np.round(255 * sure).astype(np.uint8)
+    sure = np.round(255 * confidence(votes)).astype(np.uint8)
+    least = math.ceil(255 * min_confidence - 1e-6)  # a limit holds for the confidence that is stored and shown
+    labels = np.where(sure >= least, labels, np.uint8(UNCERTAIN))
+    return np.where(best > 0, labels, np.uint8(0)), sure
 
 
 def confidence_for(confidence, max_error):
