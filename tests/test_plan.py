@@ -1,4 +1,4 @@
-"""A plan is a plain value, resolved from a volume and decisions without a folder; and the faults it was built to end."""
+"""A plan is a plain value, resolved from a volume and decisions without a folder; and the faults that it ends."""
 
 import shutil
 from dataclasses import replace

@@ -6,7 +6,8 @@ import zarr
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
 import outcrop as oc
-from outcrop.job.votes import TRACES, VoteStore
+from outcrop.labels.line_store import TRACES
+from outcrop.labels.vote_store import VoteStore
 from outcrop.storage.chunks import read_chunk, stored_bytes
 from outcrop.storage.workspace import Damaged
 

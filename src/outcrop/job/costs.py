@@ -13,7 +13,7 @@ from outcrop.job.fitting import job_mapper
 from outcrop.job.labelling import labelled_lines, line_positions
 from outcrop.job.plan import ACROSS
 from outcrop.job.sections import labelling_grid
-from outcrop.job.votes import VoteStore
+from outcrop.labels.vote_store import VoteStore
 from outcrop.labels.votes import line_votes, lines_of
 from outcrop.measures.registry import indexed_measure
 from outcrop.parallel import map_blocks, n_cores, spans

@@ -12,7 +12,8 @@ from outcrop.job.corrections import Corrections
 from outcrop.job.fitting import job_mapper
 from outcrop.job.plan import ACROSS, Plan
 from outcrop.job.sections import filled_section, labelling_grid, marked_sections
-from outcrop.job.votes import Labels, LineWriter, VoteStore, read_labels, survey_limit
+from outcrop.job.votes import Labels, read_labels, survey_limit
+from outcrop.labels.vote_store import LineWriter, VoteStore
 from outcrop.labels.votes import lines_of, written_votes
 from outcrop.mapping.saved import saved_digest
 from outcrop.patches.grid import DIRECTIONS

@@ -11,7 +11,7 @@ import zarr
 from outcrop.job import retrieved, table_file
 from outcrop.job.folder import QUICK
 from outcrop.job.labelling import labelled_lines, vote_keys
-from outcrop.job.votes import VoteStore
+from outcrop.labels.vote_store import VoteStore
 from outcrop.storage.chunks import stored_bytes
 
 
