@@ -8,8 +8,8 @@ from scipy.special import expit, logit
 from outcrop.mapping.confidence import UNCERTAIN, confidence, winner
 
 
-def decide(votes, min_confidence=0.0):
-    """Label and confidence from votes.
+def decide(votes: np.ndarray, min_confidence: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    """Return label and confidence from votes.
 
     Parameters
     ----------
@@ -37,15 +37,15 @@ def decide(votes, min_confidence=0.0):
     return np.where(best > 0, labels, np.uint8(0)), sure
 
 
-def confidence_for(confidence, max_error):
-    """Lowest limit of confidence at which the labels above it should hold no more than a share of errors.
+def confidence_for(confidence: np.ndarray, max_error: float) -> float:
+    """Return the lowest limit of confidence at which labels above it should hold no more than a share of errors.
 
     Parameters
     ----------
     confidence : uint8 array
         255 = sure, as `label_volume` gives it; 0 where there is no label.
     max_error : float
-        Share of wrong labels to put up with. A confidence near p is taken to be right in a share p of the cases.
+        Maximum error rate. A confidence near p is taken to be right in a share p of the cases.
 
     Returns
     -------
@@ -60,8 +60,8 @@ def confidence_for(confidence, max_error):
     return confidence_limit(np.bincount(np.ravel(confidence), minlength=256), max_error)
 
 
-def confidence_limit(counts, max_error, shift=0.0):
-    """As `confidence_for`, from how often each of the 256 levels of confidence occurs.
+def confidence_limit(counts: np.ndarray, max_error: float, shift: float = 0.0) -> float:
+    """Return the same limit as `confidence_for`, from how often each of the 256 levels of confidence occurs.
 
     Parameters
     ----------
