@@ -170,7 +170,7 @@ def show_summary(weak, job, decided):
     """Print the summary as a table."""
     from outcrop.job.tables import summarise
 
-    table = Table("class", "patches", "best", "last", "lost to a nearer class", "suggested count", "likely wrong")
+    table = Table("class", "patches", "best", "last", "suggested count", "likely wrong")
     for name, row in summarise(weak).items():
         table.add_row(name, *(str(value) for value in row.values()))
     show(table)

@@ -20,7 +20,7 @@ from outcrop.storage.workspace import Damaged, whole_file
 
 CODE = 4  # raised when the same inputs would give another table
 TABLE = "retrieved.csv"
-FACTS = ("lost", "suggested", "accepted", "rejected")  # of weak labels, by class, that the table does not have
+FACTS = ("suggested", "accepted", "rejected")  # of weak labels, by class, that the table does not have
 PUBLISHED = "published.txt"  # what this program wrote to it, the last line last
 DOUBTFUL = 0.5  # estimated share of wrong patches from which a class is warned about
 MOST = 0.5  # share of the index from which a class is warned about
@@ -44,8 +44,10 @@ def retrieved_key(state, index_key):
 def _inputs(state, index_key):
     """What a table is made from, in plain values."""
     exemplars = {name: [one.packed or list(one.place) for one in some] for name, some in state.queries().items()}
-    made_from = {"index": index_key, "code": CODE, "classes": list(exemplars), "exemplars": exemplars}
-    return made_from | retrieval_options(state)
+    options = retrieval_options(state)
+    code = CODE + bool(options["rejected"])  # since 5 a rejected patch is barred from its own class only
+    made_from = {"index": index_key, "code": code, "classes": list(exemplars), "exemplars": exemplars}
+    return made_from | options
 
 
 def retrieved(job, index, state, *, device=None):
@@ -120,6 +122,7 @@ def _make(job, index, state, key, device):
     if isinstance(options["count"], dict):
         options["count"] = {name: n for name, n in options["count"].items() if name in exemplars}
     options["count"] = _bounded(options["count"], index)
+    options.pop("diverse")  # an option of older jobs that has no effect any more
     try:
         weak = retrieve(index, exemplars, **options, device=device)
     except Damaged:
@@ -128,7 +131,6 @@ def _make(job, index, state, key, device):
         raise
     weak.similarity, weak.weights = np.round(weak.similarity.astype(float), 6), np.round(weak.weights, 4)
     weak.curves = {name: np.round(curve.astype(float), 6) for name, curve in weak.curves.items()}
-    weak.request = {}
     folder = job.stages.path("retrieved", key)
     facts = {name: getattr(weak, name) for name in FACTS}
     facts["curves"] = {name: curve.tolist() for name, curve in weak.curves.items()}
@@ -320,13 +322,13 @@ def _patches(weak, index):
 
 
 def summarise(weak):
-    """Per class: how many, how similar, how many lost to a nearer class, how many to take, how many likely wrong."""
+    """Per class: how many patches, how similar, how many are suggested, what share is likely wrong."""
     rows = {}
     for name in dict.fromkeys(weak.classes):
         similarity = weak.similarity[weak.classes == name]
         rows[str(name)] = {
             "patches": len(similarity), "best": round(float(similarity[0]), 4), "last": round(float(similarity[-1]), 4),
-            "lost": weak.lost[name], "suggested": weak.suggested[name], "wrong": round(weak.wrong[name], 3),
+            "suggested": weak.suggested[name], "wrong": round(weak.wrong[name], 3),
         }  # fmt: skip
     return rows
 
