@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.ndimage import uniform_filter
 
+from outcrop.features.energies import stretched
 from outcrop.features.torch_encoder import torch_net
 from outcrop.parallel import inference_options
 
@@ -79,7 +80,9 @@ class Encoder:
         """
         maps = self._maps(sections, both=True)[0]
         height, width = np.shape(sections)[1:]
-        maps = _pixels(maps)[..., :height, :width]
+        for axis in (2, 3):
+            maps = stretched(maps, (np.arange(2 * maps.shape[axis]) - 0.5) / 2, axis)
+        maps = maps[..., :height, :width]
         n = len(CLASSES)
         found = {name: 1 / (1 + np.exp(-maps[:, k])) for k, name in enumerate(CLASSES)}
         dip = np.arctan2(maps[:, n], maps[:, n + 1]) / 2
@@ -184,14 +187,3 @@ def _pooled(maps):
 
 def _last(maps):
     return np.moveaxis(maps, 1, -1)
-
-
-def _pixels(maps):
-    """Values at every second pixel as values at every pixel, linearly in between."""
-    for axis in (2, 3):
-        last = maps.shape[axis] - 1
-        place = np.clip((np.arange(2 * (last + 1)) - 0.5) / 2, 0, last)
-        below = np.minimum(place.astype(int), max(last - 1, 0))
-        share = (place - below).astype(np.float32).reshape((-1, 1) if axis == 2 else (-1,))
-        maps = maps.take(below, axis) * (1 - share) + maps.take(np.minimum(below + 1, last), axis) * share
-    return maps

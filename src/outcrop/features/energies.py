@@ -6,6 +6,7 @@ import numpy as np
 import scipy.fft
 from scipy.ndimage import gaussian_filter1d
 
+from outcrop.arrays import Array, array_namespace, constant
 from outcrop.parallel import spans
 from outcrop.storage.kept import Kept, content
 
@@ -86,14 +87,16 @@ def kept_nodes(sections):
     return KEPT.get((WAVELENGTHS, N_DIRECTIONS, SMOOTHING, content(sections)), lambda: describe(sections))
 
 
-def mirrored(descriptors):
-    """Descriptors of the same places in a section that is seen from behind: directions run the other way round."""
-    directions = -np.arange(N_DIRECTIONS) % N_DIRECTIONS
-    apart = descriptors[..., : n_energies()].reshape(*descriptors.shape[:-1], -1, N_DIRECTIONS)
-    energies = apart[..., directions].reshape(*descriptors.shape[:-1], n_energies())
-    return np.concatenate(
-        [energies, descriptors[..., n_energies() :]], axis=-1
-    )  # what follows does not see the direction
+def mirrored(descriptors: Array) -> Array:
+    """Descriptors of the same places in a section that is seen from behind: directions run the other way round.
+
+    Takes NumPy or torch. What follows the energies is the same from both sides.
+    """
+    xp, shape = array_namespace(descriptors), descriptors.shape[:-1]
+    directions = constant(xp, -np.arange(N_DIRECTIONS) % N_DIRECTIONS, like=descriptors)
+    apart = xp.reshape(descriptors[..., : n_energies()], (*shape, -1, N_DIRECTIONS))
+    energies = xp.reshape(apart[..., directions], (*shape, n_energies()))
+    return xp.concat([energies, descriptors[..., n_energies() :]], axis=-1)
 
 
 @lru_cache(maxsize=8)
@@ -111,6 +114,25 @@ def _log_gabor(shape):
             angular = np.exp(-(off**2) / (2 * (0.6 * np.pi / N_DIRECTIONS) ** 2))
             windows.append((2 * radial * angular).astype(np.float32))
     return windows
+
+
+def stretched(values: Array, places: np.ndarray, axis: int) -> Array:
+    """Values at places between the nodes of an axis, linear in between and constant beyond its ends.
+
+    Takes NumPy or torch.
+
+    Examples
+    --------
+    >>> stretched(np.array([0.0, 4.0]), np.array([-1.0, 0.25, 3.0]), 0)
+    array([0., 1., 4.])
+    """
+    xp, last = array_namespace(values), values.shape[axis] - 1
+    places = np.clip(places, 0, last)
+    below = np.minimum(places.astype(int), max(last - 1, 0))
+    lower, upper = (constant(xp, rows, like=values) for rows in (below, np.minimum(below + 1, last)))
+    share = constant(xp, places - below, like=values, dtype=values.dtype)
+    share = xp.reshape(share, (-1, *[1] * (values.ndim - 1 - axis)))
+    return xp.take(values, lower, axis=axis) * (1 - share) + xp.take(values, upper, axis=axis) * share
 
 
 def halved(x):

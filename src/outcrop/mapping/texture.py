@@ -11,13 +11,14 @@ averaged along its reflectors; where the texture is unlike anything learnt it is
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from outcrop.arrays import Array, to_numpy
+from outcrop.arrays import Array, array_namespace, to_numpy
 from outcrop.features.energies import KEPT, describe, kept_nodes, mirrored, n_energies
 from outcrop.mapping.confidence import confidence, fitted_background, label, majority_filter
 from outcrop.mapping.constraint import (
@@ -30,7 +31,7 @@ from outcrop.mapping.constraint import (
     stacked_nodes,
 )
 from outcrop.mapping.familiarity import Familiarity, rough
-from outcrop.mapping.inputs import check_patches, class_codes
+from outcrop.mapping.inputs import Progress, check_patches, class_codes
 from outcrop.mapping.pixels import POWER, at_pixels, fitted_power, node_masks
 from outcrop.mapping.regression import NormalEquations
 from outcrop.mapping.saved import Saved, part, prefixed
@@ -41,6 +42,12 @@ BLOCK = 25  # patches described at once
 NODES = 512  # nodes whose features are held at once: they stay in the cache
 PAINTED = 4  # weight of a node that was painted by hand
 AVERAGED = 1.7  # times the power that is found: votes of sections are means along reflectors and of all members
+
+Model = tuple[
+    RandomFeatures, Array, list[Familiarity]
+]  # features, weights of the regression, familiarities of a member
+Further = Callable[[np.ndarray, np.ndarray], list[np.ndarray]]  # (behind, offset) -> more descriptors, by sizes
+More = Callable[[np.ndarray, Callable[[], None]], Further]  # (rows, step) -> these for some patches
 UNSEEN = 100  # patches of a member that the others have not seen, at most, on which it is looked for
 
 
@@ -101,7 +108,7 @@ class TextureMapper(Saved, BaseEstimator):
         min_confidence: float | None = None,
         background: str = "other",
         random_state: int = 0,
-    ):
+    ) -> None:
         self.members = members
         self.patches_per_class = patches_per_class
         self.n_features = n_features
@@ -117,7 +124,7 @@ class TextureMapper(Saved, BaseEstimator):
         masks: Array | None = None,
         weights: npt.ArrayLike | None = None,
         *,
-        progress: Callable | None = None,
+        progress: Progress = None,
     ) -> "TextureMapper":
         """Learn the texture of every class from patches with one class each.
 
@@ -136,7 +143,16 @@ class TextureMapper(Saved, BaseEstimator):
         """
         return self._fit(patches, classes, masks, weights, progress=progress)
 
-    def _fit(self, patches, classes, masks, weights, *, progress, more=None):
+    def _fit(
+        self,
+        patches: Any,
+        classes: npt.ArrayLike,
+        masks: Any,
+        weights: npt.ArrayLike | None,
+        *,
+        progress: Progress,
+        more: More | None = None,
+    ) -> "TextureMapper":
         """Fit; `more` gives further descriptors of the nodes of some patches."""
         several = isinstance(patches, list) and np.ndim(patches[0]) == 3
         stacks = [to_numpy(check_patches(stack)[0]) for stack in (patches if several else [patches])]
@@ -144,15 +160,15 @@ class TextureMapper(Saved, BaseEstimator):
         self.background_ = fitted_background(self.classes_, self.background)
         given = [np.zeros((len(stack), 1, 1)) for stack in stacks] if masks is None else masks
         painted = [np.asarray(mask, np.uint8) for mask in (given if several or masks is None else [given])]
-        seen: list = []
+        seen: list[np.ndarray] = []
         rounds = [0] * self.members  # that are done
 
-        def step(member, round):
+        def step(member: int, round: int) -> None:
             rounds[member] = round
             if progress:
                 progress(sum(rounds), self.members * (self.rounds + 1))
 
-        drawn: list = []
+        drawn: list[Any] = []
         for member in range(self.members):
             rng = np.random.default_rng((self.random_state or 0, member))
             # the largest of u ** (1 / weight) are a draw without replacement in proportion to the weights
@@ -180,14 +196,14 @@ class TextureMapper(Saved, BaseEstimator):
             self.power_ = self._cross_fitted(learnt, seen)
         return self
 
-    def _cross_fitted(self, learnt, seen):
+    def _cross_fitted(self, learnt: Sequence[tuple[np.ndarray, np.ndarray]], seen: list[np.ndarray]) -> float:
         """Power of the votes that makes what members say of patches they have not seen as likely as can be.
 
         `learnt` holds the nodes of the patches of every member and their labels, `seen` the numbers of the patches.
         """
-        votes: list = []
-        familiar: list = []
-        labels: list = []
+        votes: list[np.ndarray] = []
+        familiar: list[np.ndarray] = []
+        labels: list[np.ndarray] = []
         for member, ((nodes, found), rows) in enumerate(zip(learnt, seen, strict=True)):
             rest = [model for other, model in enumerate(self.models_) if other != member]
             elsewhere = [other for number, other in enumerate(seen) if number != member]
@@ -224,7 +240,7 @@ class TextureMapper(Saved, BaseEstimator):
             With its weights alone: it is not updated again, but the mapper that this one was made from.
         """
         check_is_fitted(self, "equations_")
-        mapper = clone(self)
+        mapper: TextureMapper = clone(self)
         mapper.classes_, mapper.background_ = np.array([*map(str, self.classes_), *classes]), self.background_
         mapper.shares_, mapper.power_, mapper.models_ = self.shares_, self.power_, []
         both = np.concatenate([nodes, mirrored(nodes)])
@@ -236,25 +252,34 @@ class TextureMapper(Saved, BaseEstimator):
             mapper.models_.append((features, solved, familiar))
         return mapper
 
-    def _fit_member(self, codes, plain, known, gain, rng, step):
+    def _fit_member(
+        self,
+        codes: np.ndarray,
+        plain: np.ndarray,
+        known: np.ndarray,
+        gain: np.ndarray,
+        rng: np.random.Generator,
+        step: Callable[[int], None],
+    ) -> tuple[Model, dict[str, float], NormalEquations, tuple[np.ndarray, np.ndarray]]:
         """One member: its features and weights, the share of each structure in its patches, their nodes and labels."""
         nodes = plain.copy()
-        nodes[..., : n_energies()] += gain[:, None]
+        nodes[:, :, : n_energies()] += gain[:, None]
         valid = np.isfinite(nodes[..., 0])  # a small patch has fewer nodes
         features = RandomFeatures.drawn(nodes[valid], self.n_features, rng, self.emphasis(nodes.shape[-1]))
         ridge = Ridge(feature_rows(features, nodes, valid), np.where(known > 0, PAINTED, 1) * balance(codes)[:, None])
         n, background = len(self.classes_), np.flatnonzero(self._is_background())
-        options = {"background": background, "rounds": self.rounds, "step": step}
-        labels, shares = maximise(ridge, codes, known, valid, n_classes=n, **options)
+        labels, found = maximise(
+            ridge, codes, known, valid, n_classes=n, background=background, rounds=self.rounds, step=step
+        )
         seed = int(rng.integers(2**31))
         familiar = [kind.learnt(nodes[valid], seed) for kind in self.familiarities]
-        shares = {str(self.classes_[c]): share for c, share in shares.items()}
+        shares = {str(self.classes_[c]): share for c, share in found.items()}
         return (features, ridge.fit(labels, n), familiar), shares, ridge.equations(labels, n), (plain, labels)
 
-    def saved(self) -> tuple[dict, dict]:
+    def saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """What the mapper consists of: a dict for JSON, and arrays."""
         check_is_fitted(self)
-        arrays: dict = {}
+        arrays: dict[str, np.ndarray] = {}
         for number, (features, weights, familiar) in enumerate(self.models_):
             arrays |= prefixed(f"{number}/features", vars(features)) | {f"{number}/weights": weights}
             for kind, one in enumerate(familiar):
@@ -265,7 +290,7 @@ class TextureMapper(Saved, BaseEstimator):
         return about | {"shares": self.shares_, "background": self.background_, "power": self.power_}, arrays
 
     @classmethod
-    def restored(cls, about: dict, arrays: dict) -> "TextureMapper":
+    def restored(cls, about: dict[str, Any], arrays: dict[str, np.ndarray]) -> "TextureMapper":
         """The mapper that `saved` took apart."""
         mapper = cls(**about["parameters"])
         mapper.classes_, mapper.shares_ = np.array(about["classes"]), about["shares"]
@@ -295,7 +320,7 @@ class TextureMapper(Saved, BaseEstimator):
             out[span] = block
         return out
 
-    def _is_background(self):
+    def _is_background(self) -> np.ndarray:
         """Whether each class is the background."""
         return np.array([name == self.background_ for name in self.classes_])
 
@@ -321,7 +346,7 @@ class TextureMapper(Saved, BaseEstimator):
         labels = self.fit(patches, classes, masks, weights).predict(patches)
         return labels if masks is None else np.where(np.asarray(masks) > 0, np.asarray(masks), labels).astype(np.uint8)
 
-    def _block_scores(self, patches):
+    def _block_scores(self, patches: np.ndarray) -> Array:
         votes, familiar = self.votes(patches)
         return at_pixels(votes, familiar, self._is_background(), patches, self.power_)
 
@@ -348,34 +373,39 @@ class TextureMapper(Saved, BaseEstimator):
         """How much each descriptor counts in the random features."""
         return np.ones(n_descriptors, np.float32)
 
-    def nodes(self, sections: np.ndarray) -> np.ndarray:
+    def nodes(self, sections: np.ndarray) -> Array:
         """Features at the nodes of sections: see `describe`."""
         return kept_nodes(sections)
 
-    def node_votes(self, nodes: np.ndarray) -> np.ndarray:
+    def node_votes(self, nodes: np.ndarray) -> Array:
         """Evidence for every class at nodes, shape (n, n_classes)."""
         return node_votes(self.models_, nodes)
 
-    def _familiarity(self, nodes, parts):
+    def _familiarity(self, nodes: np.ndarray, parts: list[slice]) -> np.ndarray:
         """How familiar nodes are."""
         return np.concatenate(list(map_blocks(lambda span: node_familiarity(self.models_, nodes[span]), parts)))
 
 
-def node_votes(models, nodes):
+def node_votes(models: Sequence[Model], nodes: np.ndarray) -> Array:
     """Mean evidence of models for every class at nodes and at what a mirror shows of them, shape (n, n_classes)."""
     both = nodes, mirrored(nodes)
     votes = sum(features.times(side, weights) for features, weights, _ in models for side in both)
     return np.clip(votes / (2 * len(models)), 1e-3, None)
 
 
-def node_familiarity(models, nodes):
-    """How familiar nodes are to models, shape (n, 2): by texture, and by the strangest of all."""
-    each = [[familiar(nodes) for familiar in kinds] for *_, kinds in models]
-    mean = np.mean(each, axis=0)
-    return np.stack([mean[0], mean.min(axis=0)], axis=-1)
+def node_familiarity(models: Sequence[tuple[Any, Array, list[Familiarity]]], nodes: Array) -> Array:
+    """How familiar nodes are to models, shape (n, 2): by texture, and by the strangest of all; NumPy or torch."""
+    xp = array_namespace(nodes)
+    mean = xp.mean(xp.stack([xp.stack([familiar(nodes) for familiar in kinds]) for *_, kinds in models]), axis=0)
+    return xp.stack([mean[0], xp.min(mean, axis=0)], axis=-1)
 
 
-def _drawn_nodes(stacks, rng, step, further=None):
+def _drawn_nodes(
+    stacks: list[tuple[np.ndarray, np.ndarray]],
+    rng: np.random.Generator,
+    step: Callable[[], None],
+    further: Further | None = None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Descriptors of nodes of patches, some of them seen from behind; codes painted there; a gain for each patch.
 
     ``further(behind, offset)`` gives more descriptors of the nodes of the patches, a list by sizes.
@@ -390,13 +420,16 @@ def _drawn_nodes(stacks, rng, step, further=None):
     if further:
         each = further(behind, offset)
         described = [(np.concatenate([a, b], axis=-1), mask) for (a, mask), b in zip(described, each, strict=True)]
-    return *(stacked_nodes(arrays) for arrays in zip(*described, strict=True)), gain
+    nodes, known = (stacked_nodes(arrays) for arrays in zip(*described, strict=True))
+    return nodes, known, gain
 
 
-def _lattice(patches, masks, behind, offset, step):
+def _lattice(
+    patches: np.ndarray, masks: np.ndarray, behind: np.ndarray, offset: np.ndarray, step: Callable[[], None]
+) -> tuple[np.ndarray, np.ndarray]:
     """Descriptors and painted codes at every second node of patches, some of them mirrored."""
     patches, masks = (np.where(behind[:, None, None], array[:, :, ::-1], array) for array in (patches, masks))
-    blocks: list = []
+    blocks: list[np.ndarray] = []
     for block in map_blocks(lambda span: describe(patches[span]), spans(len(patches), BLOCK)):
         blocks.append(block[:, offset[0] :: 2, offset[1] :: 2])
         step()

@@ -324,14 +324,19 @@ def _describe(
         patches = grid.extract(volume, slice(span.start + part.start, span.start + part.stop))
         used = np.where(np.isfinite(patches).all(axis=(1, 2)), USED, MISSING)
         used[(used == USED) & quiet(patches)] = QUIET
-        shown = patches[used == USED]
-        if devices:
-            import torch
-
-            shown = torch.from_numpy(shown).to(devices[number % len(devices)])
-        features[part][used == USED] = to_numpy(measure.describe(shown, workers=1))
+        device = devices[number % len(devices)] if devices else None
+        features[part][used == USED] = _described(measure, patches[used == USED], device)
         status[part] = used
     described = {"features": features, "status": status}
     seals = {name: write_chunks(arrays[name], 0, number, values) for name, values in described.items()}
     lines = np.unique(grid.places(span)[:, :2], axis=0) if untouched(volume) else ()
     return seals, {(d, i): line_digest(volume[(slice(None),) * d + (i,)].values) for d, i in lines}
+
+
+def _described(measure: Any, patches: Any, device: str | None) -> np.ndarray:
+    """Descriptors of patches, computed on a torch device where one is given."""
+    if device is not None:
+        import torch
+
+        patches = torch.from_numpy(patches).to(device)
+    return np.asarray(to_numpy(measure.describe(patches, workers=1)))
