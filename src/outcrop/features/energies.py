@@ -3,6 +3,7 @@
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 import scipy.fft
 from scipy.ndimage import gaussian_filter1d
 
@@ -19,12 +20,12 @@ NODES = 64  # rows of nodes smoothed at once
 KEPT = Kept()  # features of the sections looked at last
 
 
-def n_energies():
+def n_energies() -> int:
     """Number of energies that describe a node; whatever follows them is the same in a mirror."""
     return len(WAVELENGTHS) * N_DIRECTIONS * len(SMOOTHING)
 
 
-def describe(sections):
+def describe(sections: npt.ArrayLike) -> np.ndarray:
     """Log energies around the nodes of a lattice, in four wavelengths, eight directions and two scales.
 
     Parameters
@@ -55,7 +56,7 @@ def describe(sections):
     return np.moveaxis(np.log(out + np.float32(1e-3), out=out), 0, -1).copy()
 
 
-def smoothed(x, sigma):
+def smoothed(x: np.ndarray, sigma: float) -> np.ndarray:
     """Every second row of stacks of rows smoothed by a Gaussian, as `gaussian_filter` and `every_second` have it.
 
     Products with the parts of a matrix that are not 0 are many times faster.
@@ -67,7 +68,7 @@ def smoothed(x, sigma):
 
 
 @lru_cache(maxsize=64)
-def _smoothing(n, sigma):
+def _smoothing(n: int, sigma: float) -> list[tuple[slice, slice, np.ndarray]]:
     """Blocks of a matrix that smooths n rows and takes every second one: rows, rows taken, weights."""
     reach = int(3 * sigma + 0.5)  # of the Gaussian: beyond it nothing is taken
     blocks = []
@@ -80,7 +81,7 @@ def _smoothing(n, sigma):
     return blocks
 
 
-def kept_nodes(sections):
+def kept_nodes(sections: np.ndarray) -> Array:
     """What `describe` gives, kept in memory for a while where it is of one section."""
     if len(sections) > 1:
         return describe(sections)
@@ -100,7 +101,7 @@ def mirrored(descriptors: Array) -> Array:
 
 
 @lru_cache(maxsize=8)
-def _log_gabor(shape):
+def _log_gabor(shape: tuple[int, int]) -> list[np.ndarray]:
     """Log-Gabor windows on one half plane each, so that the modulus of the answer is the envelope."""
     k1, k2 = scipy.fft.fftfreq(shape[0])[:, None], scipy.fft.fftfreq(shape[1])[None]
     radius, angle = np.hypot(k1, k2), np.arctan2(k1, k2)
@@ -135,18 +136,19 @@ def stretched(values: Array, places: np.ndarray, axis: int) -> Array:
     return xp.take(values, lower, axis=axis) * (1 - share) + xp.take(values, upper, axis=axis) * share
 
 
-def halved(x):
+def halved(x: np.ndarray) -> np.ndarray:
     """Means of 2 x 2 pixels, the last row and column repeated where the size is odd."""
     x = _even(x)
-    return (x[:, ::2, ::2] + x[:, 1::2, ::2] + x[:, ::2, 1::2] + x[:, 1::2, 1::2]) / 4
+    total: np.ndarray = x[..., ::2, ::2] + x[..., 1::2, ::2] + x[..., ::2, 1::2] + x[..., 1::2, 1::2]
+    return total / 4
 
 
-def every_second(x):
+def every_second(x: np.ndarray) -> np.ndarray:
     """Every second pixel, the last row and column repeated where the size is odd."""
     return _even(x)[:, 1::2, 1::2]
 
 
-def _even(x):
+def _even(x: np.ndarray) -> np.ndarray:
     """Arrays of an even number of rows and columns, the last ones repeated."""
-    odd = [(0, n % 2) for n in x.shape[1:]]
-    return np.pad(x, [(0, 0), *odd], mode="edge") if any(n for _, n in odd) else x
+    odd = [(0, n % 2) for n in x.shape[-2:]]
+    return np.pad(x, [(0, 0)] * (x.ndim - 2) + odd, mode="edge") if any(n for _, n in odd) else x

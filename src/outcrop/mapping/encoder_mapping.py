@@ -5,14 +5,15 @@ encoder (fault, zone, salt, chaos, edge, unconformity, dip) see just these, in a
 interpreter means them. Both describe the nodes that the rounds of expectation-maximisation sort.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import xarray as xr
 from scipy.ndimage import gaussian_filter
 
 from outcrop.arrays import Array
@@ -22,8 +23,12 @@ from outcrop.mapping.familiarity import Familiarity
 from outcrop.mapping.inputs import Progress
 from outcrop.mapping.texture import Further, TextureMapper
 from outcrop.parallel import map_blocks, spans
-from outcrop.patches.grid import PatchGrid
 from outcrop.storage.kept import content
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from outcrop.patches.grid import PatchGrid
 
 Answers = Iterator[tuple[np.ndarray, np.ndarray]]  # rows of patches, and the answers at their nodes
 
@@ -64,7 +69,7 @@ class EncoderMapper(TextureMapper):
         *,
         places: Any = None,
         progress: Progress = None,
-    ) -> "EncoderMapper":
+    ) -> EncoderMapper:
         """Learn every class from patches with one class each; see `TextureMapper.fit`.
 
         Parameters
@@ -109,7 +114,7 @@ class EncoderMapper(TextureMapper):
         return about | {"encoder": weights_digest()}, arrays
 
     @classmethod
-    def restored(cls, about: dict[str, Any], arrays: dict[str, np.ndarray]) -> "EncoderMapper":
+    def restored(cls, about: dict[str, Any], arrays: dict[str, np.ndarray]) -> EncoderMapper:
         """The mapper that `saved` took apart; refused where the encoder has other weights now."""
         if about["encoder"] != weights_digest():
             raise ValueError("The mapper was fitted with other weights of the encoder; fit it again.")

@@ -129,7 +129,8 @@ class TorchScores:
         sides = [self._padded(centred, encoder.STRIDE)]
         width = sides[0].shape[2]
         sides = [self._padded(side, multiple) for side in (sides[0], sides[0].flip(2))]
-        seen, behind = (self._net(side) for side in sides)
+        net = torch_net(str(encoder.WEIGHTS), self.device)
+        seen, behind = (encoder.by_tiles(lambda x: net(x)[:1], side[:, None])[0] for side in sides)
         logits = (seen[..., : width // 2] + behind[..., : width // 2].flip(3)) / 2
         n = len(encoder.CLASSES)
         logits = torch.cat([logits[:, :n], logits[:, n + 1 :]], 1)  # without the sine of the dip
@@ -139,22 +140,6 @@ class TorchScores:
         answers = torch.cat([answers[:, :n].clamp(-LARGEST, LARGEST), answers[:, n:]], 1)
         smooth = self._applied(answers, gaussian_filter1d, sigma=SMOOTH, mode="nearest", truncate=3)
         return torch.cat([answers, smooth], 1).permute(0, 2, 3, 1)
-
-    def _net(self, x: Array) -> Array:
-        """Answers at every second pixel, by tiles where sections are large."""
-        x = x[:, None]
-        net = torch_net(str(encoder.WEIGHTS), self.device)
-        out: list[Array] = []
-        for top in range(0, x.shape[2], encoder.TILE):
-            row = []
-            for left in range(0, x.shape[3], encoder.TILE):
-                corner = [max(0, at - encoder.REACH) for at in (top, left)]
-                ends = [at + encoder.TILE + encoder.REACH for at in (top, left)]
-                answers = net(x[:, :, corner[0] : ends[0], corner[1] : ends[1]])[0]
-                down, across = ((at - begin) // 2 for at, begin in zip((top, left), corner, strict=True))
-                row.append(answers[:, :, down : down + encoder.TILE // 2, across : across + encoder.TILE // 2])
-            out.append(self.torch.cat(row, 3))
-        return self.torch.cat(out, 2)
 
     def _padded(self, x: Array, multiple: int) -> Array:
         """See `encoder._padded`."""
