@@ -7,10 +7,9 @@ interpreter means them. Both describe the nodes that the rounds of expectation-m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +19,7 @@ from outcrop.arrays import Array
 from outcrop.features.encoder import ANSWERS, CLASSES, STRIDE, Encoder, weights_digest
 from outcrop.features.energies import KEPT, describe, n_energies
 from outcrop.mapping.familiarity import Familiarity
-from outcrop.mapping.inputs import Progress
-from outcrop.mapping.texture import Further, TextureMapper
+from outcrop.mapping.texture import Further, More, Step, TextureMapper
 from outcrop.parallel import map_blocks, spans
 from outcrop.storage.kept import content
 
@@ -48,7 +46,8 @@ class EncoderMapper(TextureMapper):
     Parameters
     ----------
     members, patches_per_class, n_features, rounds, min_confidence, background, random_state
-        As for `TextureMapper`.
+        As for `TextureMapper`. `fit` with ``places`` lets the encoder see what surrounds the patches: what it answers
+        at the rim of a patch is not what it answers inside a section.
 
     Examples
     --------
@@ -60,44 +59,23 @@ class EncoderMapper(TextureMapper):
     ((1, 64, 64), 'other')
     """
 
-    def fit(
-        self,
-        patches: Array,
-        classes: npt.ArrayLike,
-        masks: Array | None = None,
-        weights: npt.ArrayLike | None = None,
-        *,
-        places: Any = None,
-        progress: Progress = None,
-    ) -> EncoderMapper:
-        """Learn every class from patches with one class each; see `TextureMapper.fit`.
-
-        Parameters
-        ----------
-        patches, classes, masks, weights, progress
-            As `TextureMapper.fit` takes them.
-        places : Places or list of Places, optional
-            Where the patches lie, of one size or of each: the encoder sees more than a patch, and what it answers at
-            the rim of one is not what it answers inside a section.
-        """
-        several = isinstance(patches, list) and np.ndim(patches[0]) == 3
-        stacks = patches if several else [patches]
-        around = [None] * len(stacks) if places is None else places if several else [places]
+    def _more(self, stacks: list[np.ndarray], places: list[Any]) -> More:
+        """Answers of the encoder, which sees more than a patch where its place is known."""
         first = np.cumsum([0, *map(len, stacks)])
         kept: dict[int, np.ndarray] = {}
 
-        def more(drawn: np.ndarray, step: Callable[[], None]) -> Further:
-            for stack, known, begin, end in zip(stacks, around, first[:-1], first[1:], strict=True):
-                new = np.array([row - begin for row in drawn.tolist() if begin <= row < end and row not in kept], int)
-                encode = (known or Patches(stack)).answers
-                for rows, answers in encode(new):
+        def more(drawn: np.ndarray, step: Step) -> Further:
+            parts = []
+            for stack, place, begin, end in zip(stacks, places, first[:-1], first[1:], strict=True):
+                members = [row for row in drawn.tolist() if begin <= row < end]
+                new = np.array([row - begin for row in members if row not in kept], int)
+                for rows, answers in (place or Patches(stack)).answers(new):
                     kept.update(zip((rows + begin).tolist(), answers.astype(np.float16), strict=True))
                     step()
-            groups = [[row for row in drawn.tolist() if a <= row < b] for a, b in pairwise(first)]
-            parts = [np.stack([kept[row] for row in rows]) for rows in groups if rows]
+                parts += [np.stack([kept[row] for row in members])] if members else []
             return partial(_every_second, parts)
 
-        return self._fit(patches, classes, masks, weights, progress=progress, more=more)
+        return more
 
     @property
     def familiarities(self) -> list[type[Familiarity]]:
@@ -114,7 +92,7 @@ class EncoderMapper(TextureMapper):
         return about | {"encoder": weights_digest()}, arrays
 
     @classmethod
-    def restored(cls, about: dict[str, Any], arrays: dict[str, np.ndarray]) -> EncoderMapper:
+    def restored(cls, about: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
         """The mapper that `saved` took apart; refused where the encoder has other weights now."""
         if about["encoder"] != weights_digest():
             raise ValueError("The mapper was fitted with other weights of the encoder; fit it again.")

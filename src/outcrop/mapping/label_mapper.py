@@ -5,9 +5,12 @@ pixel vote for its label (Alaudah, Alfarraj and AlRegib, GEOPHYSICS 84(1), 2019)
 numerical core in the paper's symbols; everything here speaks of atoms and coefficients, samples first.
 """
 
+from __future__ import annotations
+
 import contextlib
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass
 from itertools import islice
 from typing import Any
 
@@ -36,6 +39,7 @@ LEARNT = ("atoms", "atom_classes", "coefficients", "objective", "objective_parts
 SMOOTHERS = {"median": median_filter, "majority": majority_filter, None: None}
 
 
+@dataclass(eq=False, repr=False)
 class LabelMapper(Saved, BaseEstimator):
     """Map the classes of whole patches to their pixels by sparse, orthogonal non-negative factorisation.
 
@@ -89,34 +93,19 @@ class LabelMapper(Saved, BaseEstimator):
     (['salt dome', 'other'], np.uint8(1), np.uint8(2))
     """
 
-    def __init__(
-        self,
-        atoms_per_class: int = 250,
-        sparsity: float = 0.4,
-        *,
-        variant: str = "paper",
-        orthogonality: float = 5.0,
-        atom_penalty: float = 0.1,
-        coefficient_penalty: float = 0.5,
-        iterations: int | None = None,
-        min_confidence: float | None = None,
-        smoothing: str = "median",
-        accelerate: bool = False,
-        tf32: bool = False,
-        random_state: int = 0,
-    ) -> None:
-        self.atoms_per_class = atoms_per_class
-        self.sparsity = sparsity
-        self.variant = variant
-        self.orthogonality = orthogonality
-        self.atom_penalty = atom_penalty
-        self.coefficient_penalty = coefficient_penalty
-        self.iterations = iterations
-        self.min_confidence = min_confidence
-        self.smoothing = smoothing
-        self.accelerate = accelerate
-        self.tf32 = tf32
-        self.random_state = random_state
+    atoms_per_class: int = 250
+    sparsity: float | None = 0.4
+    _: KW_ONLY
+    variant: str = "paper"
+    orthogonality: float = 5.0
+    atom_penalty: float = 0.1
+    coefficient_penalty: float = 0.5
+    iterations: int | None = None
+    min_confidence: float | None = None
+    smoothing: str | None = "median"
+    accelerate: bool = False
+    tf32: bool = False
+    random_state: int | None = 0
 
     def fit(
         self,
@@ -125,7 +114,7 @@ class LabelMapper(Saved, BaseEstimator):
         masks: Array | None = None,
         *,
         progress: Progress = None,
-    ) -> "LabelMapper":
+    ) -> LabelMapper:
         """Learn atoms and coefficients from patches with one class each.
 
         Parameters
@@ -199,7 +188,7 @@ class LabelMapper(Saved, BaseEstimator):
         return about, {name: to_numpy(getattr(self, f"{name}_")) for name in LEARNT}
 
     @classmethod
-    def restored(cls, about: dict[str, Any], arrays: dict[str, np.ndarray]) -> "LabelMapper":
+    def restored(cls, about: dict[str, Any], arrays: dict[str, np.ndarray]) -> LabelMapper:
         """The mapper that `saved` took apart, with NumPy arrays wherever it was fitted."""
         mapper = cls(**known_parameters(cls, about))
         mapper.classes_ = np.array(about["classes"])

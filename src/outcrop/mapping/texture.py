@@ -8,10 +8,13 @@ texture, so the share of a class inside its patches is estimated and not asked f
 averaged along its reflectors; where the texture is unlike anything learnt it is rather background, and less sure.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -46,11 +49,13 @@ AVERAGED = 1.7  # times the power that is found: votes of sections are means alo
 Model = tuple[
     RandomFeatures, Array, list[Familiarity]
 ]  # features, weights of the regression, familiarities of a member
+Step = Callable[..., None]  # reports progress
 Further = Callable[[np.ndarray, np.ndarray], list[np.ndarray]]  # (behind, offset) -> more descriptors, by sizes
-More = Callable[[np.ndarray, Callable[[], None]], Further]  # (rows, step) -> these for some patches
+More = Callable[[np.ndarray, Step], Further]  # (rows, step) -> these for some patches
 UNSEEN = 100  # patches of a member that the others have not seen, at most, on which it is looked for
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TextureMapper(Saved, BaseEstimator):
     """Map the classes of whole patches to their pixels by texture.
 
@@ -98,24 +103,13 @@ class TextureMapper(Saved, BaseEstimator):
 
     any_size = True  # sections as well as patches
 
-    def __init__(
-        self,
-        *,
-        members: int = 3,
-        patches_per_class: int = 100,
-        n_features: int = 1000,
-        rounds: int = 30,
-        min_confidence: float | None = None,
-        background: str = "other",
-        random_state: int = 0,
-    ) -> None:
-        self.members = members
-        self.patches_per_class = patches_per_class
-        self.n_features = n_features
-        self.rounds = rounds
-        self.min_confidence = min_confidence
-        self.background = background
-        self.random_state = random_state
+    members: int = 3
+    patches_per_class: int = 100
+    n_features: int = 1000
+    rounds: int = 30
+    min_confidence: float | None = None
+    background: str = "other"
+    random_state: int = 0
 
     def fit(
         self,
@@ -124,8 +118,9 @@ class TextureMapper(Saved, BaseEstimator):
         masks: Array | None = None,
         weights: npt.ArrayLike | None = None,
         *,
+        places: Any = None,
         progress: Progress = None,
-    ) -> "TextureMapper":
+    ) -> Self:
         """Learn the texture of every class from patches with one class each.
 
         Parameters
@@ -138,28 +133,19 @@ class TextureMapper(Saved, BaseEstimator):
             Pixels painted by hand: ``i + 1`` for ``classes_[i]``, 0 elsewhere. They keep their class.
         weights : array, shape (n_patches,), optional
             How likely each patch is of its class; the likelier ones are drawn first.
+        places : Places or list of Places, optional
+            Where the patches lie, of one size or of each, for mappings that look around them.
         progress : callable, optional
             Called as ``progress(done, total)`` between steps; what it raises ends the fit.
         """
-        return self._fit(patches, classes, masks, weights, progress=progress)
-
-    def _fit(
-        self,
-        patches: Any,
-        classes: npt.ArrayLike,
-        masks: Any,
-        weights: npt.ArrayLike | None,
-        *,
-        progress: Progress,
-        more: More | None = None,
-    ) -> "TextureMapper":
-        """Fit; `more` gives further descriptors of the nodes of some patches."""
         several = isinstance(patches, list) and np.ndim(patches[0]) == 3
         stacks = [to_numpy(check_patches(stack)[0]) for stack in (patches if several else [patches])]
         self.classes_, codes = class_codes(classes, n_patches=sum(map(len, stacks)))
         self.background_ = fitted_background(self.classes_, self.background)
         given = [np.zeros((len(stack), 1, 1)) for stack in stacks] if masks is None else masks
         painted = [np.asarray(mask, np.uint8) for mask in (given if several or masks is None else [given])]
+        first = np.cumsum([0, *map(len, stacks)])
+        more = self._more(stacks, [None] * len(stacks) if places is None else places if several else [places])
         seen: list[np.ndarray] = []
         rounds = [0] * self.members  # that are done
 
@@ -176,7 +162,6 @@ class TextureMapper(Saved, BaseEstimator):
             order = np.argsort(-lots, kind="stable")
             of_class = [order[codes[order] == c][: self.patches_per_class] for c in range(len(self.classes_))]
             rows = np.sort(np.concatenate(of_class))
-            first = np.cumsum([0, *map(len, stacks)])
             rows_of_stack = [rows[(rows >= a) & (rows < b)] - a for a, b in pairwise(first)]
             chosen = [
                 (x[some], mask[some]) for x, mask, some in zip(stacks, painted, rows_of_stack, strict=True) if len(some)
@@ -196,31 +181,30 @@ class TextureMapper(Saved, BaseEstimator):
             self.power_ = self._cross_fitted(learnt, seen)
         return self
 
-    def _cross_fitted(self, learnt: Sequence[tuple[np.ndarray, np.ndarray]], seen: list[np.ndarray]) -> float:
+    def _more(self, stacks: list[np.ndarray], places: list[Any]) -> More | None:
+        """Further descriptors of the nodes of patches, besides their energies; none here."""
+        return None
+
+    def _cross_fitted(self, learnt: Sequence[tuple[Array, Array]], seen: list[np.ndarray]) -> float:
         """Power of the votes that makes what members say of patches they have not seen as likely as can be.
 
         `learnt` holds the nodes of the patches of every member and their labels, `seen` the numbers of the patches.
         """
-        votes: list[np.ndarray] = []
-        familiar: list[np.ndarray] = []
-        labels: list[np.ndarray] = []
+        unseen: list[tuple[Array, Array, Array]] = []  # votes, familiarity and labels
         for member, ((nodes, found), rows) in enumerate(zip(learnt, seen, strict=True)):
             rest = [model for other, model in enumerate(self.models_) if other != member]
             elsewhere = [other for number, other in enumerate(seen) if number != member]
-            unseen = np.flatnonzero(~np.isin(rows, np.concatenate([[], *elsewhere])))
-            for row in unseen[:: max(1, len(unseen) // UNSEEN)] if rest else ():
+            new = np.flatnonzero(~np.isin(rows, np.concatenate([[], *elsewhere])))
+            for row in new[:: max(1, len(new) // UNSEEN)] if rest else ():
                 valid = np.isfinite(nodes[row, :, 0])
-                votes.append(node_votes(rest, nodes[row][valid]))
-                familiar.append(node_familiarity(rest, nodes[row][valid]))
-                labels.append(found[row][valid])
-        if not labels:
+                of_patch = nodes[row][valid]
+                unseen.append((node_votes(rest, of_patch), node_familiarity(rest, of_patch), found[row][valid]))
+        if not unseen:
             return POWER
-        evidence, known, codes = map(np.concatenate, (votes, familiar, labels))
+        evidence, known, codes = map(np.concatenate, zip(*unseen, strict=True))
         return AVERAGED * fitted_power(evidence, known, codes, self._is_background())
 
-    def updated(
-        self, nodes: np.ndarray, targets: np.ndarray, weights: np.ndarray, classes: Sequence[str] = ()
-    ) -> "TextureMapper":
+    def updated(self, nodes: Array, targets: Array, weights: Array, classes: Sequence[str] = ()) -> Self:
         """The mapper that has learnt nodes of a known class too; what it knew before stays in its regressions.
 
         Parameters
@@ -240,7 +224,7 @@ class TextureMapper(Saved, BaseEstimator):
             With its weights alone: it is not updated again, but the mapper that this one was made from.
         """
         check_is_fitted(self, "equations_")
-        mapper: TextureMapper = clone(self)
+        mapper: Self = clone(self)
         mapper.classes_, mapper.background_ = np.array([*map(str, self.classes_), *classes]), self.background_
         mapper.shares_, mapper.power_, mapper.models_ = self.shares_, self.power_, []
         both = np.concatenate([nodes, mirrored(nodes)])
@@ -253,14 +237,8 @@ class TextureMapper(Saved, BaseEstimator):
         return mapper
 
     def _fit_member(
-        self,
-        codes: np.ndarray,
-        plain: np.ndarray,
-        known: np.ndarray,
-        gain: np.ndarray,
-        rng: np.random.Generator,
-        step: Callable[[int], None],
-    ) -> tuple[Model, dict[str, float], NormalEquations, tuple[np.ndarray, np.ndarray]]:
+        self, codes: Array, plain: Array, known: Array, gain: Array, rng: np.random.Generator, step: Step
+    ) -> tuple[Model, dict[str, float], NormalEquations, tuple[Array, Array]]:
         """One member: its features and weights, the share of each structure in its patches, their nodes and labels."""
         nodes = plain.copy()
         nodes[:, :, : n_energies()] += gain[:, None]
@@ -290,7 +268,7 @@ class TextureMapper(Saved, BaseEstimator):
         return about | {"shares": self.shares_, "background": self.background_, "power": self.power_}, arrays
 
     @classmethod
-    def restored(cls, about: dict[str, Any], arrays: dict[str, np.ndarray]) -> "TextureMapper":
+    def restored(cls, about: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
         """The mapper that `saved` took apart."""
         mapper = cls(**about["parameters"])
         mapper.classes_, mapper.shares_ = np.array(about["classes"]), about["shares"]
@@ -316,7 +294,12 @@ class TextureMapper(Saved, BaseEstimator):
         patches = to_numpy(check_patches(patches)[0])
         blocks = spans(len(patches), max(1, BLOCK * 99 * 99 // (patches.shape[1] * patches.shape[2])))
         out = np.empty((*patches.shape, len(self.classes_)), np.float32)
-        for span, block in zip(blocks, map_blocks(lambda span: self._block_scores(patches[span]), blocks), strict=True):
+
+        def block_scores(span: slice) -> Array:
+            votes, familiar = self.votes(patches[span])
+            return at_pixels(votes, familiar, self._is_background(), patches[span], self.power_)
+
+        for span, block in zip(blocks, map_blocks(block_scores, blocks), strict=True):
             out[span] = block
         return out
 
@@ -346,10 +329,6 @@ class TextureMapper(Saved, BaseEstimator):
         labels = self.fit(patches, classes, masks, weights).predict(patches)
         return labels if masks is None else np.where(np.asarray(masks) > 0, np.asarray(masks), labels).astype(np.uint8)
 
-    def _block_scores(self, patches: np.ndarray) -> Array:
-        votes, familiar = self.votes(patches)
-        return at_pixels(votes, familiar, self._is_background(), patches, self.power_)
-
     def votes(self, patches: Array) -> tuple[np.ndarray, np.ndarray]:
         """Evidence for every class at the nodes of `describe`, and how familiar they are, between 0 and 1.
 
@@ -365,7 +344,7 @@ class TextureMapper(Saved, BaseEstimator):
         return votes.reshape(*nodes.shape[:3], -1), familiar.reshape(*nodes.shape[:3], -1)
 
     @property
-    def familiarities(self) -> "list[type[Familiarity]]":
+    def familiarities(self) -> list[type[Familiarity]]:
         """Kinds of familiarity of a node, that of its texture first."""
         return [Familiarity]
 
@@ -401,11 +380,8 @@ def node_familiarity(models: Sequence[tuple[Any, Array, list[Familiarity]]], nod
 
 
 def _drawn_nodes(
-    stacks: list[tuple[np.ndarray, np.ndarray]],
-    rng: np.random.Generator,
-    step: Callable[[], None],
-    further: Further | None = None,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    stacks: list[tuple[Array, Array]], rng: np.random.Generator, step: Step, further: Further | None = None
+) -> tuple[Array, Array, Array]:
     """Descriptors of nodes of patches, some of them seen from behind; codes painted there; a gain for each patch.
 
     ``further(behind, offset)`` gives more descriptors of the nodes of the patches, a list by sizes.
@@ -424,9 +400,7 @@ def _drawn_nodes(
     return nodes, known, gain
 
 
-def _lattice(
-    patches: np.ndarray, masks: np.ndarray, behind: np.ndarray, offset: np.ndarray, step: Callable[[], None]
-) -> tuple[np.ndarray, np.ndarray]:
+def _lattice(patches: Array, masks: Array, behind: Array, offset: Array, step: Step) -> tuple[Array, Array]:
     """Descriptors and painted codes at every second node of patches, some of them mirrored."""
     patches, masks = (np.where(behind[:, None, None], array[:, :, ::-1], array) for array in (patches, masks))
     blocks: list[np.ndarray] = []
