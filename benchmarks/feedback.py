@@ -67,13 +67,16 @@ def patch_jobs(folder, data, draws=4):
 
 
 def purity_by_clicks(index, places, judge, count):
-    """Purity after each number of clicks, and seconds of a refinement."""
+    """Purity after each number of clicks, and seconds of the last search with verdicts."""
     weak, found, seconds = oc.retrieve(index, places, count), {}, 0.0
+    judged = {"accepted": {name: [] for name in places}, "rejected": {name: [] for name in places}}
     for clicks in range(0, CLICKS[-1] + 1, 5):
         if clicks:
-            yes, no = answers(weak, judge(weak))
+            for verdicts, chosen in zip(judged.values(), answers(weak, judge(weak)), strict=True):
+                for name, where in weak.places(chosen).items():
+                    verdicts[name] += where
             begin = time.perf_counter()
-            weak = oc.refine(index, weak, accept=yes, reject=no)
+            weak = oc.retrieve(index, places, count, **judged)
             seconds = time.perf_counter() - begin
         if clicks in CLICKS:
             found[clicks] = np.nanmean(judge(weak))
@@ -81,14 +84,14 @@ def purity_by_clicks(index, places, judge, count):
 
 
 def answers(weak, right):
-    """Rows that five clicks a class accept and reject, among patches not judged before."""
+    """Positions of the patches that five clicks a class accept and reject, among those not judged before."""
     judged = [row for given in (weak.accepted, weak.rejected) for rows in given.values() for row in rows]
     open_ = np.isfinite(right) & ~np.isin(weak.rows, judged)
     own = [np.flatnonzero(open_ & (weak.classes == name)) for name in weak.accepted]
     clicks = np.concatenate(
         [rows[np.unique(np.linspace(0, len(rows) - 1, 5).astype(int))] for rows in own if len(rows)]
     )
-    return weak.rows[clicks[right[clicks] == 1]], weak.rows[clicks[right[clicks] == 0]]
+    return clicks[right[clicks] == 1], clicks[right[clicks] == 0]
 
 
 def estimates(weak, right):
@@ -122,7 +125,6 @@ def main():
             found, seconds, refined = purity_by_clicks(index, places, judge, count)
             clicks.append({"data": data, **{f"{n} clicks": p for n, p in found.items()}, "seconds": seconds})
             kinds = {str(count): oc.retrieve(index, places, count), "auto": oc.retrieve(index, places, "auto")}
-            kinds["auto, diverse"] = oc.retrieve(index, places, "auto", diverse=True)
             for kind, weak in kinds.items():
                 wrong += [{"data": data, "count": kind, **row} for row in estimates(weak, judge(weak))]
             if options.labels and truth is not None:
@@ -137,8 +139,7 @@ def main():
     table = pd.DataFrame(wrong)
     print("\nwrong patches: estimated without truth, true, and true when weighted")
     print(table.groupby(["data", "count", "class"]).mean().round(2).to_string())
-    each = table[table["count"] != "auto, diverse"]
-    for what, own in (("all classes", each), ("without other", each[each["class"] != "other"])):
+    for what, own in (("all classes", table), ("without other", table[table["class"] != "other"])):
         off, alike = (own["estimated wrong"] - own["wrong"]).abs().mean(), own["estimated wrong"].corr(own["wrong"])
         print(f"\n{what}: estimate off by {off:.3f} on average, correlation {alike:.2f}")
     if scores:

@@ -131,11 +131,13 @@ def feedback(n=1_000_000):
     index.status = np.zeros(size, np.uint8)
     index._columns, index._graph = {}, ()
     begin = time.perf_counter()
-    weak = oc.retrieve(index, {f"class {k}": [(k, 300, 300)] for k in range(4)}, 500)
+    exemplars = {f"class {k}": [(k, 300, 300)] for k in range(4)}
+    weak = oc.retrieve(index, exemplars, 500)
     row(f"first search in {size} patches", f"{time.perf_counter() - begin:.2f} s", "4 classes, 500 patches each")
     for clicks in (5, 20):
-        rows = weak.rows[weak.picks(clicks)]
-        seconds = best(lambda rows=rows: oc.refine(index, weak, accept=rows[::2], reject=rows[1::2]))
+        picks = weak.picks(clicks)
+        judged = {"accepted": weak.places(picks[::2]), "rejected": weak.places(picks[1::2])}
+        seconds = best(lambda judged=judged: oc.retrieve(index, exemplars, 500, **judged))
         row(f"round of feedback, {clicks} clicks a class", f"{seconds:.2f} s", "aim under 1 s")
 
 

@@ -78,4 +78,3 @@ def test_chosen_patches_lie_apart():
     values = np.array([[0.9], [0.89], [0.8]])
     same = np.array([[1, 1, 0], [1, 1, 0], [0, 0, 1]], float)
     assert choose(values, [2], same.__getitem__, apart=[0.3])[0].tolist() == [0, 2]
-    assert choose(values, [3], same.__getitem__, apart=[0.3], skip=lambda row: same[row] > 0.5)[0].tolist() == [0, 2]

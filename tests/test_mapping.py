@@ -162,14 +162,6 @@ def test_codes_follow_the_first_appearance():
     assert mapper.classes_.tolist() == ["right", "left"]
 
 
-def test_stops_by_relative_change():
-    """A tolerance ends the iterations at the first small change, before the count is reached."""
-    patches, classes = scene()
-    course = LabelMapper(4, variant="exact", tolerance=1e-3).fit(patches, classes).objective_
-    change = -np.diff(course) / course[:-1]
-    assert len(course) < 201 and change[-1] <= 1e-3 and (change[:-1] > 1e-3).all()
-
-
 def test_baselines_are_parameters():
     """Plain factorisation leaves the atoms of k-means dense and has the misfit alone as objective."""
     patches, classes = scene()
@@ -279,29 +271,3 @@ def test_agrees_with_the_released_labels():
     codes = {"chaotic": 1, "other": 2, "fault": 3, "salt dome": 4}
     table = np.array([0, *(codes[name] for name in mapper.classes_)])
     assert (table[labels] == data["published_labels"]).mean() >= 0.90
-
-
-def test_pixels_as_features_change_nothing():
-    """Factorising features that are the pixels is factorising the patches, in fit and in predict."""
-    patches = np.random.default_rng(0).random((16, 12, 10))
-    classes = ["salt dome"] * 8 + ["other"] * 8
-    options = {"atoms_per_class": 3, "iterations": 5}
-    plain = LabelMapper(**options).fit(patches.astype("f4"), classes)
-    through = LabelMapper(**options, features=lambda own: own[..., None]).fit(patches.astype("f4"), classes)
-    np.testing.assert_array_equal(through.labels_, plain.labels_)
-    np.testing.assert_allclose(through.scores(patches[:3]), plain.scores(patches[:3].astype("f4")), rtol=1e-4)
-
-
-def test_features_of_nodes_label_every_pixel():
-    """Nodes of 4 x 4 pixels carry their evidence to the pixels around them; what cannot be done is refused in words."""
-    patches = np.zeros((8, 10, 14), np.float32)
-    patches[:4, :, :8], patches[4:, :, 8:] = 1, 1
-    wide = [(0, 0), (0, 2), (0, 2)]
-    means = lambda own: np.pad(own, wide, mode="edge").reshape(-1, 3, 4, 4, 4).mean(axis=(2, 4))[..., None]  # noqa: E731
-    mapper = LabelMapper(2, features=means)
-    labels = mapper.fit_predict(patches, ["fault"] * 4 + ["other"] * 4)
-    assert labels.shape == patches.shape and (labels[:4, :, :8] == 1).all() and (labels[4:, :, 8:] == 2).all()
-    with pytest.raises(ValueError, match="cannot be saved"):
-        mapper.saved()
-    with pytest.raises(ValueError, match="Painted"):
-        mapper.fit(patches, ["fault"] * 4 + ["other"] * 4, masks=np.ones(patches.shape, np.uint8))

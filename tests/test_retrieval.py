@@ -7,7 +7,7 @@ import torch
 import xarray as xr
 import zarr
 
-from outcrop import CurveletSVD, PatchGrid, build_index, open_index, open_volume, refine, retrieve
+from outcrop import CurveletSVD, PatchGrid, build_index, open_index, open_volume, retrieve
 from outcrop.retrieval.assignment import assign
 from outcrop.retrieval.counts import MOST, NEAREST, auto_count, knee
 from outcrop.retrieval.exemplars import rows_near
@@ -220,7 +220,7 @@ def test_a_ranking_beyond_the_memory_is_refused(index, monkeypatch):
 
 def test_exemplar_finds_itself_first(index, paper):
     """A patch of the grid used as exemplar is retrieved at rank 1 with similarity 1, and its texture follows."""
-    middle = index.table.query("inline == 103 and crossline < 350").iloc[0][["inline", "crossline", "time"]]
+    middle = index.grid.table.query("inline == 103 and crossline < 350").iloc[0][["inline", "crossline", "time"]]
     for found in (index, paper):
         weak = retrieve(found, {"flat": [tuple(middle)]}, 60, ranking="similarity")
         assert weak.similarity[0] == pytest.approx(1, abs=1e-6)
@@ -272,68 +272,60 @@ def test_quota_per_exemplar(index):
     assert np.bincount(weak.exemplar).tolist() == [21, 20]
 
 
-def test_diverse_skips_near_copies(index):
-    """No two patches overlap by more than half within ten lines."""
-    weak = retrieve(index, {"flat": [(103, 330, 200)]}, 12, diverse=True)
-    starts = index.grid.starts[weak.rows]
-    gaps = np.abs(starts[:, None] - starts[None])
-    close = (gaps[..., 1] <= 10) & (gaps[..., 2] < 16.5) & (gaps[..., 3] < 16.5)
-    assert close.sum() == len(weak)
-
-
 PLACES = {"flat": [(103, 330, 200)], "dipping": [(103, 420, 200)]}
 
 
 def same(a, b):
-    """Whether two weak labels say the same."""
+    """Whether two weak labels are equal."""
     assert (a.accepted, a.rejected) == (b.accepted, b.rejected)
-    for name in ("rows", "classes", "similarity", "exemplar"):
+    for name in ("rows", "classes", "similarity", "exemplar", "weights", "judge"):
         np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
 
 
-def test_without_feedback_the_answer_is_the_same(index):
-    """No yes and no: refine gives back what retrieve gave, however it was asked."""
-    for options in ({}, {"diverse": True}, {"per_exemplar": True}):
-        weak = retrieve(index, PLACES, 30, **options)
-        same(refine(index, weak), weak)
+def judged(weak, yes=(), no=()):
+    """Options of `retrieve` that accept and reject some rows of weak labels, each for the class it was found for."""
+    return {what: weak.places(np.isin(weak.rows, rows)) for what, rows in (("accepted", yes), ("rejected", no))}
 
 
-def test_accepted_patches_stay_and_rejected_ones_never_come_back(index):
-    """Round after round of random verdicts, near-copies skipped or not."""
-    for options in ({}, {"diverse": True}, {"per_exemplar": True}):
+def test_accepted_patches_stay_and_rejected_ones_do_not_come_back_for_their_class(index):
+    """Round after round of random verdicts."""
+    for options in ({}, {"per_exemplar": True}, {"ranking": "similarity"}):
         rng = np.random.default_rng(0)
-        weak, yes, no = retrieve(index, PLACES, 12, **options), {}, set()
+        weak, verdicts = retrieve(index, PLACES, 12, **options), {}
         for _ in range(4):
-            clicks = rng.choice(len(weak), 6, replace=False)
-            yes |= dict(zip(weak.rows[clicks[:3]].tolist(), weak.classes[clicks[:3]].tolist(), strict=True))
-            no = (no | set(weak.rows[clicks[3:]].tolist())) - set(weak.rows[clicks[:3]].tolist())
-            for row in no:
-                yes.pop(row, None)
-            weak = refine(index, weak, accept=weak.rows[clicks[:3]], reject=weak.rows[clicks[3:]])
-            found = dict(zip(weak.rows.tolist(), weak.classes.tolist(), strict=True))
-            assert yes.items() <= found.items()
-            assert not no & found.keys()
-            assert len(weak) == len(found)
+            pairs = list(zip(weak.rows.tolist(), weak.classes.tolist(), strict=True))
+            for click, i in enumerate(rng.choice(len(weak), 6, replace=False)):
+                verdicts[pairs[i]] = click < 3
+            given = {"accepted": {}, "rejected": {}}
+            for (row, name), accept in verdicts.items():
+                place = index.grid.centres([row]).astype(object).to_numpy()[0]
+                given["accepted" if accept else "rejected"].setdefault(name, []).append(place)
+            weak = retrieve(index, PLACES, 12, **options, **given)
+            found = set(zip(weak.rows.tolist(), weak.classes.tolist(), strict=True))
+            assert {pair for pair, accept in verdicts.items() if accept} <= found
+            assert not found & {pair for pair, accept in verdicts.items() if not accept}
+            assert len(weak) == len(found) == len(np.unique(weak.rows))
 
 
-def test_order_of_feedback_does_not_matter(index):
-    """One click after another in any order, or all at once, give the same; another count is asked the same way."""
+@pytest.mark.parametrize("ranking", ["graph", "similarity"])
+def test_a_rejected_patch_may_show_another_class(index, ranking):
+    """A patch that was rejected for one class is still retrieved for the other, and one accepted there stays."""
+    weak = retrieve(index, PLACES, 30, ranking=ranking)
+    row = int(weak.rows[weak.classes == "flat"][0])
+    place = weak.places([0])["flat"]
+    found = retrieve(index, PLACES, 30, ranking=ranking, rejected={"dipping": place})
+    assert row in found.rows[found.classes == "flat"]
+    found = retrieve(index, PLACES, 30, ranking=ranking, accepted={"dipping": place}, rejected={"flat": place})
+    assert found.classes[found.rows == row].tolist() == ["dipping"]
+    assert found.weights[found.rows == row] == 1
+
+
+def test_order_of_verdicts_does_not_matter(index):
+    """The same verdicts in any order give the same patches."""
     weak = retrieve(index, PLACES, 30)
-    yes, no = weak.rows[[1, 31, 40]].tolist(), weak.rows[[5, 29, 45]].tolist()
-    at_once = refine(index, weak, accept=yes, reject=no)
-    one = refine(index, refine(index, refine(index, weak, accept=yes[:2]), reject={"flat": no[:2]}), accept=yes[2:])
-    same(refine(index, one, reject={"dipping": no[2:]}), at_once)
-    other = refine(index, refine(index, weak, reject=no), accept={"flat": yes[:1], "dipping": yes[1:]})
-    same(other, at_once)
-    same(refine(index, at_once, count=10), refine(index, weak, accept=yes, reject=no, count=10))
-
-
-def test_the_last_word_on_a_patch_counts(index):
-    """Yes after no, or no after yes, is as if only the second had been said."""
-    weak = retrieve(index, PLACES, 30)
-    row = int(weak.rows[4])
-    same(refine(index, refine(index, weak, reject=[row]), accept={"flat": [row]}), refine(index, weak, accept=[row]))
-    same(refine(index, refine(index, weak, accept=[row]), reject=[row]), refine(index, weak, reject=[row]))
+    given = judged(weak, weak.rows[[1, 31, 40]], weak.rows[[5, 29, 45]])
+    turned = {what: {name: some[::-1] for name, some in places.items()} for what, places in given.items()}
+    same(retrieve(index, PLACES, 30, **given), retrieve(index, PLACES, 30, **turned))
 
 
 def test_patches_are_ranked_by_their_share_of_what_reaches_them(index, monkeypatch):
@@ -342,7 +334,7 @@ def test_patches_are_ranked_by_their_share_of_what_reaches_them(index, monkeypat
     monkeypatch.setattr("outcrop.retrieval.graph.MORE", 100)  # every pair is compared by the measure
     weak = retrieve(index, PLACES, 30)
     yes, no = weak.rows[[7, 12]], weak.rows[[20, 25]]
-    refined = refine(index, weak, accept=yes, reject=no)
+    refined = retrieve(index, PLACES, 30, **judged(weak, yes, no))
     used = np.flatnonzero(index.status == USED)
     features = index.features[:][used]
     exemplars = {
@@ -361,35 +353,21 @@ def test_patches_are_ranked_by_their_share_of_what_reaches_them(index, monkeypat
 
 def test_feedback_makes_what_is_retrieved_purer(index):
     """An exemplar across the boundary finds both textures; yes and no to ten patches leave mostly one."""
-    weak = retrieve(index, {"flat": [(103, 372, 200)]}, 120)
+    exemplar = {"flat": [(103, 372, 200)]}
+    weak = retrieve(index, exemplar, 120)
 
     def flat(weak):
         return weak.positions.crossline.to_numpy() <= 364
 
-    before = flat(weak).mean()
+    before, yes, no = flat(weak).mean(), [], []
     for _ in range(2):
         picks = weak.picks(5)
         right = flat(weak)[picks]
-        weak = refine(index, weak, accept=weak.rows[picks[right]], reject=weak.rows[picks[~right]])
+        yes += weak.places(picks[right]).get("flat", [])
+        no += weak.places(picks[~right]).get("flat", [])
+        weak = retrieve(index, exemplar, 120, accepted={"flat": yes}, rejected={"flat": no})
     assert before < 0.6
     assert flat(weak).mean() > before + 0.2
-
-
-def test_refuses_feedback_that_means_nothing(index):
-    """Rows that were not retrieved, yes and no at once, unknown classes, and labels that were read from a file."""
-    weak = retrieve(index, PLACES, 5)
-    row, quiet = int(weak.rows[0]), int(np.flatnonzero(index.status != USED)[0])
-    for feedback, says in [
-        ({"accept": [len(index)]}, "not among the retrieved"),
-        ({"accept": [row], "reject": [row]}, "both accepted and rejected"),
-        ({"reject": {"salt": [row]}}, "has no exemplar"),
-        ({"reject": {"flat": [quiet]}}, "not a patch that the index describes"),
-    ]:
-        with pytest.raises(ValueError, match=says):
-            refine(index, weak, **feedback)
-    weak.save(index.workspace / "table.csv")
-    with pytest.raises(ValueError, match="read from a file"):
-        refine(index, read_table(index.workspace / "table.csv", index), accept=[row])
 
 
 def test_assign_gives_each_row_to_the_most_similar_want():
@@ -397,14 +375,13 @@ def test_assign_gives_each_row_to_the_most_similar_want():
     rng = np.random.default_rng(1)
     for _ in range(50):
         s = rng.integers(0, 6, (12, 3)) / 6
-        chosen, lost = assign(s, [3, 4, 2])
+        chosen = assign(s, [3, 4, 2])
         rows = np.concatenate(chosen)
         assert len(np.unique(rows)) == len(rows) == 9
         for want, own in enumerate(chosen):
             worst = s[own, want].min()
             better = [r for r in range(12) if s[r, want] > worst and r not in own]
             assert all(any(r in o and s[r, w] >= s[r, want] for w, o in enumerate(chosen) if w != want) for r in better)
-        assert (lost >= 0).all()
 
 
 def test_auto_takes_the_knee_of_the_nearest_ninth(index):
@@ -449,7 +426,7 @@ def test_weights_tell_right_patches_from_wrong_ones(index):
     assert ((weak.weights > 0) & (weak.weights <= 1)).all()
     assert weak.wrong["flat"] == pytest.approx(1 - weak.weights[weak.classes == "flat"].mean())
     last = int(weak.rows[weak.classes == "flat"][-1])
-    refined = refine(index, weak, accept=[last])
+    refined = retrieve(index, PLACES, {"flat": 430, "dipping": 150}, **judged(weak, [last]))
     assert refined.weights[refined.rows == last] == 1
     path = index.workspace / "table.csv"
     weak.save(path)
@@ -458,6 +435,24 @@ def test_weights_tell_right_patches_from_wrong_ones(index):
     path.write_text("\n".join([text[0], text[1].rpartition(",")[0] + ",1.5"]))
     with pytest.raises(ValueError, match=r"line 2: weight 1\.5"):
         read_table(path, index)
+
+
+def test_arrays_on_disk_are_those_in_memory(index, tmp_path):
+    """Everything but the grid survives a file to the bit, with its types; a damaged file is refused."""
+    weak = retrieve(index, PLACES, {"flat": 40, "dipping": 9})
+    weak = retrieve(index, PLACES, {"flat": 40, "dipping": 9}, **judged(weak, weak.rows[[3, 44]], weak.rows[[5]]))
+    weak.save_arrays(tmp_path / "weak.npz")
+    read = type(weak).load_arrays(tmp_path / "weak.npz", weak.grid)
+    for name in ("rows", "classes", "similarity", "exemplar", "starts", "weights", "judge"):
+        one, other = getattr(read, name), getattr(weak, name)
+        assert one.dtype == other.dtype and one.tobytes() == np.ascontiguousarray(other).tobytes(), name
+    assert list(read.curves) == list(weak.curves)
+    assert all(read.curves[name].tobytes() == curve.tobytes() for name, curve in weak.curves.items())
+    assert (read.suggested, read.accepted, read.rejected) == (weak.suggested, weak.accepted, weak.rejected)
+    assert read.grid is weak.grid and read.table.equals(weak.table) and read.wrong == weak.wrong
+    (tmp_path / "weak.npz").write_bytes((tmp_path / "weak.npz").read_bytes()[:-40])
+    with pytest.raises(ValueError, match="is damaged"):
+        type(weak).load_arrays(tmp_path / "weak.npz", weak.grid)
 
 
 def test_one_class_alone_is_weighed_against_the_survey(index):
@@ -492,9 +487,8 @@ def test_sorting_the_first_rows_alone_changes_nothing():
     values[rng.random(5000) < 0.2] = -1
     for counts in ([5, 5, 5], [400, 900, 2], [3000, 3000, 3000]):
         first, whole = (assign(values, counts, whole=flag) for flag in (False, True))
-        for a, b in zip(first[0], whole[0], strict=True):
+        for a, b in zip(first, whole, strict=True):
             np.testing.assert_array_equal(a, b)
-        np.testing.assert_array_equal(first[1], whole[1])
 
 
 def test_some_weak_labels_alone(index):

@@ -47,7 +47,7 @@ def digests(name, volume, places):
             yield f"{name} features {measure}", digest(index.features[:], 3)
             if measure == "curvelet-svd":
                 similarity = np.stack([similarity_to(index, some) for some in places.values()]).T
-                rows, _ = assign(similarity, [COUNT] * len(places))
+                rows = assign(similarity, [COUNT] * len(places))
                 yield f"{name} rows {measure}", digest(np.concatenate(rows).astype(np.int64))
     section = volume[0].values.T[None]
     yield f"{name} features of a section", digest(oc.Encoder().describe(section), 2)

@@ -32,7 +32,6 @@ if TYPE_CHECKING:  # what is loaded when it is first used, for type checkers and
     from outcrop.patches.grid import PatchGrid as PatchGrid
     from outcrop.retrieval.index import build_index as build_index
     from outcrop.retrieval.index import open_index as open_index
-    from outcrop.retrieval.ranking import refine as refine
     from outcrop.retrieval.ranking import retrieve as retrieve
     from outcrop.retrieval.weak import WeakLabels as WeakLabels
     from outcrop.volumes.opening import open_volume as open_volume
@@ -49,7 +48,6 @@ _HOMES = {
     "build_index": "retrieval.index",
     "open_index": "retrieval.index",
     "retrieve": "retrieval.ranking",
-    "refine": "retrieval.ranking",
     "WeakLabels": "retrieval.weak",
     "LabelMapper": "mapping.label_mapper",
     "TextureMapper": "mapping.texture",

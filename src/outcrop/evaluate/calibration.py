@@ -1,11 +1,12 @@
 """How far confidence keeps its promise: calibration error, risk and coverage."""
 
 import numpy as np
+import numpy.typing as npt
 
 from outcrop.arrays import to_numpy
 
 
-def calibration_error(confidence, correct, *, bins=15):
+def calibration_error(confidence: npt.ArrayLike, correct: npt.ArrayLike, *, bins: int = 15) -> float:
     """Mean gap between confidence and accuracy over equal-width bins of confidence, weighted by count.
 
     Parameters
@@ -28,7 +29,9 @@ def calibration_error(confidence, correct, *, bins=15):
     return float(np.abs(gap).sum() / confidence.size)
 
 
-def risk_coverage(confidence, correct, *, points=200):
+def risk_coverage(
+    confidence: npt.ArrayLike, correct: npt.ArrayLike, *, points: int = 200
+) -> tuple[np.ndarray, np.ndarray]:
     """Share of wrong labels among the surest pixels, as more and more of the pixels are kept.
 
     Parameters
@@ -58,7 +61,7 @@ def risk_coverage(confidence, correct, *, points=200):
     return kept / confidence.size, np.cumsum(~correct[order])[last] / kept
 
 
-def _check_confidence(confidence, correct):
+def _check_confidence(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     confidence, correct = np.ravel(to_numpy(confidence)), np.ravel(to_numpy(correct)).astype(bool)
     if confidence.size != correct.size or not confidence.size:
         raise ValueError(f"{confidence.size} confidences for {correct.size} labels; pass one for each labelled pixel.")

@@ -1,18 +1,30 @@
 """Scores of labels against a truth, pixel by pixel, and of weak labels."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import ndimage
 
-from outcrop.arrays import to_numpy
+from outcrop.arrays import Array, to_numpy
 from outcrop.mapping.confidence import UNCERTAIN, find_background, labelled
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from outcrop.patches.grid import PatchGrid
+    from outcrop.retrieval.weak import WeakLabels
+
+Classes = Sequence[str] | Mapping[int, str] | None  # names of the codes 1, 2, ..., or code -> name
 
 UNLABELLED = (0, UNCERTAIN, -1)  # codes that name no class; -1 is uncertain in SEG-Y of signed bytes
 
 
-def weak_label_scores(weak, grid, truth, *, share=0.2, background=None):
+def weak_label_scores(
+    weak: WeakLabels, grid: PatchGrid, truth: xr.DataArray, *, share: float = 0.2, background: str | None = None
+) -> dict[str, np.ndarray]:
     """Which retrieved patches really show their class, by the truth of their pixels.
 
     Parameters
@@ -48,7 +60,7 @@ def weak_label_scores(weak, grid, truth, *, share=0.2, background=None):
     return {str(name): shown[weak.classes == name] for name in dict.fromkeys(weak.classes)}
 
 
-def pixel_scores(labels: Any, truth: Any, classes: Sequence[str] | None = None, *, band: int = 0) -> dict[str, Any]:
+def pixel_scores(labels: Any, truth: Any, classes: Classes = None, *, band: int = 0) -> dict[str, Any]:
     """Score pixel labels against an expert's, class by class.
 
     Parameters
@@ -108,7 +120,9 @@ def pixel_scores(labels: Any, truth: Any, classes: Sequence[str] | None = None, 
     }
 
 
-def shared_sections(labels, truth, classes):
+def shared_sections(
+    labels: Any, truth: Any, classes: Classes
+) -> tuple[Iterator[tuple[np.ndarray, np.ndarray]], list[Any]]:
     """Pairs of sections (rows, columns) read one at a time, in the codes 1 .. n of one list of names, and that list."""
     if hasattr(labels, "coords") and hasattr(truth, "coords"):
         labels, truth = _shared_samples(labels, truth)
@@ -129,7 +143,7 @@ def shared_sections(labels, truth, classes):
     return sections, names
 
 
-def _shared_samples(labels, truth):
+def _shared_samples(labels: xr.DataArray, truth: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
     labels = labels.transpose(*truth.dims)
     shared = {d: np.intersect1d(labels[d], truth[d]) for d in truth.dims if d in labels.coords and d in truth.coords}
     if any(len(values) == 0 for values in shared.values()):
@@ -138,7 +152,7 @@ def _shared_samples(labels, truth):
     return labels.sel(shared), truth.sel(shared)
 
 
-def _table(classes):
+def _table(classes: Classes) -> dict[int, Any]:
     """Code -> name."""
     if classes is None:
         return {}
@@ -146,7 +160,7 @@ def _table(classes):
     return {int(code): name for code, name in pairs if int(code)}
 
 
-def _recode(section, table, names, what):
+def _recode(section: np.ndarray, table: dict[int, Any], names: list[Any], what: str) -> np.ndarray:
     section = np.atleast_2d(section)
     out = np.where(np.isin(section, UNLABELLED), 0, -1)
     for code, name in table.items():
@@ -157,19 +171,19 @@ def _recode(section, table, names, what):
     return out
 
 
-def code_of(name, names):
+def code_of(name: Any, names: list[Any]) -> int:
     """Code of a class by its name."""
     if name not in names:
         raise ValueError(f"No class is called {name!r}; choose one of {names}.")
     return 1 + names.index(name)
 
 
-def near_boundary(truth, band):
+def near_boundary(truth: np.ndarray, band: int) -> Array:
     """Pixels with another true class at most `band` rows and columns away; code 0 makes no boundary."""
     size = 2 * band + 1
     lowest = ndimage.minimum_filter(np.where(truth == 0, truth.max(), truth), size, mode="nearest")
     return lowest != ndimage.maximum_filter(truth, size, mode="nearest")
 
 
-def _edge(body, known):
+def _edge(body: np.ndarray, known: np.ndarray) -> Array:
     return body & known & ndimage.binary_dilation(known & ~body)

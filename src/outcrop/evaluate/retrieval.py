@@ -112,7 +112,7 @@ def cluster_scores(S: Array, classes: npt.ArrayLike, *, random_state: int = 0, s
     }
 
 
-def _check_square(S, classes):
+def _check_square(S: Array, classes: npt.ArrayLike) -> tuple[np.ndarray, list[Any], np.ndarray]:
     S, classes = to_numpy(S), np.asarray(classes)
     if S.ndim != 2 or S.shape != (len(classes), len(classes)):
         raise ValueError(f"S has shape {S.shape} for {len(classes)} classes; pass a square matrix, one class per row.")
@@ -124,7 +124,7 @@ def _check_square(S, classes):
     return S, names.tolist(), codes
 
 
-def _relevant(S, codes, rows):
+def _relevant(S: np.ndarray, codes: np.ndarray, rows: slice) -> Array:
     """Whether the candidate at every rank has the query's class, the query itself left out."""
     distance = -S[rows]
     queries = np.arange(len(S))[rows]
@@ -132,13 +132,13 @@ def _relevant(S, codes, rows):
     return codes[np.argsort(distance, axis=1, kind="stable")[:, 1:]] == codes[rows, None]
 
 
-def _row_normalised(S):
+def _row_normalised(S: np.ndarray) -> Array:
     low = S.min(1, keepdims=True)
     reach = np.diag(S)[:, None] - low
     return (S - low) / np.where(reach > 0, reach, 1)
 
 
-def _roc(S, codes):
+def _roc(S: np.ndarray, codes: np.ndarray) -> tuple[float, tuple[np.ndarray, ...]]:
     """Exact area under the ROC curve over all ordered pairs of different images, and the curve thinned."""
     same = codes[:, None] == codes
     other = np.sort(S[~same])
@@ -151,7 +151,7 @@ def _roc(S, codes):
     return float(below / 2 / alike.size / other.size), tuple(rates)
 
 
-def _embed(D):
+def _embed(D: np.ndarray) -> Array:
     """Classical multidimensional scaling to the plane; the largest coordinate of an axis is positive."""
     D = (0.5 * (D + D.T)) ** 2
     D -= D.mean(0)
@@ -161,7 +161,7 @@ def _embed(D):
     return plane * np.where(plane[np.abs(plane).argmax(0), [0, 1]] < 0, -1, 1)
 
 
-def _leading_two(B):
+def _leading_two(B: np.ndarray) -> Any:
     """The two largest eigenvalues of a symmetric matrix, ascending, and their vectors."""
     n = len(B)
     if n < 1000:

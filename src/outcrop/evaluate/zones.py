@@ -1,12 +1,17 @@
 """Scores by zones: distance of boundaries, thin zones such as faults."""
 
+from typing import Any
+
 import numpy as np
 from scipy import ndimage
 
-from outcrop.evaluate.pixels import _edge, code_of, shared_sections
+from outcrop.arrays import Array
+from outcrop.evaluate.pixels import Classes, _edge, code_of, shared_sections
 
 
-def boundary_distance(labels, truth, name, *, classes=None, spacing=(1.0, 1.0)):
+def boundary_distance(
+    labels: Any, truth: Any, name: Any, *, classes: Classes = None, spacing: tuple[float, float] = (1.0, 1.0)
+) -> dict[str, Any]:
     """Distance between the labelled and the true boundary of a body, down the trace and across the traces.
 
     Every boundary pixel of one is joined to the nearest boundary pixel (in pixels) of the other, both ways; sections
@@ -47,7 +52,7 @@ def boundary_distance(labels, truth, name, *, classes=None, spacing=(1.0, 1.0)):
     return {k: tuple(np.quantile(d, [0.5, 0.95]).tolist()) for k, d in distances.items()} | {"sections": len(steps)}
 
 
-def zone_scores(labels, truth, name, *, classes=None, overlap=0.5):
+def zone_scores(labels: Any, truth: Any, name: Any, *, classes: Classes = None, overlap: float = 0.5) -> dict[str, int]:
     """Count the connected zones of a class that were found, and the labelled zones with nothing behind them.
 
     Parameters
@@ -81,13 +86,13 @@ def zone_scores(labels, truth, name, *, classes=None, overlap=0.5):
     return dict(zip(["zones", "hits", "alarms", "false_alarms"], counts.tolist(), strict=True))
 
 
-def _nearest_steps(edge, other):
+def _nearest_steps(edge: np.ndarray, other: np.ndarray) -> Array:
     """Rows and columns from every pixel of one edge to the nearest pixel of the other, shape (2, pixels)."""
     nearest = ndimage.distance_transform_edt(~other, return_distances=False, return_indices=True)
     return np.abs(nearest[:, edge] - np.argwhere(edge).T)
 
 
-def _zone_shares(zones, cover):
+def _zone_shares(zones: np.ndarray, cover: np.ndarray) -> np.ndarray:
     """Share of every connected zone that is covered."""
     zone, n = ndimage.label(zones, np.ones((3, 3)))
     return ndimage.mean(cover, zone, np.arange(1, n + 1)) if n else np.empty(0)

@@ -52,7 +52,6 @@ PARTS: dict = {
 }
 CLEANING: dict = {
     "constraint: the expert paints what is retrieved on the exemplars' line": {"painted": True},
-    "retrieval: near copies left out": {"diverse": True},
     "retrieval: doubtful patches drawn less": {"weighted": True},
     "scale: patches of faults half as large": {"sizes": {"fault": 49}},
     "scale: patches of chaos a third smaller": {"sizes": {"chaotic": 67}},

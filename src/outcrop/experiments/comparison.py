@@ -8,7 +8,6 @@ from outcrop.arrays import to_numpy
 from outcrop.evaluate.pixels import pixel_scores
 from outcrop.experiments import Result
 from outcrop.experiments.evolution import name_rows, shares, shown, training_set
-from outcrop.mapping.encoder_mapping import positive_answers, positive_energies
 from outcrop.mapping.label_mapper import LabelMapper
 
 FREE = {"orthogonality": 0.0, "atom_penalty": 0.0, "coefficient_penalty": 0.0}
@@ -19,8 +18,6 @@ FORMULATIONS: dict[str, dict] = {
     "full": {},
     "exact": {"variant": "exact"},
     "authors' code": {"variant": "published"},
-    "full, on energies": {"features": positive_energies},
-    "full, on the encoder's answers": {"features": positive_answers},
 }
 RELEASE = "authors' release"
 REACHES = {"on": 0, "within 5 lines of": 5}  # lines between a patch and the expert's line it is scored against
@@ -39,8 +36,7 @@ def run(data, *, quick=False, device=None):
             names, found = dataset.attrs["classes"], released
         else:
             mapper = LabelMapper(4 if quick else 250, iterations=20 if quick else 200, **options)
-            given = to_numpy(patches) if "features" in options else patches
-            found, names = to_numpy(mapper.fit_predict(given, classes)), mapper.classes_
+            found, names = to_numpy(mapper.fit_predict(patches, classes)), mapper.classes_
         labels.append(found)
         scores = {
             f"{measure} {where} expert lines": pixel_scores(coded(found[near], true, names), true)[measure]

@@ -175,8 +175,8 @@ class Yard:
         found = datasets.exemplars(self.truth.sel(inline=[line]), 99, count=2, min_share=0.2, seed=seed)
         return {name: found[name][: len(some)] for name, some in places.items()}
 
-    def retrieved(self, places, lines, *, diverse=False, weighted=False, painted=False, sizes=None):
-        """Patches that exemplars retrieve with default options; without near copies, weighted by certainty.
+    def retrieved(self, places, lines, *, weighted=False, painted=False, sizes=None):
+        """Patches that exemplars retrieve with default options; weighted by certainty where asked.
 
         With `painted` the expert says what their pixels are, but not on the lines to be scored: a reference.
         A class in `sizes` has patches of that size, cut and compared separately.
@@ -185,7 +185,7 @@ class Yard:
         for size in dict.fromkeys([99, *(sizes or {}).values()]):
             grid = PatchGrid(self.clean, size=size, step=self.grid.step)
             index = build_index(self.clean, grid, self.folder / f"{size}.outcrop")
-            weak = retrieve(index, places, diverse=diverse)
+            weak = retrieve(index, places)
             of_size = [(sizes or {}).get(name, 99) == size for name in weak.classes]
             parts.append((grid.extract(self.clean, weak.rows[of_size]), weak.classes[of_size], weak.weights[of_size]))
         patches, classes, weights = map(list, zip(*parts, strict=True))

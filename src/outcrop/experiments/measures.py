@@ -15,7 +15,7 @@ from outcrop.measures.registry import INDEXED, MEASURES
 from outcrop.patches.grid import PatchGrid
 from outcrop.retrieval import graph
 from outcrop.retrieval.index import NEAR_LINES, build_index
-from outcrop.retrieval.ranking import refine, retrieve
+from outcrop.retrieval.ranking import retrieve
 
 COUNT, STEP, SIZE = 200, 22, 99  # patches of a class that are retrieved, their step and size
 CLICKS = (0, 5, 20)  # of a class
@@ -175,10 +175,13 @@ def one_draw(index, exemplars, truth, shares, ranking):
     weak = retrieve(index, exemplars, COUNT, ranking=ranking)
     first = weak
     found = {}
+    judged = {"accepted": {name: [] for name in exemplars}, "rejected": {name: [] for name in exemplars}}
     for clicks in range(0, CLICKS[-1] + 1, 5):
         if clicks:
-            yes, no = answers(weak, right(weak))
-            weak = refine(index, weak, accept=yes, reject=no)
+            for verdicts, chosen in zip(judged.values(), answers(weak, right(weak)), strict=True):
+                for name, places in weak.places(chosen).items():
+                    verdicts[name] += places
+            weak = retrieve(index, exemplars, COUNT, ranking=ranking, **judged)
         if clicks in CLICKS:
             pure = by_class(weak)
             found[f"purity after {clicks} clicks a class"] = np.mean(list(pure.values()))
@@ -192,7 +195,7 @@ def one_draw(index, exemplars, truth, shares, ranking):
 
 
 def answers(weak, right):
-    """Rows that five clicks a class accept and reject: those that say most, or evenly spaced in rank."""
+    """Positions of the patches that five clicks a class accept and reject: those that say most, or evenly spaced."""
     judged = [row for given in (weak.accepted, weak.rejected) for rows in given.values() for row in rows]
     open_ = np.isfinite(right) & ~np.isin(weak.rows, judged)
     picks: list = []
@@ -201,7 +204,7 @@ def answers(weak, right):
         telling = members[weak.judge[members] > 0]
         spaced = members[np.unique(np.linspace(0, len(members) - 1, 5).astype(int))] if len(members) else members
         picks += [*telling[np.argsort(weak.judge[telling])], *spaced][:5]
-    return [weak.rows[i] for i in picks if right[i] == 1], [weak.rows[i] for i in picks if right[i] == 0]
+    return [i for i in picks if right[i] == 1], [i for i in picks if right[i] == 0]
 
 
 def apart(index, exemplars, right, ranking):

@@ -6,13 +6,17 @@ mirrored, so direction does not (exactly where the width is a multiple of 4).
 """
 
 import hashlib
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.ndimage import uniform_filter
 
+from outcrop.arrays import Array, array_namespace
+from outcrop.features.energies import halved, stretched
 from outcrop.features.torch_encoder import torch_net
 from outcrop.parallel import inference_options
 
@@ -47,7 +51,7 @@ class Encoder:
     (['chaos', 'dip', 'edge', 'fault', 'salt', 'unconformity', 'zone'], (1, 96, 80))
     """
 
-    def __init__(self, path: str | Path | None = None, *, device: str | None = None):
+    def __init__(self, path: str | Path | None = None, *, device: str | None = None) -> None:
         self.path, self.device = Path(path or WEIGHTS), device
 
     def describe(self, sections: npt.ArrayLike) -> np.ndarray:
@@ -64,9 +68,9 @@ class Encoder:
             First the answers (logits; the dip as cosine of twice its angle), then the decoder's maps.
         """
         answers, quarter, half = self._maps(sections)
-        at_nodes = [_pooled(answers), quarter, _pooled(half)]
         rows, columns = (-(-side // STRIDE) for side in np.shape(sections)[1:])
-        return np.concatenate([_last(part)[:, :rows, :columns] for part in at_nodes], axis=-1)
+        at_nodes = np.concatenate([halved(answers), quarter, halved(half)], axis=1)[:, :, :rows, :columns]
+        return np.moveaxis(at_nodes, 1, -1).copy()
 
     def answers(self, sections: npt.ArrayLike) -> dict[str, np.ndarray]:
         """What the net was taught to tell, at every pixel.
@@ -79,13 +83,15 @@ class Encoder:
         """
         maps = self._maps(sections, both=True)[0]
         height, width = np.shape(sections)[1:]
-        maps = _pixels(maps)[..., :height, :width]
+        for axis in (2, 3):
+            maps = stretched(maps, (np.arange(2 * maps.shape[axis]) - 0.5) / 2, axis)
+        maps = maps[..., :height, :width]
         n = len(CLASSES)
         found = {name: 1 / (1 + np.exp(-maps[:, k])) for k, name in enumerate(CLASSES)}
         dip = np.arctan2(maps[:, n], maps[:, n + 1]) / 2
         return found | {"dip": np.tan(np.clip(dip, -np.arctan(STEEPEST), np.arctan(STEEPEST)))}
 
-    def _maps(self, sections, *, both=False):
+    def _maps(self, sections: npt.ArrayLike, *, both: bool = False) -> list[np.ndarray]:
         """Answers at every second pixel and features at every fourth and second, of sections and their mirror images.
 
         The sine of twice the dip changes its sign in the mirror; it is left out unless asked for.
@@ -94,7 +100,7 @@ class Encoder:
         if x.ndim != 3 or not x.size:
             raise ValueError(f"Sections have the shape {x.shape}; give an array of shape (n, height, width).")
         x = _padded(balanced(np.where(np.isfinite(x), x, np.float32(0))), STRIDE)
-        seen, mirrored = (self._tiled(_padded(side, MULTIPLE)[:, None]) for side in (x, x[..., ::-1]))
+        seen, mirrored = (by_tiles(self._run, _padded(side, MULTIPLE)[:, None]) for side in (x, x[..., ::-1]))
         mirrored[0][:, len(CLASSES)] *= -1
         maps = []
         for a, b in zip(seen, mirrored, strict=True):
@@ -104,35 +110,7 @@ class Encoder:
             maps[0] = np.delete(maps[0], len(CLASSES), axis=1)
         return maps
 
-    def _tiled(self, x):
-        """Maps of sections by tiles, each with as much around it as its answers depend on."""
-        height, width = x.shape[2:]
-        if max(height, width) <= TILE:
-            return self._run(x)
-        out = None
-        for top in range(0, height, TILE):
-            for left in range(0, width, TILE):
-                first = [max(0, at - REACH) for at in (top, left)]
-                last = [min(side, at + TILE + REACH) for at, side in zip((top, left), (height, width), strict=True)]
-                parts = self._run(x[:, :, first[0] : last[0], first[1] : last[1]])
-                if out is None:
-                    strides = [(last[0] - first[0]) // part.shape[2] for part in parts]
-                    out = [
-                        np.empty((*p.shape[:2], height // s, width // s), np.float32)
-                        for p, s in zip(parts, strides, strict=True)
-                    ]
-                for whole, part, stride in zip(out, parts, strides, strict=True):
-                    stop = min(top + TILE, height), min(left + TILE, width)
-                    inside = [
-                        slice((a - f) // stride, (b - f) // stride)
-                        for a, b, f in zip((top, left), stop, first, strict=True)
-                    ]
-                    whole[:, :, top // stride : stop[0] // stride, left // stride : stop[1] // stride] = part[
-                        :, :, inside[0], inside[1]
-                    ]
-        return out
-
-    def _run(self, x):
+    def _run(self, x: np.ndarray) -> Any:
         x, path = np.ascontiguousarray(x), str(self.path)
         if self.device:
             return torch_net(path, self.device).run(x)
@@ -140,13 +118,13 @@ class Encoder:
 
 
 @lru_cache(maxsize=1)
-def weights_digest():
+def weights_digest() -> str:
     """Digest of the weights of the package: what was learnt on their features holds for them alone."""
     return hashlib.sha256(WEIGHTS.read_bytes()).hexdigest()
 
 
 @lru_cache(maxsize=4)
-def session(path):
+def session(path: str) -> Any:
     """Net of a file."""
     import onnxruntime
 
@@ -155,7 +133,7 @@ def session(path):
     return onnxruntime.InferenceSession(path, inference_options(), providers=known)
 
 
-def balanced(sections):
+def balanced(sections: np.ndarray) -> Array:
     """Sections over the root mean square around every pixel: gain is gone, contrasts of 100 pixels stay.
 
     Examples
@@ -171,27 +149,26 @@ def balanced(sections):
     return sections / (np.sqrt(np.maximum(square, 0)) + np.float32(1e-6))
 
 
-def _padded(sections, multiple):
+def _padded(sections: np.ndarray, multiple: int) -> np.ndarray:
     """Sections mirrored at their ends until their sides are multiples."""
     sides = [(0, -side % multiple) for side in sections.shape[1:]]
     return np.pad(sections, [(0, 0), *sides], mode="symmetric")
 
 
-def _pooled(maps):
-    """Means of 2 x 2."""
-    return (maps[..., ::2, ::2] + maps[..., 1::2, ::2] + maps[..., ::2, 1::2] + maps[..., 1::2, 1::2]) / 4
-
-
-def _last(maps):
-    return np.moveaxis(maps, 1, -1)
-
-
-def _pixels(maps):
-    """Values at every second pixel as values at every pixel, linearly in between."""
-    for axis in (2, 3):
-        last = maps.shape[axis] - 1
-        place = np.clip((np.arange(2 * (last + 1)) - 0.5) / 2, 0, last)
-        below = np.minimum(place.astype(int), max(last - 1, 0))
-        share = (place - below).astype(np.float32).reshape((-1, 1) if axis == 2 else (-1,))
-        maps = maps.take(below, axis) * (1 - share) + maps.take(np.minimum(below + 1, last), axis) * share
-    return maps
+def by_tiles(net: Callable[[Array], Sequence[Array]], x: Array) -> list[Array]:
+    """Maps of sections, shape (n, 1, height, width), by tiles, each with as much around it as its answers depend on."""
+    xp, rows = array_namespace(x), []
+    for top in range(0, x.shape[2], TILE):
+        tiles = []
+        for left in range(0, x.shape[3], TILE):
+            first = [max(0, at - REACH) for at in (top, left)]
+            seen = x[:, :, first[0] : top + TILE + REACH, first[1] : left + TILE + REACH]
+            inside = []
+            for part in net(seen):
+                stride = seen.shape[2] // part.shape[2]
+                down, across = (top - first[0]) // stride, (left - first[1]) // stride
+                size = TILE // stride
+                inside.append(part[:, :, down : down + size, across : across + size])
+            tiles.append(inside)
+        rows.append([xp.concat(parts, axis=3) for parts in zip(*tiles, strict=True)])
+    return [xp.concat(parts, axis=2) for parts in zip(*rows, strict=True)]

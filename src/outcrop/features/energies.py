@@ -3,9 +3,11 @@
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 import scipy.fft
 from scipy.ndimage import gaussian_filter1d
 
+from outcrop.arrays import Array, array_namespace, constant
 from outcrop.parallel import spans
 from outcrop.storage.kept import Kept, content
 
@@ -18,12 +20,12 @@ NODES = 64  # rows of nodes smoothed at once
 KEPT = Kept()  # features of the sections looked at last
 
 
-def n_energies():
+def n_energies() -> int:
     """Number of energies that describe a node; whatever follows them is the same in a mirror."""
     return len(WAVELENGTHS) * N_DIRECTIONS * len(SMOOTHING)
 
 
-def describe(sections):
+def describe(sections: npt.ArrayLike) -> np.ndarray:
     """Log energies around the nodes of a lattice, in four wavelengths, eight directions and two scales.
 
     Parameters
@@ -54,7 +56,7 @@ def describe(sections):
     return np.moveaxis(np.log(out + np.float32(1e-3), out=out), 0, -1).copy()
 
 
-def smoothed(x, sigma):
+def smoothed(x: np.ndarray, sigma: float) -> np.ndarray:
     """Every second row of stacks of rows smoothed by a Gaussian, as `gaussian_filter` and `every_second` have it.
 
     Products with the parts of a matrix that are not 0 are many times faster.
@@ -66,7 +68,7 @@ def smoothed(x, sigma):
 
 
 @lru_cache(maxsize=64)
-def _smoothing(n, sigma):
+def _smoothing(n: int, sigma: float) -> list[tuple[slice, slice, np.ndarray]]:
     """Blocks of a matrix that smooths n rows and takes every second one: rows, rows taken, weights."""
     reach = int(3 * sigma + 0.5)  # of the Gaussian: beyond it nothing is taken
     blocks = []
@@ -79,25 +81,27 @@ def _smoothing(n, sigma):
     return blocks
 
 
-def kept_nodes(sections):
+def kept_nodes(sections: np.ndarray) -> Array:
     """What `describe` gives, kept in memory for a while where it is of one section."""
     if len(sections) > 1:
         return describe(sections)
     return KEPT.get((WAVELENGTHS, N_DIRECTIONS, SMOOTHING, content(sections)), lambda: describe(sections))
 
 
-def mirrored(descriptors):
-    """Descriptors of the same places in a section that is seen from behind: directions run the other way round."""
-    directions = -np.arange(N_DIRECTIONS) % N_DIRECTIONS
-    apart = descriptors[..., : n_energies()].reshape(*descriptors.shape[:-1], -1, N_DIRECTIONS)
-    energies = apart[..., directions].reshape(*descriptors.shape[:-1], n_energies())
-    return np.concatenate(
-        [energies, descriptors[..., n_energies() :]], axis=-1
-    )  # what follows does not see the direction
+def mirrored(descriptors: Array) -> Array:
+    """Descriptors of the same places in a section that is seen from behind: directions run the other way round.
+
+    Takes NumPy or torch. What follows the energies is the same from both sides.
+    """
+    xp, shape = array_namespace(descriptors), descriptors.shape[:-1]
+    directions = constant(xp, -np.arange(N_DIRECTIONS) % N_DIRECTIONS, like=descriptors)
+    apart = xp.reshape(descriptors[..., : n_energies()], (*shape, -1, N_DIRECTIONS))
+    energies = xp.reshape(apart[..., directions], (*shape, n_energies()))
+    return xp.concat([energies, descriptors[..., n_energies() :]], axis=-1)
 
 
 @lru_cache(maxsize=8)
-def _log_gabor(shape):
+def _log_gabor(shape: tuple[int, int]) -> list[np.ndarray]:
     """Log-Gabor windows on one half plane each, so that the modulus of the answer is the envelope."""
     k1, k2 = scipy.fft.fftfreq(shape[0])[:, None], scipy.fft.fftfreq(shape[1])[None]
     radius, angle = np.hypot(k1, k2), np.arctan2(k1, k2)
@@ -113,18 +117,38 @@ def _log_gabor(shape):
     return windows
 
 
-def halved(x):
+def stretched(values: Array, places: np.ndarray, axis: int) -> Array:
+    """Values at places between the nodes of an axis, linear in between and constant beyond its ends.
+
+    Takes NumPy or torch.
+
+    Examples
+    --------
+    >>> stretched(np.array([0.0, 4.0]), np.array([-1.0, 0.25, 3.0]), 0)
+    array([0., 1., 4.])
+    """
+    xp, last = array_namespace(values), values.shape[axis] - 1
+    places = np.clip(places, 0, last)
+    below = np.minimum(places.astype(int), max(last - 1, 0))
+    lower, upper = (constant(xp, rows, like=values) for rows in (below, np.minimum(below + 1, last)))
+    share = constant(xp, places - below, like=values, dtype=values.dtype)
+    share = xp.reshape(share, (-1, *[1] * (values.ndim - 1 - axis)))
+    return xp.take(values, lower, axis=axis) * (1 - share) + xp.take(values, upper, axis=axis) * share
+
+
+def halved(x: np.ndarray) -> np.ndarray:
     """Means of 2 x 2 pixels, the last row and column repeated where the size is odd."""
     x = _even(x)
-    return (x[:, ::2, ::2] + x[:, 1::2, ::2] + x[:, ::2, 1::2] + x[:, 1::2, 1::2]) / 4
+    total: np.ndarray = x[..., ::2, ::2] + x[..., 1::2, ::2] + x[..., ::2, 1::2] + x[..., 1::2, 1::2]
+    return total / 4
 
 
-def every_second(x):
+def every_second(x: np.ndarray) -> np.ndarray:
     """Every second pixel, the last row and column repeated where the size is odd."""
     return _even(x)[:, 1::2, 1::2]
 
 
-def _even(x):
+def _even(x: np.ndarray) -> np.ndarray:
     """Arrays of an even number of rows and columns, the last ones repeated."""
-    odd = [(0, n % 2) for n in x.shape[1:]]
-    return np.pad(x, [(0, 0), *odd], mode="edge") if any(n for _, n in odd) else x
+    odd = [(0, n % 2) for n in x.shape[-2:]]
+    return np.pad(x, [(0, 0)] * (x.ndim - 2) + odd, mode="edge") if any(n for _, n in odd) else x

@@ -5,8 +5,10 @@ images, noise, phase and sampling matter little, because the net was taught to d
 """
 
 import hashlib
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +22,7 @@ ON_DEVICE = 1024  # patches that a torch device describes at once
 BLOCK = 32  # patches that a thread describes before it takes others
 
 
-def describe(patches, *, workers=None):
+def describe(patches: np.ndarray, *, workers: int | None = None) -> np.ndarray:
     """Descriptions of a stack of patches.
 
     Parameters
@@ -41,7 +43,7 @@ def describe(patches, *, workers=None):
     return np.concatenate([np.empty((0, LENGTH), np.float32), *blocks])
 
 
-def describe_on_device(patches):
+def describe_on_device(patches: Any) -> Any:
     """The same for a torch tensor, on its device."""
     import torch
 
@@ -53,19 +55,19 @@ def describe_on_device(patches):
     return torch.cat(blocks).to(patches.dtype) if blocks else patches.new_empty((0, LENGTH))
 
 
-def check_size(size):
+def check_size(size: Sequence[int]) -> None:
     """Refuse patches that the net cannot see anything in."""
     if min(size) < SMALLEST:
         raise ValueError(f"Patches are {size[0]} x {size[1]}; the encoder needs {SMALLEST} x {SMALLEST} or more.")
 
 
 @lru_cache(maxsize=1)
-def weights_digest():
+def weights_digest() -> str:
     """Digest of the weights of the package."""
     return hashlib.sha256(WEIGHTS.read_bytes()).hexdigest()
 
 
-def _describe(patches):
+def _describe(patches: np.ndarray) -> np.ndarray:
     """Descriptions of some patches, one after the other, so that none depends on what is described with it."""
     net = session(str(WEIGHTS))
     x = balanced(patches - np.float32(0.5))[:, None]

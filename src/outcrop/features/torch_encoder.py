@@ -26,7 +26,7 @@ class TorchNet:
         A torch device.
     """
 
-    def __init__(self, path, device):
+    def __init__(self, path: str | Path, device: str) -> None:
         import torch
 
         arrays = list(initialisers(path).values())
@@ -35,12 +35,12 @@ class TorchNet:
         self.device = device
         self.stem, self.layers = weights[0], list(zip(weights[1::2], weights[2::2], strict=True))
 
-    def __call__(self, x):
+    def __call__(self, x: Any) -> tuple[Any, Any, Any]:
         """Answers at a half, features at a quarter and a half of the resolution; see `pretraining.net.Net`."""
         functional, concatenate = self.torch.nn.functional, self.torch.cat
         layers = iter(self.layers)
 
-        def block(x):
+        def block(x: Any) -> Any:
             for weight, bias in (next(layers), next(layers)):
                 x = functional.relu_(functional.conv2d(x, weight.to(x.dtype), bias.to(x.dtype), padding=1))
             return x
@@ -62,19 +62,19 @@ class TorchNet:
         weight, bias = self.layers[-1]
         return functional.conv2d(x, weight.to(x.dtype), bias.to(x.dtype)), found[-2], found[-1]
 
-    def run(self, x):
+    def run(self, x: np.ndarray) -> list[np.ndarray]:
         """The same for a NumPy array, as NumPy arrays."""
         with self.torch.inference_mode():
             return [part.cpu().numpy() for part in self(self.torch.from_numpy(x).to(self.device))]
 
 
 @lru_cache(maxsize=32)
-def torch_net(path, device):
+def torch_net(path: str, device: str) -> TorchNet:
     """The net of a file on a device, opened once."""
     return TorchNet(path, device)
 
 
-def initialisers(path):
+def initialisers(path: str | Path) -> dict[str, np.ndarray]:
     """Arrays of an ONNX file by name, in their order.
 
     Examples
@@ -92,9 +92,9 @@ def initialisers(path):
     return found
 
 
-def _fields(message):
+def _fields(message: Any) -> dict[int, list[Any]]:
     """Number of every field of a protobuf message -> its values: whole numbers, or bytes."""
-    found: dict[int, list] = {}
+    found: dict[int, list[Any]] = {}
     at = 0
     while at < len(message):
         tag, at = _number(message, at)
@@ -107,7 +107,7 @@ def _fields(message):
     return found
 
 
-def _number(message, at):
+def _number(message: Any, at: int) -> tuple[int, int]:
     """A whole number that is stored seven bits a byte, and where it ends."""
     value = shift = 0
     while True:
@@ -118,7 +118,7 @@ def _number(message, at):
             return value, at
 
 
-def _numbers(message):
+def _numbers(message: Any) -> list[int]:
     found, at = [], 0
     while at < len(message):
         value, at = _number(message, at)

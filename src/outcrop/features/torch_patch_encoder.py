@@ -1,6 +1,7 @@
 """The pretrained net of patches on a torch device, with the weights of the same ONNX file that onnxruntime reads."""
 
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ class TorchPatchNet:
         A torch device.
     """
 
-    def __init__(self, path, device):
+    def __init__(self, path: str | Path, device: str) -> None:
         import torch
 
         arrays = [a for a in initialisers(path).values() if a.ndim and len(a) > 1]
@@ -32,7 +33,7 @@ class TorchPatchNet:
         self.stem, self.last = weights[0], weights[-2:]
         self.layers = list(zip(weights[1:-2:2], weights[2:-2:2], strict=True))
 
-    def __call__(self, patches):
+    def __call__(self, patches: Any) -> Any:
         """Descriptions of patches with values in [0, 1], a torch tensor of shape (n, height, width)."""
         functional, concatenate = self.torch.nn.functional, self.torch.cat
         exact = self.torch.backends.cudnn.flags(
@@ -51,7 +52,7 @@ class TorchPatchNet:
             found = functional.relu(concatenate([mean, spread], 1) @ self.last[0] + self.last[1])
             return found / (found.sum(1, keepdim=True) + 1e-3)
 
-    def balanced(self, patches):
+    def balanced(self, patches: Any) -> Any:
         """`encoder.balanced` as products with matrices of means."""
         square = patches**2
         down, across = (self.means(n, patches) for n in patches.shape[1:])
@@ -59,13 +60,13 @@ class TorchPatchNet:
             square = down @ square @ across.T
         return patches / (square.clamp(min=0).sqrt() + 1e-6)
 
-    def means(self, n, like):
+    def means(self, n: int, like: Any) -> Any:
         """Matrix of the mean in a window around each of `n` samples."""
         window = uniform_filter1d(np.eye(n), WINDOW, axis=0, mode="constant")
         return self.torch.as_tensor(window / window.sum(axis=1, keepdims=True), dtype=like.dtype, device=like.device)
 
 
 @lru_cache(maxsize=32)
-def torch_patch_net(path, device):
+def torch_patch_net(path: str, device: str) -> TorchPatchNet:
     """The net of patches of a file on a device, opened once."""
     return TorchPatchNet(path, device)

@@ -152,7 +152,8 @@ class Plan:
         if not self.queries:
             return None
         exemplars = {name: [one.packed or list(one.place or ()) for one in some] for name, some in self.queries.items()}
-        made_from = {"index": self.index_stage.key, "code": TABLE_CODE, "classes": list(exemplars)}
+        code = TABLE_CODE + bool(self.verdicts["rejected"])  # since 5 a rejected patch is barred from its class alone
+        made_from = {"index": self.index_stage.key, "code": code, "classes": list(exemplars)}
         made_from |= {"exemplars": exemplars, "diverse": False, **self.verdicts}  # `diverse` was an option once
         made_from |= {"count": self.retrieval.count, "per_exemplar": self.retrieval.per_exemplar}
         if self.background not in (None, "other"):  # ranking took "other" for the background before jobs named theirs

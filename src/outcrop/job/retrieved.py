@@ -11,7 +11,7 @@ from outcrop.job.state import Exemplar
 from outcrop.patches.grid import PatchGrid
 from outcrop.retrieval.index import GRID_OPTIONS, Index, drop_damaged
 from outcrop.retrieval.ranking import retrieve
-from outcrop.retrieval.weak import BY_CLASS, WeakLabels
+from outcrop.retrieval.weak import FACTS, WeakLabels
 from outcrop.storage.workspace import Damaged
 
 if TYPE_CHECKING:
@@ -29,7 +29,10 @@ def weak_labels(job: "Job", plan: Plan, *, device: str | None = None) -> WeakLab
     def load(path: Path) -> WeakLabels:
         return WeakLabels.load_arrays(path, index.grid)
 
-    return renamed(job.stages.get(plan.retrieved_stage, ARRAYS, lambda: search(job, plan, index, device), load), plan)
+    def make() -> WeakLabels:
+        return search(job, plan, index, device)
+
+    return renamed(job.stages.get(plan.retrieved_stage, ARRAYS, make, load, WeakLabels.save_arrays), plan)
 
 
 def kept(job: "Job", plan: Plan) -> WeakLabels | None:
@@ -84,7 +87,7 @@ def search(job: "Job", plan: Plan, index: Index, device: str | None) -> WeakLabe
         count = {name: _bounded(n, usable) for name, n in count.items() if name in exemplars}
     else:
         count = _bounded(count, usable)
-    options: dict[str, Any] = {"per_exemplar": plan.retrieval.per_exemplar, "background": plan.background or ""}
+    options: dict[str, Any] = {"per_exemplar": plan.retrieval.per_exemplar, "background": plan.background}
     try:
         weak = retrieve(index, exemplars, count, device=device, **options | plan.verdicts)
     except Damaged:
@@ -117,7 +120,7 @@ def fits(grid: PatchGrid, exemplar: Exemplar) -> bool:
 def renamed(weak: WeakLabels, plan: Plan) -> WeakLabels:
     """Return weak labels under the present names of the classes."""
     weak.classes = np.array([plan.names.get(name, name) for name in weak.classes], str)
-    for part in (*BY_CLASS, "curves"):
+    for part in (*FACTS, "curves"):
         setattr(weak, part, {plan.names.get(name, name): value for name, value in getattr(weak, part).items()})
     return weak
 

@@ -7,10 +7,12 @@ be streamed in any split. In label volumes, which have samples that nobody looke
 """
 
 import warnings
+from collections.abc import Callable, Iterable
 
 import numpy as np
+import numpy.typing as npt
 
-from outcrop.arrays import array_namespace
+from outcrop.arrays import Array, array_namespace
 
 UNCERTAIN = 255  # code in label volumes; 0 is not labelled
 BACKGROUNDS = (
@@ -19,7 +21,7 @@ BACKGROUNDS = (
 )  # fmt: skip
 
 
-def labelled(codes):
+def labelled(codes: np.ndarray) -> Array:
     """Where codes of a label volume name a class.
 
     Examples
@@ -30,7 +32,7 @@ def labelled(codes):
     return (codes > 0) & (codes != UNCERTAIN)
 
 
-def as_codes(values):
+def as_codes(values: npt.ArrayLike) -> np.ndarray:
     """Codes of a label volume as uint8, from a file too: NaN is not labelled, -1 (SEG-Y of signed bytes) uncertain.
 
     Examples
@@ -45,7 +47,7 @@ def as_codes(values):
     return np.where(values == -1, np.float32(UNCERTAIN), np.nan_to_num(values)).astype(np.uint8)
 
 
-def find_background(classes, background=None):
+def find_background(classes: Iterable[str], background: str | None = None) -> str | None:
     """Name of the class that may appear in any patch, or None.
 
     Parameters
@@ -68,7 +70,7 @@ def find_background(classes, background=None):
     return next((by_lower[name] for name in BACKGROUNDS if name in by_lower), None)
 
 
-def fitted_background(classes, background):
+def fitted_background(classes: Iterable[str], background: str) -> str | None:
     """Background of a mapper: the class of that name, else one with a common name, else none with a warning."""
     names = [str(name) for name in classes]
     found = background if background in names else find_background(names)
@@ -81,7 +83,7 @@ def fitted_background(classes, background):
     return found
 
 
-def winner(scores):
+def winner(scores: Array) -> tuple[Array, Array]:
     """Label code and score of the winning class of every pixel; the first class wins a tie.
 
     The score of the winner is the paper's confidence (eq. 9), a raw magnitude that grows with the amplitude.
@@ -104,7 +106,7 @@ def winner(scores):
     return codes, best
 
 
-def confidence(scores):
+def confidence(scores: Array) -> Array:
     """Share of the winning class in all the evidence of a pixel, between 0 and 1.
 
     It reads as a probability, and is one where the scores are probabilities: 1 where a single class explains the pixel,
@@ -123,7 +125,9 @@ def confidence(scores):
     return best / xp.where(total > 0, total, xp.ones_like(total))
 
 
-def label(scores, *, confident=None, smooth=None, order="paper"):
+def label(
+    scores: Array, *, confident: Array = None, smooth: Callable[[Array], Array] | None = None, order: str = "paper"
+) -> Array:
     """Label every pixel: the winning class, `uncertain` where not confident, smoothed.
 
     Parameters
@@ -154,7 +158,7 @@ def label(scores, *, confident=None, smooth=None, order="paper"):
     return labels
 
 
-def median_filter(labels):
+def median_filter(labels: Array) -> Array:
     """Median of the label codes in 3x3 neighbourhoods, the edge pixels repeated outwards.
 
     The median works on numbers, so that between classes 1 and 3 it may answer 2, and renumbering the classes can change
@@ -174,7 +178,7 @@ def median_filter(labels):
     return median
 
 
-def majority_filter(labels):
+def majority_filter(labels: Array) -> Array:
     """Most frequent label in 3x3 neighbourhoods, the edge pixels repeated outwards; on a tie a pixel keeps its label.
 
     Examples
@@ -195,7 +199,7 @@ def majority_filter(labels):
     return out
 
 
-def neighbourhood_sum(x, side=1):
+def neighbourhood_sum(x: Array, side: float = 1) -> Array:
     """Weighted sum over 3x3 neighbourhoods of the last two axes, the edges repeated outwards.
 
     The weights are the outer product of (side, 1, side) with itself.

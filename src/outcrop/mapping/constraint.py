@@ -1,21 +1,28 @@
 """The weak constraint: a node of a patch is of its class or of the background, and a regression decides which."""
 
-import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cho_solve
+
+from outcrop.arrays import Array
 from outcrop.features.energies import N_DIRECTIONS, SMOOTHING, WAVELENGTHS
-from outcrop.mapping.regression import PENALTY, NormalEquations
+from outcrop.mapping.regression import PENALTY, NormalEquations, ridge_factor
 from outcrop.parallel import spans
 
 MIN_MARGIN = 0.05  # by which a node must be more like its patch's class than like the background to keep it
 WELL_EXPLAINED = 0.65  # share of a split's variance that the texture should tell
 GAIN = 2.0  # of the log energies: patches are learnt up to 17 dB louder and quieter, for amplitudes drift
+SCALE = 2.0  # of the random weights of all descriptors together
 COLOUR = 0.1  # the same for each wavelength alone: up to 1 dB, for spectra drift with depth
 CHANGED = 4096  # nodes with other labels whose products are added up at once
 STEP = 0.03  # share of a class moved over to the background where the rounds come to rest too early
 
 
-def stacked_nodes(arrays):
+def stacked_nodes(arrays: Sequence[np.ndarray]) -> np.ndarray:
     """Arrays with different numbers of nodes as one: NaN, or 0 in a mask, where a node is missing."""
     most = max(array.shape[1] for array in arrays)
     fill = np.nan if arrays[0].dtype.kind == "f" else 0
@@ -23,7 +30,7 @@ def stacked_nodes(arrays):
     return np.concatenate([np.pad(array, pad, constant_values=fill) for array, pad in zip(arrays, wide, strict=True)])
 
 
-def balance(codes):
+def balance(codes: np.ndarray) -> Array:
     """Weights of patches with which every class counts as much as the most frequent one.
 
     Examples
@@ -35,13 +42,13 @@ def balance(codes):
     return counts.max() / counts[codes]
 
 
-def random_gains(n, rng):
+def random_gains(n: int, rng: np.random.Generator) -> np.ndarray:
     """What patches are made louder or quieter by, shape (n, n_energies)."""
     gain = rng.uniform(-GAIN, GAIN, (n, 1)) + rng.uniform(-COLOUR, COLOUR, (n, len(WAVELENGTHS)))
     return np.tile(np.repeat(gain.astype(np.float32), N_DIRECTIONS, axis=1), len(SMOOTHING))
 
 
-def feature_rows(features, nodes, valid):
+def feature_rows(features: RandomFeatures, nodes: np.ndarray, valid: np.ndarray) -> np.ndarray:
     """Random features of the nodes of patches, 0 for those that a small patch lacks."""
     rows = np.empty((*valid.shape, len(features.offsets) + 1), np.float32)
     for row, patch_nodes in zip(rows, nodes, strict=True):
@@ -50,7 +57,17 @@ def feature_rows(features, nodes, valid):
     return rows
 
 
-def maximise(ridge, codes, known, valid, *, n_classes, background, rounds, step=lambda round: None):
+def maximise(
+    ridge: Ridge,
+    codes: np.ndarray,
+    known: np.ndarray,
+    valid: np.ndarray,
+    *,
+    n_classes: int,
+    background: np.ndarray,
+    rounds: int,
+    step: Callable[[int], None] = lambda round: None,
+) -> tuple[np.ndarray, dict[int, float]]:
     """Class of every node under the weak constraint, by expectation-maximisation.
 
     Parameters
@@ -116,20 +133,18 @@ def maximise(ridge, codes, known, valid, *, n_classes, background, rounds, step=
 class Ridge:
     """Ridge regression of class indicators on features of weighted nodes, factorised once for all rounds."""
 
-    def __init__(self, rows, weights, penalty=PENALTY):
-        self.rows, self.weights, self.penalty = rows, weights.astype(np.float32), penalty
+    def __init__(self, rows: np.ndarray, weights: np.ndarray) -> None:
+        self.rows, self.weights = rows, weights.astype(np.float32)
         flat = rows.reshape(-1, rows.shape[-1])
         self.gram = self._weighted(flat).T @ flat
-        gram = self.gram.astype(np.float64)
-        gram[np.diag_indices_from(gram)] += penalty * np.trace(gram) / len(gram)
-        self.factor = cho_factor(gram)
-        self._summed: tuple = (None, None)  # targets of the last round, and their products
+        self.factor = ridge_factor(self.gram, PENALTY)
+        self._summed: tuple[Any, Any] = (None, None)  # targets of the last round, and their products
 
-    def fit(self, labels, n_classes):
+    def fit(self, labels: np.ndarray, n_classes: int) -> Array:
         """Weights of the features, shape (n_features, n_classes)."""
         return cho_solve(self.factor, self.products(labels, n_classes)).astype(np.float32)
 
-    def products(self, labels, n_classes):
+    def products(self, labels: np.ndarray, n_classes: int) -> Array:
         """Sum of the weighted products of features and indicators, shape (n_features, n_classes).
 
         From one round to the next few labels change, and only their nodes are added up.
@@ -146,11 +161,11 @@ class Ridge:
         self._summed = target, products
         return products
 
-    def equations(self, labels, n_classes):
+    def equations(self, labels: np.ndarray, n_classes: int) -> NormalEquations:
         """What is kept of the regression, so that more nodes can be added to it."""
-        return NormalEquations(self.gram, self.products(labels, n_classes).astype(np.float32), self.penalty)
+        return NormalEquations(self.gram, self.products(labels, n_classes).astype(np.float32))
 
-    def _weighted(self, values):
+    def _weighted(self, values: np.ndarray) -> Array:
         return values if (self.weights == 1).all() else values * self.weights.reshape(-1, 1)
 
 
@@ -164,26 +179,26 @@ class RandomFeatures:
     offsets : array, shape (n_features,)
     """
 
-    def __init__(self, mean, spread, weights, offsets):
+    def __init__(self, mean: np.ndarray, spread: np.ndarray, weights: np.ndarray, offsets: np.ndarray) -> None:
         self.mean, self.spread, self.weights, self.offsets = mean, spread, weights, offsets
 
     @classmethod
-    def drawn(cls, descriptors, n_features, rng, emphasis, scale=2.0):
+    def drawn(cls, descriptors: Array, n_features: int, rng: np.random.Generator, emphasis: Array) -> RandomFeatures:
         """Features for descriptors like the given ones, which count as much as their emphasis."""
-        scale = scale * emphasis / np.linalg.norm(emphasis)
+        scale = SCALE * emphasis / np.linalg.norm(emphasis)
         weights = (rng.standard_normal((len(emphasis), n_features)) * scale[:, None]).astype(np.float32)
         offsets = (rng.standard_normal(n_features) / 2).astype(np.float32)
         return cls(descriptors.mean(axis=0), descriptors.std(axis=0) + 1e-6, weights, offsets)
 
-    def __call__(self, descriptors):
+    def __call__(self, descriptors: np.ndarray) -> np.ndarray:
         """Features, the last one constant."""
         return np.pad(self.drawn_at(descriptors), [(0, 0), (0, 1)], constant_values=1)
 
-    def times(self, descriptors, weights):
+    def times(self, descriptors: np.ndarray, weights: np.ndarray) -> Array:
         """Features times the weights of a regression, without a copy of the features."""
         return self.drawn_at(descriptors) @ weights[:-1] + weights[-1]
 
-    def drawn_at(self, descriptors):
+    def drawn_at(self, descriptors: np.ndarray) -> Array:
         """Features but for the constant one."""
         standard = np.ones((len(descriptors), len(self.mean) + 1), np.float32)
         np.clip((descriptors - self.mean) / self.spread, -4, 4, out=standard[:, :-1])

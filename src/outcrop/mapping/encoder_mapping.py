@@ -5,10 +5,11 @@ encoder (fault, zone, salt, chaos, edge, unconformity, dip) see just these, in a
 interpreter means them. Both describe the nodes that the rounds of expectation-maximisation sort.
 """
 
-from collections.abc import Callable
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +19,16 @@ from outcrop.arrays import Array
 from outcrop.features.encoder import ANSWERS, CLASSES, STRIDE, Encoder, weights_digest
 from outcrop.features.energies import KEPT, describe, n_energies
 from outcrop.mapping.familiarity import Familiarity
-from outcrop.mapping.texture import TextureMapper
+from outcrop.mapping.texture import Further, More, Step, TextureMapper
 from outcrop.parallel import map_blocks, spans
 from outcrop.storage.kept import content
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from outcrop.patches.grid import PatchGrid
+
+Answers = Iterator[tuple[np.ndarray, np.ndarray]]  # rows of patches, and the answers at their nodes
 
 SURROUND = 48  # pixels around a patch that the encoder sees too, where they are at hand
 SMOOTH = 3  # nodes: each answer is also averaged over so many around its node
@@ -38,7 +46,8 @@ class EncoderMapper(TextureMapper):
     Parameters
     ----------
     members, patches_per_class, n_features, rounds, min_confidence, background, random_state
-        As for `TextureMapper`.
+        As for `TextureMapper`. `fit` with ``places`` lets the encoder see what surrounds the patches: what it answers
+        at the rim of a patch is not what it answers inside a section.
 
     Examples
     --------
@@ -50,67 +59,46 @@ class EncoderMapper(TextureMapper):
     ((1, 64, 64), 'other')
     """
 
-    def fit(
-        self,
-        patches: Array,
-        classes: npt.ArrayLike,
-        masks: Array | None = None,
-        weights: npt.ArrayLike | None = None,
-        *,
-        places: Any = None,
-        progress: Callable | None = None,
-    ) -> "EncoderMapper":
-        """Learn every class from patches with one class each; see `TextureMapper.fit`.
-
-        Parameters
-        ----------
-        patches, classes, masks, weights, progress
-            As `TextureMapper.fit` takes them.
-        places : Places or list of Places, optional
-            Where the patches lie, of one size or of each: the encoder sees more than a patch, and what it answers at
-            the rim of one is not what it answers inside a section.
-        """
-        several = isinstance(patches, list) and np.ndim(patches[0]) == 3
-        stacks = patches if several else [patches]
-        around = [None] * len(stacks) if places is None else places if several else [places]
+    def _more(self, stacks: list[np.ndarray], places: list[Any]) -> More:
+        """Answers of the encoder, which sees more than a patch where its place is known."""
         first = np.cumsum([0, *map(len, stacks)])
-        kept: dict = {}
+        kept: dict[int, np.ndarray] = {}
 
-        def more(drawn, step):
-            for stack, known, begin, end in zip(stacks, around, first[:-1], first[1:], strict=True):
-                new = np.array([row - begin for row in drawn.tolist() if begin <= row < end and row not in kept], int)
-                encode = (known or Patches(stack)).answers
-                for rows, answers in encode(new):
+        def more(drawn: np.ndarray, step: Step) -> Further:
+            parts = []
+            for stack, place, begin, end in zip(stacks, places, first[:-1], first[1:], strict=True):
+                members = [row for row in drawn.tolist() if begin <= row < end]
+                new = np.array([row - begin for row in members if row not in kept], int)
+                for rows, answers in (place or Patches(stack)).answers(new):
                     kept.update(zip((rows + begin).tolist(), answers.astype(np.float16), strict=True))
                     step()
-            groups = [[row for row in drawn.tolist() if a <= row < b] for a, b in pairwise(first)]
-            parts = [np.stack([kept[row] for row in rows]) for rows in groups if rows]
+                parts += [np.stack([kept[row] for row in members])] if members else []
             return partial(_every_second, parts)
 
-        return self._fit(patches, classes, masks, weights, progress=progress, more=more)
+        return more
 
     @property
     def familiarities(self) -> list[type[Familiarity]]:
         """Textures, and answers of the encoder: it sees faults and bodies that nobody showed."""
         return [Familiarity, FamiliarAnswers]
 
-    def emphasis(self, n_descriptors: int) -> np.ndarray:
+    def emphasis(self, n_descriptors: int) -> Array:
         """How much each descriptor counts in the random features: answers less than energies."""
         return np.where(np.arange(n_descriptors) < n_energies(), 1, EMPHASIS).astype(np.float32)
 
-    def saved(self) -> tuple[dict, dict]:
+    def saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """What the mapper consists of, and which weights of the encoder it was fitted with."""
         about, arrays = super().saved()
         return about | {"encoder": weights_digest()}, arrays
 
     @classmethod
-    def restored(cls, about: dict, arrays: dict) -> "EncoderMapper":
+    def restored(cls, about: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
         """The mapper that `saved` took apart; refused where the encoder has other weights now."""
         if about["encoder"] != weights_digest():
             raise ValueError("The mapper was fitted with other weights of the encoder; fit it again.")
         return super().restored(about, arrays)
 
-    def nodes(self, sections: np.ndarray) -> np.ndarray:
+    def nodes(self, sections: np.ndarray) -> Array:
         """Energies and answers at the nodes of sections."""
         if len(sections) > 1:
             return _both(sections)
@@ -123,19 +111,19 @@ class FamiliarAnswers(Familiarity):
     strange = STRANGE
 
     @staticmethod
-    def seen(nodes):
+    def seen(nodes: Array) -> Array:
         """The answers."""
         return nodes[..., n_energies() :]
 
     @staticmethod
-    def sides(nodes):
+    def sides(nodes: Array) -> tuple[Array, ...]:
         """A mirror shows the same answers."""
         return (nodes,)
 
     @staticmethod
-    def n_axes(descriptors):
+    def n_axes(descriptors: np.ndarray) -> int:
         """All, where there are nodes enough."""
-        return min(descriptors.shape[1], max(1, len(descriptors) // 2))
+        return min(int(descriptors.shape[1]), max(1, len(descriptors) // 2))
 
 
 class Places:
@@ -149,7 +137,7 @@ class Places:
         Direction, line, trace and sample of the first corner of every patch.
     """
 
-    def __init__(self, grid, volume, starts):
+    def __init__(self, grid: PatchGrid, volume: xr.DataArray, starts: npt.ArrayLike) -> None:
         self.grid, self.volume, self.starts = grid, volume, np.asarray(starts)
         self.lines, self.line = np.unique(self.starts[:, :2], axis=0, return_inverse=True)
         window = np.prod([side + 2 * SURROUND for side in grid.size])
@@ -157,7 +145,7 @@ class Places:
         # a line that holds many patches is encoded once and whole
         self.whole = np.bincount(self.line.ravel(), minlength=len(self.lines)) * window >= length
 
-    def answers(self, rows):
+    def answers(self, rows: np.ndarray) -> Answers:
         """Some of the rows and the answers at the nodes of their patches, until all are given."""
         on_line = self.line.ravel()[rows]
         whole = [rows[on_line == number] for number in np.unique(on_line) if self.whole[number]]
@@ -165,7 +153,7 @@ class Places:
         blocks = [*whole, *(single[span] for span in spans(len(single), BLOCK))]
         return zip(blocks, map_blocks(self._block, blocks), strict=True)
 
-    def _block(self, rows):
+    def _block(self, rows: np.ndarray) -> Array:
         shape = [-(-side // STRIDE) for side in self.grid.size]
         starts = self.starts[rows]
         if not self.whole[self.line.ravel()[rows[0]]]:
@@ -182,26 +170,26 @@ class Places:
 class Patches:
     """Patches without a place: they are mirrored at their rims for the encoder."""
 
-    def __init__(self, patches):
+    def __init__(self, patches: np.ndarray) -> None:
         self.patches = patches
 
-    def answers(self, rows):
+    def answers(self, rows: np.ndarray) -> Answers:
         """As `Places.answers`."""
         blocks = [rows[span] for span in spans(len(rows), BLOCK)]
         return zip(blocks, map_blocks(self._block, blocks), strict=True)
 
-    def _block(self, rows):
+    def _block(self, rows: np.ndarray) -> Array:
         wide = np.pad(self.patches[rows], [(0, 0), (SURROUND, SURROUND), (SURROUND, SURROUND)], mode="symmetric")
         return _inside(encoded(wide), [-(-side // STRIDE) for side in self.patches.shape[1:]])
 
 
-def _inside(nodes, shape):
+def _inside(nodes: np.ndarray, shape: Sequence[int]) -> Array:
     """Nodes of patches without those around them."""
     margin = SURROUND // STRIDE
     return nodes[:, margin : margin + shape[0], margin : margin + shape[1]]
 
 
-def _every_second(parts, behind, offset):
+def _every_second(parts: list[np.ndarray], behind: np.ndarray, offset: np.ndarray) -> list[np.ndarray]:
     """Descriptors at every second node of patches, from the other side where a patch is seen from behind."""
     found, done = [], 0
     for part in parts:
@@ -211,7 +199,7 @@ def _every_second(parts, behind, offset):
     return found
 
 
-def encoded(sections):
+def encoded(sections: np.ndarray) -> np.ndarray:
     """Answers of the encoder at the nodes of sections, and their means around each node."""
     answers = Encoder().describe(sections)[..., : len(ANSWERS)]
     np.clip(answers[..., : len(CLASSES)], -LARGEST, LARGEST, out=answers[..., : len(CLASSES)])
@@ -219,18 +207,5 @@ def encoded(sections):
     return np.concatenate([answers, smooth], axis=-1)
 
 
-def _both(sections):
+def _both(sections: np.ndarray) -> np.ndarray:
     return np.concatenate([describe(sections), encoded(sections)], axis=-1)
-
-
-def positive_energies(patches):
-    """Energies at the nodes of patches, each over its mean, for `outcrop.LabelMapper`; the finer scale alone."""
-    energies = np.exp(describe(patches)[..., : n_energies() // 2])
-    return energies / energies.mean(axis=(0, 1, 2), keepdims=True)
-
-
-def positive_answers(patches):
-    """Probabilities of the encoder at the nodes of patches, for `outcrop.LabelMapper`."""
-    blocks = Patches(patches).answers(np.arange(len(patches)))
-    logits = np.concatenate([answers[..., : len(CLASSES)] for _, answers in blocks])
-    return 1 / (1 + np.exp(-logits))

@@ -16,13 +16,14 @@ The objective, with gamma the orthogonality, lambda1 the atom penalty and lambda
 Where pixels were painted by hand, F also holds ``paint`` times the squared evidence of wrong classes on those pixels.
 """
 
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import array_api_compat
 import numpy as np
 
-from outcrop.arrays import array_namespace, constant, on_cpu
+from outcrop.arrays import Array, array_namespace, constant, on_cpu
 
 EPSILON = 1e-9  # keeps 0 / 0 out of the update rules, as in the paper's eq. A-7
 
@@ -34,6 +35,9 @@ class Penalties(NamedTuple):
     atoms: float = 0.1
     coefficients: float = 0.5
     paint: float = 10.0
+
+
+PENALTIES = Penalties()
 
 
 class Variant(NamedTuple):
@@ -60,12 +64,22 @@ VARIANTS = {
 class Paint(NamedTuple):
     """Pixels labelled by hand: which patches have some, and where in them each class would be wrong."""
 
-    columns: Any  # positions of the painted patches
-    wrong: list  # one (n_pixels, n_painted) array of 0 and 1 per class
-    groups: list  # one slice of atoms per class
+    columns: Array  # positions of the painted patches
+    wrong: list[Array]  # one (n_pixels, n_painted) array of 0 and 1 per class
+    groups: list[slice]  # one slice of atoms per class
 
 
-def objective(X, W, H, *, penalties=Penalties(), paint=None):  # noqa: B008
+class _Factors(NamedTuple):
+    """W and H with their products, see the module's legend."""
+
+    W: Array
+    H: Array
+    A: Array
+    S: Array
+    G: Array
+
+
+def objective(X: Array, W: Array, H: Array, *, penalties: Penalties = PENALTIES, paint: Paint | None = None) -> Array:
     """The objective F, the part that the W update lowers and the part that the H update lowers.
 
     Returns
@@ -81,7 +95,9 @@ def objective(X, W, H, *, penalties=Penalties(), paint=None):  # noqa: B008
     return _evaluator(X, W.shape[1], penalties, paint)(factors, _painted_misfit(W, H, paint))
 
 
-def _evaluator(X, n_atoms, penalties, paint):
+def _evaluator(
+    X: Array, n_atoms: int, penalties: Penalties, paint: Paint | None
+) -> Callable[[_Factors, list[Array]], Array]:
     """The objective as a function of the factors and the evidence on painted pixels: a few weighted inner products."""
     xp = array_namespace(X)
     gamma, lambda1, lambda2, charge = penalties
@@ -94,15 +110,15 @@ def _evaluator(X, n_atoms, penalties, paint):
     weights = constant(xp, np.array(weights, float), like=X)
 
     # Sums are methods here, which NumPy and torch share: the standard's function would first copy to float64.
-    def dot(x, y):
+    def dot(x: Array, y: Array) -> Array:
         return (x * y).sum(dtype=xp.float64)
 
-    def trace(x):
+    def trace(x: Array) -> Array:
         return x.diagonal().sum(dtype=xp.float64)
 
     offset = dot(X, X) + constant(xp, np.array([1.0, 0.0, 1.0]) * gamma * n_atoms, like=X)
 
-    def evaluate(factors, painted_misfit):
+    def evaluate(factors: _Factors, painted_misfit: list[Array]) -> Array:
         _, H, A, S, G = factors
         products = [dot(H, A), dot(S, G), trace(S), trace(G), dot(G, G), *(dot(w, w) for w in painted_misfit)]
         return offset + weights @ xp.stack(products)
@@ -110,7 +126,7 @@ def _evaluator(X, n_atoms, penalties, paint):
     return evaluate
 
 
-def _painted_misfit(W, H, paint, rows=slice(None)):
+def _painted_misfit(W: Array, H: Array, paint: Paint | None, rows: slice = slice(None)) -> list[Array]:
     """Evidence of every class on the pixels painted as another: one (n_rows, n_painted) array per class."""
     if paint is None:
         return []
@@ -120,14 +136,14 @@ def _painted_misfit(W, H, paint, rows=slice(None)):
     ]
 
 
-def _row_blocks(x):
+def _row_blocks(x: Array) -> list[slice]:
     """Slices of rows whose temporaries stay in the cache of a CPU; all rows at once on an accelerator."""
     n_rows, n_columns = x.shape
     size = max(256, 2**20 // n_columns) if on_cpu(x) else n_rows
     return [slice(start, start + size) for start in range(0, n_rows, size)]
 
 
-def update_atoms(X, W, H, G, *, penalties, paint=None):
+def update_atoms(X: Array, W: Array, H: Array, G: Array, *, penalties: Penalties, paint: Paint | None = None) -> Array:
     """One multiplicative step of W, in place (the paper's eq. WMUR); G is H H^T + lambda1 I."""
     xp = array_namespace(W)
     for rows in _row_blocks(W):
@@ -144,7 +160,9 @@ def update_atoms(X, W, H, G, *, penalties, paint=None):
     return W
 
 
-def update_coefficients(A, S, H, G, *, variant, penalties, painted_misfit=None):
+def update_coefficients(
+    A: Array, S: Array, H: Array, G: Array, *, variant: Variant, penalties: Penalties, painted_misfit: Array = None
+) -> Array:
     """One multiplicative step of H (the paper's eq. HMUR, or the cubic-root rule).
 
     A is W^T X, S is W^T W + lambda2 I, G is H H^T; `painted_misfit` is W^T times the evidence of wrong classes on
@@ -175,7 +193,7 @@ def update_coefficients(A, S, H, G, *, variant, penalties, painted_misfit=None):
     return updated[0] if len(updated) == 1 else xp.concat(updated, axis=0)
 
 
-def _cubic_root(a, b, c):
+def _cubic_root(a: Array, b: Array, c: Array) -> Array:
     """The positive root of c r^3 + b r = a, by Newton's method from above, where it only descends."""
     xp = array_namespace(a)
     r = xp.minimum(a / b, (a / (c + EPSILON)) ** (1 / 3))
@@ -186,7 +204,16 @@ def _cubic_root(a, b, c):
     return r
 
 
-def factorise(X, W, H, *, variant="paper", penalties=Penalties(), paint=None, accelerate=False):  # noqa: B008
+def factorise(
+    X: Array,
+    W: Array,
+    H: Array,
+    *,
+    variant: str = "paper",
+    penalties: Penalties = PENALTIES,
+    paint: Paint | None = None,
+    accelerate: bool = False,
+) -> Iterator[tuple[Array, Array, Array]]:
     """Factorise X into W H, yielding W, H and the `objective` at the start and after every iteration, without end.
 
     Parameters
@@ -211,17 +238,7 @@ def factorise(X, W, H, *, variant="paper", penalties=Penalties(), paint=None, ac
         yield factors.W, factors.H, evaluate(factors, _painted_misfit(factors.W, factors.H, paint))
 
 
-class _Factors(NamedTuple):
-    """W and H with their products, see the module's legend."""
-
-    W: Any
-    H: Any
-    A: Any
-    S: Any
-    G: Any
-
-
-def _plain(X, factors, rule, penalties, paint):
+def _plain(X: Array, factors: _Factors, rule: Variant, penalties: Penalties, paint: Paint | None) -> Iterator[_Factors]:
     """The iterations of a variant, one step of W and one of H each."""
     while True:
         yield factors
@@ -234,7 +251,9 @@ def _plain(X, factors, rule, penalties, paint):
             factors = _Factors(W, H * coefficients[:, None], A, S, G)
 
 
-def _accelerated(X, factors, rule, penalties, paint):
+def _accelerated(
+    X: Array, factors: _Factors, rule: Variant, penalties: Penalties, paint: Paint | None
+) -> Iterator[_Factors]:
     """Iterations that start ahead of the last factors, in the direction in which these moved.
 
     The step of H is repeated, since its costly products stay the same, and follows the root rule, which has the fixed
@@ -247,10 +266,10 @@ def _accelerated(X, factors, rule, penalties, paint):
     lowered = penalties._replace(orthogonality=penalties.orthogonality * rule.push / 2)
     evaluate = _evaluator(X, factors.W.shape[1], lowered, paint)
 
-    def merit(factors):
+    def merit(factors: _Factors) -> float:
         return float(evaluate(factors, _painted_misfit(factors.W, factors.H, paint))[0])
 
-    def ahead(now, before):
+    def ahead(now: Array, before: Array) -> Array:
         return xp.maximum(now + 0.8 * (now - before), 0.1 * now)
 
     yield factors
@@ -265,14 +284,16 @@ def _accelerated(X, factors, rule, penalties, paint):
         yield now
 
 
-def _iterate(X, factors, rule, penalties, paint, *, steps=1):
+def _iterate(
+    X: Array, factors: _Factors, rule: Variant, penalties: Penalties, paint: Paint | None, *, steps: int = 1
+) -> _Factors:
     """One step of W, in place, and some of H."""
     W, H, _, _, G = factors
     W = update_atoms(X, W, H, _with_ridge(G, penalties.atoms), penalties=penalties, paint=paint)
     return _settle(_Factors(W, H, W.T @ X, W.T @ W, G), steps, rule, penalties, paint)
 
 
-def _settle(factors, steps, rule, penalties, paint):
+def _settle(factors: _Factors, steps: int, rule: Variant, penalties: Penalties, paint: Paint | None) -> _Factors:
     """Some steps of H."""
     W, H, A, S, G = factors
     gram = _with_ridge(S, penalties.coefficients)
@@ -283,24 +304,24 @@ def _settle(factors, steps, rule, penalties, paint):
     return _Factors(W, H, A, S, G)
 
 
-def _with_ridge(gram, weight):
+def _with_ridge(gram: Array, weight: Any) -> Array:
     xp = array_namespace(gram)
     return gram + _scaled_eye(xp, gram.shape[0], gram.dtype, array_api_compat.device(gram), float(weight))
 
 
 @lru_cache(maxsize=4)
-def _scaled_eye(xp, n, dtype, device, scale):
+def _scaled_eye(xp: Any, n: int, dtype: Any, device: Any, scale: float) -> Array:
     return scale * xp.eye(n, dtype=dtype, device=device)
 
 
-def _inverse_norms(gram):
+def _inverse_norms(gram: Array) -> Array:
     """One over the norms whose squares stand on the diagonal; 1 where the norm is 0."""
     xp = array_namespace(gram)
     squares = xp.linalg.diagonal(gram)
     return 1 / xp.sqrt(xp.where(squares > 0, squares, xp.ones_like(squares)))
 
 
-def _pull(W, H, paint):
+def _pull(W: Array, H: Array, paint: Paint | None) -> Array:
     """W^T times the evidence of wrong classes, in the columns of the painted patches."""
     if paint is None:
         return None
@@ -311,22 +332,14 @@ def _pull(W, H, paint):
     return pull
 
 
-def settled(course, tolerance):
-    """Whether the last iteration changed the objective by less than a share of it."""
-    if len(course) < 2:
-        return False
-    before, now = (float(terms[0]) for terms in course[-2:])
-    return abs(before - now) <= tolerance * before
-
-
 class Solver(NamedTuple):
     """What `solve_coefficients` needs to know of the atoms."""
 
-    inverse: Any
-    length: Any
+    inverse: Array
+    length: Array
 
 
-def prepare_solver(S, *, penalty):
+def prepare_solver(S: Array, *, penalty: float) -> Solver:
     """The part of `solve_coefficients` that depends on the atoms alone; S is W^T W."""
     xp = array_namespace(S)
     gram = xp.astype(S, xp.float64)
@@ -335,7 +348,7 @@ def prepare_solver(S, *, penalty):
     return Solver(xp.astype(xp.linalg.inv(_with_ridge(gram, length)), S.dtype), xp.astype(length, S.dtype))
 
 
-def solve_coefficients(A, solver):
+def solve_coefficients(A: Array, solver: Solver) -> Array:
     """The H >= 0 of least ``||X - W H||^2 + penalty ||H||^2`` for given atoms; A is W^T X.
 
     Notes

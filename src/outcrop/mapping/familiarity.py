@@ -2,12 +2,14 @@
 
 import contextlib
 import warnings
+from collections.abc import Iterator
 
 import numpy as np
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
+from outcrop.arrays import Array, array_namespace, is_numpy
 from outcrop.features.energies import mirrored, n_energies
 
 STRANGE = 0.1  # what is as rare as the rarest 10 % of the textures learnt is strange
@@ -15,11 +17,22 @@ RANKS = np.linspace(0, 1, 21)  # at which the likelihoods of what was learnt are
 
 
 @contextlib.contextmanager
-def rough():
+def rough() -> Iterator[None]:
     """No warning that mixtures did not converge, in all threads: rough is enough."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         yield
+
+
+def rank(found: Array, limits: Array) -> Array:
+    """`RANKS` of log likelihoods, linear in between the likelihoods of the ranks."""
+    xp = array_namespace(found)
+    if is_numpy(xp):
+        return np.interp(found, limits, RANKS)
+    above = xp.clip(xp.searchsorted(limits, found), 1, len(limits) - 1)
+    low, high = limits[above - 1], limits[above]
+    share = xp.clip((found - low) / xp.clip(high - low, 1e-12), 0, 1)
+    return (above - 1 + share) / (len(RANKS) - 1)
 
 
 class Familiarity:
@@ -45,12 +58,14 @@ class Familiarity:
 
     strange = STRANGE
 
-    def __init__(self, centre, axes, scale, means, precisions, weights, limits):
+    def __init__(
+        self, centre: Array, axes: Array, scale: Array, means: Array, precisions: Array, weights: Array, limits: Array
+    ) -> None:
         self.centre, self.axes, self.scale = centre, axes, scale
         self.means, self.precisions, self.weights, self.limits = means, precisions, weights, limits
 
     @classmethod
-    def learnt(cls, descriptors, seed, most=6000):
+    def learnt(cls, descriptors: np.ndarray, seed: int, most: int = 6000) -> "Familiarity":
         """Familiarity of textures like the given ones."""
         few = descriptors[np.random.default_rng(seed).permutation(len(descriptors))[:most]]
         both = np.concatenate([cls.seen(side) for side in cls.sides(few)])
@@ -67,41 +82,41 @@ class Familiarity:
         return learnt
 
     @staticmethod
-    def seen(nodes):
+    def seen(nodes: Array) -> Array:
         """What familiarity is about: the proportions of the energies."""
         energies = nodes[..., : n_energies()]
         return energies - energies.mean(axis=-1, keepdims=True)
 
     @staticmethod
-    def sides(nodes):
+    def sides(nodes: Array) -> tuple[Array, ...]:
         """Nodes and what a mirror shows of them."""
         return nodes, mirrored(nodes)
 
     @staticmethod
-    def n_axes(descriptors):
+    def n_axes(descriptors: np.ndarray) -> int:
         """Number of principal axes."""
-        return min(descriptors.shape) // 2
+        return int(min(descriptors.shape)) // 2
 
-    def __call__(self, nodes):
+    def __call__(self, nodes: Array) -> Array:
         """Between 0 and 1 for every node, mean of both sides."""
-        sides = [np.interp(self.log_likelihood(side), self.limits, RANKS) for side in self.sides(nodes)]
-        return (sum(sides) / len(sides)).astype(np.float32)
+        sides = [rank(self.log_likelihood(side), self.limits) for side in self.sides(nodes)]
+        return array_namespace(nodes).astype(sum(sides) / len(sides), array_namespace(nodes).float32)
 
-    def log_likelihood(self, nodes):
-        """Logarithm of the density of the mixture at every node."""
-        x = ((self.seen(nodes) @ self.axes.T - self.centre) / self.scale).astype(np.float32)
+    def log_likelihood(self, nodes: Array) -> Array:
+        """Logarithm of the density of the mixture at every node; of torch where nodes and mixture are."""
+        xp = array_namespace(nodes)
+        x = xp.astype((self.seen(nodes) @ self.axes.T - self.centre) / self.scale, xp.float32)
         factors, shifts, heights = self.side_by_side()
-        off = (x @ factors - shifts).reshape(len(x), len(heights), -1)
-        each = heights - np.einsum("nka,nka->nk", off, off) / 2
-        most = each.max(axis=1, keepdims=True)
-        return most[:, 0] + np.log(np.exp(each - most).sum(axis=1))
+        off = xp.reshape(x @ factors - shifts, (len(x), len(heights), -1))
+        each = heights - xp.einsum("nka,nka->nk", off, off) / 2
+        most = xp.max(each, axis=1, keepdims=True)
+        return most[:, 0] + xp.log(xp.sum(xp.exp(each - most), axis=1))
 
-    def side_by_side(self):
+    def side_by_side(self) -> tuple[Array, ...]:
         """Factors of all components as one matrix, what is taken from products with it, and logarithms of the peaks."""
-        factors, shifts = (
-            np.concatenate(list(self.precisions), axis=1),
-            np.einsum("ki,kij->kj", self.means, self.precisions),
-        )
-        sizes = np.log(np.diagonal(self.precisions, axis1=1, axis2=2)).sum(axis=1)
-        heights = sizes + np.log(self.weights) - self.means.shape[1] * np.log(2 * np.pi) / 2
-        return tuple(part.astype(np.float32) for part in (factors, shifts.ravel(), heights))
+        xp = array_namespace(self.means)
+        factors = xp.concat(list(self.precisions), axis=1)
+        shifts = xp.einsum("ki,kij->kj", self.means, self.precisions)
+        sizes = xp.sum(xp.log(xp.linalg.diagonal(self.precisions)), axis=1)
+        heights = sizes + xp.log(self.weights) - self.means.shape[1] * np.log(2 * np.pi) / 2
+        return tuple(xp.astype(part, xp.float32) for part in (factors, xp.reshape(shifts, (-1,)), heights))

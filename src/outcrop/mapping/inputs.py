@@ -1,11 +1,17 @@
 """Checks of what a mapper is fitted on."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
-from outcrop.arrays import array_namespace, as_floats, constant, to_numpy
+from outcrop.arrays import Array, array_namespace, as_floats, constant, to_numpy
+
+Progress = Callable[[int, int], Any] | None  # called with the steps that are done and their number
 
 
-def check_patches(patches):
+def check_patches(patches: Array) -> tuple[Array, Any]:
     """Patches as floats and their namespace, or one clear ValueError."""
     patches, xp = as_floats(patches)
     if patches.ndim != 3 or 0 in patches.shape or patches.shape[1] * patches.shape[2] < 2:
@@ -19,7 +25,7 @@ def check_patches(patches):
     return patches, xp
 
 
-def class_codes(classes, *, n_patches):
+def class_codes(classes: npt.ArrayLike, *, n_patches: int) -> tuple[np.ndarray, np.ndarray]:
     """Class names in order of first appearance, and the position of every patch's class among them.
 
     Examples
@@ -38,7 +44,7 @@ def class_codes(classes, *, n_patches):
     return names[order], np.argsort(order)[codes]
 
 
-def check_masks(masks, patches, *, n_classes):
+def check_masks(masks: Array | None, patches: Array, *, n_classes: int) -> Array | None:
     """Painted pixels as uint8 on the device of the patches, or None without any."""
     if masks is None:
         return None

@@ -5,9 +5,12 @@ pixel vote for its label (Alaudah, Alfarraj and AlRegib, GEOPHYSICS 84(1), 2019)
 numerical core in the paper's symbols; everything here speaks of atoms and coefficients, samples first.
 """
 
+from __future__ import annotations
+
 import contextlib
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass
 from itertools import islice
 from typing import Any
 
@@ -25,11 +28,10 @@ from outcrop.mapping.factorisation import (
     Penalties,
     factorise,
     prepare_solver,
-    settled,
     solve_coefficients,
 )
-from outcrop.mapping.inputs import check_masks, check_patches, class_codes
-from outcrop.mapping.saved import Saved
+from outcrop.mapping.inputs import Progress, check_masks, check_patches, class_codes
+from outcrop.mapping.saved import Saved, known_parameters
 from outcrop.mapping.sparsity import cluster_means, project_sparsity
 
 BLOCK = 128  # patches whose scores are held at a time
@@ -37,6 +39,7 @@ LEARNT = ("atoms", "atom_classes", "coefficients", "objective", "objective_parts
 SMOOTHERS = {"median": median_filter, "majority": majority_filter, None: None}
 
 
+@dataclass(eq=False, repr=False)
 class LabelMapper(Saved, BaseEstimator):
     """Map the classes of whole patches to their pixels by sparse, orthogonal non-negative factorisation.
 
@@ -52,8 +55,6 @@ class LabelMapper(Saved, BaseEstimator):
         Weights of the terms of the objective. All zero, with ``sparsity=None``: plain factorisation.
     iterations : int, optional
         By default 200, for `published` 400, and 40 where accelerated.
-    tolerance : float, optional
-        Stop once an iteration changes the objective by less than this share of it.
     min_confidence : float, optional
         Pixels whose `confidence` is lower become `uncertain`. It is a share of the evidence, so values up to
         1 / n_classes do nothing. None keeps the threshold of the variant, which is practically dead: the paper's fires
@@ -67,16 +68,12 @@ class LabelMapper(Saved, BaseEstimator):
         Allow 10-bit mantissas in matrix products on CUDA, about three times as fast.
     random_state : int, optional
         Seed of k-means and of the initial coefficients.
-    features : callable, optional
-        Takes patches and gives non-negative features at the nodes of a lattice, shape (n_patches, rows, columns,
-        n_features), which are factorised instead of the pixels: `outcrop.mapping.encoder_mapping.positive_energies`, or
-        `positive_answers`. The evidence for a class at a node is summed over the features. For NumPy, without masks.
 
     Attributes
     ----------
     classes_ : array of str, shape (n_classes,)
         In the order in which `fit` first met them; label ``i + 1`` is ``classes_[i]``, 0 is `uncertain`.
-    atoms_ : array, shape (n_atoms, height, width), or of features (n_atoms, rows, columns, n_features)
+    atoms_ : array, shape (n_atoms, height, width)
     atom_classes_ : int array, shape (n_atoms,)
         Position in `classes_` of each atom's class.
     coefficients_ : array, shape (n_patches, n_atoms)
@@ -96,38 +93,19 @@ class LabelMapper(Saved, BaseEstimator):
     (['salt dome', 'other'], np.uint8(1), np.uint8(2))
     """
 
-    def __init__(
-        self,
-        atoms_per_class: int = 250,
-        sparsity: float = 0.4,
-        *,
-        variant: str = "paper",
-        orthogonality: float = 5.0,
-        atom_penalty: float = 0.1,
-        coefficient_penalty: float = 0.5,
-        iterations: int | None = None,
-        tolerance: float | None = None,
-        min_confidence: float | None = None,
-        smoothing: str = "median",
-        accelerate: bool = False,
-        tf32: bool = False,
-        random_state: int = 0,
-        features: Any = None,
-    ):
-        self.atoms_per_class = atoms_per_class
-        self.sparsity = sparsity
-        self.variant = variant
-        self.orthogonality = orthogonality
-        self.atom_penalty = atom_penalty
-        self.coefficient_penalty = coefficient_penalty
-        self.iterations = iterations
-        self.tolerance = tolerance
-        self.min_confidence = min_confidence
-        self.smoothing = smoothing
-        self.accelerate = accelerate
-        self.tf32 = tf32
-        self.random_state = random_state
-        self.features = features
+    atoms_per_class: int = 250
+    sparsity: float | None = 0.4
+    _: KW_ONLY
+    variant: str = "paper"
+    orthogonality: float = 5.0
+    atom_penalty: float = 0.1
+    coefficient_penalty: float = 0.5
+    iterations: int | None = None
+    min_confidence: float | None = None
+    smoothing: str | None = "median"
+    accelerate: bool = False
+    tf32: bool = False
+    random_state: int | None = 0
 
     def fit(
         self,
@@ -135,8 +113,8 @@ class LabelMapper(Saved, BaseEstimator):
         classes: npt.ArrayLike,
         masks: Array | None = None,
         *,
-        progress: Callable | None = None,
-    ) -> "LabelMapper":
+        progress: Progress = None,
+    ) -> LabelMapper:
         """Learn atoms and coefficients from patches with one class each.
 
         Parameters
@@ -154,10 +132,6 @@ class LabelMapper(Saved, BaseEstimator):
         patches, xp = check_patches(patches)
         self.classes_, codes = class_codes(classes, n_patches=patches.shape[0])
         masks = check_masks(masks, patches, n_classes=len(self.classes_))
-        if masks is not None and self.features is not None:
-            raise ValueError("Painted pixels are not learnt from features; leave out features or masks.")
-        self.size_ = tuple(patches.shape[1:])
-        patches = self._described(patches)
         flat = xp.reshape(patches, (patches.shape[0], -1))
         # A GPU multiplies rows of odd length at half speed, so that one turns; a CPU saves the copy.
         X = flat.T if on_cpu(flat) else _transposed(flat)
@@ -207,25 +181,22 @@ class LabelMapper(Saved, BaseEstimator):
         """
         return self._by_blocks(lambda scores: scores, patches)
 
-    def saved(self) -> tuple[dict, dict]:
+    def saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """What the mapper consists of: a dict for JSON, and arrays; labels of the fitted patches are left out."""
         check_is_fitted(self, "atoms_")
-        if self.features is not None:
-            raise ValueError("A mapper of features cannot be saved; fit it where it is needed.")
         about = {"kind": type(self).__name__, "parameters": self.get_params(), "classes": self.classes_.tolist()}
         return about, {name: to_numpy(getattr(self, f"{name}_")) for name in LEARNT}
 
     @classmethod
-    def restored(cls, about: dict, arrays: dict) -> "LabelMapper":
+    def restored(cls, about: dict[str, Any], arrays: dict[str, np.ndarray]) -> LabelMapper:
         """The mapper that `saved` took apart, with NumPy arrays wherever it was fitted."""
-        mapper = cls(**about["parameters"])
+        mapper = cls(**known_parameters(cls, about))
         mapper.classes_ = np.array(about["classes"])
         for name in LEARNT:
             setattr(mapper, f"{name}_", arrays[name])
-        mapper.size_ = tuple(mapper.atoms_.shape[1:])
         return mapper
 
-    def _check_parameters(self):
+    def _check_parameters(self) -> None:
         if self.variant not in VARIANTS:
             raise ValueError(f"variant is {self.variant!r}; choose one of {', '.join(VARIANTS)}.")
         if self.smoothing not in SMOOTHERS:
@@ -240,7 +211,7 @@ class LabelMapper(Saved, BaseEstimator):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} is {getattr(self, name)}; choose 0 or more.")
 
-    def _initial_atoms(self, patches, codes, *, seed):
+    def _initial_atoms(self, patches: Array, codes: np.ndarray, *, seed: int) -> tuple[Array, np.ndarray]:
         """Sparse k-means centres of every class, and the class of each."""
         xp = array_namespace(patches)
         groups = []
@@ -258,7 +229,7 @@ class LabelMapper(Saved, BaseEstimator):
             atoms = xp.astype(project_sparsity(atoms, self.sparsity), atoms.dtype)
         return atoms, np.repeat(np.arange(len(groups)), [group.shape[0] for group in groups])
 
-    def _iterate(self, X, W, H, masks, progress):
+    def _iterate(self, X: Array, W: Array, H: Array, masks: Array | None, progress: Progress) -> tuple[Array, Array]:
         """Run the iterations, keep the course of the objective and return the last W and H."""
         xp = array_namespace(X)
         default = 40 if self.accelerate else VARIANTS[self.variant].iterations
@@ -266,20 +237,16 @@ class LabelMapper(Saved, BaseEstimator):
         penalties = Penalties(self.orthogonality, self.atom_penalty, self.coefficient_penalty)
         paint = _paint(masks, self.atom_classes_, like=X)
         steps = factorise(X, W, H, variant=self.variant, penalties=penalties, paint=paint, accelerate=self.accelerate)
-        history: list = []
+        history: list[Array] = []
         for step in islice(steps, 1 + iterations):
-            W, H, terms = step
             if progress:
                 progress(len(history), iterations)
-            history.append(terms)
-            # Looked at only where asked for, since it makes an accelerator wait.
-            if self.tolerance is not None and settled(history, self.tolerance):
-                break
+            history.append(step[2])
         course = to_numpy(xp.stack(history))
         self.objective_, self.objective_parts_ = course[:, 0], course[:, 1:]
-        return W, H
+        return step[:2]
 
-    def _label_fitted(self, masks):
+    def _label_fitted(self, masks: Array | None) -> tuple[Array, Array]:
         """Labels and confidence of the fitted patches; painted pixels keep their label and are sure."""
         labels, sure = (self._by_blocks(function) for function in (self._label, confidence))
         if masks is None:
@@ -287,7 +254,7 @@ class LabelMapper(Saved, BaseEstimator):
         xp = array_namespace(labels)
         return xp.where(masks > 0, masks, labels), xp.where(masks > 0, xp.ones_like(sure), sure)
 
-    def _by_blocks(self, function, patches=None):
+    def _by_blocks(self, function: Callable[[Array], Array], patches: Array | None = None) -> Array:
         """A function of the scores of given patches, or of the fitted ones, a block at a time."""
         check_is_fitted(self, "atoms_")
         coefficients = self.coefficients_ if patches is None else self._solve(patches)
@@ -297,38 +264,28 @@ class LabelMapper(Saved, BaseEstimator):
         blocks = [coefficients[start : start + BLOCK, :] for start in range(0, coefficients.shape[0], BLOCK)]
         with _float32_products(atoms, tf32=self.tf32):
             scores = (class_scores(atoms, block, self.atom_classes_, smooth=smooth) for block in blocks)
-            return xp.concat([function(_enlarged(some, self.size_)) for some in scores])
+            return xp.concat([function(some) for some in scores])
 
-    def _solve(self, patches):
+    def _solve(self, patches: Array) -> Array:
         """Coefficients of given patches, the atoms held."""
         patches, xp = check_patches(patches)
-        if tuple(patches.shape[1:]) != self.size_:
+        sizes = [" x ".join(map(str, x.shape[1:])) for x in (patches, self.atoms_)]
+        if sizes[0] != sizes[1]:
             raise ValueError(
-                f"Patches are {patches.shape[1]} x {patches.shape[2]} pixels and the atoms "
-                f"{self.size_[0]} x {self.size_[1]}; cut patches of the size that was fitted."
+                f"Patches are {sizes[0]} pixels and the atoms {sizes[1]}; cut patches of the size that was fitted."
             )
-        patches = self._described(patches)
         X = xp.reshape(patches, (patches.shape[0], -1)).T
         atoms = xp.reshape(_moved(self.atoms_, like=X), (-1, X.shape[0]))
         with _float32_products(X, tf32=self.tf32):
             # Kept from call to call: blocks of a stream come often, and it costs as much as a block.
             key = f"{xp.__name__} {X.dtype} {array_api_compat.device(X)} {self.coefficient_penalty}"
-            kept = getattr(self, "_kept", (None, "", None))
+            kept: Any = getattr(self, "_kept", (None, "", None))
             if kept[0] is not self.atoms_ or kept[1] != key:
                 kept = self.atoms_, key, prepare_solver(atoms @ atoms.T, penalty=self.coefficient_penalty)
                 self._kept = kept
             return solve_coefficients(atoms @ X, kept[2]).T
 
-    def _described(self, patches):
-        """What is factorised: the patches themselves, or their features."""
-        if self.features is None:
-            return patches
-        found = np.asarray(self.features(to_numpy(patches)), np.float32)
-        if found.ndim != 4 or len(found) != len(patches) or not (found >= 0).all():
-            raise ValueError(f"features gives an array of shape {found.shape}; it must be 4-D, and 0 or more.")
-        return found
-
-    def _label(self, scores):
+    def _label(self, scores: Array) -> Array:
         rule = VARIANTS[self.variant]
         if self.min_confidence is not None:
             confident = confidence(scores) >= self.min_confidence
@@ -340,12 +297,12 @@ class LabelMapper(Saved, BaseEstimator):
         return label(scores, confident=confident, smooth=SMOOTHERS[self.smoothing], order=rule.order)
 
 
-def class_scores(atoms, coefficients, atom_classes, *, smooth=False):
+def class_scores(atoms: Array, coefficients: Array, atom_classes: np.ndarray, *, smooth: bool = False) -> Array:
     """Evidence for every class at every pixel: what the atoms of the class put there (the paper's eq. 7).
 
     Parameters
     ----------
-    atoms : array, shape (n_atoms, height, width), or with features (n_atoms, rows, columns, n_features)
+    atoms : array, shape (n_atoms, height, width)
     coefficients : array, shape (n_patches, n_atoms)
     atom_classes : int array, shape (n_atoms,)
         Class of each atom; atoms of a class stand side by side.
@@ -361,8 +318,6 @@ def class_scores(atoms, coefficients, atom_classes, *, smooth=False):
     for group in _groups(atom_classes):
         part = xp.reshape(atoms[group, ...], (group.stop - group.start, -1))
         evidence = xp.reshape(coefficients[:, group] @ part, (-1, *atoms.shape[1:]))
-        if evidence.ndim == 4:
-            evidence = xp.sum(evidence, axis=-1)
         if smooth:
             side = float(np.exp(-2.0))  # exp(-d^2 / (2 sigma^2)) at d = 1, sigma = 0.5
             evidence = neighbourhood_sum(evidence, side) / (part.shape[0] * (1 + 2 * side) ** 2)
@@ -370,7 +325,7 @@ def class_scores(atoms, coefficients, atom_classes, *, smooth=False):
     return xp.stack(scores, axis=-1)
 
 
-def _paint(masks, atom_classes, *, like):
+def _paint(masks: Array | None, atom_classes: np.ndarray, *, like: Array) -> Paint | None:
     """Painted pixels in the layout of the factorisation, or None without any."""
     if masks is None:
         return None
@@ -382,35 +337,26 @@ def _paint(masks, atom_classes, *, like):
     return Paint(columns, wrong, groups)
 
 
-def _enlarged(scores, size):
-    """Scores at nodes as scores at the pixels around them; those at pixels as they are."""
-    if scores.shape[1:3] == size:
-        return scores
-    for axis, side in enumerate(size, 1):
-        scores = np.repeat(scores, -(-side // scores.shape[axis]), axis=axis)
-    return scores[:, : size[0], : size[1]]
-
-
-def _groups(atom_classes):
+def _groups(atom_classes: np.ndarray) -> list[slice]:
     """The slice of atoms of every class."""
     ends = np.cumsum(np.bincount(atom_classes)).tolist()
     return [slice(start, stop) for start, stop in zip([0, *ends], ends, strict=False)]
 
 
-def _moved(x, *, like):
+def _moved(x: Array, *, like: Array) -> Array:
     """An array of NumPy or torch as one of the library, type and device of another."""
     xp = array_namespace(like)
     return constant(xp, to_numpy(x) if array_namespace(x) is not xp else x, like=like, dtype=like.dtype)
 
 
-def _transposed(x):
+def _transposed(x: Array) -> Array:
     """The transpose, copied so that its rows are contiguous."""
     xp = array_namespace(x)
     return xp.reshape(xp.reshape(x.T, (-1,)), (x.shape[1], x.shape[0]))
 
 
 @contextlib.contextmanager
-def _float32_products(x, *, tf32):
+def _float32_products(x: Array, *, tf32: bool) -> Iterator[None]:
     """Matrix products of torch in full float32, or with TF32 where the user chose it."""
     if not array_api_compat.is_torch_array(x):
         yield

@@ -1,10 +1,13 @@
 """From votes at the nodes of a lattice to shares of the classes at every pixel, along reflectors."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from scipy.ndimage import gaussian_filter
 from scipy.optimize import minimize_scalar
 
-from outcrop.features.energies import STRIDE, every_second, halved
+from outcrop.arrays import Array, array_namespace, constant
+from outcrop.features.energies import STRIDE, every_second, halved, stretched
 
 REACH = 60  # pixels along a reflector at which a vote has fallen to 1 / e
 NODE_WEIGHT = 10  # votes of its neighbours that the vote of a node itself counts, so that small bodies stay
@@ -15,17 +18,19 @@ UNSURE = 0.4  # share of the votes on what is rarer than all learnt that then go
 STEEPEST = 2  # samples a trace: the dip up to which votes follow a reflector
 
 
-def fitted_power(votes, familiar, labels, background):
+def fitted_power(votes: np.ndarray, familiar: np.ndarray, labels: np.ndarray, background: np.ndarray) -> float:
     """Power of votes with which labels are likeliest; see `class_shares`."""
 
-    def surprise(power):
+    def surprise(power: float) -> float:
         share = class_shares(votes, familiar, background, power)
-        return -np.log(share[np.arange(len(labels)), labels]).mean()
+        return float(-np.log(share[np.arange(len(labels)), labels]).mean())
 
     return float(minimize_scalar(surprise, bounds=POWERS, method="bounded").x)
 
 
-def at_pixels(votes, familiar, background, sections, power=POWER):
+def at_pixels(
+    votes: np.ndarray, familiar: np.ndarray, background: np.ndarray, sections: np.ndarray, power: float = POWER
+) -> Array:
     """Votes at the nodes of sections as scores at every pixel that sum to 1.
 
     Parameters
@@ -45,7 +50,7 @@ def at_pixels(votes, familiar, background, sections, power=POWER):
     return upsample(class_shares(votes, familiar, background, power), sections.shape[1:])
 
 
-def class_shares(votes, familiar, background, power):
+def class_shares(votes: Array, familiar: Array, background: Array, power: float) -> Array:
     """Shares of the classes, which sum to 1, from votes and from how familiar the nodes are.
 
     Parameters
@@ -71,7 +76,7 @@ def class_shares(votes, familiar, background, power):
     return share + UNSURE * (1 - familiar[..., 1:]) * (1 / share.shape[-1] - share)
 
 
-def dips(sections):
+def dips(sections: np.ndarray) -> Array:
     """Dip of the reflectors at the nodes of `describe`, in samples a trace, by the structure tensor.
 
     Examples
@@ -88,7 +93,7 @@ def dips(sections):
     return -np.tan(np.clip(np.arctan2(2 * zx, zz - xx) / 2, -steepest, steepest))
 
 
-def along_reflectors(values, dips):
+def along_reflectors(values: Array, dips: Array) -> Array:
     """Mean of values along the reflectors, with weights that fall off exponentially on either side of a node.
 
     Parameters
@@ -98,23 +103,25 @@ def along_reflectors(values, dips):
     dips : array, shape (n, rows, columns)
         Rows a column.
     """
-    keep = np.float32(np.exp(-STRIDE / REACH))
-    values = np.concatenate([values, np.ones_like(values[..., :1])], axis=-1)  # the last one sums the weights
-    swept, dips = np.concatenate([values, values[:, :, ::-1]]), np.concatenate([dips, -dips[:, :, ::-1]])  # both ways
-    last, sections = swept.shape[1] - 1, np.arange(len(swept))[:, None]
-    places = np.clip(np.arange(last + 1)[:, None] - dips, 0, last)
-    above = np.minimum(places.astype(int), max(last - 1, 0))
-    shares, below = (places - above).astype(values.dtype)[..., None], np.minimum(above + 1, last)
+    xp, keep = array_namespace(values), np.float32(np.exp(-STRIDE / REACH))
+    values = xp.concat([values, xp.ones_like(values[..., :1])], axis=-1)  # the last one sums the weights
+    swept = xp.concat([values, xp.flip(values, axis=2)])  # both ways
+    dips = xp.concat([dips, -xp.flip(dips, axis=2)])
+    last = swept.shape[1] - 1
+    sections, rows = (constant(xp, np.arange(n)[:, None], like=values) for n in swept.shape[:2])
+    places = xp.clip(rows - dips, 0, last)
+    above = xp.clip(xp.astype(places, xp.int64), 0, max(last - 1, 0))
+    shares, below = xp.astype(places - above, values.dtype)[..., None], xp.clip(above + 1, 0, last)
     for column in range(1, swept.shape[2]):
         before = swept[:, :, column - 1]
         upper, lower = before[sections, above[:, :, column]], before[sections, below[:, :, column]]
         swept[:, :, column] += keep * (upper + shares[:, :, column] * (lower - upper))
-    forth, back = np.split(swept, 2)
-    total = (NODE_WEIGHT - 2) * values + forth + back[:, :, ::-1]  # each sweep holds the node itself once
+    forth, back = swept[: len(values)], xp.flip(swept[len(values) :], axis=2)
+    total = (NODE_WEIGHT - 2) * values + forth + back  # each sweep holds the node itself once
     return total[..., :-1] / total[..., -1:]
 
 
-def node_masks(masks, shape):
+def node_masks(masks: np.ndarray, shape: Sequence[int]) -> Array:
     """Largest code painted in the 4 x 4 pixels of every node."""
     masks = np.broadcast_to(masks, (len(masks), *shape))
     rows, columns = (-(-size // STRIDE) for size in shape)
@@ -122,7 +129,7 @@ def node_masks(masks, shape):
     return padded.reshape(len(masks), rows, STRIDE, columns, STRIDE).max(axis=(2, 4))
 
 
-def upsample(nodes, shape):
+def upsample(nodes: Array, shape: Sequence[int]) -> Array:
     """Values at the nodes as values at the pixels, linearly in between.
 
     Examples
@@ -131,9 +138,5 @@ def upsample(nodes, shape):
     array([0. , 0. , 0. , 0.5, 1.5, 2.5, 3.5, 4. ])
     """
     for axis, size in ((1, shape[0]), (2, shape[1])):
-        last = nodes.shape[axis] - 1
-        place = np.clip((np.arange(size) - 2.5) / STRIDE, 0, last)
-        below = np.minimum(place.astype(int), max(last - 1, 0))
-        share = (place - below).astype(nodes.dtype).reshape((-1, 1, 1) if axis == 1 else (-1, 1))
-        nodes = nodes.take(below, axis) * (1 - share) + nodes.take(np.minimum(below + 1, last), axis) * share
+        nodes = stretched(nodes, (np.arange(size) - 2.5) / STRIDE, axis)
     return nodes

@@ -64,7 +64,7 @@ def load_mapper(path: str | Path) -> Any:
     raise missing
 
 
-def make_mapper(mapping, *, seed=0, device=None, background=None):
+def make_mapper(mapping: str, *, seed: int = 0, device: str | None = None, background: str | None = None) -> Any:
     """The unfitted mapper of a name in `MAPPERS`, set up for a seed, a torch device and a background.
 
     Parameters
@@ -94,7 +94,7 @@ def make_mapper(mapping, *, seed=0, device=None, background=None):
     return mapper
 
 
-def mapper_digest(mapper):
+def mapper_digest(mapper: Any) -> str:
     """Sha256 of what a mapper's answers depend on: its saved arrays and parameters, as far as it tells them."""
     if hasattr(mapper, "saved"):
         return digest(*mapper.saved())
@@ -104,7 +104,7 @@ def mapper_digest(mapper):
     return hashlib.sha256(repr((sorted(known.items()), [str(name) for name in mapper.classes_])).encode()).hexdigest()
 
 
-def _folder_digest(mapper):
+def _folder_digest(mapper: Any) -> str:
     """Sha256 of all that a mapper saves."""
     total = hashlib.sha256()
     with tempfile.TemporaryDirectory() as folder:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ FORMAT = 1  # of the folder; raised when an older program could not read it
 ABOUT, ARRAYS = "mapper.json", "arrays.npz"
 
 
-def write_mapper(path, about, arrays):
+def write_mapper(path: str | Path, about: dict[str, Any], arrays: dict[str, Any]) -> None:
     """Write a mapper's folder, whole or not at all; a mapper that lies there is replaced.
 
     Parameters
@@ -37,7 +38,7 @@ def write_mapper(path, about, arrays):
         remove(path)
 
 
-def read_mapper(path):
+def read_mapper(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """What `write_mapper` wrote: the dict and the arrays, or one line that says why not."""
     from outcrop.storage.workspace import damage
 
@@ -59,7 +60,7 @@ def read_mapper(path):
     return about, arrays
 
 
-def digest(about, arrays):
+def digest(about: dict[str, Any], arrays: dict[str, Any]) -> str:
     """Sha256 of a mapper's parameters and arrays, whatever the order they are given in.
 
     Examples
@@ -75,7 +76,7 @@ def digest(about, arrays):
     return total.hexdigest()
 
 
-def saved_digest(path):
+def saved_digest(path: str | Path) -> str:
     """Sha256 that a saved mapper carries, empty where there is none."""
     try:
         return str(json.loads((Path(path) / ABOUT).read_text(encoding="utf-8"))["digest"])
@@ -83,14 +84,14 @@ def saved_digest(path):
         return ""
 
 
-def _plain(about):
+def _plain(about: dict[str, Any]) -> Any:
     """A dict as JSON gives it back."""
     return json.loads(
         json.dumps(about, default=lambda value: value.tolist() if hasattr(value, "tolist") else str(value))
     )
 
 
-def prefixed(prefix, arrays):
+def prefixed(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
     """Arrays of a part under names that say so.
 
     Examples
@@ -101,15 +102,21 @@ def prefixed(prefix, arrays):
     return {f"{prefix}/{name}": array for name, array in arrays.items()}
 
 
-def part(prefix, arrays):
+def part(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
     """Arrays of a part by the names they have in it; the inverse of `prefixed`."""
     return {name.removeprefix(f"{prefix}/"): array for name, array in arrays.items() if name.startswith(f"{prefix}/")}
+
+
+def known_parameters(kind: type[Any], about: dict[str, Any]) -> dict[str, Any]:
+    """Parameters of a saved mapper without those that only older programs knew."""
+    known = kind().get_params()
+    return {name: value for name, value in about["parameters"].items() if name in known}
 
 
 class Saved:
     """A mapper that can be saved: ``saved`` tells what it consists of, ``restored`` makes it again."""
 
-    def saved(self) -> tuple[dict, dict]:
+    def saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """A dict for JSON with at least ``kind``, and the arrays."""
         raise NotImplementedError
 

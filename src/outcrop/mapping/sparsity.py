@@ -3,11 +3,11 @@
 import numpy as np
 from sklearn.cluster import KMeans
 
-from outcrop.arrays import array_namespace, constant, to_numpy
+from outcrop.arrays import Array, array_namespace, constant, to_numpy
 from outcrop.parallel import one_blas_thread
 
 
-def sparsity(atoms):
+def sparsity(atoms: Array) -> Array:
     """Hoyer's sparsity of every row: 0 for a constant one, 1 for a single non-zero entry (the paper's eq. 4).
 
     Examples
@@ -21,7 +21,7 @@ def sparsity(atoms):
     return (root - xp.sum(xp.abs(atoms), axis=-1) / norm) / (root - 1)
 
 
-def project_sparsity(atoms, sparsity):
+def project_sparsity(atoms: Array, sparsity: float) -> Array:
     """Nearest non-negative rows of the same Euclidean norm that have the asked sparsity.
 
     Parameters
@@ -71,7 +71,7 @@ def project_sparsity(atoms, sparsity):
     return excess * norm / xp.linalg.vector_norm(excess, axis=1, keepdims=True)
 
 
-def cluster_means(patches, n_clusters, *, random_state):
+def cluster_means(patches: Array, n_clusters: int, *, random_state: int) -> Array:
     """Mean patches of the k-means clusters of one class.
 
     Parameters

@@ -8,16 +8,20 @@ texture, so the share of a class inside its patches is estimated and not asked f
 averaged along its reflectors; where the texture is unlike anything learnt it is rather background, and less sure.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from outcrop.arrays import Array, to_numpy
+from outcrop.arrays import Array, array_namespace, to_numpy
 from outcrop.features.energies import KEPT, describe, kept_nodes, mirrored, n_energies
 from outcrop.mapping.confidence import confidence, fitted_background, label, majority_filter
 from outcrop.mapping.constraint import (
@@ -30,7 +34,7 @@ from outcrop.mapping.constraint import (
     stacked_nodes,
 )
 from outcrop.mapping.familiarity import Familiarity, rough
-from outcrop.mapping.inputs import check_patches, class_codes
+from outcrop.mapping.inputs import Progress, check_patches, class_codes
 from outcrop.mapping.pixels import POWER, at_pixels, fitted_power, node_masks
 from outcrop.mapping.regression import NormalEquations
 from outcrop.mapping.saved import Saved, part, prefixed
@@ -41,9 +45,17 @@ BLOCK = 25  # patches described at once
 NODES = 512  # nodes whose features are held at once: they stay in the cache
 PAINTED = 4  # weight of a node that was painted by hand
 AVERAGED = 1.7  # times the power that is found: votes of sections are means along reflectors and of all members
+
+Model = tuple[
+    RandomFeatures, Array, list[Familiarity]
+]  # features, weights of the regression, familiarities of a member
+Step = Callable[..., None]  # reports progress
+Further = Callable[[np.ndarray, np.ndarray], list[np.ndarray]]  # (behind, offset) -> more descriptors, by sizes
+More = Callable[[np.ndarray, Step], Further]  # (rows, step) -> these for some patches
 UNSEEN = 100  # patches of a member that the others have not seen, at most, on which it is looked for
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TextureMapper(Saved, BaseEstimator):
     """Map the classes of whole patches to their pixels by texture.
 
@@ -91,24 +103,13 @@ class TextureMapper(Saved, BaseEstimator):
 
     any_size = True  # sections as well as patches
 
-    def __init__(
-        self,
-        *,
-        members: int = 3,
-        patches_per_class: int = 100,
-        n_features: int = 1000,
-        rounds: int = 30,
-        min_confidence: float | None = None,
-        background: str = "other",
-        random_state: int = 0,
-    ):
-        self.members = members
-        self.patches_per_class = patches_per_class
-        self.n_features = n_features
-        self.rounds = rounds
-        self.min_confidence = min_confidence
-        self.background = background
-        self.random_state = random_state
+    members: int = 3
+    patches_per_class: int = 100
+    n_features: int = 1000
+    rounds: int = 30
+    min_confidence: float | None = None
+    background: str = "other"
+    random_state: int = 0
 
     def fit(
         self,
@@ -117,8 +118,9 @@ class TextureMapper(Saved, BaseEstimator):
         masks: Array | None = None,
         weights: npt.ArrayLike | None = None,
         *,
-        progress: Callable | None = None,
-    ) -> "TextureMapper":
+        places: Any = None,
+        progress: Progress = None,
+    ) -> Self:
         """Learn the texture of every class from patches with one class each.
 
         Parameters
@@ -131,28 +133,28 @@ class TextureMapper(Saved, BaseEstimator):
             Pixels painted by hand: ``i + 1`` for ``classes_[i]``, 0 elsewhere. They keep their class.
         weights : array, shape (n_patches,), optional
             How likely each patch is of its class; the likelier ones are drawn first.
+        places : Places or list of Places, optional
+            Where the patches lie, of one size or of each, for mappings that look around them.
         progress : callable, optional
             Called as ``progress(done, total)`` between steps; what it raises ends the fit.
         """
-        return self._fit(patches, classes, masks, weights, progress=progress)
-
-    def _fit(self, patches, classes, masks, weights, *, progress, more=None):
-        """Fit; `more` gives further descriptors of the nodes of some patches."""
         several = isinstance(patches, list) and np.ndim(patches[0]) == 3
         stacks = [to_numpy(check_patches(stack)[0]) for stack in (patches if several else [patches])]
         self.classes_, codes = class_codes(classes, n_patches=sum(map(len, stacks)))
         self.background_ = fitted_background(self.classes_, self.background)
         given = [np.zeros((len(stack), 1, 1)) for stack in stacks] if masks is None else masks
         painted = [np.asarray(mask, np.uint8) for mask in (given if several or masks is None else [given])]
-        seen: list = []
+        first = np.cumsum([0, *map(len, stacks)])
+        more = self._more(stacks, [None] * len(stacks) if places is None else places if several else [places])
+        seen: list[np.ndarray] = []
         rounds = [0] * self.members  # that are done
 
-        def step(member, round):
+        def step(member: int, round: int) -> None:
             rounds[member] = round
             if progress:
                 progress(sum(rounds), self.members * (self.rounds + 1))
 
-        drawn: list = []
+        drawn: list[Any] = []
         for member in range(self.members):
             rng = np.random.default_rng((self.random_state or 0, member))
             # the largest of u ** (1 / weight) are a draw without replacement in proportion to the weights
@@ -160,7 +162,6 @@ class TextureMapper(Saved, BaseEstimator):
             order = np.argsort(-lots, kind="stable")
             of_class = [order[codes[order] == c][: self.patches_per_class] for c in range(len(self.classes_))]
             rows = np.sort(np.concatenate(of_class))
-            first = np.cumsum([0, *map(len, stacks)])
             rows_of_stack = [rows[(rows >= a) & (rows < b)] - a for a, b in pairwise(first)]
             chosen = [
                 (x[some], mask[some]) for x, mask, some in zip(stacks, painted, rows_of_stack, strict=True) if len(some)
@@ -180,31 +181,30 @@ class TextureMapper(Saved, BaseEstimator):
             self.power_ = self._cross_fitted(learnt, seen)
         return self
 
-    def _cross_fitted(self, learnt, seen):
+    def _more(self, stacks: list[np.ndarray], places: list[Any]) -> More | None:
+        """Further descriptors of the nodes of patches, besides their energies; none here."""
+        return None
+
+    def _cross_fitted(self, learnt: Sequence[tuple[Array, Array]], seen: list[np.ndarray]) -> float:
         """Power of the votes that makes what members say of patches they have not seen as likely as can be.
 
         `learnt` holds the nodes of the patches of every member and their labels, `seen` the numbers of the patches.
         """
-        votes: list = []
-        familiar: list = []
-        labels: list = []
+        unseen: list[tuple[Array, Array, Array]] = []  # votes, familiarity and labels
         for member, ((nodes, found), rows) in enumerate(zip(learnt, seen, strict=True)):
             rest = [model for other, model in enumerate(self.models_) if other != member]
             elsewhere = [other for number, other in enumerate(seen) if number != member]
-            unseen = np.flatnonzero(~np.isin(rows, np.concatenate([[], *elsewhere])))
-            for row in unseen[:: max(1, len(unseen) // UNSEEN)] if rest else ():
+            new = np.flatnonzero(~np.isin(rows, np.concatenate([[], *elsewhere])))
+            for row in new[:: max(1, len(new) // UNSEEN)] if rest else ():
                 valid = np.isfinite(nodes[row, :, 0])
-                votes.append(node_votes(rest, nodes[row][valid]))
-                familiar.append(node_familiarity(rest, nodes[row][valid]))
-                labels.append(found[row][valid])
-        if not labels:
+                of_patch = nodes[row][valid]
+                unseen.append((node_votes(rest, of_patch), node_familiarity(rest, of_patch), found[row][valid]))
+        if not unseen:
             return POWER
-        evidence, known, codes = map(np.concatenate, (votes, familiar, labels))
+        evidence, known, codes = map(np.concatenate, zip(*unseen, strict=True))
         return AVERAGED * fitted_power(evidence, known, codes, self._is_background())
 
-    def updated(
-        self, nodes: np.ndarray, targets: np.ndarray, weights: np.ndarray, classes: Sequence[str] = ()
-    ) -> "TextureMapper":
+    def updated(self, nodes: Array, targets: Array, weights: Array, classes: Sequence[str] = ()) -> Self:
         """The mapper that has learnt nodes of a known class too; what it knew before stays in its regressions.
 
         Parameters
@@ -224,7 +224,7 @@ class TextureMapper(Saved, BaseEstimator):
             With its weights alone: it is not updated again, but the mapper that this one was made from.
         """
         check_is_fitted(self, "equations_")
-        mapper = clone(self)
+        mapper: Self = clone(self)
         mapper.classes_, mapper.background_ = np.array([*map(str, self.classes_), *classes]), self.background_
         mapper.shares_, mapper.power_, mapper.models_ = self.shares_, self.power_, []
         both = np.concatenate([nodes, mirrored(nodes)])
@@ -236,25 +236,28 @@ class TextureMapper(Saved, BaseEstimator):
             mapper.models_.append((features, solved, familiar))
         return mapper
 
-    def _fit_member(self, codes, plain, known, gain, rng, step):
+    def _fit_member(
+        self, codes: Array, plain: Array, known: Array, gain: Array, rng: np.random.Generator, step: Step
+    ) -> tuple[Model, dict[str, float], NormalEquations, tuple[Array, Array]]:
         """One member: its features and weights, the share of each structure in its patches, their nodes and labels."""
         nodes = plain.copy()
-        nodes[..., : n_energies()] += gain[:, None]
+        nodes[:, :, : n_energies()] += gain[:, None]
         valid = np.isfinite(nodes[..., 0])  # a small patch has fewer nodes
         features = RandomFeatures.drawn(nodes[valid], self.n_features, rng, self.emphasis(nodes.shape[-1]))
         ridge = Ridge(feature_rows(features, nodes, valid), np.where(known > 0, PAINTED, 1) * balance(codes)[:, None])
         n, background = len(self.classes_), np.flatnonzero(self._is_background())
-        options = {"background": background, "rounds": self.rounds, "step": step}
-        labels, shares = maximise(ridge, codes, known, valid, n_classes=n, **options)
+        labels, found = maximise(
+            ridge, codes, known, valid, n_classes=n, background=background, rounds=self.rounds, step=step
+        )
         seed = int(rng.integers(2**31))
         familiar = [kind.learnt(nodes[valid], seed) for kind in self.familiarities]
-        shares = {str(self.classes_[c]): share for c, share in shares.items()}
+        shares = {str(self.classes_[c]): share for c, share in found.items()}
         return (features, ridge.fit(labels, n), familiar), shares, ridge.equations(labels, n), (plain, labels)
 
-    def saved(self) -> tuple[dict, dict]:
+    def saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """What the mapper consists of: a dict for JSON, and arrays."""
         check_is_fitted(self)
-        arrays: dict = {}
+        arrays: dict[str, np.ndarray] = {}
         for number, (features, weights, familiar) in enumerate(self.models_):
             arrays |= prefixed(f"{number}/features", vars(features)) | {f"{number}/weights": weights}
             for kind, one in enumerate(familiar):
@@ -265,7 +268,7 @@ class TextureMapper(Saved, BaseEstimator):
         return about | {"shares": self.shares_, "background": self.background_, "power": self.power_}, arrays
 
     @classmethod
-    def restored(cls, about: dict, arrays: dict) -> "TextureMapper":
+    def restored(cls, about: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
         """The mapper that `saved` took apart."""
         mapper = cls(**about["parameters"])
         mapper.classes_, mapper.shares_ = np.array(about["classes"]), about["shares"]
@@ -291,11 +294,16 @@ class TextureMapper(Saved, BaseEstimator):
         patches = to_numpy(check_patches(patches)[0])
         blocks = spans(len(patches), max(1, BLOCK * 99 * 99 // (patches.shape[1] * patches.shape[2])))
         out = np.empty((*patches.shape, len(self.classes_)), np.float32)
-        for span, block in zip(blocks, map_blocks(lambda span: self._block_scores(patches[span]), blocks), strict=True):
+
+        def block_scores(span: slice) -> Array:
+            votes, familiar = self.votes(patches[span])
+            return at_pixels(votes, familiar, self._is_background(), patches[span], self.power_)
+
+        for span, block in zip(blocks, map_blocks(block_scores, blocks), strict=True):
             out[span] = block
         return out
 
-    def _is_background(self):
+    def _is_background(self) -> np.ndarray:
         """Whether each class is the background."""
         return np.array([name == self.background_ for name in self.classes_])
 
@@ -321,10 +329,6 @@ class TextureMapper(Saved, BaseEstimator):
         labels = self.fit(patches, classes, masks, weights).predict(patches)
         return labels if masks is None else np.where(np.asarray(masks) > 0, np.asarray(masks), labels).astype(np.uint8)
 
-    def _block_scores(self, patches):
-        votes, familiar = self.votes(patches)
-        return at_pixels(votes, familiar, self._is_background(), patches, self.power_)
-
     def votes(self, patches: Array) -> tuple[np.ndarray, np.ndarray]:
         """Evidence for every class at the nodes of `describe`, and how familiar they are, between 0 and 1.
 
@@ -340,7 +344,7 @@ class TextureMapper(Saved, BaseEstimator):
         return votes.reshape(*nodes.shape[:3], -1), familiar.reshape(*nodes.shape[:3], -1)
 
     @property
-    def familiarities(self) -> "list[type[Familiarity]]":
+    def familiarities(self) -> list[type[Familiarity]]:
         """Kinds of familiarity of a node, that of its texture first."""
         return [Familiarity]
 
@@ -348,34 +352,36 @@ class TextureMapper(Saved, BaseEstimator):
         """How much each descriptor counts in the random features."""
         return np.ones(n_descriptors, np.float32)
 
-    def nodes(self, sections: np.ndarray) -> np.ndarray:
+    def nodes(self, sections: np.ndarray) -> Array:
         """Features at the nodes of sections: see `describe`."""
         return kept_nodes(sections)
 
-    def node_votes(self, nodes: np.ndarray) -> np.ndarray:
+    def node_votes(self, nodes: np.ndarray) -> Array:
         """Evidence for every class at nodes, shape (n, n_classes)."""
         return node_votes(self.models_, nodes)
 
-    def _familiarity(self, nodes, parts):
+    def _familiarity(self, nodes: np.ndarray, parts: list[slice]) -> np.ndarray:
         """How familiar nodes are."""
         return np.concatenate(list(map_blocks(lambda span: node_familiarity(self.models_, nodes[span]), parts)))
 
 
-def node_votes(models, nodes):
+def node_votes(models: Sequence[Model], nodes: np.ndarray) -> Array:
     """Mean evidence of models for every class at nodes and at what a mirror shows of them, shape (n, n_classes)."""
     both = nodes, mirrored(nodes)
     votes = sum(features.times(side, weights) for features, weights, _ in models for side in both)
     return np.clip(votes / (2 * len(models)), 1e-3, None)
 
 
-def node_familiarity(models, nodes):
-    """How familiar nodes are to models, shape (n, 2): by texture, and by the strangest of all."""
-    each = [[familiar(nodes) for familiar in kinds] for *_, kinds in models]
-    mean = np.mean(each, axis=0)
-    return np.stack([mean[0], mean.min(axis=0)], axis=-1)
+def node_familiarity(models: Sequence[tuple[Any, Array, list[Familiarity]]], nodes: Array) -> Array:
+    """How familiar nodes are to models, shape (n, 2): by texture, and by the strangest of all; NumPy or torch."""
+    xp = array_namespace(nodes)
+    mean = xp.mean(xp.stack([xp.stack([familiar(nodes) for familiar in kinds]) for *_, kinds in models]), axis=0)
+    return xp.stack([mean[0], xp.min(mean, axis=0)], axis=-1)
 
 
-def _drawn_nodes(stacks, rng, step, further=None):
+def _drawn_nodes(
+    stacks: list[tuple[Array, Array]], rng: np.random.Generator, step: Step, further: Further | None = None
+) -> tuple[Array, Array, Array]:
     """Descriptors of nodes of patches, some of them seen from behind; codes painted there; a gain for each patch.
 
     ``further(behind, offset)`` gives more descriptors of the nodes of the patches, a list by sizes.
@@ -390,13 +396,14 @@ def _drawn_nodes(stacks, rng, step, further=None):
     if further:
         each = further(behind, offset)
         described = [(np.concatenate([a, b], axis=-1), mask) for (a, mask), b in zip(described, each, strict=True)]
-    return *(stacked_nodes(arrays) for arrays in zip(*described, strict=True)), gain
+    nodes, known = (stacked_nodes(arrays) for arrays in zip(*described, strict=True))
+    return nodes, known, gain
 
 
-def _lattice(patches, masks, behind, offset, step):
+def _lattice(patches: Array, masks: Array, behind: Array, offset: Array, step: Step) -> tuple[Array, Array]:
     """Descriptors and painted codes at every second node of patches, some of them mirrored."""
     patches, masks = (np.where(behind[:, None, None], array[:, :, ::-1], array) for array in (patches, masks))
-    blocks: list = []
+    blocks: list[np.ndarray] = []
     for block in map_blocks(lambda span: describe(patches[span]), spans(len(patches), BLOCK)):
         blocks.append(block[:, offset[0] :: 2, offset[1] :: 2])
         step()

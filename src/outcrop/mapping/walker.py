@@ -8,9 +8,12 @@ is painted.
 """
 
 import numpy as np
+import numpy.typing as npt
 from scipy.ndimage import maximum_filter1d
 from scipy.sparse import coo_array
 from scipy.sparse.linalg import splu
+
+from outcrop.arrays import Array
 
 BETA = 40.0  # how much a difference of features hinders a step
 GAMMA = 0.07  # chance to give up on sure votes, against that of a step along the layers to a node that looks the same
@@ -19,7 +22,9 @@ ACROSS_LAYERS = 0.25  # a step down or up, against one along the layers
 NEAR = 30  # nodes from a seed beyond which nobody reaches it: 120 pixels
 
 
-def conductances(features, *, beta=BETA, across_layers=ACROSS_LAYERS):
+def conductances(
+    features: np.ndarray, *, beta: float = BETA, across_layers: float = ACROSS_LAYERS
+) -> tuple[np.ndarray, np.ndarray]:
     """How easily a walker steps from a node to the next one, between 0 and 1.
 
     Parameters
@@ -40,7 +45,7 @@ def conductances(features, *, beta=BETA, across_layers=ACROSS_LAYERS):
     return along, across_layers * down
 
 
-def giving_up(confidence, gamma=GAMMA):
+def giving_up(confidence: np.ndarray, gamma: float = GAMMA) -> Array:
     """Chance of a walker to give up at nodes, by how sure the votes are there.
 
     Examples
@@ -51,7 +56,7 @@ def giving_up(confidence, gamma=GAMMA):
     return gamma * np.maximum(confidence, LEAST_SURE) ** 2
 
 
-def reach(along, down, seeds, gamma=GAMMA):
+def reach(along: np.ndarray, down: np.ndarray, seeds: np.ndarray, gamma: npt.ArrayLike = GAMMA) -> np.ndarray:
     """Share of the walkers from every node that end at the seeds of each kind.
 
     Parameters
@@ -97,7 +102,7 @@ def reach(along, down, seeds, gamma=GAMMA):
     return out
 
 
-def correct(votes, known, excluded, background):
+def correct(votes: np.ndarray, known: np.ndarray, excluded: np.ndarray, background: np.ndarray) -> Array:
     """Votes that follow what is known and give up what is excluded.
 
     Parameters

@@ -9,7 +9,7 @@ Reference: Candès, Demanet, Donoho, Ying, Fast discrete curvelet transforms, Mu
 from collections.abc import Iterator
 from functools import lru_cache
 from math import ceil, floor, log2, pi, sqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import device
@@ -45,8 +45,8 @@ class Curvelet:
     True
     """
 
-    def __init__(self, shape: tuple[int, int]):
-        self.shape = tuple(int(n) for n in shape)
+    def __init__(self, shape: tuple[int, int]) -> None:
+        self.shape: tuple[Any, ...] = tuple(int(n) for n in shape)
         if len(self.shape) != 2 or min(self.shape) < SMALLEST:
             raise ValueError(f"Image shape {shape} is too small for curvelets; both sides must be at least {SMALLEST}.")
         self.windows = _windows(self.shape)
@@ -86,7 +86,9 @@ class Curvelet:
         """Image or stack from its coefficients; the inverse of `forward`, since the frame is tight."""
         first, xp = as_floats(coefficients[0][0])
         batch, fft = tuple(first.shape[:-2]), fourier(xp)
-        spectrum = xp.zeros((*batch, self.shape[0] * self.shape[1]), dtype=_complex(xp, first), device=device(first))
+        spectrum = xp.zeros(
+            (*batch, self.shape[0] * self.shape[1]), dtype=xp.result_type(first, 1j), device=device(first)
+        )
         for scale, arrays in zip(self._constants(xp, spectrum), coefficients, strict=True):
             if len(scale) == 1:
                 wedges = arrays
@@ -102,7 +104,7 @@ class Curvelet:
                 spectrum[..., source[support]] += (bands * xp.conj(weight))[..., support]
         return fft.ifftn(xp.reshape(spectrum, (*batch, *self.shape)), axes=(-2, -1), norm="ortho").real
 
-    def _constants(self, xp, like):
+    def _constants(self, xp: Any, like: Array) -> Any:
         """The windows as arrays of the namespace, on the device and in the precision of `like`."""
         if is_numpy(xp) and like.dtype == np.complex128:
             return self.windows
@@ -110,7 +112,7 @@ class Curvelet:
 
 
 @lru_cache(maxsize=32)
-def _cast(shape, xp, dtype, where):
+def _cast(shape: tuple[int, int], xp: Any, dtype: Any, where: Any) -> Any:
     like = xp.zeros(1, dtype=dtype, device=where)
     return [
         [(w.shape, constant(xp, w.source, like=like), constant(xp, w.weight, like=like, dtype=dtype)) for w in scale]
@@ -118,11 +120,7 @@ def _cast(shape, xp, dtype, where):
     ]
 
 
-def _complex(xp, x):
-    return xp.complex128 if x.dtype == xp.float64 else xp.complex64
-
-
-def falling(t):
+def falling(t: Array) -> Array:
     """Smooth step from 1 (t <= 0) to 0 (t >= 1); its square and that of its mirror image sum to one.
 
     Examples
@@ -134,12 +132,12 @@ def falling(t):
     return g / np.hypot(g, mirrored)
 
 
-def rising(t):
+def rising(t: Array) -> Array:
     """Mirror image of `falling`."""
     return falling(1 - t)
 
 
-def _bump(t):
+def _bump(t: np.ndarray) -> np.ndarray:
     t = np.where(np.abs(t) < 2.0**-52, 0.0, t)
     inside = (t > 0) & (t < 1)
     safe = np.where(inside, t, 0.5)
@@ -148,20 +146,20 @@ def _bump(t):
     return np.where(t <= 0, 1.0, np.where(inside, smooth, 0.0))
 
 
-def _lowpass(k, half_width):
+def _lowpass(k: np.ndarray, half_width: float) -> np.ndarray:
     a, b = floor(half_width), floor(2 * half_width)
     return np.where(np.abs(k) <= b, falling((np.abs(k) - a - 1) / (b - a - 1)), 0.0)
 
 
 @lru_cache(maxsize=16)
-def _windows(shape):
+def _windows(shape: tuple[int, int]) -> list[list[Window]]:
     """Windows of all scales for one image shape, the coarsest first."""
     rows, columns = shape
-    k1, k2 = np.meshgrid(_frequencies(rows), _frequencies(columns), indexing="ij")
+    k1, k2 = np.meshgrid(frequencies(rows), frequencies(columns), indexing="ij")
     m1, m2 = rows / 6, columns / 6
     low = _lowpass(k1, m1) * _lowpass(k2, m2)
     scales = [[_wrap(np.sqrt(1 - low**2), k1, k2, shape)]]
-    for j in range(_n_scales(shape) - 1, 1, -1):
+    for j in range(ceil(log2(min(shape)) - 3) - 1, 1, -1):
         m1, m2 = m1 / 2, m2 / 2
         lower = _lowpass(k1, m1) * _lowpass(k2, m2)
         band = low * np.sqrt(1 - lower**2)
@@ -174,15 +172,14 @@ def _windows(shape):
     return scales[::-1]
 
 
-def _n_scales(shape):
-    return ceil(log2(min(shape)) - 3)
+def frequencies(n: int) -> np.ndarray:
+    """Signed frequencies of n samples in the order of the FFT."""
+    return (np.arange(n) + n // 2) % n - n // 2
 
 
-def _frequencies(n):
-    return (np.arange(n) + n // 2) % n - n // 2  # signed, in the order of the FFT
-
-
-def _quadrant(v, h, mv, mh, n):
+def _quadrant(
+    v: np.ndarray, h: np.ndarray, mv: float, mh: float, n: int
+) -> Iterator[tuple[np.ndarray, tuple[int, int]]]:
     """Angular windows and rectangle sizes (along v, along h) of the n wedges of the quadrant v > 0."""
     lv, lh = floor(4 * mv), floor(4 * mh)
     left = [floor(i * lh / n + 1.5) for i in range(n + 1)]
@@ -210,7 +207,7 @@ def _quadrant(v, h, mv, mh, n):
         yield np.where(inside, before * after, 0.0), (length, width)
 
 
-def _wrap(window, k1, k2, size):
+def _wrap(window: np.ndarray, k1: np.ndarray, k2: np.ndarray, size: tuple[int, int]) -> Window:
     """Window wrapped into a rectangle; phases centre the image and the coefficients, as the two FFT shifts would."""
     rows, columns = window.shape
     source = np.flatnonzero(window)

@@ -4,7 +4,7 @@ from math import prod, sqrt
 
 import numpy as np
 
-from outcrop.arrays import array_namespace, as_floats, constant, is_numpy
+from outcrop.arrays import Array, array_namespace, as_floats, constant, is_numpy
 from outcrop.measures.curvelet import Curvelet
 from outcrop.measures.pairs import all_pairs, block_side, compiled_pairs, describe_blocks
 
@@ -29,22 +29,22 @@ class CurveletHistogram:
 
     distance = True
 
-    def __init__(self, *, standardize=True, finest=None):
+    def __init__(self, *, standardize: bool = True, finest: bool | None = None) -> None:
         self.standardize = standardize
         self.finest = finest
 
-    def describe(self, patches, *, workers=None):
+    def describe(self, patches: Array, *, workers: int | None = None) -> list[Array]:
         """Coefficients, a list over sizes of arrays (n, n_arrays, n_coefficients)."""
         return describe_blocks(self._describe_block, as_floats(patches)[0], 32, workers=workers)
 
-    def _describe_block(self, patches):
+    def _describe_block(self, patches: Array) -> list[Array]:
         xp, frame = array_namespace(patches), Curvelet(patches.shape[-2:])
         if self.standardize:
             patches = patches - xp.mean(patches, axis=(-2, -1), keepdims=True)
             spread = xp.std(patches, axis=(-2, -1), correction=1, keepdims=True)
             patches = patches / xp.where(spread > 0, spread, xp.ones_like(spread))
         finest = len(frame.windows) < 4 if self.finest is None else self.finest
-        by_size: dict[int, list] = {}
+        by_size: dict[int, list[Array]] = {}
         for wedges in frame.wedges(patches, finest=finest):
             gain = 1 if len(wedges) == 1 else sqrt(2)  # of the cosine part over the real part
             for wedge in wedges:
@@ -52,14 +52,14 @@ class CurveletHistogram:
                 by_size.setdefault(flat.shape[-1], []).append(flat)
         return [xp.stack(arrays, axis=1) for arrays in by_size.values()]
 
-    def compare(self, a, b):
+    def compare(self, a: list[Array], b: list[Array]) -> Array:
         """Distance of every pair, shape (n_a, n_b)."""
         xp = array_namespace(a[0])
         side = 16 if is_numpy(xp) else block_side(xp, sum(x.shape[1] * x.shape[2] for x in a))
         return all_pairs(squared_chord, a, b, side=side)
 
 
-def nice(width):
+def nice(width: Array) -> Array:
     """Bin widths rounded to 1, 2, 3, 5 or 10 times a power of ten; 1 where there is no spread.
 
     Examples
@@ -76,7 +76,7 @@ def nice(width):
     return power * steps
 
 
-def histogram(x, left, width, bins):
+def histogram(x: Array, left: Array, width: Array, bins: Array) -> Array:
     """Counts in half-open bins, the last one closed, values outside dropped: one bin axis in place of the last axis."""
     xp = array_namespace(x)
     most = int(xp.max(bins)) + 1  # one bin more, for what is dropped
@@ -89,7 +89,7 @@ def histogram(x, left, width, bins):
     return xp.astype(xp.reshape(counts, (*cells, most))[..., :-1], x.dtype)
 
 
-def squared_chord(a, b):
+def squared_chord(a: list[Array], b: list[Array]) -> Array:
     """Squared-chord distance of every pair of lists of coefficient arrays, with bins made for the pair."""
     xp = array_namespace(a[0])
     function = (compiled_pairs(_chord_loops) if is_numpy(xp) else None) or _chord
@@ -97,7 +97,7 @@ def squared_chord(a, b):
     return xp.astype(total, a[0].dtype, copy=False)
 
 
-def _chord(x, y):
+def _chord(x: Array, y: Array) -> Array:
     """One list entry of `squared_chord`, all pairs at once."""
     xp = array_namespace(x)
     x, y = x[:, None, ...], y[None, ...]
@@ -111,7 +111,7 @@ def _chord(x, y):
     return xp.sum((one**0.5 - two**0.5) ** 2, axis=(-2, -1))
 
 
-def _chord_loops(x, y):
+def _chord_loops(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     n = x.shape[2]
     out = np.zeros((len(x), len(y)))
     place, counts = np.empty(n, np.int64), np.empty((2, n))  # Scott's rule makes fewer bins than there are values

@@ -1,12 +1,13 @@
 """The paper's measure: effective singular values of the curvelet coefficients."""
 
+from typing import Any
+
 import numpy as np
 
 from outcrop.arrays import Array, array_namespace, as_floats, constant, is_numpy, on_cpu
 from outcrop.measures.curvelet import Curvelet
 from outcrop.measures.eigenvalues import symmetric_eigenvalues
-from outcrop.measures.pairs import bray_curtis
-from outcrop.parallel import map_blocks, spans
+from outcrop.measures.pairs import bray_curtis, describe_blocks
 
 
 class CurveletSVD:
@@ -36,28 +37,21 @@ class CurveletSVD:
 
     distance = False
 
-    def __init__(self, *, truncate: bool = True, finest: bool = True):
+    def __init__(self, *, truncate: bool = True, finest: bool = True) -> None:
         self.truncate = truncate
         self.finest = finest
 
     def describe(self, patches: Array, *, workers: int | None = None) -> Array:
         """Features of a stack of patches, shape (n, n_singular_values); 500 values for 99 x 99 patches."""
         patches, xp = as_floats(patches)
-        frame = Curvelet(patches.shape[-2:])
-        if not is_numpy(xp):
-            # a GPU wants large batches; its memory bounds them
-            blocks = spans(patches.shape[0], 4096)
-            return xp.concat([self._describe_block(patches[span, ...], frame, xp) for span in blocks])
-        out = [np.empty((0, sum(self.lengths(frame))), patches.dtype)]
-        blocks = spans(len(patches), 32)
-        out += map_blocks(lambda span: self._describe_block(patches[span], frame, xp), blocks, workers=workers)
-        return np.concatenate(out)
+        size = 32 if is_numpy(xp) else 512  # a GPU wants large batches; its memory bounds them
+        return describe_blocks(self._describe_block, patches, size, workers=workers)[0]
 
     def blocks(self, size: tuple[int, int]) -> list[int]:
         """Values that are compared together: all of them."""
         return [sum(self.lengths(Curvelet(size)))]
 
-    def inputs(self) -> dict:
+    def inputs(self) -> dict[str, str]:
         """What descriptors depend on besides the patches and the parameters of the measure: nothing."""
         return {}
 
@@ -66,7 +60,8 @@ class CurveletSVD:
         scales = frame.windows if self.finest else frame.windows[:-1]
         return [min(window.shape) for scale in scales for window in scale]
 
-    def _describe_block(self, patches, frame, xp):
+    def _describe_block(self, patches: Array) -> list[Array]:
+        xp, frame = array_namespace(patches), Curvelet(patches.shape[-2:])
         scales = list(frame.wedges(patches, finest=self.finest))
         # the cosine part of a wedge is sqrt(2) times the real part
         gains = np.repeat(
@@ -75,18 +70,18 @@ class CurveletSVD:
         wedges = [wedge.real for wedges in scales for wedge in wedges]
         values = xp.concat(singular_values_of_each(wedges, xp), axis=-1)
         values = values * constant(xp, gains, like=values, dtype=values.dtype)
-        return effective(values, self.lengths(frame)) if self.truncate else values
+        return [effective(values, self.lengths(frame)) if self.truncate else values]
 
     def compare(self, a: Array, b: Array) -> Array:
         """Similarity of every pair of features, shape (n_a, n_b), from 0 to 1."""
         return bray_curtis(a, b)
 
 
-def singular_values_of_each(stacks, xp):
+def singular_values_of_each(stacks: list[Array], xp: Any) -> list[Array]:
     """Singular values of several stacks of matrices; on a GPU those with equally many are solved together."""
     if is_numpy(xp) or on_cpu(stacks[0]):
         return [singular_values(stack, xp) for stack in stacks]
-    found: list = [None] * len(stacks)
+    found: list[Array] = [None] * len(stacks)
     for size in {min(stack.shape[-2:]) for stack in stacks}:
         alike = [number for number, stack in enumerate(stacks) if min(stack.shape[-2:]) == size]
         values = _roots(symmetric_eigenvalues(xp.concat([_gram(stacks[number], xp) for number in alike]), xp), xp)
@@ -96,7 +91,7 @@ def singular_values_of_each(stacks, xp):
     return found
 
 
-def singular_values(matrices, xp):
+def singular_values(matrices: Array, xp: Any) -> Array:
     """Singular values of a stack of matrices, descending."""
     if matrices.dtype == xp.float64 and (is_numpy(xp) or matrices.device.type == "cpu"):
         return np.linalg.svd(matrices, compute_uv=False) if is_numpy(xp) else xp.linalg.svdvals(matrices)
@@ -104,19 +99,19 @@ def singular_values(matrices, xp):
     return xp.astype(_roots(symmetric_eigenvalues(_gram(matrices, xp), xp), xp), matrices.dtype)
 
 
-def _gram(matrices, xp):
+def _gram(matrices: Array, xp: Any) -> Array:
     """The smaller of the products of matrices and their transposes, float64."""
     m = xp.astype(matrices, xp.float64)
     return m @ m.mT if m.shape[-2] <= m.shape[-1] else m.mT @ m
 
 
-def _roots(values, xp):
+def _roots(values: Array, xp: Any) -> Array:
     """Square roots of eigenvalues, the largest first, 0 where rounding made one negative."""
     values = xp.flip(values, axis=-1)
     return xp.where(values > 0, values, xp.zeros_like(values)) ** 0.5
 
 
-def effective(values, lengths):
+def effective(values: Array, lengths: list[int]) -> Array:
     """Singular values beyond the effective rank of their array set to zero.
 
     Parameters

@@ -1,13 +1,14 @@
 """Discontinuity of sections: semblance of neighbouring traces."""
 
 from math import pi, tan
+from typing import Any
 
 import numpy as np
 
-from outcrop.arrays import array_namespace, as_floats, constant, fourier
+from outcrop.arrays import Array, array_namespace, as_floats, constant, fourier
 
 
-def discontinuity(sections):
+def discontinuity(sections: Array) -> Array:
     """Discontinuity of seismic sections: one minus semblance along the local dip, from 0 (continuous) to 1.
 
     Parameters
@@ -27,7 +28,7 @@ def discontinuity(sections):
     signal = analytic(sections - xp.mean(sections, axis=(-2, -1), keepdims=True))
     rows, columns = signal.shape[-2:]
 
-    def at(r, c):
+    def at(r: int, c: int) -> Array:
         return signal[..., 2 + r : rows - 2 + r, 1 + c : columns - 1 + c]
 
     here, near = xp.conj(at(0, 0)), (-1, 0, 1)
@@ -39,7 +40,7 @@ def discontinuity(sections):
     return 1 - xp.where(xp.abs(across) > tan(3 * pi / 8) * xp.abs(down), _semblance(steep, xp), along)
 
 
-def analytic(sections):
+def analytic(sections: Array) -> Array:
     """Complex trace: a section and, as its imaginary part, the Hilbert transform of every column."""
     xp = array_namespace(sections)
     n, fft = sections.shape[-2], fourier(xp)
@@ -49,7 +50,7 @@ def analytic(sections):
     return fft.ifftn(spectrum * constant(xp, keep[:, None], like=sections, dtype=sections.dtype), axes=(-2,))
 
 
-def _semblance(neighbours, xp):
+def _semblance(neighbours: list[list[Array]], xp: Any) -> Array:
     """Energy of the mean over neighbouring traces over the mean of their energies, both summed over time."""
     stacked = sum(xp.abs(sum(row)) ** 2 for row in neighbours) / 3
     energy = sum(xp.abs(x) ** 2 for row in neighbours for x in row)

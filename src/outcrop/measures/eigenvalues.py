@@ -6,15 +6,17 @@ routine (cupy) do not.
 
 import os
 import warnings
+from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
-from outcrop.arrays import is_numpy, on_cpu
+from outcrop.arrays import Array, is_numpy, on_cpu
 
 AT_ONCE = 32  # rows up to which torch solves all matrices at once
 BATCH = 8192  # matrices of one call of torch: it fails on some larger ones
 
 
-def symmetric_eigenvalues(matrices, xp):
+def symmetric_eigenvalues(matrices: Array, xp: Any) -> Array:
     """Eigenvalues of a stack of symmetric matrices, ascending.
 
     Parameters
@@ -31,7 +33,7 @@ def symmetric_eigenvalues(matrices, xp):
 
 
 @lru_cache(maxsize=1)
-def batched_solver():
+def batched_solver() -> Callable[[Array], Array] | None:
     """Function that solves a stack of torch matrices on a GPU at once, None where no package has one."""
     for make in (_jax, _cupy):
         try:
@@ -45,34 +47,34 @@ def batched_solver():
     return None
 
 
-def _jax():
+def _jax() -> Callable[[Array], Array]:
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # torch needs memory too
     import jax
-    import torch
+    import torch.utils.dlpack
 
     if jax.default_backend() != "gpu":
         raise ImportError("jax has no GPU")
     solve = jax.jit(jax.numpy.linalg.eigvalsh)
 
-    def solved(matrices):
+    def solved(matrices: Array) -> Array:
         """Both libraries wait, for neither knows when the other has read what it may overwrite."""
         stream, matrices = torch.cuda.current_stream(matrices.device), matrices.contiguous()
         stream.synchronize()
         with jax.enable_x64(True):
             values = solve(jax.dlpack.from_dlpack(matrices)).block_until_ready()
-        found = torch.from_dlpack(values).clone()
+        found = torch.utils.dlpack.from_dlpack(values).clone()
         stream.synchronize()
         return found
 
     return solved
 
 
-def _cupy():
+def _cupy() -> Callable[[Array], Array]:
     import cupy
-    import torch
+    import torch.utils.dlpack
 
-    def solved(matrices):
+    def solved(matrices: Array) -> Array:
         with cupy.cuda.Device(matrices.device.index or 0):
-            return torch.from_dlpack(cupy.linalg.eigvalsh(cupy.from_dlpack(matrices.contiguous())))
+            return torch.utils.dlpack.from_dlpack(cupy.linalg.eigvalsh(cupy.from_dlpack(matrices.contiguous())))
 
     return solved

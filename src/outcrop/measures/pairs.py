@@ -1,36 +1,30 @@
 """Distances of all pairs of two stacks, block by block."""
 
+from collections.abc import Callable
 from functools import lru_cache, partial
 from math import isqrt
+from typing import Any
 
 import numpy as np
 from array_api_compat import device
 from scipy.spatial.distance import cdist
 
-from outcrop.arrays import array_namespace, is_numpy
+from outcrop.arrays import Array, array_namespace, is_numpy
 from outcrop.parallel import map_blocks, spans
 
 
-def bray_curtis(a, b):
+def bray_curtis(a: Array, b: Array) -> Array:
     """One less the sum of absolute differences over the sum of all values, of every pair of rows from 0 on."""
     xp = array_namespace(a)
     total = xp.sum(a, axis=-1)[:, None] + xp.sum(b, axis=-1)[None, :]
-    difference = city_block(a, b, xp)
+    difference = all_pairs(city_block, [a], [b], side=256 if is_numpy(xp) else 4096)
     # two all-zero patches are equal
     return 1 - difference / xp.where(total > 0, total, xp.ones_like(total))
 
 
-def city_block(a, b, xp):
-    """Sum of absolute differences of every pair of rows."""
-    if not is_numpy(xp):
-        import torch
-
-        return torch.cdist(a, b, p=1)
-    blocks = map_blocks(lambda span: cdist(a[span], b, "cityblock"), spans(len(a), 64))
-    return np.concatenate([np.empty((0, len(b))), *blocks]).astype(a.dtype, copy=False)
-
-
-def describe_blocks(function, patches, size, *, workers=None):
+def describe_blocks(
+    function: Callable[[Array], list[Array]], patches: Array, size: int, *, workers: int | None = None
+) -> list[Array]:
     """Descriptions (a list of arrays) of a stack, `size` patches at a time in threads, for torch more in one thread."""
     xp, n = array_namespace(patches), patches.shape[0]
     blocks = spans(n, size if is_numpy(xp) else 8 * size)
@@ -45,7 +39,9 @@ def describe_blocks(function, patches, size, *, workers=None):
     return out
 
 
-def all_pairs(function, a, b, *, side):
+def all_pairs(
+    function: Callable[[list[Array], list[Array]], Array], a: list[Array], b: list[Array], *, side: int
+) -> Array:
     """Matrix of a symmetric function of descriptions, in blocks of `side` x `side` pairs; half of it if `a` is `b`."""
     xp = array_namespace(a[0])
     same = all(x is y for x, y in zip(a, b, strict=True))
@@ -63,7 +59,7 @@ def all_pairs(function, a, b, *, side):
 
 
 @lru_cache
-def compiled_pairs(function):
+def compiled_pairs(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray] | None:
     """Loops over NumPy arrays as machine code, five to ten times as fast as vectorised; None where numba is missing."""
     try:
         import numba
@@ -73,13 +69,13 @@ def compiled_pairs(function):
     return numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "nsz"})(function)
 
 
-def block_side(xp, numbers, *, budget=2**17):
+def block_side(xp: Any, numbers: int, *, budget: int = 2**17) -> int:
     """Side of blocks of pairs whose intermediate arrays stay in the cache of a core, or keep a GPU busy."""
     return max(1, isqrt((budget if is_numpy(xp) else 2**24) // numbers))
 
 
-def euclidean(a, b):
-    """Euclidean distance of every pair of rows of two arrays, by one matrix product in float64."""
+def euclidean(a: Array, b: Array) -> Array:
+    """Euclidean distance of every pair of rows of two arrays, each alone in a list, by one product in float64."""
     (a,), (b,) = a, b
     xp, dtype = array_namespace(a), a.dtype
     centre = xp.mean(xp.astype(b, xp.float64), axis=0)  # shorter vectors, less rounding
@@ -90,7 +86,7 @@ def euclidean(a, b):
     return xp.astype(xp.where(squared > 1e-12 * energy, squared, xp.zeros_like(squared)) ** 0.5, dtype)
 
 
-def flat_city_block(a, b):
+def city_block(a: Array, b: Array) -> Array:
     """Sum of absolute differences of every pair, over all axes but the first."""
     xp = array_namespace(a[0])
     a, b = (xp.reshape(x[0], (x[0].shape[0], -1)) for x in (a, b))

@@ -6,12 +6,13 @@ International Journal of Computer Vision 40, 2000.
 
 from functools import lru_cache
 from math import factorial, floor, log2, pi, sqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import device
 
-from outcrop.arrays import as_floats, constant, fourier
+from outcrop.arrays import Array, as_floats, constant, fourier
+from outcrop.measures.curvelet import frequencies
 
 
 class Filter(NamedTuple):
@@ -20,6 +21,9 @@ class Filter(NamedTuple):
     shape: tuple[int, int]  # of the bands
     source: np.ndarray  # position in the flattened spectrum of the image, per frequency of the band
     weight: np.ndarray  # shape (n_bands, rows * columns)
+
+
+Plan = tuple[tuple[int, int], int, int, bool]  # shape of the images, levels, orientations, whether bands are decimated
 
 
 class SteerablePyramid:
@@ -44,23 +48,25 @@ class SteerablePyramid:
     ((5, 99, 99), [(5, 8, 99, 99), (5, 8, 50, 50), (5, 8, 25, 25), (5, 8, 13, 13)], (5, 7, 7))
     """
 
-    def __init__(self, shape, levels=4, orientations=8, *, decimate=True):
+    def __init__(
+        self, shape: tuple[int, int], levels: int = 4, orientations: int = 8, *, decimate: bool = True
+    ) -> None:
         most = max_levels(shape)
         if not 1 <= levels <= most:
             raise ValueError(f"{levels} pyramid levels on images of shape {tuple(shape)}; choose 1 to {most}.")
-        self.plan = (tuple(int(n) for n in shape), levels, orientations, decimate)
+        self.plan: Plan = ((int(shape[0]), int(shape[1])), levels, orientations, decimate)
 
-    def forward(self, x):
+    def forward(self, x: Array) -> tuple[Array, list[Array], Array]:
         """High-pass residual, per level the complex bands (..., orientations, rows, columns), low-pass residual."""
         high, *bands, low = self._filtered(x, slice(None))
         return high[..., 0, :, :].real, bands, low[..., 0, :, :].real
 
-    def level(self, x, number):
+    def level(self, x: Array, number: int) -> Array:
         """Complex bands (..., orientations, rows, columns) of one level, 0 the finest, -1 the coarsest."""
         number = range(self.plan[1])[number]
         return self._filtered(x, slice(number + 1, number + 2))[0]
 
-    def _filtered(self, x, part):
+    def _filtered(self, x: Array, part: slice) -> list[Array]:
         x, xp = as_floats(x)
         if tuple(x.shape[-2:]) != self.plan[0]:
             raise ValueError(f"Images have shape {tuple(x.shape[-2:])}; this pyramid is for {self.plan[0]}.")
@@ -72,7 +78,7 @@ class SteerablePyramid:
         ]
 
 
-def max_levels(shape):
+def max_levels(shape: tuple[int, int]) -> int:
     """Largest number of pyramid levels for images of one shape.
 
     Examples
@@ -84,7 +90,7 @@ def max_levels(shape):
 
 
 @lru_cache(maxsize=32)
-def _cast(plan, xp, dtype, where):
+def _cast(plan: Plan, xp: Any, dtype: Any, where: Any) -> list[tuple[tuple[int, int], Array, Array]]:
     """The filters as arrays of the namespace, on a device and in a precision."""
     like = xp.zeros(1, dtype=dtype, device=where)
     return [
@@ -94,10 +100,10 @@ def _cast(plan, xp, dtype, where):
 
 
 @lru_cache(maxsize=16)
-def _filters(shape, levels, orientations, decimate):
+def _filters(shape: tuple[int, int], levels: int, orientations: int, decimate: bool) -> list[Filter]:
     """Filters of the high-pass residual, of every level and of the low-pass residual."""
     # the frequencies of the images as a share of the highest, rows then columns, in the order of the FFT
-    f1, f2 = np.meshgrid(*(2 * _frequencies(n) / n for n in shape), indexing="ij")
+    f1, f2 = np.meshgrid(*(2 * frequencies(n) / n for n in shape), indexing="ij")
     radius, angle = np.hypot(f1, f2), np.arctan2(f1, f2)
     radius[0, 0] = 2 / shape[1]  # zero has no logarithm: its neighbour's stands in
     octave = [np.clip(np.log2(radius) + level + 1, 0, 1) * pi / 2 for level in range(levels + 1)]
@@ -105,12 +111,12 @@ def _filters(shape, levels, orientations, decimate):
     steer = _steer(angle, orientations)
     for level in range(1, levels + 1):
         filters.append(_crop(low * np.sin(octave[level]) * steer, size))
-        size = tuple((n + 1) // 2 for n in size) if decimate else size
+        size = ((size[0] + 1) // 2, (size[1] + 1) // 2) if decimate else size
         low = low * np.cos(octave[level])
     return [*filters, _crop(low[None], size)]
 
 
-def _steer(angle, orientations):
+def _steer(angle: np.ndarray, orientations: int) -> Array:
     """Angular factor of every oriented band: one-sided, so that the bands are analytic."""
     order = orientations - 1
     gain = 2**order * factorial(order) / sqrt(orientations * factorial(2 * order))
@@ -118,13 +124,8 @@ def _steer(angle, orientations):
     return (-1j) ** order * 2 * gain * np.where(np.cos(turned) > 0, np.cos(turned), 0) ** order
 
 
-def _frequencies(n):
-    """Signed frequencies of n samples in the order of the FFT."""
-    return (np.arange(n) + n // 2) % n - n // 2
-
-
-def _crop(weight, size):
+def _crop(weight: np.ndarray, size: tuple[int, int]) -> Filter:
     """Filters kept on the frequencies that bands of a size can hold."""
     rows, columns = weight.shape[-2:]
-    source = np.add.outer(_frequencies(size[0]) % rows * columns, _frequencies(size[1]) % columns).ravel()
+    source = np.add.outer(frequencies(size[0]) % rows * columns, frequencies(size[1]) % columns).ravel()
     return Filter(size, source, weight.reshape(len(weight), -1)[:, source])

@@ -25,7 +25,7 @@ class PatchEncoder:
 
     distance = False
 
-    def describe(self, patches, *, workers=None):
+    def describe(self, patches: Array, *, workers: int | None = None) -> Array:
         """Descriptions of a stack of patches, shape (n, 128)."""
         patches, xp = as_floats(patches)
         if not is_numpy(xp) and patches.device.type != "cpu":
@@ -33,16 +33,16 @@ class PatchEncoder:
         found = patch_encoder.describe(to_numpy(patches), workers=workers)
         return constant(xp, found, like=patches, dtype=patches.dtype)
 
-    def compare(self, a, b):
+    def compare(self, a: Array, b: Array) -> Array:
         """Similarity of every pair of descriptions, shape (n_a, n_b), from 0 to 1."""
         return bray_curtis(a, b)
 
-    def blocks(self, size):
+    def blocks(self, size: tuple[int, int]) -> list[int]:
         """Values that are compared together: all of them. Patches that are too small are refused."""
         patch_encoder.check_size(size)
         return [patch_encoder.LENGTH]
 
-    def inputs(self):
+    def inputs(self) -> dict[str, str]:
         """What descriptions depend on besides the patches: the weights."""
         return {"weights": patch_encoder.weights_digest()}
 
@@ -52,17 +52,17 @@ class Euclidean:
 
     distance = True
 
-    def describe(self, patches, *, workers=None):
+    def describe(self, patches: Array, *, workers: int | None = None) -> Array:
         """Pixels of every patch, shape (n, n_pixels)."""
         patches, xp = as_floats(patches)
         return xp.reshape(patches, (patches.shape[0], prod(patches.shape[1:])))
 
-    def compare(self, a, b):
+    def compare(self, a: Array, b: Array) -> Array:
         """Distance of every pair, shape (n_a, n_b)."""
         return all_pairs(euclidean, [a], [b], side=256 if is_numpy(array_namespace(a)) else 4096)
 
 
-MEASURES: dict[str, Callable] = {
+MEASURES: dict[str, Callable[..., Any]] = {
     "euclidean": Euclidean,
     "cw-ssim": CWSSIM,
     "stsim-1": STSIM,
@@ -87,7 +87,7 @@ INDEXED = ("curvelet-svd", "encoder")  # measures whose descriptors an index can
 DEFAULT = "encoder"  # of them
 
 
-def indexed_measure(options):
+def indexed_measure(options: dict[str, Any]) -> Any:
     """Measure of an index by its options: ``measure``, and ``truncate`` and ``finest`` of ``curvelet-svd``."""
     name = options.get("measure") or DEFAULT
     if name not in INDEXED:
@@ -138,7 +138,7 @@ def similarity(a: Array, b: Array, measure: str = "curvelet-svd", **parameters: 
     return 1 - values / xp.where(largest > 0, largest, xp.ones_like(largest))
 
 
-def _check(patches):
+def _check(patches: Array) -> Array:
     patches, xp = as_floats(patches)
     if patches.ndim != 3:
         raise ValueError(f"Patches have shape {tuple(patches.shape)}; pass a stack (n, height, width).")

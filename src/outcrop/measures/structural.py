@@ -2,12 +2,13 @@
 
 from functools import partial
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
-from outcrop.arrays import array_namespace, as_floats, constant, is_numpy
+from outcrop.arrays import Array, array_namespace, as_floats, constant, is_numpy
 from outcrop.measures.discontinuity import discontinuity
-from outcrop.measures.pairs import all_pairs, block_side, compiled_pairs, describe_blocks, flat_city_block
+from outcrop.measures.pairs import all_pairs, block_side, city_block, compiled_pairs, describe_blocks
 from outcrop.measures.pyramid import SteerablePyramid, max_levels
 
 WINDOW = 7  # side of the local windows of CW-SSIM and STSIM
@@ -32,18 +33,18 @@ class CWSSIM:
 
     distance = False
 
-    def __init__(self, *, levels=4, orientations=16):
+    def __init__(self, *, levels: int = 4, orientations: int = 16) -> None:
         self.levels = levels
         self.orientations = orientations
 
-    def describe(self, patches, *, workers=None):
+    def describe(self, patches: Array, *, workers: int | None = None) -> Array:
         """Complex bands of the last level, shape (n, orientations, rows, columns)."""
         patches, _ = as_floats(patches)
         shape = patches.shape[-2:]
         pyramid = SteerablePyramid(shape, min(self.levels, max_levels(shape)), self.orientations)
         return describe_blocks(lambda block: [pyramid.level(block, -1)], patches, 32, workers=workers)[0]
 
-    def compare(self, a, b):
+    def compare(self, a: Array, b: Array) -> Array:
         """Similarity of every pair, shape (n_a, n_b), from 0 to 1."""
         windows = (a.shape[-2] - WINDOW + 1) * (a.shape[-1] - WINDOW + 1)
         return all_pairs(coherence, [a], [b], side=block_side(array_namespace(a), windows, budget=2**20))
@@ -74,17 +75,17 @@ class STSIM:
 
     distance = False
 
-    def __init__(self, *, cross=False, window="global", levels=4, orientations=8):
+    def __init__(self, *, cross: bool = False, window: str = "global", levels: int = 4, orientations: int = 8) -> None:
         self.cross = cross
         self.window = window
         self.levels = levels
         self.orientations = orientations
 
-    def describe(self, patches, *, workers=None):
+    def describe(self, patches: Array, *, workers: int | None = None) -> list[Array]:
         """Statistics (n, 6, bands, windows) of groups of bands, and with `cross` correlations (n, pairs, windows)."""
         return describe_blocks(self._describe_block, as_floats(patches)[0], 8, workers=workers)
 
-    def _describe_block(self, patches):
+    def _describe_block(self, patches: Array) -> list[Array]:
         xp, shape = array_namespace(patches), tuple(patches.shape[-2:])
         size = (min(self.levels, max_levels(shape)), self.orientations)
         high, bands, low = SteerablePyramid(shape, *size).forward(255 * patches)
@@ -96,7 +97,7 @@ class STSIM:
             groups.append(cross_correlations(xp.abs(xp.stack(bands, axis=1)), self.window))
         return groups
 
-    def compare(self, a, b):
+    def compare(self, a: list[Array], b: list[Array]) -> Array:
         """Similarity of every pair, shape (n_a, n_b), from 0 to 1."""
         n_groups = len(a) - self.cross
         weight = sum(group.shape[2] for group in a[:n_groups])
@@ -104,7 +105,7 @@ class STSIM:
         if self.cross:
             n_pairs, n_windows = a[-1].shape[1:]
             side = 64 if is_numpy(array_namespace(a[-1])) else 512
-            total = total + n_pairs - all_pairs(flat_city_block, a[-1:], b[-1:], side=side) / (2 * n_windows)
+            total = total + n_pairs - all_pairs(city_block, a[-1:], b[-1:], side=side) / (2 * n_windows)
             weight += n_pairs
         return total / weight
 
@@ -125,22 +126,22 @@ class SeiSIM:
 
     distance = False
 
-    def __init__(self, *, window="global", levels=4, orientations=8):
+    def __init__(self, *, window: str = "global", levels: int = 4, orientations: int = 8) -> None:
         self.texture = STSIM(window=window, levels=levels, orientations=orientations)
 
-    def describe(self, patches, *, workers=None):
+    def describe(self, patches: Array, *, workers: int | None = None) -> list[Array]:
         """Statistics of the bands as in `STSIM`, and last those of the discontinuity map, shape (n, 6, 1, 1)."""
         patches, _ = as_floats(patches)
         geology = partial(statistics, window="global", stabilizer=1e-6)
         maps = describe_blocks(lambda x: [geology(discontinuity(x)[:, None, ...] + 0j)], patches, 32, workers=workers)
         return self.texture.describe(patches, workers=workers) + maps
 
-    def compare(self, a, b):
+    def compare(self, a: list[Array], b: list[Array]) -> Array:
         """Similarity of every pair, shape (n_a, n_b), from 0 to 1."""
         return (self.texture.compare(a[:-1], b[:-1]) * agreement(a[-1], b[-1], stabilizer=1e-6)) ** 0.5
 
 
-def coherence(a, b):
+def coherence(a: Array, b: Array) -> Array:
     """CW-SSIM of every pair of stacks of complex bands (n, bands, rows, columns), at least 7 x 7."""
     (a,), (b,) = a, b
     xp = array_namespace(a)
@@ -157,27 +158,27 @@ def coherence(a, b):
     return total / a.shape[1]
 
 
-def gaussian(rows, columns, sigma):
+def gaussian(rows: int, columns: int, sigma: float) -> Array:
     """Gaussian weights of a shape around its middle, summing to one."""
     r, c = np.arange(rows) - (rows - 1) / 2, np.arange(columns) - (columns - 1) / 2
     weights = np.exp(-np.add.outer(r**2, c**2) / (2 * sigma**2))
     return weights / weights.sum()
 
 
-def _windows(band, xp):
+def _windows(band: Array, xp: Any) -> Array:
     """All windows of a stack of bands, shape (n_windows, n, 49)."""
     n, rows, columns = band.shape
     starts = [(r, c) for r in range(rows - WINDOW + 1) for c in range(columns - WINDOW + 1)]
     return xp.stack([xp.reshape(band[:, r : r + WINDOW, c : c + WINDOW], (n, -1)) for r, c in starts])
 
 
-def _energies(band, xp):
+def _energies(band: Array, xp: Any) -> Array:
     """Energy of the same windows, shape (n_windows, n)."""
     means = moving_mean(xp.real(band) ** 2 + xp.imag(band) ** 2, (WINDOW, WINDOW))
     return WINDOW**2 * xp.reshape(means, (band.shape[0], -1)).T
 
 
-def statistics(bands, window, *, stabilizer=1e-3):
+def statistics(bands: Array, window: str, *, stabilizer: float = 1e-3) -> Array:
     """Mean, standard deviation and correlations of neighbours (complex: two parts each) in every window of bands.
 
     Parameters
@@ -212,7 +213,7 @@ def statistics(bands, window, *, stabilizer=1e-3):
     return xp.stack([xp.reshape(part, (*part.shape[:2], -1)) for part in out], axis=1)
 
 
-def cross_correlations(magnitudes, window, *, stabilizer=1e-3):
+def cross_correlations(magnitudes: Array, window: str, *, stabilizer: float = 1e-3) -> Array:
     """Correlations, in every window, of the magnitudes of bands that share a level, or a direction on adjacent levels.
 
     Parameters
@@ -248,19 +249,19 @@ def cross_correlations(magnitudes, window, *, stabilizer=1e-3):
     return xp.reshape(correlation, (n, len(pairs), -1))
 
 
-def _window_size(bands, window):
+def _window_size(bands: Array, window: str) -> tuple[int, int]:
     if window not in ("global", "local"):
         raise ValueError(f"window is {window!r}; choose 'global' or 'local'.")
     rows, columns = bands.shape[-2:]
     return (rows, columns) if window == "global" else (min(WINDOW, rows), min(WINDOW, columns))
 
 
-def _deviation(power, mean, xp):
+def _deviation(power: Array, mean: Array, xp: Any) -> Array:
     variance = power - xp.real(mean) ** 2 - (xp.imag(mean) ** 2 if xp.isdtype(mean.dtype, "complex floating") else 0)
     return xp.where(variance > 0, variance, xp.zeros_like(variance)) ** 0.5
 
 
-def moving_mean(x, size):
+def moving_mean(x: Array, size: tuple[int, int]) -> Array:
     """Mean of every window of a size that lies inside the last two axes.
 
     Examples
@@ -279,11 +280,11 @@ def moving_mean(x, size):
     return x
 
 
-def _along(x, axis, start, length):
+def _along(x: Array, axis: int, start: int, length: int) -> Array:
     return x[..., start : start + length, :] if axis == -2 else x[..., start : start + length]
 
 
-def agreement(a, b, *, stabilizer=1e-3):
+def agreement(a: Array, b: Array, *, stabilizer: float = 1e-3) -> Array:
     """Fourth root of l c c01 c10 of every pair of `statistics`, mean over windows, sum over bands."""
     xp, n_windows = array_namespace(a), a.shape[3]
     x = xp.reshape(a, (a.shape[0], 6, a.shape[2] * n_windows))
@@ -294,7 +295,7 @@ def agreement(a, b, *, stabilizer=1e-3):
     return all_pairs(lambda x, y: function(x[0], y[0], stabilizer), [x], [y], side=side) / n_windows
 
 
-def _agreement(x, y, stabilizer):
+def _agreement(x: Array, y: Array, stabilizer: float) -> Array:
     xp = array_namespace(x)
     x, y = ([xp.expand_dims(z[:, i, ...], axis=axis) for i in range(6)] for z, axis in ((x, 1), (y, 0)))
     product = _alike(x[0], y[0], stabilizer) * _alike(x[1], y[1], stabilizer)
@@ -304,11 +305,11 @@ def _agreement(x, y, stabilizer):
     return xp.sum((product**0.5) ** 0.5, axis=-1)
 
 
-def _alike(x, y, stabilizer):
+def _alike(x: Array, y: Array, stabilizer: float) -> Array:
     return (2 * x * y + stabilizer) / (x**2 + (y**2 + stabilizer))
 
 
-def _agreement_loops(x, y, stabilizer):
+def _agreement_loops(x: np.ndarray, y: np.ndarray, stabilizer: float) -> np.ndarray:
     out = np.zeros((len(x), len(y)))
     for start in range(0, x.shape[2], 1024):  # so much of every patch stays in the cache
         a, b = x[:, :, start : start + 1024].copy(), y[:, :, start : start + 1024].copy()

@@ -1,8 +1,10 @@
 """How good a result is by a few random questions: groups to draw from, and estimates with intervals."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, logit
 from scipy.stats import norm, t
@@ -12,6 +14,7 @@ from outcrop.parallel import one_blas_thread
 
 GROUPS = 4  # of a class: what looks alike is right or wrong together, so a few answers stand for many
 BEFORE = 0.5  # of an answer, which stands for every group before it is asked about
+LEVEL = 0.95  # how often an interval is to hold the truth
 DRAWS = 4000  # of the shares of true classes, for an interval of IoU
 SPREAD = 0.7  # of a shift of logits that is expected before any answer
 PRIOR = 0.5  # sum of squares, and answers, added to both spreads before one is compared with the other
@@ -26,32 +29,32 @@ class Estimate(NamedTuple):
     answers: int
 
 
-def groups_alike(descriptors, confidence, *, n=GROUPS, seed=0):
+def groups_alike(descriptors: np.ndarray, confidence: np.ndarray) -> np.ndarray:
     """Group the patches of one class by what they look like and how sure their class is.
 
     Parameters
     ----------
     descriptors : array, shape (n_patches, n_values)
     confidence : array, shape (n_patches,)
-    n : int
-        Groups, fewer where there are fewer patches.
-    seed : int
 
     Returns
     -------
     array of int, shape (n_patches,)
+        One group where there are few patches.
     """
-    if len(descriptors) < 2 * n:
+    if len(descriptors) < 2 * GROUPS:
         return np.zeros(len(descriptors), int)
     values = np.asarray(descriptors, float)
     values = values / max(np.sqrt(values.var(axis=0).sum()), 1e-12)
     sure = np.argsort(np.argsort(confidence, kind="stable")) / len(confidence)
     with one_blas_thread():
-        found = KMeans(n, n_init=4, random_state=seed).fit_predict(np.column_stack([values, sure]))
+        found = KMeans(GROUPS, n_init=4, random_state=0).fit_predict(np.column_stack([values, sure]))
     return np.unique(found, return_inverse=True)[1]
 
 
-def groups_by_class(descriptors, classes, confidence):
+def groups_by_class(
+    descriptors: np.ndarray, classes: np.ndarray, confidence: np.ndarray
+) -> tuple[np.ndarray, list[str]]:
     """Groups of what looks alike, class by class.
 
     Parameters
@@ -67,7 +70,7 @@ def groups_by_class(descriptors, classes, confidence):
         Class of each group.
     """
     groups = np.zeros(len(classes), int)
-    owners: list = []
+    owners: list[str] = []
     for name in dict.fromkeys(classes):
         members = np.flatnonzero(classes == name)
         found = groups_alike(descriptors[members], confidence[members])
@@ -76,7 +79,7 @@ def groups_by_class(descriptors, classes, confidence):
     return groups, owners
 
 
-def draw_order(groups, n, *, seed=0):
+def draw_order(groups: np.ndarray, n: int, *, seed: int = 0) -> np.ndarray:
     """Members to ask about, at random inside every group, and as many from each as its size asks for.
 
     The first members of a longer draw with the same seed are those of a shorter one, group by group.
@@ -108,7 +111,7 @@ def draw_order(groups, n, *, seed=0):
     return np.concatenate([some[:count] for some, count in zip(members, counts, strict=True)])
 
 
-def estimate(groups, sizes, asked, answers, *, level=0.95):
+def estimate(groups: npt.ArrayLike, sizes: npt.ArrayLike, asked: npt.ArrayLike, answers: npt.ArrayLike) -> Estimate:
     """Share of right members of a whole, from answers on some members of its groups.
 
     Parameters
@@ -121,8 +124,6 @@ def estimate(groups, sizes, asked, answers, *, level=0.95):
         Group of every answer.
     answers : array, shape (n_answers,)
         1 right, 0 wrong.
-    level : float
-        How often the interval is to hold the truth.
 
     Returns
     -------
@@ -157,14 +158,14 @@ def estimate(groups, sizes, asked, answers, *, level=0.95):
     gain = max(1.0, over_all / ((inside + PRIOR) / freedom))
     # the spread inside groups is an estimate too: Student's interval instead of the normal one
     if gain > 1:
-        gain = max(1.0, gain * (t.ppf(0.5 + level / 2, 1e6) / t.ppf(0.5 + level / 2, freedom)) ** 2)
+        gain = max(1.0, gain * (t.ppf(0.5 + LEVEL / 2, 1e6) / t.ppf(0.5 + LEVEL / 2, freedom)) ** 2)
     left = np.clip(1 - counts / np.maximum(sizes, 1), 1e-6, 1)
     alike = gain / float((weights[known] ** 2 / counts[known] * left[known]).sum())
-    low, high = wilson(share, alike, level)
+    low, high = wilson(share, alike)
     return Estimate(share, low, high, len(answers))
 
 
-def wilson(share, n, level=0.95):
+def wilson(share: float, n: float) -> tuple[float, float]:
     """Interval of a share of `n` independent answers, which need not be a whole number (Wilson 1927).
 
     Examples
@@ -173,13 +174,15 @@ def wilson(share, n, level=0.95):
     >>> round(low, 2), round(high, 2)
     (0.33, 0.67)
     """
-    z = norm.ppf(0.5 + level / 2)
+    z = norm.ppf(0.5 + LEVEL / 2)
     centre = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
     return float(max(0.0, centre - half)), float(min(1.0, centre + half))
 
 
-def iou_estimates(sizes, owners, asked, truths, classes, *, level=0.95, seed=0):
+def iou_estimates(
+    sizes: np.ndarray, owners: Sequence[str], asked: npt.ArrayLike, truths: Sequence[str], classes: Sequence[str]
+) -> dict[str, Estimate]:
     """Intersection over union of every class and their mean, from the true classes of some members of groups.
 
     Parameters
@@ -193,9 +196,6 @@ def iou_estimates(sizes, owners, asked, truths, classes, *, level=0.95, seed=0):
     truths : sequence of str, length n_answers
         What the member really is.
     classes : sequence of str
-    level : float
-        How often an interval is to hold the truth.
-    seed : int
 
     Returns
     -------
@@ -217,22 +217,22 @@ def iou_estimates(sizes, owners, asked, truths, classes, *, level=0.95, seed=0):
     classes, asked, truths = list(classes), np.asarray(asked, int), list(truths)
     code = {name: number for number, name in enumerate(classes)}
     counts = np.zeros((len(sizes), len(classes)))
-    np.add.at(counts, (asked, [code[name] for name in truths]), 1)
+    np.add.at(counts, (asked, np.array([code[name] for name in truths], int)), 1)
     labels = np.array([code[name] for name in owners])
     prior = BEFORE * (np.eye(len(classes))[labels] + 1 / len(classes)) / 2
-    gamma = np.random.default_rng(seed).gamma(counts + prior, size=(DRAWS, *counts.shape))
+    gamma = np.random.default_rng(0).gamma(counts + prior, size=(DRAWS, *counts.shape))
     members = gamma / gamma.sum(axis=-1, keepdims=True) * np.asarray(sizes, float)[:, None]
     found = np.stack([members[:, labels == c].sum(axis=1) for c in range(len(classes))], axis=1)
     right = np.diagonal(found, axis1=1, axis2=2)
     union = found.sum(axis=1) + found.sum(axis=2) - right
     each = right / np.maximum(union, 1e-9)
-    ends = 0.5, (1 - level) / 2, (1 + level) / 2
+    ends = 0.5, (1 - LEVEL) / 2, (1 + LEVEL) / 2
     values = {name: np.quantile(each[:, c], ends) for c, name in enumerate(classes)}
     values["all"] = np.quantile(each.mean(axis=1), ends)
     return {name: Estimate(float(v[0]), float(v[1]), float(v[2]), len(truths)) for name, v in values.items()}
 
 
-def confidence_shift(confidence, right):
+def confidence_shift(confidence: npt.ArrayLike, right: Sequence[bool]) -> float:
     """What is to be added to the logit of a confidence so that it is right as often as it says.
 
     Parameters
@@ -251,11 +251,11 @@ def confidence_shift(confidence, right):
     >>> confidence_shift([], []), confidence_shift([0.9] * 40, [True] * 20 + [False] * 20) < -1
     (0.0, True)
     """
-    at, right = logit(np.clip(np.asarray(confidence, float), 0.01, 0.99)), np.asarray(right, bool)
+    at, sign = logit(np.clip(np.asarray(confidence, float), 0.01, 0.99)), np.where(right, 1, -1)
     if not len(at):
         return 0.0
 
-    def surprise(shift):
-        return -np.log(expit(np.where(right, 1, -1) * (at + shift))).sum() + (shift / SPREAD) ** 2 / 2
+    def surprise(shift: float) -> float:
+        return float(-np.log(expit(sign * (at + shift))).sum() + (shift / SPREAD) ** 2 / 2)
 
     return float(minimize_scalar(surprise, bounds=(-5, 5), method="bounded").x)

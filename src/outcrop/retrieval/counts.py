@@ -1,11 +1,16 @@
 """How many patches of a class are taken: as many as asked for, or up to the knee of the curve."""
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
+import numpy.typing as npt
+
+Count = int | str | Mapping[str, int | str]  # patches of a class, or auto; for all classes or for each
 
 NEAREST, MOST = 9, 100  # the knee is looked for in the nearest ninth of the index; no more than a mapper learns from
 
 
-def highest(values, count):
+def highest(values: np.ndarray, count: int) -> np.ndarray:
     """The highest values in falling order, `count` of them or all.
 
     Examples
@@ -18,7 +23,7 @@ def highest(values, count):
     return np.sort(values)[::-1]
 
 
-def auto_count(curve, usable):
+def auto_count(curve: np.ndarray, usable: int) -> int:
     """How many patches of a class to take: the knee of the similarity of the nearest ninth of the index, at most 100.
 
     Parameters
@@ -36,20 +41,21 @@ def auto_count(curve, usable):
     return max(1, min(knee(curve[: max(3, usable // NEAREST)]), MOST))
 
 
-def counts_of(count, suggested, accepted, *, usable):
+def counts_of(
+    count: Count, suggested: Mapping[str, int], accepted: Mapping[str, Sequence[int]], *, usable: int
+) -> dict[str, int]:
     """How many patches each class asks for: no fewer than were accepted."""
-    if isinstance(count, dict):
-        counts = {name: count.get(name, "auto") for name in suggested}
-    else:
-        counts = dict.fromkeys(suggested, "auto" if count is None else count)
-    counts = {name: suggested[name] if n == "auto" else int(n) for name, n in counts.items()}
-    for name, n in counts.items():
+    counts: dict[str, int] = {}
+    for name, auto in suggested.items():
+        asked = count.get(name, "auto") if isinstance(count, Mapping) else count
+        n = auto if asked == "auto" else int(asked)
         if not 1 <= n <= usable:
             raise ValueError(f"Count for {name!r} is {n}; choose 1 to {usable}, the patches in the index.")
-    return {name: max(n, len(accepted[name])) for name, n in counts.items()}
+        counts[name] = max(n, len(accepted[name]))
+    return counts
 
 
-def knee(similarity):
+def knee(similarity: npt.ArrayLike) -> int:
     """Rank after which a falling similarity curve bends: the point farthest below the line between its ends.
 
     Examples

@@ -1,25 +1,29 @@
 """Patches around places that an interpreter chose, whether the grid has them or not."""
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
 from scipy.ndimage import zoom
 
 from outcrop.patches.gain import by_rms
+from outcrop.patches.grid import PatchGrid
+from outcrop.retrieval.index import Index
 
 
-def exemplar_patch(index, exemplar):
+def exemplar_patch(index: Index, exemplar: Any) -> np.ndarray:
     """Patch of an exemplar given as a position or as a picture."""
     grid = index.grid
     if np.ndim(exemplar) == 1:
-        patch = grid.cut(index.volume, grid.start_at([float(p) for p in exemplar]))[0]
+        patch: np.ndarray = grid.cut(index.volume, grid.start_at([float(p) for p in exemplar]))[0]
         if not np.isfinite(patch).all():
             raise ValueError(f"The exemplar at {tuple(exemplar)} touches missing traces; move it.")
         return patch
     patch = exemplar_picture(index.volume, grid, exemplar)
-    return by_rms(2 * patch[None] - 1)[0] if grid.gain == "patch" else patch
+    return np.asarray(by_rms(2 * patch[None] - 1)[0]) if grid.gain == "patch" else patch
 
 
-def exemplar_picture(volume, grid, exemplar):
+def exemplar_picture(volume: xr.DataArray, grid: PatchGrid, exemplar: Any) -> np.ndarray:
     """A picture as an exemplar: of the patch size, with values in [0, 1]; anything else is refused."""
     if isinstance(exemplar, xr.DataArray) and {"sample_interval", "trace_spacing"} <= exemplar.attrs.keys():
         exemplar = _resample(exemplar, volume, grid)
@@ -41,7 +45,7 @@ def exemplar_picture(volume, grid, exemplar):
     return patch
 
 
-def _resample(picture, volume, grid):
+def _resample(picture: xr.DataArray, volume: xr.DataArray, grid: PatchGrid) -> np.ndarray:
     """Picture with the sample interval and trace spacing of the volume, its middle cut to the patch size."""
     spacing = volume.attrs.get("bin_size")
     if spacing is None:
@@ -51,12 +55,12 @@ def _resample(picture, volume, grid):
     across = spacing[1] if grid.along != "crossline" else spacing[0]
     axis = volume[volume.dims[2]].values
     factors = picture.attrs["sample_interval"] / abs(axis[1] - axis[0]), picture.attrs["trace_spacing"] / across
-    fitted = zoom(np.asarray(picture, np.float32), factors, order=1)
+    fitted = np.asarray(zoom(np.asarray(picture, np.float32), factors, order=1))
     top, left = ((have - want) // 2 for have, want in zip(fitted.shape, grid.size, strict=True))
     return fitted[max(top, 0) : max(top, 0) + grid.size[0], max(left, 0) : max(left, 0) + grid.size[1]]
 
 
-def rows_near(grid, starts):
+def rows_near(grid: PatchGrid, starts: np.ndarray) -> np.ndarray:
     """Row of the patch that covers at least three quarters of each of some patches, -1 where none does.
 
     Parameters

@@ -1,13 +1,18 @@
 """Which patches an interpreter should judge next: those whose verdict says most about others."""
 
+from collections.abc import Iterable, Sequence
+
 import numpy as np
+from scipy.sparse import csr_matrix
 
 from outcrop.retrieval.graph import PASSED_ON
+from outcrop.retrieval.index import Index
+from outcrop.retrieval.weak import WeakLabels
 
 MOST_TELLING = 1000  # patches of a class among which the most telling are looked for
 
 
-def number_most_telling(index, weak, verdicts):
+def number_most_telling(index: Index, weak: WeakLabels, verdicts: Iterable[Sequence[int]]) -> None:
     """Number the patches of every class whose verdict would say most."""
     candidates, matrix, _ = index._graph
     places = np.searchsorted(candidates, weak.rows)
@@ -19,7 +24,9 @@ def number_most_telling(index, weak, verdicts):
         weak.judge[of_class[order]] = np.arange(1, len(order) + 1)
 
 
-def most_telling(matrix, members, doubt, judged, *, count=20):
+def most_telling(
+    matrix: csr_matrix, members: np.ndarray, doubt: np.ndarray, judged: np.ndarray, *, count: int = 20
+) -> np.ndarray:
     """Which patches of a class to judge next: those that say most about others that nobody is sure of.
 
     Chosen one by one, each for the doubt it reaches within two ties that those before it do not.
@@ -43,14 +50,15 @@ def most_telling(matrix, members, doubt, judged, *, count=20):
     """
     from_members = matrix[members]
 
-    def reach(others):
-        return (PASSED_ON * from_members[:, others] + PASSED_ON**2 * (from_members @ matrix[:, others])).toarray()
+    def reach(others: np.ndarray) -> np.ndarray:
+        twice = PASSED_ON**2 * (from_members @ matrix[:, others])
+        return np.asarray((PASSED_ON * from_members[:, others] + twice).toarray())
 
     within = reach(members) + np.eye(len(members))
     known = np.isin(members, judged)
     covered = np.maximum(reach(judged).max(axis=1, initial=0), known)
     within[:, known] = 0
-    order: list = []
+    order: list[int] = []
     while len(order) < min(count, len(members) - known.sum()):
         gain = (np.maximum(within - covered[:, None], 0) * doubt[:, None]).sum(axis=0)
         gain[order] = -1

@@ -21,7 +21,7 @@ MORE = 4  # times as many patches as are tied that the measure is asked about
 BLOCK = 256  # patches compared with all others at once
 
 
-def rooted(descriptors):
+def rooted(descriptors: np.ndarray) -> np.ndarray:
     """Square roots of the shares of descriptors: products of these are overlaps of two patches.
 
     Examples
@@ -33,7 +33,7 @@ def rooted(descriptors):
     return np.sqrt(descriptors / np.where(total > 0, total, 1)).astype(np.float32)
 
 
-def nearest(features, edges, *, count=None):
+def nearest(features: np.ndarray, edges: np.ndarray, *, count: int | None = None) -> tuple[np.ndarray, np.ndarray]:
     """The patches most similar to every patch, by the measure, and how similar they are.
 
     Overlaps of descriptors, which are one matrix product, choose some times as many, and the measure chooses among
@@ -55,7 +55,7 @@ def nearest(features, edges, *, count=None):
     count = min(count or int(np.clip(len(features) // 10, FEWEST, NEIGHBOURS)), len(features) - 1)
     roots = rooted(features)
 
-    def compare(span):
+    def compare(span: slice) -> tuple[np.ndarray, np.ndarray]:
         overlap = roots[span] @ roots.T
         here = np.arange(span.start, span.stop)
         overlap[here - span.start, here] = -1
@@ -73,12 +73,12 @@ def nearest(features, edges, *, count=None):
     return np.concatenate(rows), np.concatenate(similarity)
 
 
-def _highest(values, count):
+def _highest(values: np.ndarray, count: int) -> np.ndarray:
     """Columns of the highest values of every row, in no order."""
     return np.argpartition(-values, count - 1, axis=1)[:, :count]
 
 
-def ties(rows, similarity):
+def ties(rows: np.ndarray, similarity: np.ndarray) -> sparse.csr_matrix:
     """Symmetric, normalised matrix of a graph of nearest patches.
 
     Parameters
@@ -99,7 +99,7 @@ def ties(rows, similarity):
     return (scale @ both @ scale).tocsr().astype(np.float32)
 
 
-def closeness(similarity):
+def closeness(similarity: np.ndarray) -> np.ndarray:
     """Similarities on a scale of their range: 1 for the highest of a row, 1/e for the lowest.
 
     Examples
@@ -108,10 +108,10 @@ def closeness(similarity):
     array([[1.  , 0.37]])
     """
     high, low = similarity.max(axis=-1, keepdims=True), similarity.min(axis=-1, keepdims=True)
-    return np.exp((similarity - high) / np.maximum(high - low, 1e-9))
+    return np.asarray(np.exp((similarity - high) / np.maximum(high - low, 1e-9)))
 
 
-def stand_ins(similarity):
+def stand_ins(similarity: np.ndarray) -> np.ndarray:
     """Weights, with the sum 1, of the patches that stand for an exemplar.
 
     Parameters
@@ -127,10 +127,10 @@ def stand_ins(similarity):
     weights = np.zeros(len(similarity))
     rows = np.argsort(-similarity, kind="stable")[:STANDS_FOR]
     weights[rows] = closeness(similarity[rows])
-    return weights / weights.sum()
+    return np.asarray(weights / weights.sum())
 
 
-def spread(matrix, sources):
+def spread(matrix: sparse.csr_matrix, sources: np.ndarray) -> np.ndarray:
     """What reaches every patch: the solution f of f = a W f + y.
 
     Parameters
@@ -147,7 +147,7 @@ def spread(matrix, sources):
     return reached
 
 
-def shares(matrix, exemplars, accepted, rejected):
+def shares(matrix: sparse.csr_matrix, exemplars: np.ndarray, accepted: np.ndarray, rejected: np.ndarray) -> np.ndarray:
     """Share of every class in what reaches each patch of a graph.
 
     Parameters
@@ -169,4 +169,4 @@ def shares(matrix, exemplars, accepted, rejected):
     sources = np.concatenate([exemplars + ACCEPTED * accepted, REJECTED * rejected, survey], axis=1)
     reached = spread(matrix, sources)
     found, against, rest = reached[:, :n_classes], reached[:, n_classes:-1], reached[:, -1:]
-    return found / np.maximum(found.sum(axis=1, keepdims=True) + against + rest, 1e-30)
+    return np.asarray(found / np.maximum(found.sum(axis=1, keepdims=True) + against + rest, 1e-30))

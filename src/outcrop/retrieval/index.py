@@ -6,10 +6,9 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
-import pandas as pd
 import xarray as xr
 import zarr
 from zarr.codecs import BloscCodec, Crc32cCodec, TransposeCodec, ZstdCodec
@@ -24,7 +23,10 @@ from outcrop.storage.stages import Stages
 from outcrop.storage.workspace import DoneLog, Workspace, damage, whole_file
 from outcrop.volumes.identity import LineLog, check_lines, checked_volume, line_digest, lines_path, reopen, untouched
 
-BLOCK = 1024  # patches described, written and resumed as one
+Block = tuple[int, slice]  # number and rows of patches that are described, written and resumed together
+Digests = dict[tuple[int, int], str]  # direction and position of a line -> digest of its samples
+
+BLOCK = 1024  # patches of a block
 USED, MISSING, QUIET = range(3)  # why a row has no descriptor: NaN inside, or nothing to see
 CODE = 1  # raised when the same inputs would give other descriptors
 GRID_OPTIONS = ("size", "step", "along", "every", "area", "between", "sample", "gain", "clip", "seed")
@@ -58,13 +60,13 @@ class Index:
     client: Any = None
     memory: int | None = None
 
-    def __init__(self, path, key, volume, grid, measure):
+    def __init__(self, path: str | Path, key: str, volume: xr.DataArray, grid: PatchGrid, measure: Any) -> None:
         self.workspace, self.key = Workspace(path), key
         self.volume, self.grid, self.measure = volume, grid, measure
         self.edges = np.cumsum([0, *measure.blocks(grid.size)])
         self._held: Any = None
-        self._columns: dict = {}
-        self._graph: tuple = ()
+        self._columns: dict[tuple[str | None, bytes], np.ndarray] = {}
+        self._graph: tuple[Any, ...] = ()
         length = int(self.edges[-1])
         store = Stages(path).path("index", key) / "features.zarr"
         with damage(store, REMEDY):
@@ -73,22 +75,17 @@ class Index:
             if (self.status > QUIET).any():
                 raise ValueError("rows are missing")
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.status)
 
-    def descriptors(self, rows):
+    def descriptors(self, rows: slice | np.ndarray) -> np.ndarray:
         """Descriptors of a slice or of some rows; from memory once all of them were read and fit there."""
         with damage(self.features.store, REMEDY):
             if self._held is None and self.features.nbytes <= RESIDENT * (self.memory or memory_budget()):
                 self._held = self.features[:]
             if self._held is not None:
-                return self._held[rows]
-            return self.features[rows] if isinstance(rows, slice) else self.features.oindex[rows]
-
-    @property
-    def table(self) -> pd.DataFrame:
-        """Centres of the patches in survey labels."""
-        return self.grid.table
+                return np.asarray(self._held[rows])
+            return np.asarray(self.features[rows] if isinstance(rows, slice) else self.features.oindex[rows])
 
 
 def build_index(
@@ -103,9 +100,9 @@ def build_index(
     client: Any = None,
     memory: int | None = None,
     device: str | None = None,
-    progress: Callable | None = None,
-    known: dict | None = None,
-) -> "Index":
+    progress: Callable[[int], Any] | None = None,
+    known: dict[str, Any] | None = None,
+) -> Index:
     """Describe every patch of a grid and keep the descriptors in a job folder.
 
     A run that was interrupted goes on where it was, and one whose volume and parameters are unchanged reads nothing. An
@@ -156,26 +153,28 @@ def build_index(
     length = sum(chosen.blocks(grid.size))
     known, stages = known or checked_volume(path, volume), Stages(path)
     key = stages.begin("index", index_inputs(known["digest"], options))
-    workspace, memory = Workspace(path), memory or memory_budget()
+    memory = memory or memory_budget()
     group = _prepare(stages, key, grid, length)
     arrays = {name: group[name] for name in ("features", "status")}
     log = DoneLog(stages.path("index", key) / "features.done")
-    done = _sound_blocks(log, arrays["status"][:])
-    blocks = [span for span in spans(len(grid), BLOCK) if span.start // BLOCK not in done]
-    finished = len(grid) - sum(span.stop - span.start for span in blocks)
+    for number in log.read():  # a block whose rows are gone is described again
+        if (arrays["status"][number * BLOCK : (number + 1) * BLOCK] > QUIET).any():
+            log.drop(number)
+    done = log.read()
+    blocks = [(number, span) for number, span in enumerate(spans(len(grid), BLOCK)) if number not in done]
+    finished = len(grid) - sum(span.stop - span.start for _, span in blocks)
     begin = time.monotonic()
     patch = 4 * grid.size[0] * grid.size[1]
     at_once = int(np.clip(memory // (16 * patch) // 32 * 32, 32, BLOCK))
     devices = [] if client else device_list(device)
-    describe = partial(_describe, volume, grid, chosen, length, at_once, untouched(volume), devices)
+    describe = partial(_describe, arrays, volume, grid, chosen, at_once, devices)
+    clear_leftovers(arrays["features"], 0, [number for number, _ in blocks])
+    where: dict[str, Any] = {"workers": workers, "client": client, "memory": memory}
     cost = 2 * at_once * patch + 8 * BLOCK * length
-    numbered = [(span.start // BLOCK, span) for span in blocks]
-    clear_leftovers(arrays["features"], 0, [number for number, _ in numbered])
-    where: Any = {"workers": workers, "client": client, "memory": memory, "cost": cost}
-    written = map_blocks(partial(_describe_into, arrays, describe), numbered, **where)
+    written = map_blocks(describe, blocks, cost=cost, **where)
     lines = LineLog(lines_path(path, known["digest"]))
     with contextlib.closing(written):  # an error here ends the threads before it goes on
-        for (number, span), (seals, digests) in zip(numbered, written, strict=True):
+        for (number, span), (seals, digests) in zip(blocks, written, strict=True):
             check_lines(path, lines, digests)
             for name, seal in seals.items():
                 confirm_chunks(arrays[name], 0, number, seal)
@@ -185,27 +184,18 @@ def build_index(
                 progress(finished)
     stages.note("index", key, -(-len(grid) // BLOCK))
     if blocks:
-        workspace.log("index", key=key, patches=len(grid), seconds=round(time.monotonic() - begin, 3))
+        Workspace(path).log("index", key=key, patches=len(grid), seconds=round(time.monotonic() - begin, 3))
     return Index(path, key, volume, grid, chosen)
 
 
-def _sound_blocks(log, status):
-    """Numbers of the blocks that are described; one whose rows are gone is taken out of the log."""
-    done = log.read()
-    for block in sorted(done):
-        if (status[block * BLOCK : (block + 1) * BLOCK] > QUIET).any():
-            log.drop(block)
-    return log.read()
-
-
-def finished_index(stages, key):
+def finished_index(stages: Stages, key: str) -> bool:
     """Whether all blocks of an index are described, and none of them was found damaged since."""
     counts = [int(words[1]) for words in stages.journal("index") if words[0] == key and len(words) == 2]
     done = DoneLog(stages.path("index", key) / "features.done").read()
     return bool(counts) and done >= set(range(counts[-1]))
 
 
-def index_inputs(volume_digest, options):
+def index_inputs(volume_digest: str, options: dict[str, Any]) -> dict[str, Any]:
     """Everything that descriptors are made from.
 
     Parameters
@@ -221,18 +211,22 @@ def index_inputs(volume_digest, options):
         files = (Path(path).read_bytes() for path in options["between"])
         plain["between"] = [hashlib.sha256(text).hexdigest() for text in files]
     inputs = {"volume": volume_digest, "measure": measure, "code": CODE, **plain}
-    return inputs | indexed_measure(options).inputs()
+    weights: dict[str, Any] = indexed_measure(options).inputs()
+    return inputs | weights
 
 
-def grid_options(grid):
+def grid_options(grid: PatchGrid) -> dict[str, Any]:
     """Options of a grid as they were given, in plain values."""
     options = grid.parameters | {"clip": grid.given_clip, "size": list(grid.size), "step": list(grid.step)}
     if grid._drawn is not None and not grid.sample:
-        options["part"] = _plan(grid)
+        starts = hashlib.sha256()
+        for *_, rows in grid.lines():
+            starts.update(grid.places(rows).tobytes())
+        options["part"] = starts.hexdigest()[:16]
     return options
 
 
-def open_index(path: str | Path, *, volume: xr.DataArray | None = None) -> "Index":
+def open_index(path: str | Path, *, volume: xr.DataArray | None = None) -> Index:
     """Open the index of a job folder that was built last.
 
     Parameters
@@ -268,14 +262,7 @@ def open_index(path: str | Path, *, volume: xr.DataArray | None = None) -> "Inde
     return Index(path, key, volume, grid, indexed_measure(inputs))
 
 
-def _plan(grid):
-    digest = hashlib.sha256()
-    for *_, rows in grid.lines():
-        digest.update(grid.places(rows).tobytes())
-    return digest.hexdigest()[:16]
-
-
-def _prepare(stages, key, grid, length):
+def _prepare(stages: Stages, key: str, grid: PatchGrid, length: int) -> Any:
     """Group of the index arrays: the one that is there, a fresh one where there is none or it cannot be opened."""
     store, n = stages.path("index", key) / "features.zarr", len(grid)
     if store.is_dir():
@@ -302,18 +289,18 @@ def feature_codecs() -> Any:
     return {"filters": [TransposeCodec(order=(1, 0))], "compressors": compressors}
 
 
-def open_features(store, n, length, *, mode="r"):
+def open_features(store: Path, n: int, length: int, *, mode: Literal["r", "r+"] = "r") -> Any:
     """Zarr group of an index of `n` rows of `length` values; refused where its arrays are not those."""
     group: Any = zarr.open_group(store, mode=mode)
-    rows = min(BLOCK, n)
-    for name, shape, dtype in (("features", (length,), "float32"), ("status", (), "uint8")):
-        array = group[name]
-        if (array.shape, array.chunks, array.dtype) != ((n, *shape), (rows, *shape), dtype):
+    shapes: dict[str, tuple[int, ...]] = {"features": (length,), "status": ()}
+    for name, shape in shapes.items():
+        array, dtype = group[name], "float32" if shape else "uint8"
+        if (array.shape, array.chunks, array.dtype) != ((n, *shape), (min(BLOCK, n), *shape), dtype):
             raise ValueError(f"{name} is {array.dtype} of shape {array.shape} in chunks of {array.chunks}")
     return group
 
 
-def drop_damaged(path, index):
+def drop_damaged(path: str | Path, index: Index) -> None:
     """Note which blocks of an index cannot be read, so that the next `build_index` describes them again."""
     log = DoneLog(Stages(path).path("index", index.key) / "features.done")
     for span in spans(len(index), BLOCK):
@@ -326,33 +313,30 @@ def drop_damaged(path, index):
             log.drop(span.start // BLOCK)
 
 
-def _describe_into(arrays, describe, block):
-    """Describe a block and write it where this runs; seals of its chunks, and digests of its lines."""
+def _describe(
+    arrays: Any, volume: xr.DataArray, grid: PatchGrid, measure: Any, at_once: int, devices: list[str], block: Block
+) -> tuple[dict[str, Any], Digests]:
+    """Describe a block, some patches at once, and write it; seals of its chunks and digests of its lines."""
     number, span = block
-    features, status, digests = describe(span)
-    described = {"features": features, "status": status}
-    return {name: write_chunks(arrays[name], 0, number, values) for name, values in described.items()}, digests
-
-
-def _describe(volume, grid, measure, length, at_once, check, devices, span):
-    """Features and status of one block of patches, some of them at once, and digests of the lines they lie on."""
-    features = np.zeros((span.stop - span.start, length), np.float32)
+    features = np.zeros((span.stop - span.start, arrays["features"].shape[1]), np.float32)
     status = np.zeros(span.stop - span.start, np.uint8)
-    device = devices[span.start // BLOCK % len(devices)] if devices else None
     for part in spans(len(status), at_once):
         patches = grid.extract(volume, slice(span.start + part.start, span.start + part.stop))
         used = np.where(np.isfinite(patches).all(axis=(1, 2)), USED, MISSING)
         used[(used == USED) & quiet(patches)] = QUIET
+        device = devices[number % len(devices)] if devices else None
         features[part][used == USED] = _described(measure, patches[used == USED], device)
         status[part] = used
-    lines = np.unique(grid.places(span)[:, :2], axis=0) if check else ()
-    return features, status, {(d, i): line_digest(volume[(slice(None),) * d + (i,)].values) for d, i in lines}
+    described = {"features": features, "status": status}
+    seals = {name: write_chunks(arrays[name], 0, number, values) for name, values in described.items()}
+    lines = np.unique(grid.places(span)[:, :2], axis=0) if untouched(volume) else ()
+    return seals, {(d, i): line_digest(volume[(slice(None),) * d + (i,)].values) for d, i in lines}
 
 
-def _described(measure, patches, device):
-    """Descriptors of patches, on a torch device where one is given."""
-    if device is None:
-        return measure.describe(patches, workers=1)
-    import torch
+def _described(measure: Any, patches: Any, device: str | None) -> np.ndarray:
+    """Descriptors of patches, computed on a torch device where one is given."""
+    if device is not None:
+        import torch
 
-    return to_numpy(measure.describe(torch.from_numpy(np.ascontiguousarray(patches)).to(device)))
+        patches = torch.from_numpy(patches).to(device)
+    return np.asarray(to_numpy(measure.describe(patches, workers=1)))

@@ -1,25 +1,29 @@
 """Exact search: the similarity of every patch of an index to some descriptors."""
 
+from collections.abc import Callable, Iterable
 from functools import partial
+from typing import Any
 
 import numba
 import numpy as np
 
+from outcrop.arrays import to_numpy
 from outcrop.parallel import map_blocks, memory_budget, spans
 from outcrop.retrieval.exemplars import exemplar_patch
-from outcrop.retrieval.index import BLOCK, REMEDY, RESIDENT, USED
+from outcrop.retrieval.index import BLOCK, REMEDY, RESIDENT, USED, Index
 from outcrop.storage.workspace import Damaged, damage
 
 COLUMNS = 256  # similarities to so many queries are kept while an index is open
 
 
-def similarity_to(index, exemplars):
+def similarity_to(index: Index, exemplars: Iterable[Any]) -> np.ndarray:
     """Similarity of every patch of an index to the nearest of some exemplars, -1 where it has no descriptor."""
     patches = np.stack([exemplar_patch(index, exemplar) for exemplar in exemplars])
-    return search_index(index, index.measure.describe(patches)).max(axis=1)
+    similarity: np.ndarray = search_index(index, index.measure.describe(patches)).max(axis=1)
+    return similarity
 
 
-def search_index(index, queries, *, device=None):
+def search_index(index: Index, queries: np.ndarray, *, device: str | None = None) -> np.ndarray:
     """Similarity of every patch to every query, -1 for patches without a descriptor, shard by shard.
 
     Similarities to queries that were asked before are taken from memory.
@@ -27,51 +31,52 @@ def search_index(index, queries, *, device=None):
     queries = np.ascontiguousarray(queries, np.float32)
     names = [(device, query.tobytes()) for query in queries]
     new = [i for i, name in enumerate(names) if name not in index._columns]
-    found = _search_all(index, queries[new], device) if new else np.empty((len(index), 0), np.float32)
-    columns = {names[i]: found[:, k] for k, i in enumerate(new)}
-    columns = {name: index._columns[name] if name in index._columns else columns[name] for name in names}
+    found = np.empty((len(new), len(index)), np.float32).T  # a query's similarities lie side by side
+    if new:
+        source = index.descriptors if index.client is None else partial(_read_features, index.features)
+        score = partial(search, queries=queries[new], edges=index.edges)
+        if device is not None:
+            score = partial(_search_on, device, index.measure, queries[new])
+        compare = partial(_compare, source, index.status, score)
+        memory, workers = index.memory or memory_budget(), 1 if device else None
+        where: dict[str, Any] = {"workers": workers, "client": index.client, "memory": memory}
+        shards = spans(len(index), 8 * BLOCK)
+        scored = map_blocks(compare, shards, cost=8 * 8 * BLOCK * queries.shape[1], **where)
+        for span, scores in zip(shards, scored, strict=True):
+            found[span] = scores
+    columns = index._columns | {names[i]: found[:, k] for k, i in enumerate(new)}
     fit = int(RESIDENT * (index.memory or memory_budget()) // max(4 * len(index), 1))
-    index._columns = dict(list((index._columns | columns).items())[-min(COLUMNS, fit) :]) if fit else {}
-    return np.stack([columns[name] for name in names]).T  # a query's similarities lie side by side
+    most_recent = [name for name in columns if name not in names] + list(dict.fromkeys(names))
+    index._columns = {name: columns[name] for name in most_recent[-min(COLUMNS, fit) :]} if fit else {}
+    return np.stack([columns[name] for name in names]).T
 
 
-def _search_all(index, queries, device):
-    out = np.empty((len(queries), len(index)), np.float32).T
-    shards = spans(len(index), 8 * BLOCK)
-    source = index.descriptors if index.client is None else partial(_read_features, index.features)
-    compare = partial(_compare, source, index.status, index.measure, index.edges, queries, device)
-    cost = 8 * 8 * BLOCK * queries.shape[1]
-    memory = index.memory or memory_budget()
-    results = map_blocks(compare, shards, workers=1 if device else None, client=index.client, memory=memory, cost=cost)
-    for span, scores in zip(shards, results, strict=True):
-        out[span] = scores
-    return out
-
-
-def _read_features(features, span):
+def _read_features(features: Any, span: slice) -> np.ndarray:
     """Descriptors of a slice, as a worker of a cluster reads them."""
     with damage(features.store, REMEDY):
-        return features[span]
+        return np.asarray(features[span])
 
 
-def _compare(source, status, measure, edges, queries, device, span):
+def _compare(
+    source: Callable[[slice], np.ndarray], status: np.ndarray, score: Callable[[np.ndarray], np.ndarray], span: slice
+) -> np.ndarray:
     """Similarity of the patches of one shard to every query, -1 where a patch has no descriptor."""
     used = status[span] == USED
     shard = source(span)
     if not shard[used].any(axis=1).all():
         raise Damaged(f"The index is damaged (descriptors are missing); {REMEDY}.")
-    scores = search(shard, queries, edges) if device is None else _search_on(device, measure, shard, queries)
-    return np.where(used[:, None], scores, np.float32(-1))
+    return np.where(used[:, None], score(shard), np.float32(-1))
 
 
-def _search_on(device, measure, features, queries):
+def _search_on(device: str, measure: Any, queries: np.ndarray, features: np.ndarray) -> np.ndarray:
+    """What `search` gives, computed on a torch device."""
     import torch
 
-    a, b = (torch.from_numpy(x).to(device) for x in (features, queries))
-    return measure.compare(a, b).cpu().numpy()
+    similarity = measure.compare(*(torch.from_numpy(x).to(device) for x in (features, queries)))
+    return np.asarray(to_numpy(similarity))
 
 
-def search(features, queries, edges=None):
+def search(features: np.ndarray, queries: np.ndarray, edges: np.ndarray | None = None) -> np.ndarray:
     """Similarity of every row of `features` with every query, exactly and in one pass over the rows.
 
     Parameters
@@ -90,7 +95,7 @@ def search(features, queries, edges=None):
 
 
 @numba.njit(nogil=True, fastmath=True, cache=True)
-def _search_blocks(features, queries, edges):
+def _search_blocks(features: np.ndarray, queries: np.ndarray, edges: np.ndarray) -> np.ndarray:
     n, n_queries, n_blocks = len(features), len(queries), len(edges) - 1
     last = n_queries - 1
     out = np.zeros((n, n_queries), np.float32)

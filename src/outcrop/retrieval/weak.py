@@ -1,20 +1,24 @@
 """Patches that were retrieved, and their table."""
 
+from __future__ import annotations
+
 import json
-import zipfile
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from outcrop.patches.grid import PatchGrid
-from outcrop.storage.workspace import whole_file
+from outcrop.storage.workspace import damage, whole_file
 
-ARRAYS = ("rows", "classes", "similarity", "exemplar", "starts", "weights", "judge")
-BY_CLASS = ("lost", "suggested", "accepted", "rejected")
+if TYPE_CHECKING:
+    from outcrop.retrieval.index import Index
+
+ARRAYS = ("rows", "classes", "similarity", "exemplar", "starts", "weights", "judge")  # a value for each patch
+FACTS = ("suggested", "accepted", "rejected")  # a value for each class
 
 
 @dataclass
@@ -35,8 +39,6 @@ class WeakLabels:
         Where the patches lie, as `PatchGrid.starts` has it; also of those that are no row of the grid (-1).
     grid : PatchGrid
         The plan that they are of.
-    lost : dict
-        Per class, how many patches it wanted went to a class they resemble more.
     curves : dict
         Per class, the similarity of the nearest patches in falling order, ten times as many as asked for.
     suggested : dict
@@ -46,9 +48,7 @@ class WeakLabels:
     judge : array of int
         The order in which yes and no to patches of a class would say most, from 1; 0 for all but the first twenty.
     accepted, rejected : dict
-        Per class, the rows an interpreter said yes and no to; see `refine`.
-    request : dict
-        What was asked for, so that `refine` can ask again; empty where the labels were read from a file.
+        Per class, the rows that an interpreter accepted and rejected; see `outcrop.retrieve`.
 
     Examples
     --------
@@ -68,20 +68,18 @@ class WeakLabels:
     exemplar: np.ndarray
     starts: np.ndarray
     grid: PatchGrid
-    lost: dict = field(default_factory=dict)
-    curves: dict = field(default_factory=dict)
-    suggested: dict = field(default_factory=dict)
+    curves: dict[str, np.ndarray] = field(default_factory=dict)
+    suggested: dict[str, int] = field(default_factory=dict)
     weights: Any = None
     judge: Any = None
-    accepted: dict = field(default_factory=dict)
-    rejected: dict = field(default_factory=dict)
-    request: dict = field(default_factory=dict, repr=False)
+    accepted: dict[str, list[int]] = field(default_factory=dict)
+    rejected: dict[str, list[int]] = field(default_factory=dict)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         self.weights = np.ones(len(self.rows)) if self.weights is None else self.weights
         self.judge = np.zeros(len(self.rows), int) if self.judge is None else self.judge
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.rows)
 
     @property
@@ -103,13 +101,18 @@ class WeakLabels:
         last = {"exemplar": self.exemplar, "row": self.rows, "judge": self.judge, "weight": np.round(self.weights, 4)}
         return pd.DataFrame({**first, **dict(self.positions.items()), **last})
 
-    def take(self, chosen: npt.ArrayLike | slice) -> "WeakLabels":
+    def take(self, chosen: npt.ArrayLike | slice) -> WeakLabels:
         """Some of the patches alone: positions, a mask or a slice."""
         if not isinstance(chosen, slice):
             chosen = np.asarray(chosen)
             chosen = np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(int)
-        names = ("rows", "classes", "similarity", "exemplar", "starts", "weights", "judge")
-        return replace(self, **{name: getattr(self, name)[chosen] for name in names})
+        return replace(self, **{name: getattr(self, name)[chosen] for name in ARRAYS})
+
+    def places(self, chosen: npt.ArrayLike | slice) -> dict[str, list[list[Any]]]:
+        """Class -> places of some of the patches, as `outcrop.retrieve` takes `accepted` and `rejected`."""
+        some = self.take(chosen)
+        places = some.positions.astype(object).to_numpy()
+        return {str(name): places[some.classes == name].tolist() for name in dict.fromkeys(some.classes)}
 
     def picks(self, n: int) -> np.ndarray:
         """Positions of about `n` patches per class, evenly spaced over the ranks, the first and the last among them."""
@@ -119,56 +122,55 @@ class WeakLabels:
         )
 
     def save(self, path: str | Path) -> None:
-        """Write the table as CSV, or all arrays exactly where the path ends in .npz; whole or not at all."""
+        """Write the table as CSV, whole or not at all."""
         with whole_file(path) as aside:
-            if Path(path).suffix != ".npz":
-                self.table.to_csv(aside, index=False)
-                return
-            arrays = {name: getattr(self, name) for name in ARRAYS}
-            arrays |= {f"curve {name}": curve for name, curve in self.curves.items()}
-            about = {name: getattr(self, name) for name in BY_CLASS}
-            with open(aside, "wb") as file:
-                np.savez(file, about=json.dumps(about, default=lambda one: one.tolist()), **arrays)
+            self.table.to_csv(aside, index=False)
+
+    def save_arrays(self, path: str | Path) -> None:
+        """Write everything but the grid into one ``.npz`` file, whole or not at all; nothing is rounded."""
+        arrays: dict[str, Any] = {name: getattr(self, name) for name in ARRAYS}
+        arrays |= {f"curve {number}": curve for number, curve in enumerate(self.curves.values())}
+        facts = {"curves": list(self.curves)} | {name: getattr(self, name) for name in FACTS}
+        with whole_file(path) as aside, open(aside, "wb") as handle:
+            np.savez(handle, **arrays, facts=np.array(json.dumps(facts, default=int)))
 
     @classmethod
-    def load_arrays(cls, path: str | Path, grid: PatchGrid) -> "WeakLabels":
-        """Read the arrays that `save` wrote; a ValueError where they are damaged."""
-        try:
-            with np.load(path, allow_pickle=False) as stored:
-                arrays = {name: stored[name] for name in ARRAYS}
-                about = json.loads(str(stored["about"]))
-                curves = {name.removeprefix("curve "): stored[name] for name in stored if name.startswith("curve ")}
-            return cls(**arrays, grid=grid, curves=curves, **{name: about[name] for name in BY_CLASS})
-        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
-            raise ValueError(f"{path} is damaged ({error}).") from None
+    def load_arrays(cls, path: str | Path, grid: PatchGrid) -> WeakLabels:
+        """Read what `save_arrays` wrote; `grid` is the one that the patches were retrieved on.
+
+        A damaged file is refused with a ValueError.
+        """
+        with damage(path, "retrieve again"), open(path, "rb") as handle, np.load(handle, allow_pickle=False) as file:
+            facts = json.loads(str(file["facts"]))
+            curves = {name: file[f"curve {number}"] for number, name in enumerate(facts.pop("curves"))}
+            return cls(grid=grid, curves=curves, **{name: file[name] for name in ARRAYS}, **facts)
 
 
-def read_table(path, index):
-    """A table of retrieved patches, as `WeakLabels.save` writes it or an interpreter edited it.
+def read_table(path: str | Path, index: Index) -> WeakLabels:
+    """Read a table of retrieved patches, as `WeakLabels.save` writes it or an interpreter edited it.
 
     Rows that lie off the grid are -1.
     """
-    time = index.volume.dims[2]
+    time, grid = index.volume.dims[2], index.grid
     try:
         with open(path, encoding="utf-8-sig") as handle:
             german = handle.readline().count(";") > 2  # as some spreadsheets save it
-        spelling = {"sep": ";", "decimal": ","} if german else {}
+        spelling: dict[str, Any] = {"sep": ";", "decimal": ","} if german else {}
         table = pd.read_csv(path, dtype={"class": str}, keep_default_na=False, na_values=[""], **spelling)
         places = table[["inline", "crossline", time]].astype(float)
-        optional = {"similarity": np.nan, "exemplar": 0, "along": index.grid.along, "weight": 1.0, "judge": 0}
+        optional = {"similarity": np.nan, "exemplar": 0, "along": grid.along, "weight": 1.0, "judge": 0}
         table = table.assign(**{name: value for name, value in optional.items() if name not in table})
         classes, weights = table["class"].astype(str).to_numpy(str), table["weight"].to_numpy(float)
     except (KeyError, ValueError, UnicodeDecodeError, pd.errors.ParserError) as error:
         raise ValueError(f"{path} is not a table of retrieved patches ({error}); mend it or remove it.") from None
-    for line in 2 + np.flatnonzero(~((weights > 0) & (weights <= 1))):
-        raise ValueError(f"{path}, line {line}: weight {weights[line - 2]:g} is not above 0 and at most 1; mend it.")
     starts = np.empty((len(table), 4), np.int32)
-    for i, (place, along) in enumerate(zip(places.to_numpy(), table["along"], strict=True)):
+    for i, (place, along, weight) in enumerate(zip(places.to_numpy(), table["along"], weights, strict=True)):
+        if not 0 < weight <= 1:
+            raise ValueError(f"{path}, line {i + 2}: weight {weight:g} is not above 0 and at most 1; mend it.")
         try:
-            starts[i] = index.grid.start_at(place, along=along)
+            starts[i] = grid.start_at(place, along=along)
         except ValueError as error:
             raise ValueError(f"{path}, line {i + 2}: {error}") from None
-    rows = index.grid.rows_at(starts)
     similarity, exemplar = table["similarity"].to_numpy(float), table["exemplar"].to_numpy()
     judge = table["judge"].to_numpy(int)
-    return WeakLabels(rows, classes, similarity, exemplar, starts, index.grid, weights=weights, judge=judge)
+    return WeakLabels(grid.rows_at(starts), classes, similarity, exemplar, starts, grid, weights=weights, judge=judge)

@@ -71,7 +71,14 @@ class Stages:
                 aside.write_text(json.dumps(facts, indent=1, default=_plain), encoding="utf-8")
         return key
 
-    def get(self, stage: Any, name: str, make: Callable[[], Any], load: Callable[[Path], Any]) -> Any:
+    def get(
+        self,
+        stage: Any,
+        name: str,
+        make: Callable[[], Any],
+        load: Callable[[Path], Any],
+        save: Callable[[Any, Path], Any] = lambda made, path: made.save(path),
+    ) -> Any:
         """Load a file or folder of a stage; make and store it where it is missing or damaged.
 
         Parameters
@@ -81,9 +88,11 @@ class Stages:
         name : str
             Of the file or folder.
         make : callable
-            Computes the result, which has a method ``save(path)``.
+            Computes the result.
         load : callable
             Reads it back from its path; raises ValueError where it is damaged.
+        save : callable, optional
+            ``save(made, path)`` writes it; by default its method ``save``.
         """
         path = self.path(stage.kind, stage.key) / name
         if path.exists():
@@ -94,7 +103,7 @@ class Stages:
         self.begin(stage.kind, stage.inputs)
         made = make()
         if not path.exists():  # another process may have made the same meanwhile
-            made.save(path)
+            save(made, path)
         self.note(stage.kind, stage.key)
         return made
 
