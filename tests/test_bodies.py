@@ -216,6 +216,43 @@ def test_what_cannot_be_answered_is_refused_in_one_line():
     assert len(oc.bodies(labels, min_samples=10**6)) == 0
 
 
+def test_a_volume_in_seconds_is_the_same_body():
+    """Labels whose times are seconds: the same size in the same unit, the same top."""
+    codes = blobs()
+    labels = labels_of(codes)
+    seconds = labels.assign_coords(time=labels["time"] / 1000)
+    pd.testing.assert_frame_equal(
+        oc.bodies(seconds, "salt dome", min_samples=5), oc.bodies(labels, "salt dome", min_samples=5)
+    )
+    xr.testing.assert_allclose(
+        oc.surface(seconds, "salt dome", min_samples=5), oc.surface(labels, "salt dome", min_samples=5)
+    )
+
+
+@pytest.mark.parametrize("along", ["inline", "crossline"])
+@pytest.mark.parametrize(("far", "sizes"), [("inline", [144, 108]), ("crossline", [168, 84])])
+def test_lines_far_apart_hold_different_bodies(along, far, sizes):
+    """A box on seven inlines and six crosslines with a gap of 100 numbers in it, whichever way the labels are read."""
+    codes = np.ones((9, 8, 12), np.uint8)
+    codes[1:8, 1:7, 3:9] = 2
+    labels = labels_of(codes)
+    assert len(oc.bodies(labels, "salt dome", min_samples=1)) == 1
+    labels = labels.assign_coords({far: labels[far] + np.where(np.arange(labels.sizes[far]) > 4, 100, 0)})
+    for attrs in (labels.attrs, {"classes": labels.attrs["classes"]}):
+        table = oc.bodies(labels.drop_attrs().assign_attrs(attrs), "salt dome", min_samples=1, along=along)
+        assert table["samples"].tolist() == sizes
+        assert (table[f"{far}_last"] - table[f"{far}_first"]).max() < 100
+
+
+def test_code_255_is_no_class():
+    """255 stands for uncertain: labels may name 254 classes, not more."""
+    codes = xr.DataArray(np.ones((2, 3, 4), np.uint8), dims=("inline", "crossline", "time"))
+    names = ["other", *(f"class {n}" for n in range(254))]
+    with pytest.raises(ValueError, match="254 at most"):
+        oc.bodies(codes.assign_attrs(classes=names), min_samples=1)
+    assert not len(oc.bodies(codes.assign_attrs(classes=names[:-1]), min_samples=1))
+
+
 def striped(seed, axis, shape=(30, 40, 50)):
     """Votes for a ball that are shifted from line to line, so that its labels are striped."""
     rng = np.random.default_rng(seed)

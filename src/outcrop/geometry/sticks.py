@@ -5,16 +5,22 @@ Charisma: ``INLINE- inline crossline X Y Z fault stick``. IRAP classic: ``X Y Z`
 stick; it knows no surfaces. Z is in ms, or in m where the volume is in depth.
 """
 
+import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 from scipy.ndimage import binary_dilation
 
 from outcrop.geometry.coordinates import map_grid
 from outcrop.geometry.surfaces import direction_of
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.storage.workspace import whole_file
+
+Point = dict[str, float | str]
 
 FORMATS = {
     "csv": (".csv",),
@@ -27,7 +33,7 @@ NAME = "Fault_"
 SAME = 2.0  # traces between sticks of two tables up to which they are the same
 
 
-def format_of(path, given=None):
+def format_of(path: str | Path, given: str | None = None) -> str:
     """Format of a file: the given one, else by the end of its name.
 
     Examples
@@ -47,7 +53,7 @@ def format_of(path, given=None):
     raise ValueError(f"{path} does not say its format; end its name with one of {known}, or name a format.")
 
 
-def write_sticks(sticks, path, volume, *, format=None):
+def write_sticks(sticks: pd.DataFrame, path: str | Path, volume: xr.DataArray, *, format: str | None = None) -> None:
     """Write fault sticks.
 
     Parameters
@@ -56,12 +62,19 @@ def write_sticks(sticks, path, volume, *, format=None):
         As `fault_sticks` gives them.
     path : path
     volume : DataArray
-        Gives X and Y of the points; see `map_grid`. A csv has none where they are not known.
+        Gives X and Y of the points; see `map_grid`. Where they are not known a csv has none, and the other formats have
+        the numbers of crosslines and inlines in their place, with a warning.
     format : {"csv", "opendtect", "charisma", "irap"}, optional
         By the end of the name by default: .csv, .dat (also .txt, .asc), .charisma (also .chr), .pol.
     """
-    kind, vertical = format_of(path, format), volume.dims[2]
+    kind, vertical = format_of(path, format), str(volume.dims[2])
     grid = map_grid(volume)
+    if not grid.in_metres and kind != "csv":
+        warnings.warn(
+            f"{path} has crossline and inline numbers in place of X and Y, for the volume holds no coordinates; write "
+            "csv for other programs.",
+            stacklevel=2,
+        )
     x, y = grid.to_map(sticks["inline"], sticks["crossline"])
     table = sticks.assign(x=x, y=y) if grid.in_metres or kind != "csv" else sticks
     with whole_file(path) as aside, open(aside, "w", encoding="utf-8", newline="\n") as file:
@@ -83,7 +96,7 @@ def write_sticks(sticks, path, volume, *, format=None):
                 print(lines, xyz, f"{NAME}{point['surface']:04d}", point["stick"], file=file)
 
 
-def read_sticks(path, volume, *, format=None):
+def read_sticks(path: str | Path, volume: xr.DataArray, *, format: str | None = None) -> pd.DataFrame:
     """Read fault sticks that `write_sticks` or another program wrote.
 
     Parameters
@@ -98,10 +111,11 @@ def read_sticks(path, volume, *, format=None):
     Returns
     -------
     DataFrame
-        surface, stick, inline, crossline, time (or depth), likelihood (1 where the file has none). Sticks keep their
-        numbers where the file counts them through; otherwise they are counted in its order.
+        surface, stick, inline, crossline, time (or depth), likelihood (1 where the file has none), and along where the
+        file has it. Sticks keep their numbers where the file counts them through; otherwise they are counted in its
+        order.
     """
-    kind, vertical = format_of(path, format), volume.dims[2]
+    kind, vertical = format_of(path, format), str(volume.dims[2])
     try:
         if kind == "csv":
             table = _from_csv(path, vertical)
@@ -128,10 +142,11 @@ def read_sticks(path, volume, *, format=None):
     table["surface"] = pd.factorize(table["surface"])[0]
     if "likelihood" not in table:
         table["likelihood"] = 1.0
-    return table[["surface", "stick", *volume.dims, "likelihood"]]
+    has_directions = "along" in table and table["along"].isin(DIRECTIONS).all()
+    return table[["surface", "stick", *volume.dims, "likelihood", *(["along"] if has_directions else [])]]
 
 
-def _numbers(table):
+def _numbers(table: pd.DataFrame) -> Any:
     """Number of the stick of every point: those of the file where each stands for one stick."""
     numbers = pd.to_numeric(table["stick"], errors="coerce")
     counted = pd.factorize(pd.MultiIndex.from_frame(table[["surface", "stick"]]))[0]
@@ -140,7 +155,7 @@ def _numbers(table):
     return numbers.astype(int) if whole and through else counted
 
 
-def _snap(table, volume):
+def _snap(table: pd.DataFrame, volume: xr.DataArray) -> None:
     """Put sticks that lie on a line but for rounding exactly on it, in place."""
     for _, points in table.groupby(["surface", "stick"]):
         name = DIRECTIONS[direction_of(points)]
@@ -150,7 +165,7 @@ def _snap(table, volume):
             table.loc[points.index, name] = nearest
 
 
-def _from_csv(path, vertical):
+def _from_csv(path: str | Path, vertical: str) -> pd.DataFrame:
     try:
         table = pd.read_csv(path)
     except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
@@ -165,7 +180,7 @@ def _from_csv(path, vertical):
     return table if "surface" in table else table.assign(surface=0)
 
 
-def _parsed(parse, path, number, row):
+def _parsed(parse: Callable[[list[str]], Point], path: str | Path, number: int, row: list[str]) -> Point:
     try:
         return parse(row)
     except (ValueError, IndexError):
@@ -174,12 +189,12 @@ def _parsed(parse, path, number, row):
         raise ValueError(f"Line {number} of {path} is {text!r}; a point is written as {layout}.") from None
 
 
-def _opendtect_point(row):
+def _opendtect_point(row: list[str]) -> Point:
     x, y, z = map(float, row[:3])
     return {"x": x, "y": y, "z": z, "stick": int(float(row[3])), "surface": row[5] if len(row) > 5 else "0"}
 
 
-def _charisma_point(row):
+def _charisma_point(row: list[str]) -> Point:
     if not row[0].upper().startswith(("INLINE-", "CROSSLINE-", "XLINE-")):
         raise ValueError
     label = row[0].split("-", 1)[1]
@@ -188,7 +203,7 @@ def _charisma_point(row):
     return {"inline": inline, "crossline": crossline, "z": z, "surface": " ".join(rest[5:-1]), "stick": rest[-1]}
 
 
-def _irap_point(row):
+def _irap_point(row: list[str]) -> Point:
     x, y, z = map(float, row)
     return {"x": x, "y": y, "z": z}
 
@@ -200,7 +215,7 @@ LAYOUTS = {
 }
 
 
-def numbered_as(sticks, before, volume):
+def numbered_as(sticks: pd.DataFrame, before: pd.DataFrame, volume: xr.DataArray) -> pd.DataFrame:
     """Sticks with the numbers that the same ones had before; new ones are counted on.
 
     Two sticks are the same where they lie on one section, overlap, and are less than two traces apart on average.
@@ -225,7 +240,7 @@ def numbered_as(sticks, before, volume):
     return sticks.assign(stick=sticks["stick"].map(numbers))
 
 
-def _apart(one, other, volume):
+def _apart(one: pd.DataFrame, other: pd.DataFrame, volume: xr.DataArray) -> float:
     """Mean distance of two sticks in traces where they overlap; infinite on different sections."""
     direction, vertical = direction_of(one), volume.dims[2]
     name, across = DIRECTIONS[direction], DIRECTIONS[1 - direction]
@@ -240,7 +255,9 @@ def _apart(one, other, volume):
     return float(np.abs(next(both) - next(both)).mean() / step)
 
 
-def stick_scores(found, truth, volume, *, tolerance=3):
+def stick_scores(
+    found: pd.DataFrame, truth: pd.DataFrame, volume: xr.DataArray, *, tolerance: int = 3
+) -> dict[str, float]:
     """Precision and recall of sticks against an interpreter's, over the sections on which the truth has any.
 
     Sticks are drawn as lines on their sections; a pixel is right where the other set has one within `tolerance` pixels.
@@ -268,7 +285,7 @@ def stick_scores(found, truth, volume, *, tolerance=3):
     return {"sections": len(wanted), "precision": precision, "recall": recall, "F1": f1}
 
 
-def _inside(sticks, volume):
+def _inside(sticks: pd.DataFrame, volume: xr.DataArray) -> pd.DataFrame:
     """Sticks that lie in a volume, at least in part."""
     inside = pd.Series(True, sticks.index)
     for name in volume.dims:
@@ -282,7 +299,7 @@ def _inside(sticks, volume):
     return kept
 
 
-def drawn_sections(sticks, volume):
+def drawn_sections(sticks: pd.DataFrame, volume: xr.DataArray) -> dict[tuple[int, int], np.ndarray]:
     """Sticks as lines one pixel wide: (direction, position) -> mask, shape (n_samples, n_traces)."""
     masks: dict = {}
     axes = [volume[name].values for name in volume.dims]
@@ -295,7 +312,7 @@ def drawn_sections(sticks, volume):
     return masks
 
 
-def draw(mask, points, axes, direction):
+def draw(mask: np.ndarray, points: pd.DataFrame, axes: list[np.ndarray], direction: int) -> None:
     """Draw one stick into a mask of shape (n_samples, n_traces), in place."""
     across, down = DIRECTIONS[1 - direction], points.columns[points.columns.isin(["time", "depth"])][0]
     trace, sample = (
