@@ -142,8 +142,7 @@ def read_sticks(path: str | Path, volume: xr.DataArray, *, format: str | None = 
     table["surface"] = pd.factorize(table["surface"])[0]
     if "likelihood" not in table:
         table["likelihood"] = 1.0
-    has_directions = "along" in table and table["along"].isin(DIRECTIONS).all()
-    return table[["surface", "stick", *volume.dims, "likelihood", *(["along"] if has_directions else [])]]
+    return table[["surface", "stick", *volume.dims, "likelihood", *table.columns.intersection(["along"])]]
 
 
 def _numbers(table: pd.DataFrame) -> Any:
@@ -177,6 +176,8 @@ def _from_csv(path: str | Path, vertical: str) -> pd.DataFrame:
         table[name] = pd.to_numeric(table[name], errors="coerce")
     if "section" in table:
         table["stick"] = table["section"].astype(str) + " " + table["stick"].astype(str)
+    if "along" in table and not table["along"].isin(DIRECTIONS).all():
+        table = table.drop(columns="along")
     return table if "surface" in table else table.assign(surface=0)
 
 

@@ -9,6 +9,7 @@ be streamed in any split. In label volumes, which have samples that nobody looke
 import warnings
 
 import numpy as np
+import numpy.typing as npt
 
 from outcrop.arrays import array_namespace
 
@@ -30,8 +31,10 @@ def labelled(codes):
     return (codes > 0) & (codes != UNCERTAIN)
 
 
-def as_codes(values):
+def as_codes(values: npt.ArrayLike) -> npt.NDArray[np.uint8]:
     """Codes of a label volume as uint8, from a file too: NaN is not labelled, -1 (SEG-Y of signed bytes) uncertain.
+
+    Anything else below 0 or above 255 is refused, for it would become the code of another class.
 
     Examples
     --------
@@ -41,8 +44,12 @@ def as_codes(values):
     values = np.asarray(values)
     if values.dtype == np.uint8:
         return values
-    values = values.astype(np.float32)
-    return np.where(values == -1, np.float32(UNCERTAIN), np.nan_to_num(values)).astype(np.uint8)
+    values = np.nan_to_num(values.astype(np.float32))
+    values = np.where(values == -1, np.float32(UNCERTAIN), values)
+    wrong = (values < 0) | (values > UNCERTAIN)
+    if wrong.any():
+        raise ValueError(f"The labels hold code {values[wrong].flat[0]:g}; give codes from 0 to {UNCERTAIN}.")
+    return values.astype(np.uint8)
 
 
 def find_background(classes, background=None):
