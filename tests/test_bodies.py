@@ -13,10 +13,11 @@ from scipy import ndimage
 from xarray.core.indexing import LazilyIndexedArray
 
 import outcrop as oc
+from benchmarks.bodies import stripes
 from outcrop import datasets
 from outcrop.cli.program import main
 from outcrop.geometry.bodies import find_bodies
-from outcrop.geometry.fusion import fuse, stripes
+from outcrop.geometry.fusion import decided, lazy_labels
 from outcrop.job.bodies import job_bodies
 from outcrop.job.fusion import voted_labels
 from outcrop.job.labelling import label_view
@@ -271,7 +272,9 @@ def test_fused_labels_are_less_striped_and_nearer_to_the_truth():
     """Inlines that differ from their neighbours do so less once the crosslines vote, and the other way round."""
     inlines, truth = striped(0, 0)
     crosslines, _ = striped(1, 1)
-    fused = fuse(inlines, crosslines)
+    total = inlines["score"].values.astype(np.uint16) + crosslines["score"].values
+    axes = {name: inlines[name].values for name in inlines["label"].dims}
+    fused = lazy_labels(lambda key: decided(total[(slice(None), *key)]), axes, inlines.attrs)
     codes = {name: own["label"].assign_attrs(classes=["other", "salt dome"]) for name, own in
              {"inlines": inlines, "crosslines": crosslines, "fused": fused}.items()}  # fmt: skip
     seen = {name: stripes(own, "salt dome") for name, own in codes.items()}
@@ -279,22 +282,10 @@ def test_fused_labels_are_less_striped_and_nearer_to_the_truth():
     assert seen["fused"]["crossline"] < 0.6 * seen["crosslines"]["crossline"]
     wrong = {name: (own.values != truth).mean() for name, own in codes.items()}
     assert wrong["fused"] < min(wrong["inlines"], wrong["crosslines"])
-    total = inlines["score"].values.astype(int) + crosslines["score"].values
     np.testing.assert_array_equal(fused["label"].values, 1 + total.argmax(axis=0))
-    np.testing.assert_allclose(fused["confidence"].values, 255 * total.max(0) / total.sum(0), atol=0.51)
+    np.testing.assert_allclose(fused["confidence"].values, 255.0 * total.max(0) / total.sum(0), atol=0.51)
     sides = [oc.surface(fused, "salt dome", side=side) for side in ("top", "base")]
     assert np.isfinite(sides[0]).sum() == np.isfinite(sides[1]).sum() > 300
-
-
-def test_labels_that_do_not_belong_together_are_not_fused():
-    """Other classes, other axes, no scores: one line."""
-    one, _ = striped(0, 0)
-    with pytest.raises(ValueError, match="scores=True"):
-        fuse(one, one.drop_vars("score"))
-    with pytest.raises(ValueError, match="same ones"):
-        fuse(one, one.assign_attrs(classes=["other", "fault"]))
-    with pytest.raises(ValueError, match="inline differs"):
-        fuse(one, one.assign_coords(inline=one["inline"] + 1))
 
 
 # ---- of a job ------------------------------------------------------------------------------------------------------

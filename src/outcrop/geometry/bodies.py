@@ -44,6 +44,18 @@ class Outline(NamedTuple):
     base: np.ndarray
 
 
+class Slab(NamedTuple):
+    """Codes of some neighbouring lines, (n_lines, n_traces, n_samples), from line number `first` on.
+
+    ``confidence`` and ``margin`` are None where the labels have none.
+    """
+
+    first: int
+    codes: np.ndarray
+    confidence: np.ndarray | None
+    margin: np.ndarray | None
+
+
 class Pieces(NamedTuple):
     """Pieces of a class in one slab: size and summed confidence of each, then the piece of each part of the outline."""
 
@@ -236,9 +248,9 @@ def find_bodies(
         for first, last in pairwise(edges)
         for part in spans(int(last - first), lines)
     ]
-    for part, (found, *shares) in zip(parts, map_blocks(partial(_read, labels, along), parts, workers=2), strict=True):
+    for part, slab in zip(parts, map_blocks(partial(_read, labels, along), parts, workers=2), strict=True):
         for one in names:
-            growing[one].add(part.start, part.start not in edges, found == codes[one], found, *shares)
+            growing[one].add(slab, slab.codes == codes[one], touches=part.start not in edges)
         if progress:
             progress(part.stop)
     bin_size = labels.attrs.get("bin_size") if bin_size is None else bin_size
@@ -249,7 +261,7 @@ def find_bodies(
         for body, (outline, samples, mean) in enumerate(growing[one].bodies(min_samples), 1):
             outlines[one, body] = outline
             about = {"class": one, "body": body, "samples": samples, "volume": samples * cell, "unit": unit}
-            rows.append(about | _extent(outline, axes) | {"confidence": mean, "at_edge": _at_edge(outline, axes)})
+            rows.append(about | {"confidence": mean} | _extent(outline, axes))
     limits = [f"{axis}_{end}" for axis in (*DIRECTIONS, sample) for end in ("first", "last")]
     columns = ["class", "body", "samples", "volume", "unit", *limits, "confidence", "at_edge"]
     return Bodies(pd.DataFrame(rows, columns=columns), outlines, axes, down or "")
@@ -268,18 +280,19 @@ def _chosen_classes(labels: xr.Dataset, name: str | Sequence[str] | None) -> lis
     return names
 
 
-def _read(labels: xr.Dataset, along: str, part: slice) -> list[np.ndarray | None]:
-    """Codes, confidence and margin (None where there is none) of a slab, shape (n_lines, n_traces, n_samples)."""
-    slab = labels.isel({along: part})
-    codes, sure = as_codes(slab["label"].values), slab["confidence"].values if "confidence" in labels else None
-    if "margin" in labels:
-        margin = slab["margin"].values
-    elif "score" in labels:
-        margin = decided(slab["score"].values)[2]
+def _read(labels: xr.Dataset, along: str, part: slice) -> Slab:
+    """Read the lines of a slab."""
+    data = labels.isel({along: part}).transpose(..., along, DIRECTIONS[along == "inline"], labels["label"].dims[2])
+    confidence: np.ndarray | None = data["confidence"].values if "confidence" in data else None
+    margin: np.ndarray | None
+    if "margin" in data:
+        margin = data["margin"].values
+    elif "score" in data:
+        margin = decided(data["score"].values)[2]
     else:
-        margin = None if sure is None else np.clip(sure, 128, 255) - np.uint8(127)
-    parts: list[np.ndarray | None] = [codes, sure, margin]
-    return parts if along == "inline" else [None if part is None else part.swapaxes(0, 1).copy() for part in parts]
+        margin = None if confidence is None else np.clip(confidence, 128, 255) - np.uint8(127)
+    contiguous = [None if one is None else np.ascontiguousarray(one) for one in (confidence, margin)]
+    return Slab(part.start, np.ascontiguousarray(as_codes(data["label"].values)), *contiguous)
 
 
 class _Growing:
@@ -291,23 +304,15 @@ class _Growing:
         self.parts: list[Pieces] = []
         self.pairs: list[np.ndarray] = []
         self.count = 0
-        self.last: np.ndarray = np.zeros(0)  # numbers of the pieces on the last line so far, 0 where there is none
+        self.last = np.zeros(0, np.int64)  # numbers of the pieces on the last line so far, 0 where there is none
 
-    def add(
-        self,
-        first: int,
-        touches: bool,
-        inside: np.ndarray,
-        codes: np.ndarray,
-        sure: np.ndarray | None,
-        margin: np.ndarray | None,
-    ) -> None:
-        """Add the slab from line `first` on, given where the class is and whether it can touch the slab before."""
+    def add(self, slab: Slab, inside: np.ndarray, *, touches: bool) -> None:
+        """Add the next slab, given where the class is in it, and whether it touches the slab before."""
         apart = np.insert(inside, self.gaps, False, axis=1)  # nothing connects traces that are no neighbours
         numbers, count = ndimage.label(apart)
         numbers = np.delete(numbers, self.gaps + np.arange(len(self.gaps)), axis=1)
         if count:
-            self.parts.append(_pieces(first, inside, numbers - 1, count, codes, sure, margin, self.count))
+            self.parts.append(_pieces(slab, inside, numbers - 1, count, self.count))
         if touches:
             both = inside[0] & (self.last > 0)
             pairs = np.stack([self.last[both] - 1, numbers[0][both] - 1 + self.count])
@@ -340,28 +345,19 @@ class _Growing:
             yield outline, int(samples[body]), float(sure[body] / samples[body] / 255)
 
 
-def _pieces(
-    first: int,
-    inside: np.ndarray,
-    numbers: np.ndarray,
-    count: int,
-    codes: np.ndarray,
-    sure: np.ndarray | None,
-    margin: np.ndarray | None,
-    before: int,
-) -> Pieces:
+def _pieces(slab: Slab, inside: np.ndarray, numbers: np.ndarray, count: int, before: int) -> Pieces:
     """Size and outline of the pieces of a slab, from the runs of samples of which they consist."""
     traces, starts, ends = _runs(inside)
     piece = numbers.reshape(-1, inside.shape[2])[traces, starts]
     lengths = ends - starts + 1
     samples = np.bincount(piece, weights=lengths, minlength=count)
-    if sure is None:
+    if slab.confidence is None:
         total = np.full(count, np.nan)
     else:  # the samples inside, one run after the other
-        sums = np.add.reduceat(sure[inside].astype(np.int64), np.cumsum(lengths) - lengths)
+        sums = np.add.reduceat(slab.confidence[inside].astype(np.int64), np.cumsum(lengths) - lengths)
         total = np.bincount(piece, weights=sums, minlength=count)
-    codes = codes.reshape(-1, inside.shape[2])
-    margin = None if margin is None else margin.reshape(codes.shape)
+    codes = slab.codes.reshape(-1, inside.shape[2])
+    margin = None if slab.margin is None else slab.margin.reshape(codes.shape)
     key = piece * np.int64(len(codes)) + traces
     _, shallowest = np.unique(key, return_index=True)
     _, deepest = np.unique(key[::-1], return_index=True)
@@ -369,7 +365,7 @@ def _pieces(
     top = _crossing(codes, margin, traces[shallowest], starts[shallowest], -1)
     base = _crossing(codes, margin, traces[deepest], ends[deepest], 1)
     line, trace = np.divmod(traces[shallowest], inside.shape[1])
-    outline = Outline((first + line).astype(np.int32), trace.astype(np.int32), top, base)
+    outline = Outline((slab.first + line).astype(np.int32), trace.astype(np.int32), top, base)
     return Pieces(samples, total, before + piece[shallowest], outline)
 
 
@@ -418,19 +414,12 @@ def _cell(
 
 
 def _extent(outline: Outline, axes: dict[str, np.ndarray]) -> dict[str, Any]:
-    """First and last label of a body on every axis; along a trace by its top and base."""
-    limits = [(outline.line.min(), outline.line.max()), (outline.trace.min(), outline.trace.max())]
-    found = {axis: tuple(axes[axis][list(ends)].tolist()) for axis, ends in zip(axes, limits, strict=False)}
-    sample = list(axes)[2]
-    depths = np.array([outline.top.min(), outline.base.max()], np.float64)
-    found[sample] = tuple(np.interp(depths, np.arange(len(axes[sample])), axes[sample]).tolist())
-    order = [*DIRECTIONS, sample]
-    return {f"{axis}_{end}": found[axis][i] for axis in order for i, end in enumerate(("first", "last"))}
-
-
-def _at_edge(outline: Outline, axes: dict[str, np.ndarray]) -> bool:
-    """Whether a body reaches the first or last line, trace or sample of the survey."""
-    reached = [not np.isfinite(outline.top).all(), not np.isfinite(outline.base).all()]
-    for positions, axis in zip((outline.line, outline.trace), axes, strict=False):
-        reached += [positions.min() == 0, positions.max() == len(axes[axis]) - 1]
-    return bool(any(reached))
+    """First and last label of a body on every axis, and whether it reaches the edge of the survey."""
+    first = outline.line.min(), outline.trace.min(), outline.top.min()
+    last = outline.line.max(), outline.trace.max(), outline.base.max()
+    found: dict[str, Any] = {"at_edge": False}
+    for (axis, labels), *ends in zip(axes.items(), first, last, strict=True):
+        found["at_edge"] |= bool(ends[0] <= 0 or ends[1] >= len(labels) - 1)
+        positions = np.interp(np.array(ends, np.float64), np.arange(len(labels)), labels).astype(labels.dtype)
+        found[f"{axis}_first"], found[f"{axis}_last"] = positions.tolist()
+    return found

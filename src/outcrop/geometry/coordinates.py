@@ -273,7 +273,7 @@ def positions_on(axis: np.ndarray, labels: npt.ArrayLike) -> np.ndarray:
     """
     values: np.ndarray = np.asarray(labels, float)
     if len(axis) == 1:
-        return values - float(axis[0])
+        return np.asarray(values - float(axis[0]))
     step = float(axis[-1] - axis[0]) / (len(axis) - 1)
     outside = (values < axis[0]) | (values > axis[-1])
     return np.where(outside, (values - axis[0]) / step, np.interp(values, axis, np.arange(len(axis))))

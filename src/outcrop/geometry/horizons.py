@@ -4,7 +4,6 @@ IRAP classic points are lines of X, Y and Z, Z downwards; in files of several li
 a line of names: inline, crossline, x, y, and time or depth.
 """
 
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pandas as pd
 import xarray as xr
 
 from outcrop.geometry.coordinates import BINS, NUMBERS, map_grid, positions_on, trace_coordinates
+from outcrop.patches.area import read_points
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.storage.workspace import whole_file
 from outcrop.volumes.neighbours import smallest_step
@@ -80,7 +80,8 @@ def read_horizon(path: str | Path, volume: xr.DataArray) -> pd.DataFrame:
     if Path(path).stat().st_size > MOST_BYTES:
         raise ValueError(f"{path} is larger than {MOST_BYTES >> 30} GB, too large for a horizon; give one horizon.")
     domain = str(volume.dims[2])
-    table = _read_csv(path, domain) if Path(path).suffix.lower() == ".csv" else _read_irap(path, domain)
+    table = read_points(path, domain, ("x", "y"))
+    table = table[~(table == END).all(axis=1)]
     if not set(DIRECTIONS) <= set(table.columns):
         table = table.assign(**_nearest_traces(volume, table, path))
     depth, samples = table[domain].to_numpy(), volume[domain].values
@@ -100,41 +101,6 @@ def read_horizon(path: str | Path, volume: xr.DataArray) -> pd.DataFrame:
     found = found.assign(**{domain: depth[inside]}).groupby(list(DIRECTIONS), as_index=False).min()
     found.attrs = {"outside": int((~inside).sum()), "source": str(path)}
     return found
-
-
-def _read_csv(path: str | Path, domain: str) -> pd.DataFrame:
-    try:
-        table = pd.read_csv(path, skipinitialspace=True)
-    except (ValueError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not a csv ({_one_line(error)}); give inline, crossline and {domain}.") from None
-    table.columns = [str(name).strip().lower() for name in table.columns]
-    places = next((pair for pair in (DIRECTIONS, ("x", "y")) if set(pair) <= set(table.columns)), None)
-    if places is None or domain not in table.columns:
-        have = ", ".join(map(str, table.columns))[:100]
-        raise ValueError(f"{path} has columns {have}; give inline, crossline (or x, y) and {domain}.")
-    table = table[[*places, domain]].apply(pd.to_numeric, errors="coerce").dropna()
-    if not len(table):
-        raise ValueError(f"{path} holds no points; give rows of {', '.join([*places, domain])}.")
-    return table.astype(np.float64)
-
-
-def _read_irap(path: str | Path, domain: str) -> pd.DataFrame:
-    try:
-        with warnings.catch_warnings(action="ignore", category=UserWarning):  # that the file is empty
-            points = np.loadtxt(path, ndmin=2, comments=("#", "!"))
-    except (ValueError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not IRAP classic points ({_one_line(error)}); give lines of X, Y and Z.") from None
-    if points.size and points.shape[1] != 3:
-        raise ValueError(f"{path} has {points.shape[1]} columns; IRAP classic points have three: X, Y and Z.")
-    points = points.reshape(-1, 3)
-    points = points[np.isfinite(points).all(axis=1) & ~(points == END).all(axis=1)]
-    if not len(points):
-        raise ValueError(f"{path} holds no points; give lines of X, Y and Z.")
-    return pd.DataFrame(points, columns=["x", "y", domain])
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:120]
 
 
 def _nearest_traces(volume: xr.DataArray, table: pd.DataFrame, path: str | Path) -> dict[Any, Any]:

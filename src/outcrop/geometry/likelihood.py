@@ -89,7 +89,7 @@ def fault_likelihood(
     answers = answers_at_scales(section, scales, device)
     layered = (1 - answers["chaos"]) * (1 - answers["salt"])
     measured = discontinuity(section, answers["dip"])
-    return (layered * answers["fault"] ** (1 - weight) * measured**weight).astype(np.float32)
+    return np.asarray(layered * answers["fault"] ** (1 - weight) * measured**weight, np.float32)
 
 
 def answers_at_scales(
@@ -132,14 +132,14 @@ def discontinuity(section: np.ndarray, dip: np.ndarray) -> np.ndarray:
     stacked, energy = (gaussian_filter1d(part, SMOOTH, axis=0, mode="nearest") for part in (stacked, energy))
     apart = np.maximum(1 - stacked / (energy + np.float32(1e-6) * energy.mean() + np.float32(1e-12)), 0)
     middle = np.median(apart)
-    return apart / (apart + CONTRAST * middle + np.float32(1e-6))
+    return np.asarray(apart / (apart + CONTRAST * middle + np.float32(1e-6)))
 
 
 def _regional(dip: np.ndarray) -> np.ndarray:
     """Dip without what a fault drags: a median over some 25 traces, smoothed."""
     coarse = median_filter(dip[::4, ::4], (3, 7), mode="nearest")
     fine = np.repeat(np.repeat(coarse, 4, 0), 4, 1)[: dip.shape[0], : dip.shape[1]]
-    return gaussian_filter(fine, (4, 8), mode="nearest").astype(np.float32)
+    return np.asarray(gaussian_filter(fine, (4, 8), mode="nearest"), np.float32)
 
 
 @numba.njit(nogil=True, cache=True)
@@ -173,8 +173,8 @@ def along_strike(support: list[tuple[int, np.ndarray]]) -> np.ndarray:
     """
     if len(support) == 1:
         return support[0][1]
-    means = [sum(_shifted(part, strike * away) for away, part in support) / len(support) for strike in (-1, 0, 1)]
-    return np.maximum.reduce(means)
+    shifted = [[_shifted(part, strike * away) for away, part in support] for strike in (-1, 0, 1)]
+    return np.max([np.sum(parts, axis=0) / len(support) for parts in shifted], axis=0)
 
 
 def _shifted(section: np.ndarray, traces: int) -> np.ndarray:

@@ -15,7 +15,7 @@ import pandas as pd
 import xarray as xr
 from scipy.ndimage import binary_dilation
 
-from outcrop.geometry.coordinates import map_grid
+from outcrop.geometry.coordinates import map_grid, positions_on
 from outcrop.geometry.surfaces import direction_of
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.storage.workspace import whole_file
@@ -117,16 +117,7 @@ def read_sticks(path: str | Path, volume: xr.DataArray, *, format: str | None = 
     """
     kind, vertical = format_of(path, format), str(volume.dims[2])
     try:
-        if kind == "csv":
-            table = _from_csv(path, vertical)
-        else:
-            rows = [line.split() for line in Path(path).read_text(encoding="utf-8").splitlines()]
-            numbered = [(n, row) for n, row in enumerate(rows, 1) if row and not row[0].startswith(("#", "!"))]
-            parse = {"opendtect": _opendtect_point, "charisma": _charisma_point, "irap": _irap_point}[kind]
-            table = pd.DataFrame([_parsed(parse, path, n, row) for n, row in numbered])
-            if kind == "irap" and len(table):
-                ends = (table[["x", "y", "z"]] == float(END.split()[0])).all(axis=1)
-                table = table.assign(stick=ends.cumsum(), surface="0")[~ends]
+        table = _from_csv(path, vertical) if kind == "csv" else _from_lines(path, kind)
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not text ({error.reason}); give a file of fault sticks in {kind}.") from None
     if not len(table):
@@ -181,13 +172,23 @@ def _from_csv(path: str | Path, vertical: str) -> pd.DataFrame:
     return table if "surface" in table else table.assign(surface=0)
 
 
-def _parsed(parse: Callable[[list[str]], Point], path: str | Path, number: int, row: list[str]) -> Point:
-    try:
-        return parse(row)
-    except (ValueError, IndexError):
-        text = " ".join(row)[:60]
-        layout = LAYOUTS[parse]
-        raise ValueError(f"Line {number} of {path} is {text!r}; a point is written as {layout}.") from None
+def _from_lines(path: str | Path, kind: str) -> pd.DataFrame:
+    """Points of a file that has one in each line."""
+    parse, layout = PARSERS[kind]
+    points = []
+    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1):
+        row = line.split()
+        if row and not row[0].startswith(("#", "!")):
+            try:
+                points.append(parse(row))
+            except (ValueError, IndexError):
+                text = " ".join(row)[:60]
+                raise ValueError(f"Line {number} of {path} is {text!r}; a point is written as {layout}.") from None
+    table = pd.DataFrame(points)
+    if kind == "irap" and len(table):
+        ends = (table[["x", "y", "z"]] == float(END.split()[0])).all(axis=1)
+        table = table.assign(stick=ends.cumsum(), surface="0")[~ends]
+    return table
 
 
 def _opendtect_point(row: list[str]) -> Point:
@@ -209,10 +210,10 @@ def _irap_point(row: list[str]) -> Point:
     return {"x": x, "y": y, "z": z}
 
 
-LAYOUTS = {
-    _opendtect_point: "X Y Z stick",
-    _charisma_point: "INLINE- inline crossline X Y Z fault stick",
-    _irap_point: "X Y Z",
+PARSERS: dict[str, tuple[Callable[[list[str]], Point], str]] = {
+    "opendtect": (_opendtect_point, "X Y Z stick"),
+    "charisma": (_charisma_point, "INLINE- inline crossline X Y Z fault stick"),
+    "irap": (_irap_point, "X Y Z"),
 }
 
 
@@ -228,7 +229,7 @@ def numbered_as(sticks: pd.DataFrame, before: pd.DataFrame, volume: xr.DataArray
     volume : DataArray
     """
     old = dict(list(before.groupby("stick")))
-    numbers: dict = {}
+    numbers: dict[Any, int] = {}
     later = max(old, default=-1) + 1
     for number, points in sticks.groupby("stick"):
         apart = {other: _apart(points, course, volume) for other, course in old.items()}
@@ -272,16 +273,12 @@ def stick_scores(
     disc = rows**2 + columns**2 <= tolerance**2
     truth = _inside(truth, volume)
     drawn, wanted = drawn_sections(found, volume), drawn_sections(truth, volume)
-    counts = np.zeros(4)
+    hits, counts = np.zeros(2), np.zeros(2)  # of what was found, of the truth
     for section, real in wanted.items():
         picked = drawn.get(section, np.zeros_like(real))
-        counts += [
-            (picked & binary_dilation(real, disc)).sum(),
-            picked.sum(),
-            (real & binary_dilation(picked, disc)).sum(),
-            real.sum(),
-        ]
-    precision, recall = counts[0] / max(counts[1], 1), counts[2] / max(counts[3], 1)
+        hits += (picked & binary_dilation(real, disc)).sum(), (real & binary_dilation(picked, disc)).sum()
+        counts += picked.sum(), real.sum()
+    precision, recall = (hits / np.maximum(counts, 1)).tolist()
     f1 = 2 * precision * recall / max(precision + recall, 1e-9)
     return {"sections": len(wanted), "precision": precision, "recall": recall, "F1": f1}
 
@@ -302,27 +299,17 @@ def _inside(sticks: pd.DataFrame, volume: xr.DataArray) -> pd.DataFrame:
 
 def drawn_sections(sticks: pd.DataFrame, volume: xr.DataArray) -> dict[tuple[int, int], np.ndarray]:
     """Sticks as lines one pixel wide: (direction, position) -> mask, shape (n_samples, n_traces)."""
-    masks: dict = {}
-    axes = [volume[name].values for name in volume.dims]
+    masks: dict[tuple[int, int], np.ndarray] = {}
+    axes = {str(name): volume[name].values for name in volume.dims}
     for _, points in sticks.groupby("stick"):
-        direction = direction_of(points)
-        line = int(np.argmin(np.abs(axes[direction] - points[DIRECTIONS[direction]].iloc[0])))
-        shape = len(axes[2]), len(axes[1 - direction])
-        mask = masks.setdefault((direction, line), np.zeros(shape, bool))
-        draw(mask, points, axes, direction)
-    return masks
-
-
-def draw(mask: np.ndarray, points: pd.DataFrame, axes: list[np.ndarray], direction: int) -> None:
-    """Draw one stick into a mask of shape (n_samples, n_traces), in place."""
-    across, down = DIRECTIONS[1 - direction], points.columns[points.columns.isin(["time", "depth"])][0]
-    trace, sample = (
-        np.interp(points[name], axis, np.arange(len(axis)), left=-1e3, right=1e3 + len(axis))
-        for name, axis in ((across, axes[1 - direction]), (down, axes[2]))
-    )
-    for k in range(len(points) - 1):
-        steps = int(2 * max(abs(trace[k + 1] - trace[k]), abs(sample[k + 1] - sample[k]))) + 2
-        i = np.rint(np.linspace(sample[k], sample[k + 1], steps)).astype(int)
-        j = np.rint(np.linspace(trace[k], trace[k + 1], steps)).astype(int)
+        direction, down = direction_of(points), str(volume.dims[2])
+        along, across = DIRECTIONS[direction], DIRECTIONS[1 - direction]
+        line = int(np.argmin(np.abs(axes[along] - points[along].iloc[0])))
+        mask = masks.setdefault((direction, line), np.zeros((len(axes[down]), len(axes[across])), bool))
+        trace, sample = (positions_on(axes[name], points[name]) for name in (across, down))
+        steps = (2 * np.maximum(np.abs(np.diff(trace)), np.abs(np.diff(sample)))).astype(int) + 2
+        at = np.concatenate([np.zeros(0), *(np.linspace(k, k + 1, n) for k, n in enumerate(steps))])
+        i, j = (np.rint(np.interp(at, np.arange(len(points)), part)).astype(int) for part in (sample, trace))
         inside = (i >= 0) & (i < mask.shape[0]) & (j >= 0) & (j < mask.shape[1])
         mask[i[inside], j[inside]] = True
+    return masks

@@ -88,7 +88,7 @@ def ridges(likelihood: np.ndarray) -> np.ndarray:
     n = likelihood.shape[1]
     left = np.maximum(padded[:, :n], padded[:, 1 : n + 1])
     right = np.maximum(padded[:, 3 : n + 3], padded[:, 4 : n + 4])
-    return (likelihood >= left) & (likelihood > right)
+    return np.asarray((likelihood >= left) & (likelihood > right))
 
 
 def _follow(
@@ -96,7 +96,7 @@ def _follow(
 ) -> dict[int, int]:
     """Samples and traces of a stick from a sample on, downwards (way 1) or upwards (-1)."""
     n_samples, n_traces = free.shape
-    found: dict = {}
+    found: dict[int, int] = {}
     course = slope[sample, trace]
     while True:
         missed, crossed = 0, 0
