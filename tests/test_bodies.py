@@ -441,7 +441,7 @@ def test_wrong_requests_for_bodies_are_one_line(job, tmp_path, capsys, monkeypat
         (["--top", "salt-dome"], "CLASS=FILE"),
         (["--top", "channel=top.csv"], "choose one of"),
         (["--top", "salt-dome=nowhere.csv"], "No such file"),
-        (["--top", f"salt-dome={tmp_path / 'bad.poi'}"], "X, Y and Z"),
+        (["--top", f"salt-dome={tmp_path / 'bad.poi'}"], "lines of x, y, time"),
     ]:
         code, _, said = run(capsys, monkeypatch, "bodies", job.path, "-o", out, "--no-fuse", *words)
         assert (code, said.count("\n")) == (2, 1) and remedy in said and not out.exists()

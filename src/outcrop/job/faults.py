@@ -125,7 +125,7 @@ def sticks_of_class(job, name=None, *, lines=None, threshold=THRESHOLD, progress
         parts.append(_agreeing(job, every, name, accepted).assign(accepted=False))
     table = assembled(parts, job.volume)
     table = table if len(table) else table.assign(accepted=False)
-    return join_sticks(table, job.volume, picked={DIRECTIONS[job.along]: positions})
+    return join_sticks(table, job.volume, picked={DIRECTIONS[job.plan.along]: positions})
 
 
 def accepted_sticks(job, name=None):
