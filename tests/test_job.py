@@ -318,6 +318,17 @@ def test_a_class_keeps_its_code_for_good(job):
     assert job.classes["other"] == 2
 
 
+def test_code_255_is_given_to_no_class(job):
+    """255 means uncertain: 254 classes have codes, and the next one is refused before anything is recorded."""
+    for number in range(254 - len(PLACES)):
+        job.add_class(f"class {number}")
+    assert max(job.classes.values()) == 254
+    before = len(job.decisions)
+    with pytest.raises(ValueError, match="at most 254 classes"):
+        job.add_class("one more")
+    assert len(job.decisions) == before and len(job.classes) == 254
+
+
 def test_a_table_that_lost_a_class_is_refused(job):
     """A file that was cut off is no verdict on all that is missing."""
     job.retrieve(count=5)

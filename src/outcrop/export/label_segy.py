@@ -11,7 +11,8 @@ import xarray as xr
 
 import outcrop
 from outcrop.export.colour_tables import colour_tables
-from outcrop.export.lines import line_spans, named_labels, provenance_of, write_json
+from outcrop.export.lines import line_spans, provenance_of, write_json
+from outcrop.labels.named import named_labels
 from outcrop.mapping.confidence import UNCERTAIN
 from outcrop.storage.workspace import whole_file
 from outcrop.volumes import class_table, segy, segy_write
@@ -19,6 +20,7 @@ from outcrop.volumes.lazy import as_slice, live_traces
 from outcrop.volumes.summary import sample_unit
 
 TEXT_LINES, TEXT_WIDTH = 38, 75  # that a SEG-Y text header has for us
+PLAIN = str.maketrans("[]{}", "()()")  # brackets differ between the EBCDIC tables of other programs
 PLACE = 1e-3  # ms, m or lines; labels of an axis that differ by less are the same
 
 
@@ -224,4 +226,4 @@ def _text(labels, what, path, source, *, lowest, provenance, invented):
         line = textwrap.shorten(f"{key}: {shown}", 220, placeholder=" ...")
         if sum(len(textwrap.wrap(words, TEXT_WIDTH)) for words in [*lines, line]) <= TEXT_LINES:
             lines.append(line)
-    return "\n".join(lines)
+    return "\n".join(lines).translate(PLAIN)

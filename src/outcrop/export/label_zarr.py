@@ -9,7 +9,8 @@ import zarr
 
 import outcrop
 from outcrop.export.colour_tables import code_colours
-from outcrop.export.lines import LINES, as_json, line_spans, named_labels, new_folder, provenance_of
+from outcrop.export.lines import LINES, as_json, line_spans, new_folder, provenance_of
+from outcrop.labels.named import named_labels
 
 CHUNKS = (LINES, 128, 256)
 

@@ -3,9 +3,6 @@
 import json
 from pathlib import Path
 
-import xarray as xr
-
-from outcrop.mapping.confidence import UNCERTAIN
 from outcrop.parallel import spans
 from outcrop.storage.workspace import whole_file
 
@@ -21,21 +18,6 @@ def provenance_of(labels, given):
 def write_json(path, values):
     """Write values as a JSON file."""
     path.write_text(json.dumps(values, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-def named_labels(labels):
-    """Labels as a Dataset on (class,) inline, crossline, time or depth, whose attributes name the codes."""
-    if isinstance(labels, xr.DataArray):
-        labels = labels.to_dataset(name="label").assign_attrs(labels.attrs)
-    classes = labels.attrs.get("classes", labels["label"].attrs.get("classes"))
-    if classes is None or not 0 < len(classes) < UNCERTAIN:
-        raise ValueError(
-            "The labels do not name their codes; set attrs['classes'] to the names of codes 1, 2, ..., 254 at most."
-        )
-    if labels["label"].ndim != 3 or not {"inline", "crossline"} < set(labels["label"].dims):
-        raise ValueError(f"The labels have axes {labels['label'].dims}; give inline, crossline and time or depth.")
-    labels = labels.transpose("class", "inline", "crossline", ..., missing_dims="ignore")
-    return labels.assign_attrs(classes=[str(name) for name in classes])
 
 
 def line_spans(values, memory=None):

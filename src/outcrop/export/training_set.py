@@ -12,7 +12,8 @@ import xarray as xr
 import outcrop
 from outcrop.export.colour_tables import code_colours
 from outcrop.export.label_segy import positions_on
-from outcrop.export.lines import LINES, named_labels, new_folder, provenance_of, write_json
+from outcrop.export.lines import LINES, new_folder, provenance_of, write_json
+from outcrop.labels.named import named_labels
 from outcrop.mapping.confidence import as_codes, labelled
 from outcrop.patches.grid import DIRECTIONS, PatchGrid
 from outcrop.retrieval.index import NEAR_LINES

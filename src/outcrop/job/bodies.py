@@ -9,7 +9,8 @@ import pandas as pd
 
 from outcrop import plots
 from outcrop.geometry.bodies import MIN_SAMPLES, SIDES, find_bodies
-from outcrop.geometry.horizons import horizon_misfit, horizon_table, read_horizon, trace_coordinates, write_horizon
+from outcrop.geometry.coordinates import trace_coordinates
+from outcrop.geometry.horizons import horizon_misfit, horizon_table, read_horizon, write_horizon
 from outcrop.job.fault_report import thinned
 from outcrop.job.fitting import job_mapper
 from outcrop.job.fusion import can_fuse, fused_labels, voted_labels

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from outcrop.job.decisions import decisions_table
-from outcrop.job.folder import JobFolder
+from outcrop.job.folder import LAST_CODE, JobFolder
 from outcrop.job.inputs import Place, as_json, check_colour, class_name, pack, point_list, row_list
 from outcrop.job.labelling import label_dataset
 from outcrop.job.options import IndexOptions, LabelOptions, RetrievalOptions
@@ -149,6 +149,8 @@ class JobChoices(JobFolder):
             known = ", ".join(self.plan.firsts)
             remedy = f"choose one of {known}" if known else "add it first"
             raise ValueError(f"Class {name!r} is unknown; {remedy}.")
+        if max(self.plan.codes.values(), default=0) >= LAST_CODE:
+            raise ValueError(f"Class {name!r} is one too many; a job has at most {LAST_CODE} classes.")
         first, number = name, 1
         while first in state.classes:  # a class that has another name by now had this name first
             number += 1

@@ -12,14 +12,14 @@ from outcrop.features.encoder import weights_digest
 from outcrop.geometry.faults import assembled, line_sticks
 from outcrop.geometry.likelihood import NEIGHBOURS
 from outcrop.geometry.sticks import read_sticks
-from outcrop.geometry.surfaces import direction_of, join_sticks, least_lines
+from outcrop.geometry.surfaces import direction_of, join_sticks
 from outcrop.geometry.tracing import APART, SHORTEST, THRESHOLD
 from outcrop.job.sections import marked_sections
 from outcrop.job.strokes import section_of
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.storage.workspace import whole_file
 
-VERSION = 2  # of how sticks are picked; another one picks anew
+VERSION = 3  # of how sticks are picked; another one picks anew
 NEAR = 2  # traces from a stick within which a label counts for it
 BRIDGED = 12  # samples of another label that do not cut a stick
 STROKE = 3.0  # radius in samples of the stroke that accepts or rejects a stick
@@ -125,7 +125,7 @@ def sticks_of_class(job, name=None, *, lines=None, threshold=THRESHOLD, progress
         parts.append(_agreeing(job, every, name, accepted).assign(accepted=False))
     table = assembled(parts, job.volume)
     table = table if len(table) else table.assign(accepted=False)
-    return join_sticks(table, job.volume, least=least_lines(positions))
+    return join_sticks(table, job.volume, picked={DIRECTIONS[job.plan.along]: positions})
 
 
 def accepted_sticks(job, name=None):
