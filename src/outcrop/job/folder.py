@@ -16,6 +16,7 @@ from outcrop.job.inputs import as_volume
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.storage.stages import Stages
 from outcrop.volumes.identity import (
+    as_recorded,
     compare_lines,
     file_stamp,
     glance,
@@ -40,7 +41,7 @@ class JobFolder:
 
     def __init__(self, path: str | Path, volume: Any = None, *, origin: str = "python"):
         self.path = Path(path)
-        self._volume = None if volume is None else as_volume(volume)
+        self._volume = None if volume is None else as_recorded(self.path, as_volume(volume))
         self._taken: dict | None = None  # what the folder says of the volume that this job reads
         self._look_again = 0.0  # when the time of a volume in many files is next looked at
         self._glance: str | None = None  # at an array in memory, which may be changed in place

@@ -5,11 +5,11 @@ import io
 import json
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import xarray as xr
 
-from outcrop.patches.grid import DIRECTIONS
-from outcrop.volumes.lazy import check_axes
 from outcrop.volumes.opening import open_volume
 
 RESERVED = ("uncertain", "right", "wrong", "erase")  # words that name no class
@@ -18,14 +18,9 @@ Place = Sequence[float]
 Count = int | str | Mapping[str, int | str]  # of patches to retrieve: a number, auto, or one of these by class
 
 
-def as_volume(source):
-    """A volume of a path, or of a DataArray whose axes are put into the order inline, crossline, time or depth."""
-    if not hasattr(source, "dims"):
-        return open_volume(source)
-    if len(source.dims) == 3 and set(source.dims) - set(DIRECTIONS) in ({"time"}, {"depth"}):
-        check_axes(source)
-        return source if source.dims[:2] == DIRECTIONS else source.transpose(*DIRECTIONS, ...)
-    return open_volume(source.load().assign_attrs(source="array"))
+def as_volume(source: Any) -> xr.DataArray:
+    """Return the volume of a path or of an array, normalised by `open_volume`."""
+    return open_volume(source)
 
 
 def class_name(text):
