@@ -13,7 +13,7 @@ from outcrop.export.label_zarr import export_zarr
 from outcrop.export.training_set import export_training_set
 from outcrop.job import retrieved, table_file
 from outcrop.job.labelling import label_view
-from outcrop.volumes.axes import in_seconds
+from outcrop.volumes.axes import standard_axes
 from outcrop.volumes.lazy import LazyVolume
 
 
@@ -59,7 +59,7 @@ def export(job, path, *, what="label", format=5, stale=False, seed=0, memory=Non
             raise ValueError(f"{what!r} cannot be exported; the classes of these labels are {', '.join(classes)}.")
         found = with_scores(job, found)
     if kind in (".sgy", ".segy"):
-        found, like = (_in_milliseconds(one) for one in (found, job.volume))
+        found, like = standard_axes(found), standard_axes(job.volume)
         export_segy(found, path, like=like, what=what, format=format, memory=memory)
     elif kind == ".zarr":
         export_zarr(found, path, memory=memory)
@@ -68,13 +68,6 @@ def export(job, path, *, what="label", format=5, stale=False, seed=0, memory=Non
     limit = float(found.attrs.get("min_confidence") or 0)
     about += f"; below {100 * limit:.0f} % confidence uncertain" if limit else ""
     return f"{path} written: {about}"
-
-
-def _in_milliseconds(data):
-    """Labels or a volume as SEG-Y has them: a time axis in seconds becomes one in milliseconds."""
-    if "time" not in data.dims or not in_seconds(data["time"]):
-        return data
-    return data.assign_coords(time=np.round(1000 * data["time"].values, 3))
 
 
 def _training_set(job, labels, path, lines, seed):

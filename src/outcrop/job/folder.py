@@ -16,7 +16,6 @@ import xarray as xr
 from filelock import FileLock
 
 from outcrop.job.decisions import Decisions
-from outcrop.job.inputs import as_volume
 from outcrop.job.plan import Joined, Plan, resolve
 from outcrop.job.state import State
 from outcrop.measures.registry import indexed_measure
@@ -25,6 +24,7 @@ from outcrop.retrieval.index import Index, build_index, finished_index
 from outcrop.storage.stages import Stages
 from outcrop.storage.workspace import Damaged, whole_file
 from outcrop.volumes.identity import (
+    as_recorded,
     compare_lines,
     file_stamp,
     glance,
@@ -46,7 +46,7 @@ class JobFolder:
     def __init__(self, path: str | Path, volume: Any = None, *, origin: str = "python"):
         self.path = Path(path)
         self.notes: list[str] = []
-        self._volume = None if volume is None else as_volume(volume)
+        self._volume = None if volume is None else as_recorded(self.path, open_volume(volume))
         self._taken: dict[str, Any] | None = None  # what the folder says of the volume that this job reads
         self._look_again = 0.0  # when the time of a volume in many files is next looked at
         self._glance: str | None = None  # at an array in memory, which may be changed in place

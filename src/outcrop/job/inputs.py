@@ -8,23 +8,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from outcrop.patches.grid import DIRECTIONS
-from outcrop.volumes.lazy import check_axes
-from outcrop.volumes.opening import open_volume
-
 RESERVED = ("uncertain", "right", "wrong", "erase")  # words that name no class
 LONGEST_NAME = 40  # characters of the name of a class
 Place = Sequence[float]
-
-
-def as_volume(source):
-    """A volume of a path, or of a DataArray whose axes are put into the order inline, crossline, time or depth."""
-    if not hasattr(source, "dims"):
-        return open_volume(source)
-    if len(source.dims) == 3 and set(source.dims) - set(DIRECTIONS) in ({"time"}, {"depth"}):
-        check_axes(source)
-        return source if source.dims[:2] == DIRECTIONS else source.transpose(*DIRECTIONS, ...)
-    return open_volume(source.load().assign_attrs(source="array"))
 
 
 def class_name(text):
