@@ -25,6 +25,7 @@ def changes(job, line):
     found = [label_view(job, one)[0] for one in plans]
     if any(position not in labels.stores for labels in found):
         raise ValueError(f"{DIRECTIONS[plan.along]} {line} has no labels; label it first.")
+    assert position is not None
     codes = [labels.section(position)[0] for labels in found]
     where = codes[0] != codes[1]
     names = {code: name for name, code in job.classes.items()} | {0: "not labelled", UNCERTAIN: "uncertain"}

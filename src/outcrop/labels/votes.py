@@ -247,7 +247,7 @@ def _takes_sections(grid: PatchGrid, mapper: Any) -> bool:
     return bool(getattr(mapper, "any_size", False)) and grid.gain != "patch"
 
 
-def _whole_section(volume: xr.DataArray, grid: PatchGrid, mapper: Any, place: Sequence[int]) -> np.ndarray:
+def _whole_section(volume: xr.DataArray, grid: PatchGrid, mapper: Any, place: Any) -> np.ndarray:
     """Return votes of a mapper that takes sections of any size; missing traces count as silence and get no vote."""
     section, votes = _filled_section(volume, grid, place)
     scores = to_numpy(mapper.scores(section[None]))[0].swapaxes(0, 1)
