@@ -1,10 +1,9 @@
 """Labels as every later stage takes them: a Dataset whose codes have names and whose samples are in ms or m."""
 
-import numpy as np
 import xarray as xr
 
 from outcrop.mapping.confidence import UNCERTAIN
-from outcrop.volumes.axes import in_seconds, name_axes, stated_units
+from outcrop.volumes.axes import standard_axes
 
 
 def named_labels(labels: xr.Dataset | xr.DataArray) -> xr.Dataset:
@@ -35,11 +34,4 @@ def named_labels(labels: xr.Dataset | xr.DataArray) -> xr.Dataset:
         raise ValueError(f"The labels have axes {codes.dims}; give inline, crossline and time or depth.")
     labels = labels.transpose("class", "inline", "crossline", ..., missing_dims="ignore")
     labels = labels.assign_attrs(known | {"classes": [str(name) for name in classes]})
-    vertical = str(labels["label"].dims[2])
-    axis = labels[vertical]
-    _, _, factor, _ = name_axes(["inline", "crossline", vertical], units={vertical: stated_units(axis)})
-    if factor is None and vertical == "time" and in_seconds(axis):
-        factor = 1000.0
-    if factor in (None, 1.0):
-        return labels
-    return labels.assign_coords({vertical: np.round(factor * axis.values.astype(np.float64), 3)})
+    return standard_axes(labels)
