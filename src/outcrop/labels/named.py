@@ -16,6 +16,7 @@ def named_labels(labels: xr.Dataset | xr.DataArray) -> xr.Dataset:
 
     Examples
     --------
+    >>> import numpy as np
     >>> axes = {"inline": [7], "crossline": [1, 2], "time": [0.0, 0.004]}
     >>> codes = xr.DataArray(np.ones((1, 2, 2), np.uint8), axes, attrs={"classes": ["other"]})
     >>> named_labels(codes)["time"].values
