@@ -102,4 +102,4 @@ def scale(amplitudes: npt.ArrayLike, clip: float) -> Array:
         raise ValueError(f"clip is {clip}; choose a positive amplitude.")
     amplitudes = np.asarray(amplitudes)
     kind = np.float64 if amplitudes.dtype == np.float64 else np.float32
-    return np.clip(amplitudes.astype(kind, copy=False), -clip, clip) / kind(2 * clip) + kind(0.5)
+    return np.asarray(np.clip(amplitudes.astype(kind, copy=False), -clip, clip) / kind(2 * clip) + kind(0.5))
