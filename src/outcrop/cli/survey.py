@@ -30,7 +30,9 @@ def info(
     facts = describe(data)
     facts["patch"] = patch_extent(data, parse_size(size, data))
     if picture:
-        oc.plots.section(data[len(data) // 2]).figure.savefig(picture, dpi=150)
+        figure = oc.plots.new_figure(figsize=(12, 5), layout="constrained")
+        oc.plots.section(data[len(data) // 2], ax=figure.add_subplot())
+        figure.savefig(picture, dpi=150)
     if json_:
         print(json.dumps(facts, default=plain))
     else:

@@ -103,7 +103,7 @@ class PatchGrid:
         self._clip = self.given_clip = None if clip is None else float(clip)
         self.axes = [volume[name].values for name in volume.dims]
         self.area = area_positions(volume, area or {})
-        self.horizons = between and [horizon_grid(path, volume.dims[2], *self.axes[:2]) for path in between]
+        self.horizons = between and [horizon_grid(path, str(volume.dims[2]), *self.axes[:2]) for path in between]
         self._live, self._is_part = live_traces(volume), False
         directions = [DIRECTIONS.index(name) for name in (DIRECTIONS if along == "both" else (along,))]
         self._check_count(directions)
