@@ -193,7 +193,7 @@ def test_maximise_keeps_known_nodes_and_leaves_other_patches_alone():
     rows = rng.normal(size=(6, 50, 10)).astype("f4")
     known = np.zeros((6, 50), int)
     known[0, :5] = 1
-    there, options = np.ones((6, 50), bool), {"background": np.array([1]), "rounds": 5}
+    there, options = np.ones((6, 50), bool), {"background": np.array([1]), "rounds": 5, "step": lambda round: None}
     ridge = Ridge(rows, np.where(known > 0, 20, 1))
     labels, shares = maximise(ridge, np.array([0, 0, 0, 1, 1, 1]), known, there, n_classes=2, **options)
     assert (labels[0, :5] == 0).all()

@@ -29,6 +29,7 @@ from outcrop.mapping.confidence import confidence, fitted_background, label, maj
 from outcrop.mapping.constraint import (
     RandomFeatures,
     Ridge,
+    Step,
     balance,
     feature_rows,
     maximise,
@@ -51,7 +52,6 @@ AVERAGED = 1.7  # times the power that is found: votes of sections are means alo
 Model = tuple[
     RandomFeatures, Array, list[Familiarity]
 ]  # features, weights of the regression, familiarities of a member
-Step = Callable[..., None]  # reports progress
 Further = Callable[[np.ndarray, np.ndarray], list[np.ndarray]]  # (behind, offset) -> more descriptors, by sizes
 More = Callable[[np.ndarray, Step], Further]  # (rows, step) -> these for some patches
 UNSEEN = 100  # patches of a member that the others have not seen, at most, on which it is looked for
