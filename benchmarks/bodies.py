@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -23,13 +24,48 @@ import outcrop as oc
 from outcrop.datasets.places import exemplars
 from outcrop.datasets.survey import synthetic, synthetic_top
 from outcrop.geometry.bodies import find_bodies
-from outcrop.geometry.fusion import stripes
-from outcrop.job.fusion import CrossLabelling, voted_labels
+from outcrop.job.fusion import voted_labels
+from outcrop.mapping.confidence import as_codes
+from outcrop.patches.grid import DIRECTIONS
 from outcrop.volumes.lazy import LazyVolume
 
 SHAPE, SIZE, EVERY = (120, 200, 256), 64, 4
 STEP, BINS = 4.0, (25.0, 25.0)
 SALT = "salt dome"
+
+
+def stripes(labels, name):
+    """How often the labels of a class differ on single lines, by direction.
+
+    Parameters
+    ----------
+    labels : DataArray
+        Codes on inline, crossline and time or depth, in memory; ``attrs["classes"]`` names them.
+    name : str
+        The class.
+
+    Returns
+    -------
+    dict
+        ``inline`` and ``crossline``: single lines that differ, as samples whose neighbours in that direction both say
+        something else about the class, per 1000 samples of it. Labels of bodies that are larger than a line and as
+        smooth in one direction as in the other have small and equal numbers.
+
+    Examples
+    --------
+    >>> codes = np.ones((5, 6, 7), np.uint8)
+    >>> codes[2] = 2
+    >>> labels = xr.DataArray(codes, dims=("inline", "crossline", "time"), attrs={"classes": ["other", "salt dome"]})
+    >>> stripes(labels, "salt dome")
+    {'inline': 1000.0, 'crossline': 0.0}
+    """
+    inside = as_codes(labels.values) == 1 + list(labels.attrs["classes"]).index(name)
+    found = {}
+    for axis, direction in enumerate(DIRECTIONS):
+        turned = np.moveaxis(inside, axis, 0)
+        single = (turned[1:-1] != turned[:-2]) & (turned[1:-1] != turned[2:])
+        found[direction] = 1000 * float(single.sum() / max(inside.sum(), 1))
+    return found
 
 
 def against(labels, seed):
@@ -77,7 +113,11 @@ def job(options):
                 made.add_exemplar(name, places[0])
             made.label(mapping=options.mapping)
             fused = made.fused_labels()
-            views = {"inlines": made.labels, "crosslines": voted_labels(made, [CrossLabelling(made)]), "fused": fused}
+            views = {
+                "inlines": made.labels,
+                "crosslines": voted_labels(made, [replace(made.plan, across=True)]),
+                "fused": fused,
+            }
             for direction, labels in views.items():
                 labels = labels.load()
                 row = {"seed": seed, "labels": direction, **against(labels, seed)}

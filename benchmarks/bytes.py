@@ -19,7 +19,8 @@ from zarr.codecs import Crc32cCodec, ZstdCodec
 import outcrop as oc
 from outcrop import datasets
 from outcrop.job.corrections import Corrections
-from outcrop.job.votes import Labels, VoteStore
+from outcrop.job.votes import Labels
+from outcrop.labels.vote_store import VoteStore
 from outcrop.labels.votes import line_votes
 from outcrop.storage.chunks import stored_bytes
 from outcrop.storage.kept import Kept

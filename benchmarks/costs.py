@@ -23,7 +23,7 @@ import numpy as np
 import outcrop as oc
 from outcrop.datasets.survey import synthetic_lines
 from outcrop.job import costs
-from outcrop.job.options import index_options
+from outcrop.job.options import IndexOptions
 from outcrop.parallel import n_cores, one_blas_thread
 from outcrop.volumes.segy_write import create
 
@@ -98,7 +98,7 @@ def checked(gigabytes, patches, n_labelled):
 def paper():
     """The table for 500 GB, from rates of one core that are measured now and those of an H200 that were measured."""
     volume, truth = oc.datasets.synthetic((6, 400, 400), seed=0)
-    options = index_options({"size": 99, "step": 33}, volume.shape)
+    options = IndexOptions(size=99, step=33).fitted(volume.shape)
     grid = oc.PatchGrid(volume, size=99, step=33)
     rows = np.arange(min(256, len(grid)))
     measure = costs.indexed_measure(options)

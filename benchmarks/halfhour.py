@@ -119,7 +119,7 @@ class Eye:
     def survey(self, job):
         """Mean IU over all labelled lines of a job, and how many there are."""
         with oc.Job(job) as reader:
-            lines = sorted(int(reader.lines[i]) for i in reader.labelled())
+            lines = sorted(int(reader.lines[i]) for i in reader.labelled)
             labels = reader.labels["label"].sel(inline=lines).load()
         return oc.pixel_scores(labels, self.truth.sel(inline=lines))["MIU"], len(lines)
 

@@ -35,7 +35,7 @@ def main():
 def scored(job, measure, places, truth):
     """Scores of the labels of the truth's line that some exemplars lead to."""
     job.index(measure=measure)
-    for one in job.state.exemplars:
+    for one in job.plan.state.exemplars:
         job.remove_exemplar(one.id)
     for name, some in places.items():
         for place in some:

@@ -25,7 +25,7 @@ from matplotlib.figure import Figure
 import outcrop as oc
 from outcrop import cli, datasets
 from outcrop.app.session import Session
-from outcrop.job.labelling import Labelling
+from outcrop.job.labelling import label_view, vote_keys
 from outcrop.storage.workspace import Damaged
 
 SIZE, SHAPE = 32, (6, 64, 64)
@@ -89,7 +89,7 @@ class Model:
 
 def actual(job):
     """The same as `Model.state`, of a job."""
-    state = job.state
+    state = job.plan.state
     exemplars = {(one.name, tuple(map(float, one.place))) for one in state.exemplars}
     verdicts = {(one.name, tuple(map(float, one.place))): one.accept for one in state.verdicts}
     return exemplars, verdicts, [(stroke["class"], tuple(map(tuple, stroke["points"]))) for stroke in state.strokes]
@@ -269,7 +269,7 @@ class JobMachine(RuleBasedStateMachine):
     )
     def label(self, lines, seed):
         """Label some lines in the notebook."""
-        labelled = set(self.notebook.labelled())
+        labelled = set(self.notebook.labelled)
         before = self._entries()
         for attempt in range(4):
             try:
@@ -285,7 +285,7 @@ class JobMachine(RuleBasedStateMachine):
                 break
         if self._entries() > before:
             self._note(self.notebook.log.who, "other", None)
-        assert set(self.notebook.labelled()) >= labelled - self.damaged_lines
+        assert set(self.notebook.labelled) >= labelled - self.damaged_lines
 
     @rule(limit=st.sampled_from([0.3, 0.6, None]))
     def limit_in_the_shell(self, limit):
@@ -293,7 +293,7 @@ class JobMachine(RuleBasedStateMachine):
         status = oc.Job(self.path).status()
         if not status["lines"]["labelled"] or status["lines"]["stale"] or self.damaged_lines:
             return
-        line = LINES[min(oc.Job(self.path).labelled())]
+        line = LINES[min(oc.Job(self.path).labelled)]
         before = self._entries()
         words = [] if limit is None else ["--min-confidence", limit]
         code, said = self._shell("label", self.path, "--lines", line, *words)
@@ -419,7 +419,7 @@ class JobMachine(RuleBasedStateMachine):
             path.write_bytes(data)
         self.damaged_lines = set(range(SHAPE[0]))  # any of them may have to be made again
         self.seen = {}
-        self.notebook._opened.clear()
+        self.notebook._memory.clear()
         self.close_the_page()
 
     # ---- what must hold ---------------------------------------------------------------------------------------------
@@ -436,10 +436,9 @@ class JobMachine(RuleBasedStateMachine):
         if not hasattr(self, "notebook"):
             return
         job = oc.Job(self.path)
-        work = Labelling(job)
-        current = work.votes_key()
-        sources = work.sources()
-        view, stale = work.labels()
+        current = job.plan.keys["votes"]
+        sources = vote_keys(job, job.plan)
+        view, stale = label_view(job, job.plan)
         for line, store in view.stores.items():
             try:
                 votes = hashlib.sha256(store.read(line).tobytes()).hexdigest()
@@ -457,7 +456,7 @@ class JobMachine(RuleBasedStateMachine):
         """A line that counts as fresh equals what a folder with nothing but the same decisions labels."""
         job = oc.Job(self.path)
         position = LINES.index(line)
-        if job.labelled().get(position, True):
+        if job.labelled.get(position, True):
             return
         try:
             here = job.labels["label"].isel(inline=position).values
@@ -466,7 +465,7 @@ class JobMachine(RuleBasedStateMachine):
         job.log.give(self.folder / "all.jsonl")
         other = oc.Job(self.folder / "fresh.outcrop", volume=self.volume)
         other.log.take(self.folder / "all.jsonl")
-        options = other.state.options
+        options = other.plan.state.options
         again = other.label([line], seed=options.get("label", {}).get("seed", 0), **options.get("limits", {}))
         np.testing.assert_array_equal(again["label"].values[0], here)
         other.close()

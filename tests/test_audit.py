@@ -74,18 +74,18 @@ def test_groups_are_of_what_looks_alike():
 
 def test_answers_are_decisions(job):
     """Answers are kept, seen by who opens the job again, undone as one act, and leave the retrieved patches alone."""
-    key = job.retrieved_key()
+    key = job.plan.keys["retrieved"]
     audit = job.audit(12)
     audit.answer(yes=range(1, 9), no=[9, 10], unknown=[11])
     with oc.Job(job.path) as again:
         table = again.audit(12).estimates.set_index("class").loc["all"]
         assert table[["yes", "no", "unknown"]].tolist() == [8, 2, 1]
         assert 0 < table["low"] < table["right"] < table["high"] <= 1
-    assert job.retrieved_key() == key and (job.decisions["what"] == "audit").sum() == 11
+    assert job.plan.keys["retrieved"] == key and (job.decisions["what"] == "audit").sum() == 11
     assert job.decisions["where"].str.endswith(": unknown").sum() == 1
     assert audit.questions["answer"].tolist().count("") == len(audit.questions) - 11
     job.undo()
-    assert np.isnan(audit.estimates["right"]).all() and not job.state.audits
+    assert np.isnan(audit.estimates["right"]).all() and not job.plan.state.audits
 
 
 def test_the_last_answer_counts(job):
@@ -93,7 +93,7 @@ def test_the_last_answer_counts(job):
     audit = job.audit(10)
     audit.answer(yes=[1])
     audit.answer(no=[1])
-    assert audit.questions["answer"][1] == "no" and len(job.state.audits) == 1
+    assert audit.questions["answer"][1] == "no" and len(job.plan.state.audits) == 1
 
 
 def test_answers_of_another_table_are_kept_and_not_counted(job):

@@ -3,6 +3,7 @@
 import json
 import shutil
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,13 +13,15 @@ from scipy import ndimage
 from xarray.core.indexing import LazilyIndexedArray
 
 import outcrop as oc
+from benchmarks.bodies import stripes
 from outcrop import datasets
 from outcrop.cli.program import main
 from outcrop.geometry.bodies import find_bodies
-from outcrop.geometry.fusion import fuse, stripes
+from outcrop.geometry.fusion import decided, lazy_labels
 from outcrop.job.bodies import job_bodies
-from outcrop.job.fusion import CrossLabelling, voted_labels
-from outcrop.job.labelling import Labelling
+from outcrop.job.fusion import voted_labels
+from outcrop.job.labelling import label_view
+from outcrop.job.sections import marked_sections
 from outcrop.volumes.lazy import LazyVolume
 
 STEP, BINS = 4.0, (25.0, 12.5)
@@ -214,6 +217,43 @@ def test_what_cannot_be_answered_is_refused_in_one_line():
     assert len(oc.bodies(labels, min_samples=10**6)) == 0
 
 
+def test_a_volume_in_seconds_is_the_same_body():
+    """Labels whose times are seconds: the same size in the same unit, the same top."""
+    codes = blobs()
+    labels = labels_of(codes)
+    seconds = labels.assign_coords(time=labels["time"] / 1000)
+    pd.testing.assert_frame_equal(
+        oc.bodies(seconds, "salt dome", min_samples=5), oc.bodies(labels, "salt dome", min_samples=5)
+    )
+    xr.testing.assert_allclose(
+        oc.surface(seconds, "salt dome", min_samples=5), oc.surface(labels, "salt dome", min_samples=5)
+    )
+
+
+@pytest.mark.parametrize("along", ["inline", "crossline"])
+@pytest.mark.parametrize(("far", "sizes"), [("inline", [144, 108]), ("crossline", [168, 84])])
+def test_lines_far_apart_hold_different_bodies(along, far, sizes):
+    """A box on seven inlines and six crosslines with a gap of 100 numbers in it, whichever way the labels are read."""
+    codes = np.ones((9, 8, 12), np.uint8)
+    codes[1:8, 1:7, 3:9] = 2
+    labels = labels_of(codes)
+    assert len(oc.bodies(labels, "salt dome", min_samples=1)) == 1
+    labels = labels.assign_coords({far: labels[far] + np.where(np.arange(labels.sizes[far]) > 4, 100, 0)})
+    for attrs in (labels.attrs, {"classes": labels.attrs["classes"]}):
+        table = oc.bodies(labels.drop_attrs().assign_attrs(attrs), "salt dome", min_samples=1, along=along)
+        assert table["samples"].tolist() == sizes
+        assert (table[f"{far}_last"] - table[f"{far}_first"]).max() < 100
+
+
+def test_code_255_is_no_class():
+    """255 stands for uncertain: labels may name 254 classes, not more."""
+    codes = xr.DataArray(np.ones((2, 3, 4), np.uint8), dims=("inline", "crossline", "time"))
+    names = ["other", *(f"class {n}" for n in range(254))]
+    with pytest.raises(ValueError, match="254 at most"):
+        oc.bodies(codes.assign_attrs(classes=names), min_samples=1)
+    assert not len(oc.bodies(codes.assign_attrs(classes=names[:-1]), min_samples=1))
+
+
 def striped(seed, axis, shape=(30, 40, 50)):
     """Votes for a ball that are shifted from line to line, so that its labels are striped."""
     rng = np.random.default_rng(seed)
@@ -232,7 +272,9 @@ def test_fused_labels_are_less_striped_and_nearer_to_the_truth():
     """Inlines that differ from their neighbours do so less once the crosslines vote, and the other way round."""
     inlines, truth = striped(0, 0)
     crosslines, _ = striped(1, 1)
-    fused = fuse(inlines, crosslines)
+    total = inlines["score"].values.astype(np.uint16) + crosslines["score"].values
+    axes = {name: inlines[name].values for name in inlines["label"].dims}
+    fused = lazy_labels(lambda key: decided(total[(slice(None), *key)]), axes, inlines.attrs)
     codes = {name: own["label"].assign_attrs(classes=["other", "salt dome"]) for name, own in
              {"inlines": inlines, "crosslines": crosslines, "fused": fused}.items()}  # fmt: skip
     seen = {name: stripes(own, "salt dome") for name, own in codes.items()}
@@ -240,22 +282,10 @@ def test_fused_labels_are_less_striped_and_nearer_to_the_truth():
     assert seen["fused"]["crossline"] < 0.6 * seen["crosslines"]["crossline"]
     wrong = {name: (own.values != truth).mean() for name, own in codes.items()}
     assert wrong["fused"] < min(wrong["inlines"], wrong["crosslines"])
-    total = inlines["score"].values.astype(int) + crosslines["score"].values
     np.testing.assert_array_equal(fused["label"].values, 1 + total.argmax(axis=0))
-    np.testing.assert_allclose(fused["confidence"].values, 255 * total.max(0) / total.sum(0), atol=0.51)
+    np.testing.assert_allclose(fused["confidence"].values, 255.0 * total.max(0) / total.sum(0), atol=0.51)
     sides = [oc.surface(fused, "salt dome", side=side) for side in ("top", "base")]
     assert np.isfinite(sides[0]).sum() == np.isfinite(sides[1]).sum() > 300
-
-
-def test_labels_that_do_not_belong_together_are_not_fused():
-    """Other classes, other axes, no scores: one line."""
-    one, _ = striped(0, 0)
-    with pytest.raises(ValueError, match="scores=True"):
-        fuse(one, one.drop_vars("score"))
-    with pytest.raises(ValueError, match="same ones"):
-        fuse(one, one.assign_attrs(classes=["other", "fault"]))
-    with pytest.raises(ValueError, match="inline differs"):
-        fuse(one, one.assign_coords(inline=one["inline"] + 1))
 
 
 # ---- of a job ------------------------------------------------------------------------------------------------------
@@ -296,8 +326,8 @@ def test_a_job_is_fused_by_the_votes_of_both_directions(job):
     """Labels are those of the summed votes; the lines across are kept, and the job's labels stay as they were."""
     before = job.labels.load()
     fused = job.fused_labels()
-    works = [Labelling(job), CrossLabelling(job)]
-    views = [work.labels()[0] for work in works]
+    works = [job.plan, replace(job.plan, across=True)]
+    views = [label_view(job, work)[0] for work in works]
     names = views[0].votes(7)[0]
     inlines = np.stack([views[0].votes(i)[1] for i in (6, 7, 8)], axis=1).astype(int)
     crosslines = np.stack([views[1].votes(j)[1][:, 6:9] for j in range(120)], axis=2).astype(int)
@@ -334,10 +364,10 @@ def test_what_is_painted_holds_in_fused_labels(job):
     job.paint("wrong", [(112, 330, 300), (112, 380, 300)], radius=5)
     job.label()
     fused = job.fused_labels()["label"].load()
-    for (direction, position), codes in job.painted().items():
+    for (direction, position), codes in marked_sections(job, job.plan)[0].items():
         section = fused.isel({("inline", "crossline")[direction]: position}).values
         assert (codes > 0).any() and (section[codes > 0] == codes[codes > 0]).all()
-    for (direction, position), gone in job.excluded().items():
+    for (direction, position), gone in marked_sections(job, job.plan)[1].items():
         section = fused.isel({("inline", "crossline")[direction]: position}).values
         assert gone.any() and not any((section[mask] == code).any() for code, mask in enumerate(gone, 1))
 
@@ -411,7 +441,7 @@ def test_wrong_requests_for_bodies_are_one_line(job, tmp_path, capsys, monkeypat
         (["--top", "salt-dome"], "CLASS=FILE"),
         (["--top", "channel=top.csv"], "choose one of"),
         (["--top", "salt-dome=nowhere.csv"], "No such file"),
-        (["--top", f"salt-dome={tmp_path / 'bad.poi'}"], "X, Y and Z"),
+        (["--top", f"salt-dome={tmp_path / 'bad.poi'}"], "lines of x, y, time"),
     ]:
         code, _, said = run(capsys, monkeypatch, "bodies", job.path, "-o", out, "--no-fuse", *words)
         assert (code, said.count("\n")) == (2, 1) and remedy in said and not out.exists()
@@ -422,12 +452,12 @@ def test_a_job_along_crosslines_is_fused_with_its_inlines(job, monkeypatch):
     options = {"members": 1, "patches_per_class": 12, "n_features": 40, "rounds": 2}
     monkeypatch.setitem(oc.MAPPERS, "texture", lambda: oc.TextureMapper(**options))
     job.index(32, step=16, every=4, along="crossline")
-    for one in job.state.exemplars:
+    for one in job.plan.state.exemplars:
         job.move_exemplar(one.id, (118, *one.place[1:]))  # patches along crosslines fit in around the middle only
     job.label()
     found, labels, _ = job_bodies(job, min_samples=1)
-    assert labels.attrs["fused"] and len(job.labelled()) == 120
-    views = [Labelling(job).labels()[0], CrossLabelling(job).labels()[0]]
+    assert labels.attrs["fused"] and len(job.labelled) == 120
+    views = [label_view(job, job.plan)[0], label_view(job, replace(job.plan, across=True))[0]]
     names = views[0].votes(11)[0]
     crosslines = np.stack([views[0].votes(j)[1] for j in (10, 11, 12)], axis=1).astype(int)
     inlines = np.stack([views[1].votes(i)[1][:, 10:13] for i in range(36)], axis=2).astype(int)

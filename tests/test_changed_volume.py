@@ -58,7 +58,7 @@ def test_every_way_to_look_notices_a_changed_file(job, tmp_path, traces):
     change(tmp_path / "v.sgy", traces=traces)
     looks = [
         lambda one: stale(one) == 3,
-        lambda one: all(one.labelled().values()),
+        lambda one: all(one.labelled.values()),
         lambda one: one.labels["stale"].sel(inline=[103, 104, 105]).all(),
     ]
     for number, look in enumerate(looks):
@@ -134,12 +134,12 @@ def test_an_array_changed_in_place_is_another_volume(source, tmp_path, count, mo
     volume.values.ravel()[4 * 110 * 96 + 5001 :][:count] *= -1
     if count > 1:
         with pytest.warns(UserWarning, match="changed since it was read"):
-            assert all(job.labelled().values())
+            assert all(job.labelled.values())
         labels = job.label([104])
     else:
         with pytest.warns(UserWarning, match="changed since it was read"):
             labels = job.label([104])
-    assert not labels["stale"].any() and job.labelled() == {3: True, 4: False, 5: True}
+    assert not labels["stale"].any() and job.labelled == {3: True, 4: False, 5: True}
     clean = labelled(tmp_path / "clean.outcrop", volume.copy()).labels.sel(inline=[104])
     for name in ("label", "confidence"):
         np.testing.assert_array_equal(labels[name].values, clean[name].values)

@@ -127,7 +127,7 @@ def test_area_and_horizons_reach_the_grid(outcrop, job, tmp_path):
     assert "exceeds" in said
     code, _, said = outcrop(*[w if w != "both" else "inline" for w in words], "--gain", "agc:200")
     assert code == 0, said
-    options = oc.Job(tmp_path / "a.outcrop").index_options()
+    options = vars(oc.Job(tmp_path / "a.outcrop").plan.index)
     assert options["area"] == {"inline": [100, 111], "time": [80, 500]} and options["gain"] == "agc:200"
     assert len(options["between"]) == 2 and "patches described" in said
 

@@ -144,7 +144,7 @@ def test_workers_write_the_votes_of_a_job(client, quick_job, monkeypatch):
     for name in ("label", "confidence"):
         np.testing.assert_array_equal(there.labels[name].values, here.labels[name].values)
     assert there.status()["lines"] == here.status()["lines"]
-    logs = [LineLog(lines_path(job.path, job.known["digest"])).read() for job in (here, there)]
+    logs = [LineLog(lines_path(job.path, job.plan.volume["digest"])).read() for job in (here, there)]
     assert logs[0] == logs[1] and len(logs[0]) == 8
 
 

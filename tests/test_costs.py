@@ -7,7 +7,7 @@ import pytest
 
 import outcrop as oc
 from outcrop.job import costs
-from outcrop.job.options import index_options
+from outcrop.job.options import IndexOptions
 from outcrop.job.status import status
 
 
@@ -31,8 +31,8 @@ def job(volume, tmp_path, quick_mapping):
 
 def planned(volume, **given):
     """Options and grid of an index."""
-    options = index_options({"size": 32, "step": 16} | given, volume.shape)
-    return oc.PatchGrid(volume, size=32, step=options["step"], every=options["every"]), options
+    options = IndexOptions(**{"size": 32, "step": 16} | given).fitted(volume.shape)
+    return options.grid(volume), options
 
 
 def test_bytes_of_an_index(volume, job):

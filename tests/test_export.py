@@ -126,6 +126,25 @@ def test_nobody_takes_it_for_amplitudes(tmp_path):
         assert (codes in text) == (what == "label")
 
 
+@pytest.mark.parametrize("table", ["cp500", "cp273", "cp1140", "cp875"])
+def test_the_text_header_reads_the_same_in_every_ebcdic_table(tmp_path, table):
+    """Lists of the provenance, brackets in class names: no character whose EBCDIC code differs between tables."""
+    labels = labels_on([1, 2], [3, 4], [0.0, 4.0]).assign_attrs(classes=["a [1]", "b {2}", "c", "d"])
+    export_segy(labels, tmp_path / "b.sgy", provenance={"lines": [330, 310], "options": {"size": [99, 99]}})
+    raw = (tmp_path / "b.sgy").read_bytes()[:3200]
+    assert raw.decode(table) == raw.decode("cp037")
+    text = raw.decode(table)
+    assert "lines: (330, 310)" in text and "1 = a (1)" in text
+
+
+def test_codes_that_are_no_codes_are_refused():
+    """300 is not class 44, -2 is not class 254: both are refused by name; NaN, -1 and 255 mean what they meant."""
+    for wrong in (300, 256, -2):
+        with pytest.raises(ValueError, match=f"code {wrong}"):
+            as_codes(np.array([0, 1, wrong]))
+    assert as_codes(np.array([np.nan, -1, 254, 255])).tolist() == [0, 255, 254, 255]
+
+
 def test_two_hundred_classes_fit_the_text_header(tmp_path):
     """Names that are too many are cut with a hint at the table, which has them all."""
     labels = labels_on(INLINES, CROSSLINES, np.arange(5.0))

@@ -11,10 +11,10 @@ import xarray as xr
 import outcrop as oc
 from benchmarks.fault_planes import surface_scores, volume_with_planes
 from benchmarks.faults import gsb_sections
-from outcrop.geometry.coordinates import map_grid
+from outcrop.geometry.coordinates import map_grid, trace_coordinates
 from outcrop.geometry.likelihood import along_strike, discontinuity, section_of_line
 from outcrop.geometry.sticks import numbered_as, read_sticks, stick_scores, write_sticks
-from outcrop.geometry.surfaces import join_sticks, surface_table
+from outcrop.geometry.surfaces import direction_of, join_sticks, surface_table
 from outcrop.geometry.tracing import link, ridges, scan, sticks_of
 from outcrop.volumes import segy, segy_headers, segy_write
 
@@ -69,7 +69,9 @@ def test_crosslines_are_inlines_of_the_turned_volume(picked):
     names = {"inline": "crossline", "crossline": "inline"}
     one = oc.fault_sticks(turned, along="crossline", lines=[4, 5])
     other = oc.fault_sticks(volume, along="inline", lines=[4, 5]).rename(columns=names)
-    pd.testing.assert_frame_equal(one, other[one.columns], check_dtype=False)
+    assert (one["along"] == "crossline").all() and (other["along"] == "inline").all()
+    places = one.columns.drop("along")
+    pd.testing.assert_frame_equal(one[places], other[places], check_dtype=False)
 
 
 def test_noise_has_no_fault():
@@ -107,7 +109,7 @@ def test_flat_layers_have_no_sticks():
     flat = np.broadcast_to(np.sin(np.arange(96) / 3).astype(np.float32), (2, 80, 96))
     found = oc.fault_sticks(oc.open_volume(flat.copy()))
     assert len(found) == 0
-    assert found.columns.tolist() == ["surface", "stick", "inline", "crossline", "time", "likelihood"]
+    assert found.columns.tolist() == ["surface", "stick", "inline", "crossline", "time", "likelihood", "along"]
 
 
 @pytest.mark.parametrize(
@@ -288,6 +290,53 @@ def test_missing_lines_do_not_cut_a_surface():
     assert join_sticks(plane_sticks(10, 60, lines=[0, 1, 2, 15, 16, 17]), volume)["surface"].nunique() == 2
 
 
+@pytest.mark.parametrize("along", ["inline", "crossline"])
+def test_vertical_sticks_keep_their_direction(along, tmp_path):
+    """A vertical stick runs along neither axis: it lies on the section it was picked on, in the table and in a csv."""
+    volume = empty_volume()
+    vertical = pd.DataFrame({"stick": 0, "inline": 7, "crossline": 60, "depth": [100.0, 200.0, 300.0], "along": along})
+    joined = join_sticks(vertical.assign(likelihood=0.5), volume)
+    assert direction_of(joined) == ["inline", "crossline"].index(along)
+    write_sticks(joined, tmp_path / "sticks.csv", volume)
+    assert direction_of(read_sticks(tmp_path / "sticks.csv", volume)) == direction_of(joined)
+
+
+def far_apart(volume, bin_size):
+    """The same volume whose lines from the sixth on are 100 numbers away, and its bin size."""
+    lines = volume["inline"].values
+    attrs = {"bin_size": bin_size} if bin_size else {}
+    return (
+        volume.drop_attrs()
+        .assign_coords(inline=lines + np.where(np.arange(len(lines)) > 5, 100, 0))
+        .assign_attrs(attrs)
+    )
+
+
+@pytest.mark.parametrize("bin_size", [(10.0, 10.0), (float("nan"), 10.0), None])
+def test_lines_far_apart_share_no_surface(bin_size):
+    """A plane on two lines, and on five that are 100 numbers away: two surfaces, of which neither is too small."""
+    volume = far_apart(empty_volume(), bin_size)
+    sticks = plane_sticks(0, 60, lines=[4, 5, 106, 107, 108, 109, 110])
+    assert join_sticks(sticks, volume)["surface"].nunique() == 2
+    picked = {"inline": [4, 5, 6, 7, 8, 9, 10]}
+    assert sorted(join_sticks(sticks, volume, picked=picked).groupby("surface")["inline"].nunique()) == [2, 5]
+    near = empty_volume()
+    alone = join_sticks(plane_sticks(0, 60, lines=[4, 5]), near, picked={"inline": range(20)})
+    assert not len(alone)  # on lines that follow each other, two of them are too few
+
+
+def test_lines_far_apart_do_not_support_each_other():
+    """Sticks of a line with a copy of it 100 numbers away are those of the line alone."""
+    volume, _ = volume_with_planes((1, 96, 96), seed=3, count=2, azimuth=20)
+    axes = {name: volume[name].values for name in volume.dims} | {"inline": [0, 100]}
+    twice = xr.DataArray(np.repeat(volume.values, 2, axis=0), axes, attrs=volume.attrs)
+    alone, both = oc.fault_sticks(volume), oc.fault_sticks(twice)
+    assert both["surface"].nunique() == 2 * alone["surface"].nunique()
+    for line in (0, 100):
+        mine = both[both["inline"] == line].groupby("stick")["crossline"].sum()
+        np.testing.assert_allclose(sorted(mine), sorted(alone.groupby("stick")["crossline"].sum()))
+
+
 # ---- files ----------------------------------------------------------------------------------------------------------
 
 
@@ -335,6 +384,82 @@ def test_coordinates_come_from_the_headers(survey):
         6780000 + away[0] * np.sin(turn) + away[1] * np.cos(turn),
     )
     assert (x[0], y[0]) == pytest.approx(expected, abs=0.01)
+
+
+def test_surveys_in_feet_have_dips_and_areas_in_metres(tmp_path):
+    """A survey of 25 ft bins in depth: the same plane in metres has the same dip and area; X and Y stay in feet."""
+    foot, path = 0.3048, tmp_path / "feet.sgy"
+    inlines, crosslines, depths = np.arange(20), np.arange(120), np.arange(0, 600, 10.0)
+    with segy_write.create(path, inlines, crosslines, depths, bin_size=(25.0, 25.0)) as write:
+        for row in range(len(inlines)):
+            write(row, np.ones((len(crosslines), len(depths)), np.float32))
+    with open(path, "r+b") as file:
+        file.seek(3254)
+        file.write((2).to_bytes(2, "big"))
+    volume = oc.open_volume(path, domain="depth")
+    assert volume.attrs["bin_size"] == (7.62, 7.62)
+    metres = empty_volume().assign_attrs(bin_size=(25 * foot, 25 * foot))
+    sticks = plane_sticks(20, 60)
+    found, expected = (surface_table(join_sticks(sticks, one), one) for one in (volume, metres))
+    for name in ("strike", "dip", "area"):
+        assert found[name][0] == pytest.approx(expected[name][0], rel=1e-3)
+    assert map_grid(volume).to_map([2], [4])[0] == pytest.approx(100)
+
+
+def bent_line(path):
+    """A 2-D line that turns north after its tenth trace, with CDP X and Y in decimetres; no inline numbers."""
+    numbers, times = np.arange(1, 31), np.arange(0, 256, 4.0)
+    with segy_write.create(path, [0], numbers, times) as write:
+        write(0, np.random.default_rng(0).standard_normal((len(numbers), len(times))).astype(np.float32))
+    geometry = segy.scan(path)
+    kind = np.dtype([("header", "V240"), ("samples", f"V{4 * geometry.layout.n_samples}")])
+    traces = np.memmap(path, kind, "r+", offset=geometry.layout.start)
+    headers = np.frombuffer(traces["header"].tobytes(), segy_headers.trace_dtype(">")).copy()
+    east, north = np.minimum(numbers, 10) * 12.5, np.maximum(numbers - 10, 0) * 12.5
+    headers["scalar"], headers["source_x"], headers["source_y"] = -10, 0, 0
+    headers["cdp_x"], headers["cdp_y"] = 10 * (500_000 + east), 10 * (6_000_000 + north)
+    traces["header"] = np.frombuffer(headers.tobytes(), "V240")
+    traces.flush()
+    return oc.open_volume(path)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".dat", ".pol"])
+def test_sticks_of_a_2d_line_have_the_coordinates_of_its_traces(tmp_path, suffix):
+    """X and Y lie on the bent line, and the file is read back to a hundredth of a trace."""
+    volume = bent_line(tmp_path / "line.sgy")
+    points = {"surface": 0, "stick": 0, "inline": 0, "crossline": [9.0, 9.5, 20.25], "time": [20.0, 60.0, 100.0]}
+    sticks = pd.DataFrame(points).assign(likelihood=0.5)
+    grid = map_grid(volume)
+    x, y = grid.to_map(sticks["inline"], sticks["crossline"])
+    np.testing.assert_allclose(x, [500_112.5, 500_118.75, 500_125.0])
+    np.testing.assert_allclose(y, [6_000_000, 6_000_000, 6_000_128.125])
+    assert np.isnan(grid.to_lines([500_300.0], [6_000_000.0])[1]).all()
+    path = tmp_path / f"sticks{suffix}"
+    write_sticks(sticks, path, volume)
+    back = read_sticks(path, volume)
+    np.testing.assert_allclose(
+        back[["inline", "crossline", "time"]], sticks[["inline", "crossline", "time"]], atol=0.01
+    )
+
+
+@pytest.mark.parametrize("suffix", [".dat", ".charisma", ".pol"])
+def test_line_numbers_in_place_of_coordinates_are_said(tmp_path, suffix):
+    """A volume without coordinates: the file is written, and a warning names what its X and Y are."""
+    volume = empty_volume().drop_attrs()
+    sticks = join_sticks(plane_sticks(0, 60), volume)
+    with pytest.warns(UserWarning, match="crossline and inline numbers in place of X and Y"):
+        write_sticks(sticks, tmp_path / f"sticks{suffix}", volume)
+    write_sticks(sticks, tmp_path / "sticks.csv", volume)
+    assert not {"x", "y"} & set(pd.read_csv(tmp_path / "sticks.csv").columns)
+
+
+def test_a_selection_has_the_coordinates_of_its_survey(survey):
+    """Lines selected from a survey keep X and Y, also a single one of them."""
+    volume, _ = survey
+    x, y = map_grid(volume).to_map([105, 107], [311, 312])
+    for part in (volume[3:9, 5:], volume[5:6]):
+        np.testing.assert_allclose(map_grid(part).to_map([105, 107], [311, 312]), (x, y), atol=0.01)
+        np.testing.assert_allclose(trace_coordinates(part, [105], [311]), (x[:1], y[:1]), atol=0.01)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".dat", ".charisma"])

@@ -137,14 +137,14 @@ def test_a_choice_outlives_what_is_labelled_meanwhile(panel, what):
     session.set_limit(0.01)  # and now they are not
     drawn(panel)
     assert panel.chosen.points is points and panel.lines["chosen-stick"].data["xs"]
-    strokes = len(session.job.state.strokes)
+    strokes = len(session.job.plan.state.strokes)
     if what == "extend":
         assert panel.extend.active == [0] and not panel.extend.disabled
         panel._on_tap(type("Tap", (), {"x": points["crossline"].iloc[0], "y": 150}))
     else:
         panel._on_verdict("reject")
-    assert len(session.job.state.strokes) == strokes + 1 and panel.chosen is None
-    places = np.array(session.job.state.strokes[-1]["points"])
+    assert len(session.job.plan.state.strokes) == strokes + 1 and panel.chosen is None
+    places = np.array(session.job.plan.state.strokes[-1]["points"])
     assert np.isin(points["crossline"], places[:, 1]).all()
 
 

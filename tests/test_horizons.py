@@ -11,15 +11,15 @@ import xarray as xr
 
 import outcrop as oc
 from outcrop import plots
+from outcrop.geometry.coordinates import trace_coordinates
 from outcrop.geometry.horizons import (
-    horizon_grid,
     horizon_misfit,
     horizon_table,
     polylines,
     read_horizon,
-    trace_coordinates,
     write_horizon,
 )
+from outcrop.job.sections import marked_sections
 from outcrop.volumes import segy_write
 
 INLINES, CROSSLINES, TIMES = 200 + 3 * np.arange(9), 1000 + 2 * np.arange(14), 40 + 4.0 * np.arange(60)
@@ -122,7 +122,7 @@ def test_horizons_come_back_as_they_went(tmp_path, volume, top, name):
     """On the same traces, by X and Y alone where the file has nothing else."""
     write_horizon(tmp_path / name, horizon_table(top, volume))
     found = read_horizon(tmp_path / name, volume)
-    xr.testing.assert_allclose(horizon_grid(found), top.drop_attrs(), atol=5.1e-5)
+    xr.testing.assert_allclose(on_grid(found), top.drop_attrs(), atol=5.1e-5)
     assert found.attrs["outside"] == 0
     misfit = horizon_misfit(top + 2.0, found)
     assert misfit["found"] == 1 and misfit["traces"] == 59
@@ -139,10 +139,15 @@ def test_points_of_other_programs_are_understood(tmp_path, volume, top):
     text = "\n".join(["# made elsewhere", *rows, "999.0 999.0 999.0", f"{ORIGIN[0] - 900} {ORIGIN[1]} -120.0"])
     (tmp_path / "other.dat").write_text(text + "\n")
     found = read_horizon(tmp_path / "other.dat", volume)
-    xr.testing.assert_allclose(horizon_grid(found), top.drop_attrs(), atol=1e-9)
+    xr.testing.assert_allclose(on_grid(found), top.drop_attrs(), atol=1e-9)
     assert found.attrs["outside"] == 1
     table[["x", "y", "time"]].rename(columns=str.upper).to_csv(tmp_path / "xy.csv", index=False)
     assert read_horizon(tmp_path / "xy.csv", volume).equals(read_horizon_of(table, tmp_path / "lines.csv", volume))
+
+
+def on_grid(horizon):
+    """A horizon on its inlines and crosslines, NaN where it has no point."""
+    return horizon.set_index(["inline", "crossline"])["time"].to_xarray()
 
 
 def read_horizon_of(table, path, volume):
@@ -191,7 +196,7 @@ def test_surveys_without_coordinates_say_so(tmp_path, top):
         with pytest.raises(ValueError, match="write csv"):
             trace_coordinates(volume, INLINES[2:4], CROSSLINES[2:4])
     write_horizon(tmp_path / "top.csv", horizon_table(top))
-    xr.testing.assert_allclose(horizon_grid(read_horizon(tmp_path / "top.csv", array)), top.drop_attrs())
+    xr.testing.assert_allclose(on_grid(read_horizon(tmp_path / "top.csv", array)), top.drop_attrs())
     with pytest.raises(ValueError, match="write csv"):
         write_horizon(tmp_path / "top.poi", horizon_table(top))
     assert not (tmp_path / "top.poi").exists()
@@ -210,7 +215,7 @@ def test_a_horizon_becomes_strokes(tmp_path, volume, top):
     with oc.Job(tmp_path / "v.outcrop", volume=volume) as job:
         for points in lines:
             job.paint("top salt", points, radius=1)
-        painted = job.painted()
+        painted = marked_sections(job, job.plan)[0]
     assert set(painted) == {(0, 2), (0, 4)}
     samples = np.rint((top.values[0] - TIMES[0]) / 4).astype(int)
     assert painted[0, 2][np.arange(3, 13), samples].all()

@@ -12,6 +12,7 @@ from outcrop.geometry.horizons import horizon_table, read_horizon, write_horizon
 from outcrop.geometry.sticks import read_sticks, write_sticks
 from outcrop.job import faults
 from outcrop.job.interpretations import import_exemplars, import_strokes, score_interpretation
+from outcrop.job.sections import marked_sections
 
 LINES = [103, 104, 105]
 STICKS = ["sticks.csv", "sticks.dat", "sticks.charisma", "sticks.pol"]
@@ -49,7 +50,7 @@ def test_sticks_become_accepted_sticks(job, files, name):
     kept, names = faults.accepted_sticks(job), ["inline", "crossline", "time"]
     np.testing.assert_allclose(kept[names], sticks[names], atol=0.01)
     job.undo()
-    assert not job.state.strokes
+    assert not job.plan.state.strokes
 
 
 @pytest.mark.parametrize("name", TOPS)
@@ -57,13 +58,13 @@ def test_a_horizon_becomes_strokes(job, files, name):
     """Every line of it is painted along it."""
     folder, _, _, top = files
     assert import_strokes(job, folder / name, "top") == len(top["inline"])
-    codes = job.painted()[0, 4]
+    codes = marked_sections(job, job.plan)[0][0, 4]
     rows = np.searchsorted(job.axes[2], top.sel(inline=104).values)
     inside = np.isfinite(top.sel(inline=104).values)
     columns = np.searchsorted(job.axes[1], top["crossline"].values)
     assert (codes[columns[inside], rows[inside]] == job.classes["top"]).all()
     job.undo()
-    assert not job.state.strokes
+    assert not job.plan.state.strokes
 
 
 @pytest.mark.parametrize("name", [*STICKS, *TOPS])
@@ -71,7 +72,7 @@ def test_files_become_exemplars(job, files, name):
     """Five places of the file at which a patch fits, as one act."""
     folder, _, sticks, top = files
     places = import_exemplars(job, folder / name, "chosen")
-    assert [list(one.place) for one in job.state.exemplars] == places and len(places) == 5
+    assert [list(one.place) for one in job.plan.state.exemplars] == places and len(places) == 5
     for inline, crossline, time in places:
         if name in TOPS:
             assert abs(top.sel(inline=inline, crossline=crossline).item() - time) <= 2.0  # half a sample
@@ -79,7 +80,7 @@ def test_files_become_exemplars(job, files, name):
             near = sticks[(sticks["inline"] == inline) & ((sticks["crossline"] - crossline).abs() < 12)]
             assert near["time"].min() <= time <= near["time"].max()
     job.undo()
-    assert not job.state.exemplars
+    assert not job.plan.state.exemplars
 
 
 def test_sticks_and_horizons_are_truth(outcrop, files, tmp_path, quick_mapping):
@@ -187,7 +188,7 @@ def test_damaged_sticks_are_never_half_imported(job, files, tmp_path):
             refused.append(str(error))
         else:
             job.undo()
-        assert not job.state.strokes
+        assert not job.plan.state.strokes
     assert refused and not any("\n" in text for text in refused)
 
 

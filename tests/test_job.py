@@ -13,8 +13,10 @@ import xarray as xr
 
 import outcrop as oc
 from outcrop import datasets
-from outcrop.job.labelling import Labelling
+from outcrop.job import retrieved
+from outcrop.job.labelling import label_view, vote_keys
 from outcrop.job.scoring import compare_jobs
+from outcrop.job.sections import marked_sections
 from outcrop.job.strokes import excluded_sections, stroke_mask
 from outcrop.volumes.identity import identify
 
@@ -60,16 +62,16 @@ def test_another_limit_is_applied_on_reading(job):
     """A limit of confidence or of error computes nothing, makes nothing stale and loses no line."""
     job.label()
     before = {line: codes(job, line) for line in (103, 106)}
-    done = Labelling(job).sources()
+    done = vote_keys(job, job.plan)
     job.label([103], min_confidence=0.9)
-    assert Labelling(job).sources() == done and counts(job)[1:] == (8, 0)
+    assert vote_keys(job, job.plan) == done and counts(job)[1:] == (8, 0)
     limited, sure = codes(job, 106), job.labels["confidence"].sel(inline=106).values
     np.testing.assert_array_equal(limited == 255, sure < 0.9 * 255 - 0.5)
     np.testing.assert_array_equal(limited[limited < 255], before[106][limited < 255])
     job.label([103], max_error=0.2)
     assert counts(job)[1:] == (8, 0)
     job.label([103])
-    assert job.state.options["limits"] == {"max_error": 0.2}  # a limit stays until it is lifted
+    assert job.plan.state.options["limits"] == {"max_error": 0.2}  # a limit stays until it is lifted
     job.label([103], min_confidence=0)
     np.testing.assert_array_equal(codes(job, 106), before[106])
 
@@ -96,8 +98,8 @@ def test_going_back_finds_the_old_result(job, monkeypatch):
     job.reject(int(table["row"][2]))
     assert counts(job)[1:] == (8, 8)
     job.undo()
-    monkeypatch.setattr("outcrop.job.tables.retrieve", None)
-    monkeypatch.setattr(Labelling, "fit", None)
+    monkeypatch.setattr("outcrop.job.retrieved.retrieve", None)
+    monkeypatch.setattr("outcrop.job.fitting.fit", None)
     monkeypatch.setattr("outcrop.job.labelling.written_votes", lambda *_, **__: iter(()))
     pd.testing.assert_frame_equal(job.retrieve().table, table)
     job.label()
@@ -109,7 +111,7 @@ def test_the_same_command_again_fits_nothing(job, monkeypatch):
     """A second label of the same decisions loads the mapper and reads the votes."""
     job.label([103])
     before = codes(job, 103)
-    monkeypatch.setattr(Labelling, "fit", None)
+    monkeypatch.setattr("outcrop.job.fitting.fit", None)
     again = oc.Job(job.path)
     np.testing.assert_array_equal(again.label([103])["label"].values[0], before)
     assert (again.label([103, 104])["label"] > 0).all()
@@ -174,7 +176,7 @@ def test_changed_samples_are_noticed_line_by_line(source, tmp_path, monkeypatch)
     change_sample(tmp_path / "v.sgy")
     os.utime(tmp_path / "v.sgy", ns=(before.st_atime_ns, before.st_mtime_ns))  # as if it had never been written to
     fresh = oc.Job(job.path)
-    assert identify(oc.open_volume(tmp_path / "v.sgy"))["digest"] == job.known["samples"]
+    assert identify(oc.open_volume(tmp_path / "v.sgy"))["digest"] == job.plan.volume["samples"]
     with pytest.raises(ValueError, match="run the same command again"):
         fresh.label(seed=1)
     again = oc.Job(job.path)
@@ -203,7 +205,7 @@ def test_a_job_keeps_to_the_volume_it_has_open(job):
     keys = job.status()["keys"]["votes"], other.status()["keys"]["votes"]
     assert keys[0] != keys[1]
     raw = job.label([106])["label"].values
-    assert other.labelled()[6]  # stale there: it is of the other volume
+    assert other.labelled[6]  # stale there: it is of the other volume
     clean = oc.Job(job.path.with_name("clean.outcrop"), volume=job.path.parent / "v.sgy")
     job.log.give(job.path.with_name("all.jsonl"))
     clean.log.take(job.path.with_name("all.jsonl"))
@@ -225,21 +227,21 @@ def test_rows_mean_the_table_that_was_seen(job):
     job.index(SIZE, step=10)
     job.reject(int(table["row"][5]))
     place = tuple(float(table[name][5]) for name in ("inline", "crossline", "time"))
-    assert [(one.name, one.place) for one in job.state.verdicts] == [(table["class"][5], place)]
+    assert [(one.name, one.place) for one in job.plan.state.verdicts] == [(table["class"][5], place)]
 
 
 def test_a_joined_job_that_is_gone_blocks_nothing(job, tmp_path):
     """A job named with --with is checked before it is kept; when it vanishes later, everything else goes on."""
     with pytest.raises(ValueError, match="not a job folder"):
         job.label([103], with_jobs=[tmp_path / "nope"])
-    assert "label" not in job.state.options
+    assert "label" not in job.plan.state.options
     shutil.copytree(job.path, tmp_path / "other.outcrop")
     job.label([103], with_jobs=[tmp_path / "other.outcrop"])
     shutil.rmtree(tmp_path / "other.outcrop")
     assert counts(job)[1:] == (1, 1)
-    with pytest.raises(ValueError, match="no longer there"):
+    with pytest.raises(ValueError, match="does not exist"):
         job.mapper()
-    with pytest.raises(ValueError, match="no longer there"):
+    with pytest.raises(ValueError, match="does not exist"):
         job.label([103])
     job.label([103], with_jobs=())
     assert counts(job)[1:] == (1, 0)
@@ -276,7 +278,7 @@ def test_exports_say_what_they_hold(job, tmp_path):
         job.export(tmp_path / "l.zarr")
     assert "2 of them stale" in job.export(tmp_path / "l.zarr", stale=True)
     made = xr.open_zarr(tmp_path / "l.zarr").attrs["provenance"]
-    assert made["volume"] == job.known["digest"] and made["lines"] == {"labelled": 2, "stale": 2, "total": 8}
+    assert made["volume"] == job.plan.volume["digest"] and made["lines"] == {"labelled": 2, "stale": 2, "total": 8}
     assert made["stale_lines"] == [103, 104]
     with pytest.raises(ValueError, match=r"\.npy"):
         job.export(tmp_path / "l.npy")
@@ -316,6 +318,17 @@ def test_a_class_keeps_its_code_for_good(job):
     assert job.classes["other"] == 2
 
 
+def test_code_255_is_given_to_no_class(job):
+    """255 means uncertain: 254 classes have codes, and the next one is refused before anything is recorded."""
+    for number in range(254 - len(PLACES)):
+        job.add_class(f"class {number}")
+    assert max(job.classes.values()) == 254
+    before = len(job.decisions)
+    with pytest.raises(ValueError, match="at most 254 classes"):
+        job.add_class("one more")
+    assert len(job.decisions) == before and len(job.classes) == 254
+
+
 def test_a_table_that_lost_a_class_is_refused(job):
     """A file that was cut off is no verdict on all that is missing."""
     job.retrieve(count=5)
@@ -325,7 +338,7 @@ def test_a_table_that_lost_a_class_is_refused(job):
     with pytest.raises(ValueError, match="no patch of 'fault' any more"):
         job.retrieve()
     path.write_text(whole)
-    assert len(job.retrieve()) == 15 and not job.state.verdicts
+    assert len(job.retrieve()) == 15 and not job.plan.state.verdicts
 
 
 def test_decisions_that_cannot_be_read_are_noted(job):
@@ -333,7 +346,7 @@ def test_decisions_that_cannot_be_read_are_noted(job):
     (path,) = (job.path / "decisions").glob("*.jsonl")
     path.write_bytes(path.read_bytes()[:-20])
     again = oc.Job(job.path)
-    assert len(again.state.exemplars) == 2 and "cannot be read" in again.notes[0]
+    assert len(again.plan.state.exemplars) == 2 and "cannot be read" in again.notes[0]
 
 
 def test_a_mapper_of_somebody_else(job, monkeypatch):
@@ -435,7 +448,7 @@ def test_a_class_that_is_only_painted_is_learnt(job):
     job.label([104])
     code = job.classes["gas"]
     painted = np.zeros((110, 96), bool)
-    painted[job.painted()[0, 4] == code] = True
+    painted[marked_sections(job, job.plan)[0][0, 4] == code] = True
     assert (codes(job, 104)[painted] == code).all() and (codes(job, 104) == code).sum() >= painted.sum()
 
 
@@ -445,10 +458,10 @@ def test_right_and_wrong_without_a_class(job):
     before = codes(job, 104)
     disc = stroke_mask({"along": "inline", "points": [(104, 380, 300)], "radius": 3}, job.axes)
     job.paint("right", [(104, 350, 200)], radius=6)
-    assert job.state.strokes[-1]["what"] == "stroke"
+    assert job.plan.state.strokes[-1]["what"] == "stroke"
     np.testing.assert_array_equal(codes(job, 104)[45:56, 45:56], before[45:56, 45:56])
     job.paint("wrong", [(104, 380, 300)], radius=3)
-    assert {stroke["what"] for stroke in job.state.strokes} == {"stroke", "exclude"}
+    assert {stroke["what"] for stroke in job.plan.state.strokes} == {"stroke", "exclude"}
     once = codes(job, 104)
     assert (once[disc] != before[disc]).all() and (once[disc] > 0).all()
     job.label([104])
@@ -458,7 +471,7 @@ def test_right_and_wrong_without_a_class(job):
     twice = codes(job, 104)
     assert (twice[disc] != before[disc]).all() and (twice[disc] != now[disc]).all()
     job.erase([(104, 380, 300)], radius=3)
-    assert not excluded_sections(job.state.strokes, list(job.state.classes), job.axes)
+    assert not excluded_sections(job.plan.state.strokes, list(job.plan.state.classes), job.axes)
     for word in ("right", "wrong"):
         with pytest.raises(ValueError, match=f"no labels that could be {word}"):
             job.paint(word, [(101, 350, 200)], radius=6)
@@ -481,7 +494,7 @@ def test_a_stroke_updates_the_mapper_and_fits_nothing(job, monkeypatch):
     """After a stroke nothing is fitted; other lines are stale by the update, and an undo finds everything again."""
     job.label()
     before, plain = codes(job, 104), job.mapper()
-    monkeypatch.setattr(Labelling, "fit", None)
+    monkeypatch.setattr("outcrop.job.fitting.fit", None)
     job.paint("fault", [(104, 350, 200)], radius=6)
     assert counts(job)[1:] == (8, 8)
     labels = job.label([104])
@@ -493,7 +506,7 @@ def test_a_stroke_updates_the_mapper_and_fits_nothing(job, monkeypatch):
     job.undo()
     assert counts(job)[1:] == (8, 0)
     np.testing.assert_array_equal(codes(job, 104), before)
-    assert set(job.stages.keys("mapper")) >= {Labelling(job).mapper_key()}
+    assert set(job.stages.keys("mapper")) >= {job.plan.mapper_key}
 
 
 def test_an_update_does_not_depend_on_the_way_there(job, tmp_path):
@@ -515,10 +528,10 @@ def test_an_update_does_not_depend_on_the_way_there(job, tmp_path):
 def test_a_stroke_fades_on_neighbouring_lines(job):
     """A stroke changes votes of its line most, of the next line less, and none beyond its reach."""
     job.label()
-    work = Labelling(job)
-    before = {line: work.labels()[0].votes(line)[1].astype(int) for line in range(8)}
+    view = label_view(job, job.plan)[0]
+    before = {line: view.votes(line)[1].astype(int) for line in range(8)}
     job.paint("salt dome", [(100, 350, 200)], radius=4)
-    after = Labelling(job).labels()[0]
+    after = label_view(job, job.plan)[0]
     change = [np.abs(after.votes(line)[1].astype(int) - before[line]).max() for line in range(8)]
     assert change[0] > change[1] > change[2] > change[4] and change[7] == 0
     assert after.votes(0)[1][2, 50, 50] == 255
@@ -545,15 +558,17 @@ def test_outlines_are_filled_and_travel(job, tmp_path):
     job.label([104])
     job.paint("salt dome", corners, filled=True)
     job.paint("wrong", [(104, 380, 300)], radius=3)
-    assert (job.painted()[0, 4][40:61, 25:46] == 3).all() and (job.painted()[0, 4] == 3).sum() == 21 * 21
+    assert (marked_sections(job, job.plan)[0][0, 4][40:61, 25:46] == 3).all() and (
+        marked_sections(job, job.plan)[0][0, 4] == 3
+    ).sum() == 21 * 21
     job.erase([(104, 345, 120), (104, 355, 120), (104, 355, 160), (104, 345, 160)], filled=True)
-    assert (job.painted()[0, 4] == 3).sum() == 21 * 21 - 11 * 11
+    assert (marked_sections(job, job.plan)[0][0, 4] == 3).sum() == 21 * 21 - 11 * 11
     job.log.give(tmp_path / "all.jsonl")
     other = oc.Job(tmp_path / "o.outcrop", volume=tmp_path / "v.sgy")
     other.log.take(tmp_path / "all.jsonl")
-    np.testing.assert_array_equal(other.painted()[0, 4], job.painted()[0, 4])
-    names = list(job.state.classes)
-    theirs, ours = (excluded_sections(one.state.strokes, names, one.axes) for one in (other, job))
+    np.testing.assert_array_equal(marked_sections(other, other.plan)[0][0, 4], marked_sections(job, job.plan)[0][0, 4])
+    names = list(job.plan.state.classes)
+    theirs, ours = (excluded_sections(one.plan.state.strokes, names, one.axes) for one in (other, job))
     np.testing.assert_array_equal(theirs[0, 4], ours[0, 4])
     labels = [one.label([104])["label"].values for one in (other, job)]
     np.testing.assert_array_equal(*labels)
@@ -569,7 +584,7 @@ def test_outlines_are_filled_and_travel(job, tmp_path):
         (lambda job: job.paint("fault", [(999, 350, 200)]), "no inline 999"),
         (lambda job: job.paint("fault", [(104, 350, 200)], radius=0), "radius"),
         (lambda job: job.paint("fault", [(104, 350, 200)], along="time"), "Direction"),
-        (lambda job: job.rename_class("fault", "other"), "there already"),
+        (lambda job: job.rename_class("fault", "other"), "exists already"),
         (lambda job: job.rename_class("gas", "x"), "unknown"),
         (lambda job: job.recolour_class("fault", "red"), "#rrggbb"),
         (lambda job: job.retrieve(count=0), "Count is 0"),
@@ -590,10 +605,10 @@ def test_outlines_are_filled_and_travel(job, tmp_path):
 )
 def test_what_cannot_be_is_refused_and_changes_nothing(job, call, says):
     """One line with the problem and the remedy; the decisions are as before."""
-    before = job.state
+    before = job.plan.state
     with pytest.raises(ValueError, match=says):
         call(job)
-    assert job.state == before
+    assert job.plan.state == before
 
 
 def test_three_hold_one_job_at_once(job):
@@ -637,16 +652,12 @@ def test_a_mapper_labels_another_volume(job, tmp_path):
 
 def test_a_table_read_back_is_the_table_that_was_made(job):
     """A search gives the same weak labels to the bit whether they were made now or kept before."""
-    from outcrop.job import tables
-
-    index = job.open_index()
     job.retrieve(count={"fault": 9})
     job.reject(job.retrieve().rows[2])
-    (key, made), state = tables.retrieved(job, index, job.state), job.state
-    read = tables._renamed(tables._read(job.stages.path("retrieved", key), index), state)
-    folder = job.stages.path("retrieved", key)
-    (folder / "table.csv").unlink()
-    again = tables.retrieved(job, index, state)[1]
+    made = retrieved.weak_labels(job, job.plan)
+    read = retrieved.kept(job, job.plan)
+    (job.stages.path("retrieved", job.plan.keys["retrieved"]) / retrieved.ARRAYS).unlink()
+    again = retrieved.weak_labels(job, job.plan)
     for one in (read, again):
         for name in ("rows", "classes", "similarity", "exemplar", "starts", "weights", "judge"):
             np.testing.assert_array_equal(getattr(one, name), getattr(made, name), err_msg=name)
@@ -663,7 +674,7 @@ def test_stages_that_are_damaged_are_made_again(job):
     folder = job.path / "stages"
     next(folder.rglob("mapper.json")).write_text("{")
     next(folder.rglob("votes.zarr")).joinpath("zarr.json").write_text("]")
-    next(folder.rglob("table.csv")).write_text("nonsense")
+    next(folder.rglob("weak.npz")).write_text("nonsense")
     again = oc.Job(job.path)
     assert counts(again)[1:] in ((0, 0), (1, 0))
     pd.testing.assert_frame_equal(again.retrieve().table, table)

@@ -6,7 +6,6 @@ import xarray as xr
 
 import outcrop as oc
 from outcrop.job.exports import with_scores
-from outcrop.job.labelling import Labelling
 from outcrop.job.votes import Labels
 
 
@@ -61,8 +60,7 @@ def test_scores_are_read_line_by_line(job, monkeypatch):
     read = []
     whole = Labels.score_block
     monkeypatch.setattr(Labels, "score_block", lambda view, name, key: read.append(key) or whole(view, name, key))
-    work = Labelling(job)
-    labels = with_scores(work, work.dataset())
+    labels = with_scores(job, job.labels)
     assert read == [] and not labels["score"].variable._in_memory
     section = labels["score"][0].sel(inline=103).values
     assert section.any() and len(read) == 1

@@ -7,7 +7,7 @@ import pytest
 
 import outcrop as oc
 from outcrop import datasets
-from outcrop.job import tables
+from outcrop.job import table_file
 
 PLACES = {"fault": (104, 350, 200), "other": (105, 330, 100)}
 pytestmark = pytest.mark.usefixtures("quick_mapping")
@@ -46,15 +46,15 @@ def test_step_and_joined_jobs_stay(job, made):
     """Another limit leaves step and --with as they are; each is lifted when it is asked for."""
     shutil.copytree(job.path, job.path.with_name("o.outcrop"))
     job.choose_labels(step=7, with_jobs=[job.path.with_name("o.outcrop")])
-    chosen = job.state.options["label"]
+    chosen = job.plan.state.options["label"]
     job.choose_labels(max_error=0.05)
     job.choose_labels(seed=3)
-    assert job.state.options["label"] == chosen | {"seed": 3} and chosen["step"] == 7
+    assert job.plan.state.options["label"] == chosen | {"seed": 3} and chosen["step"] == 7
     job.choose_labels(step="auto")
-    assert "step" not in job.state.options["label"] and "with" in job.state.options["label"]
+    assert "step" not in job.plan.state.options["label"] and "with" in job.plan.state.options["label"]
     job.choose_labels(with_jobs=())
-    assert job.state.options["label"] == {"seed": 3}
-    with pytest.raises(ValueError, match="choose 1 to 32"):
+    assert job.plan.state.options["label"] == {"seed": 3}
+    with pytest.raises(ValueError, match=r"step is 2\.5"):
         job.choose_labels(step=2.5)
 
 
@@ -67,7 +67,7 @@ def test_step_and_joined_jobs_stay_in_the_shell(job, outcrop):
     assert outcrop(*label, "--max-error", "0.05")[0] == 0
     assert job.status()["keys"]["votes"] == key
     assert outcrop(*label, "--with", "none", "--step", "auto")[0] == 0
-    assert "label" not in job.state.options
+    assert "label" not in job.plan.state.options
     code, _, error = outcrop(*label, "--step", "a")
     assert code == 2 and "--step is 'a'" in error
 
@@ -101,12 +101,12 @@ def test_a_kill_while_the_table_is_written_is_no_edit(job, monkeypatch):
         calls.append(text)
         raise KeyboardInterrupt
 
-    append = tables.append_line
-    monkeypatch.setattr(tables, "append_line", killed)
+    append = table_file.append_line
+    monkeypatch.setattr(table_file, "append_line", killed)
     with pytest.raises(KeyboardInterrupt):
         job.retrieve()
     monkeypatch.undo()
-    assert calls and not tables.edited(job)
+    assert calls and not table_file.is_edited(job)
     before = job.status()["decisions"]
     oc.Job(job.path).retrieve()
     assert job.status()["decisions"] == before
@@ -166,7 +166,7 @@ def test_options_of_the_index_stay_and_are_lifted(outcrop, made, tmp_path):
     def chosen(*words):
         code, _, error = outcrop(*index, *words)
         assert code == 0, error
-        return oc.Job(tmp_path / "a.outcrop").state.options.get("index", {})
+        return oc.Job(tmp_path / "a.outcrop").plan.state.options.get("index", {})
 
     found = chosen("--size", "32", "--step", "16", "--inlines", "100,103", "--clip", "9000")
     assert found == {"size": [32, 32], "step": [16], "area": {"inline": [100, 103]}, "clip": 9000}

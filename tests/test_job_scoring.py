@@ -28,7 +28,7 @@ def made(path, volume, along, places):
     job.choose_index(size=32, step=16, every=4, along=along)
     for name, place in places.items():
         job.add_exemplar(name, place)
-    lines = job.lines[[20, 21]].tolist()
+    lines = job.axes[job.plan.along][[20, 21]].tolist()
     job.label(lines)
     return job, lines
 

@@ -14,6 +14,7 @@ import outcrop as oc
 from outcrop import datasets
 from outcrop.cli.console import explain
 from outcrop.job.decisions import Decisions
+from outcrop.job.options import LabelOptions
 from outcrop.job.pictures import save
 from outcrop.retrieval import index as retrieval
 from outcrop.volumes.amplitude import amplitude_clip
@@ -76,10 +77,10 @@ def test_strokes_outside_the_survey_are_refused(job):
     for point in ((104, 99999, 200), (104, 350, -4000), (999, 350, 200)):
         with pytest.raises(ValueError, match="volume"):
             job.paint("fault", [point])
-    assert not job.state.strokes
+    assert not job.plan.state.strokes
     job.paint("fault", [(104, 298, 200)], radius=4)  # its rim lies inside
     job.paint("fault", (104, 350, 200))
-    assert len(job.state.strokes) == 2
+    assert len(job.plan.state.strokes) == 2
 
 
 def test_what_failed_is_not_redone(tmp_path):
@@ -142,14 +143,14 @@ def test_one_thing_to_do_a_command(job, outcrop, tmp_path):
         lambda job: job.paint("fault", [(104, float("nan"), 200)]),
         lambda job: job.paint("fault", 5),
         lambda job: job.retrieve(count="x"),
-        lambda job: job.retrieve(count=None, diverse=True) and job.label(lines="x"),
+        lambda job: job.retrieve() and job.label(lines="x"),
         lambda job: job.label(lines=slice(100, 104)),
         lambda job: job.label(step="x"),
     ],
 )
 def test_wrong_values_are_one_line(job, call, monkeypatch):
     """Whatever a notebook passes: a ValueError that names it."""
-    monkeypatch.setattr("outcrop.job.labelling.Labelling.first_mapper", lambda *_, **__: oc.MAPPERS["texture"]())
+    monkeypatch.setattr("outcrop.job.labelling.job_mapper", lambda *_, **__: oc.MAPPERS["texture"]())
     with pytest.raises(ValueError) as error:
         call(job)
     assert "\n" not in str(error.value)
@@ -172,7 +173,7 @@ def test_what_comes_next_can_be_done(folder, tmp_path, monkeypatch):
     job.add_exemplar("fault", PLACES["fault"])
     assert job.status()["next"].endswith("volume=array).label()")
     carried = oc.Job(tmp_path / "c.outcrop", volume=folder / "v.sgy")
-    carried.set_options({"label": {"mapping": "texture", "mapper": "0" * 16}})
+    carried.choose(label=LabelOptions("texture", mapper="0" * 16))
     assert carried.status()["next"] == f"outcrop label {carried.path}"
 
 
@@ -211,7 +212,7 @@ def test_an_error_while_describing_ends_the_threads(job, monkeypatch):
     monkeypatch.setattr(retrieval, "map_blocks", blocks)
     monkeypatch.setattr(retrieval.DoneLog, "add", full)
     with pytest.raises(OSError) as error:
-        job.open_index()
+        job.index()
     assert ended and error.value.errno == errno.EFBIG
 
 

@@ -3,6 +3,7 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 import reference
 import xarray as xr
@@ -10,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outcrop import PatchGrid
-from outcrop.patches.area import read_horizon
 from outcrop.patches.gain import quiet, sliding_rms
 from outcrop.patches.gaps import GAP
 from outcrop.patches.windows import patch_starts, stitch
@@ -225,7 +225,25 @@ def test_between_horizons(tmp_path):
     assert (grid.table.time <= 250 + lean).all()
     (tmp_path / "empty.txt").write_text("nothing here")
     with pytest.raises(ValueError, match="no horizon"):
-        read_horizon(tmp_path / "empty.txt")
+        PatchGrid(volume, size=32, between=(tmp_path / "top.txt", tmp_path / "empty.txt"))
+
+
+@pytest.mark.parametrize("separator", [",", " "])
+def test_names_of_columns_decide_what_a_horizon_is(tmp_path, separator):
+    """A csv that Outcrop wrote has X and Y before the time: they are not taken for it, and depth is not time."""
+    volume, plain = coded((4, 60, 120)), []
+    for name, time in (("top", 150), ("base", 250)):
+        places = [(i, x, 4e5 + x, 6e6 + i, time) for i in (100, 102) for x in range(300, 360)]
+        table = pd.DataFrame(places, columns=["inline", "crossline", "x", "y", "time"])
+        table.to_csv(tmp_path / f"{name}.csv", index=False, sep=separator)
+        plain.append(tmp_path / f"{name}.txt")
+        table[["inline", "crossline", "time"]].to_csv(plain[-1], index=False, header=False, sep=" ")
+        table.rename(columns={"time": "depth"}).to_csv(tmp_path / f"{name}-depth.csv", index=False, sep=separator)
+    named = [path.with_suffix(".csv") for path in plain]
+    expected, found = (PatchGrid(volume, size=32, step=4, between=paths) for paths in (plain, named))
+    pd.testing.assert_frame_equal(found.table, expected.table)
+    with pytest.raises(ValueError, match="has columns inline, crossline, x, y, depth; give inline, crossline, time"):
+        PatchGrid(volume, size=32, between=[tmp_path / f"{name}-depth.csv" for name in ("top", "base")])
 
 
 def test_random_places_repeat_with_their_seed():

@@ -12,7 +12,7 @@ import zarr
 from matplotlib.figure import Figure
 
 from outcrop import Job, cli, datasets
-from outcrop.job import decisions, tables
+from outcrop.job import decisions, table_file
 from outcrop.storage import stages
 from outcrop.storage.stages import append_line
 from outcrop.storage.workspace import remove
@@ -53,7 +53,7 @@ def command(folder, words, die_at, most_bytes, count):
         return call
 
     os.replace = killed(rename)
-    for module in (stages, decisions, tables):
+    for module in (stages, decisions, table_file):
         module.append_line = killed(append)
     sys.argv = ["outcrop", *words]
     cli.main()

@@ -6,7 +6,8 @@ import zarr
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
 import outcrop as oc
-from outcrop.job.votes import TRACES, VoteStore
+from outcrop.labels.line_store import TRACES
+from outcrop.labels.vote_store import VoteStore
 from outcrop.storage.chunks import read_chunk, stored_bytes
 from outcrop.storage.workspace import Damaged
 
@@ -105,7 +106,7 @@ def test_status_tells_the_bytes(tmp_path, quick_mapping, outcrop):
     files = {name: sum(path.stat().st_size for path in job.path.rglob(f"{name}/c/**/*") if path.is_file())
              for name in ("features", "votes")}  # fmt: skip
     assert (disk["index"], disk["votes"]) == (files["features"], files["votes"])
-    assert disk["bytes_a_patch"] == pytest.approx(files["features"] / len(job.open_index()), abs=0.1)
+    assert disk["bytes_a_patch"] == pytest.approx(files["features"] / len(job.index()), abs=0.1)
     assert disk["bytes_a_sample"] == pytest.approx(files["votes"] / (2 * 70 * 64), abs=0.001)
 
 

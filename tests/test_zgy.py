@@ -10,8 +10,7 @@ import xarray as xr
 from mutations import context, limits, look_at, mutate_zgy
 
 import outcrop as oc
-from outcrop.geometry.coordinates import map_grid
-from outcrop.geometry.horizons import trace_coordinates
+from outcrop.geometry.coordinates import map_grid, trace_coordinates
 from outcrop.volumes import segy, zgy
 from outcrop.volumes.lazy import live_traces
 from outcrop.volumes.opening import open_volume

@@ -64,7 +64,7 @@ def run(folder, *, shape=SHAPE, seed=0, mapping=DEFAULT_MAPPING, progress):
         weak = job.retrieve()
         draw_retrieval(job, weak, folder)
         clock.lap("retrieve")
-        shown = weak_label_scores(weak, job.grid(), truth)
+        shown = weak_label_scores(weak, weak.grid, truth)
         job.label(mapping=mapping, seed=seed, progress=progress)
         clock.lap("label")
         job.export(folder / "labels.sgy")

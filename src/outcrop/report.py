@@ -6,9 +6,10 @@ import html
 import io
 import numbers
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -42,7 +43,7 @@ footer { margin-top: 3rem; padding-top: 1rem; border-top: 1px solid #dde3ea; }
 """
 
 
-def write_report(path, *, title, sections):
+def write_report(path: str | Path, *, title: str, sections: Mapping[str, Any]) -> None:
     """Write one self-contained HTML page, whole or not at all.
 
     Parameters
@@ -64,15 +65,12 @@ def write_report(path, *, title, sections):
     >>> "<h2" in path.read_text()
     True
     """
-    anchors = [f"section-{number}" for number in range(1, len(sections) + 1)]
-    links = "".join(
-        f'<a href="#{anchor}">{html.escape(str(heading))}</a>\n'
-        for anchor, heading in zip(anchors, sections, strict=True)
-    )
-    body = "".join(
-        f'<h2 id="{anchor}">{html.escape(str(heading))}</h2>\n{"".join(map(_render, _as_list(content)))}'
-        for anchor, (heading, content) in zip(anchors, sections.items(), strict=True)
-    )
+    links, body = "", ""
+    for number, (heading, content) in enumerate(sections.items(), 1):
+        anchor, words = f"section-{number}", html.escape(str(heading))
+        links += f'<a href="#{anchor}">{words}</a>\n'
+        items = content if isinstance(content, list) else [content]
+        body += f'<h2 id="{anchor}">{words}</h2>\n{"".join(map(_render, items))}'
     now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
     page = f"""<!DOCTYPE html>
 <html lang="en">
@@ -96,7 +94,7 @@ def write_report(path, *, title, sections):
         aside.write_text(page, encoding="utf-8")
 
 
-def versions():
+def versions() -> str:
     """Versions of what the results depend on, in one line."""
     names = ["numpy", "scipy", "scikit-learn", "xarray", "zarr", "torch"]
     found = {name: _version(name) for name in names}
@@ -104,18 +102,14 @@ def versions():
     return f"Outcrop {outcrop.__version__}, Python {platform.python_version()}, {packages}; {platform.platform()}"
 
 
-def _version(package):
+def _version(package: str) -> str | None:
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
 
 
-def _as_list(content):
-    return content if isinstance(content, list) else [content]
-
-
-def _render(item):
+def _render(item: Any) -> str:
     """HTML of one thing of a section."""
     if isinstance(item, pd.DataFrame):
         return _table(item)
@@ -132,7 +126,7 @@ def _render(item):
     return f'<figure><img alt="{caption}"{width} src="{source}">{below}</figure>\n'
 
 
-def _table(frame):
+def _table(frame: pd.DataFrame) -> str:
     """HTML of a DataFrame, numbers to the right; the index is shown where it has a name or is not a count."""
     if frame.index.name is not None or not isinstance(frame.index, pd.RangeIndex):
         frame = frame.reset_index()
@@ -147,14 +141,14 @@ def _table(frame):
     return f'<div class="scroll"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n'
 
 
-def _column(values):
+def _column(values: pd.Series) -> list[str]:
     """Cells of a column; fractions of moderate size all with three decimals, so that their points stand in line."""
     if values.dtype.kind == "f" and (values.dropna() % 1 != 0).any() and values.abs().max() < 1000:
         return ["–" if value != value else f"{value:.3f}" for value in values]
     return [_text(value) for value in values]
 
 
-def _text(value):
+def _text(value: Any) -> str:
     """A value as a reader wants it: four digits of a fraction, a dash for nothing.
 
     Examples
@@ -172,7 +166,7 @@ def _text(value):
     return html.escape(str(value))
 
 
-def _flat(mapping, before=""):
+def _flat(mapping: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
     """Names and values of nested parameters: ``{"index": {"size": 99}}`` gives index.size."""
     for name, value in mapping.items():
         if isinstance(value, Mapping):
@@ -181,7 +175,7 @@ def _flat(mapping, before=""):
             yield f"{before}{name}", value
 
 
-def _picture(picture):
+def _picture(picture: Any) -> tuple[str, bytes, str]:
     """Type and bytes of a figure, axes or picture file, and its width on the page."""
     if isinstance(picture, Path):
         if picture.suffix.lower() not in PICTURES:

@@ -4,11 +4,17 @@ import hashlib
 import json
 import math
 import zipfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from outcrop.mapping.confidence import labelled
+
+if TYPE_CHECKING:
+    import torch
 
 CHANNELS = (16, 32, 64, 128)
 SEEN = 12_000  # patches, some of them again: two minutes on two cores for 64 x 64
@@ -28,15 +34,15 @@ class Net:
 
     any_size = True
 
-    def __init__(self, module, classes):
+    def __init__(self, module: "torch.nn.Module", classes: Sequence[str]):
         self.module, self.classes_ = module, list(classes)
 
-    def saved(self):
+    def saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """What the net consists of, for a digest; `train` keeps it in a file of its own."""
         arrays = {name: value.cpu().numpy() for name, value in self.module.state_dict().items()}
         return {"kind": type(self).__name__, "classes": self.classes_}, arrays
 
-    def scores(self, patches):
+    def scores(self, patches: npt.ArrayLike) -> np.ndarray:
         """Probability of every class, shape (n, height, width, n_classes); float32 images in [0, 1] of any size."""
         import torch
 
@@ -44,10 +50,20 @@ class Net:
         self.module.eval()
         with torch.no_grad():
             images = torch.as_tensor(np.asarray(patches, np.float32))[:, None].to(device)
-            return _forward(self.module, images).softmax(1).movedim(1, -1).cpu().numpy()
+            return np.asarray(_forward(self.module, images).softmax(1).movedim(1, -1).cpu())
 
 
-def train(folder, path, *, epochs=None, batch=16, rate=3e-3, seed=0, device=None, progress=None):
+def train(
+    folder: str | Path,
+    path: str | Path,
+    *,
+    epochs: int | None = None,
+    batch: int = 16,
+    rate: float = 3e-3,
+    seed: int = 0,
+    device: str | None = None,
+    progress: Callable[[int, int, float], object] | None = None,
+) -> Net:
     """Train a small U-Net on a training set; a run that was interrupted goes on from its file.
 
     Parameters
@@ -73,9 +89,7 @@ def train(folder, path, *, epochs=None, batch=16, rate=3e-3, seed=0, device=None
     -------
     Net
     """
-    from outcrop.export.training_set import (
-        TrainingSet,  # here, so that arrays can be learnt from where pandas is not installed
-    )
+    from outcrop.export.training_set import TrainingSet  # here: arrays can be learnt from without pandas
 
     _torch()
     data = TrainingSet(folder, "train")
@@ -86,15 +100,25 @@ def train(folder, path, *, epochs=None, batch=16, rate=3e-3, seed=0, device=None
     about = {"classes": data.classes, "epochs": epochs, "batch": batch, "rate": rate, "seed": seed}
     about["patches"] = hashlib.sha256((Path(folder) / "manifest.csv").read_bytes()).hexdigest()
     for epoch in range(_resume(path, about, module, optimizer), epochs):
-        _set_rate(optimizer, rate, epoch / epochs)
-        loss = _epoch(module, optimizer, data, batch, np.random.SeedSequence((seed, epoch)))
+        loss = _epoch(module, optimizer, data, batch, (seed, epoch), rate=rate * _falling(epoch / epochs))
         _save(path, about, module, optimizer, epoch + 1)
         if progress:
             progress(epoch + 1, epochs, loss)
     return Net(module, data.classes)
 
 
-def train_on_arrays(images, masks, classes, *, weights=None, epochs=1, batch=16, rate=3e-3, seed=0, device=None):
+def train_on_arrays(
+    images: npt.ArrayLike,
+    masks: npt.ArrayLike,
+    classes: Sequence[str],
+    *,
+    weights: npt.ArrayLike | None = None,
+    epochs: int = 1,
+    batch: int = 16,
+    rate: float = 3e-3,
+    seed: int = 0,
+    device: str | None = None,
+) -> Net:
     """Train the same U-Net as `train` on patches in memory; nothing is written.
 
     Parameters
@@ -117,19 +141,17 @@ def train_on_arrays(images, masks, classes, *, weights=None, epochs=1, batch=16,
     if epochs < 1:
         raise ValueError(f"epochs is {epochs}; choose 1 or more.")
     module, optimizer = _begin(len(classes), rate, seed, device)
+    labels = torch.as_tensor(np.asarray(masks, np.int64))
+    counts = torch.ones(labels.shape) if weights is None else torch.as_tensor(np.asarray(weights, np.float32))
+    parts = torch.as_tensor(np.asarray(images, np.float32))[:, None], labels, torch.where(labels > 0, counts, 0)
     target = next(module.parameters()).device
-    masks = torch.as_tensor(np.asarray(masks, np.int64))
-    weights = torch.ones(masks.shape) if weights is None else torch.as_tensor(np.asarray(weights, np.float32))
-    images = torch.as_tensor(np.asarray(images, np.float32))[:, None]
-    parts = (part.to(target) for part in (images, masks, torch.where(masks > 0, weights, 0)))
-    data = torch.utils.data.TensorDataset(*parts)
+    data = torch.utils.data.TensorDataset(*(part.to(target) for part in parts))
     for epoch in range(epochs):
-        _set_rate(optimizer, rate, epoch / epochs)
-        _epoch(module, optimizer, data, batch, np.random.SeedSequence((seed, epoch)))
+        _epoch(module, optimizer, data, batch, (seed, epoch), rate=rate * _falling(epoch / epochs))
     return Net(module, classes)
 
 
-def open_net(path, *, device="cpu"):
+def open_net(path: str | Path, *, device: str = "cpu") -> Net:
     """Open a net that `train` wrote."""
     _torch()
     about = _about(path)
@@ -140,7 +162,7 @@ def open_net(path, *, device="cpu"):
     return Net(module, about["classes"])
 
 
-def _torch():
+def _torch() -> Any:
     try:
         import monai  # noqa: F401
         import torch
@@ -149,7 +171,9 @@ def _torch():
     return torch
 
 
-def _begin(n_classes, rate, seed, device):
+def _begin(
+    n_classes: int, rate: float, seed: int, device: str | None
+) -> "tuple[torch.nn.Module, torch.optim.Optimizer]":
     """A U-Net with the first weights of a seed, and its optimiser."""
     import torch
 
@@ -158,42 +182,52 @@ def _begin(n_classes, rate, seed, device):
     return module, torch.optim.AdamW(module.parameters(), lr=rate)
 
 
-def _set_rate(optimizer, highest, done):
-    """Learning rate where a share of the epochs is done: it falls to zero along a cosine."""
-    for group in optimizer.param_groups:
-        group["lr"] = highest * (1 + math.cos(math.pi * done)) / 2
+def _falling(done: float) -> float:
+    """Share of the highest learning rate where a share of the epochs is done: it falls to zero along a cosine."""
+    return (1 + math.cos(math.pi * done)) / 2
 
 
-def _unet(n_classes):
+def _unet(n_classes: int) -> "torch.nn.Module":
     """U-Net of four scales; norms of the whole batch, so that a section is seen as its patches are."""
-    from monai.networks.nets import UNet
+    from monai.networks.nets.unet import UNet
 
     strides = (2,) * (len(CHANNELS) - 1)
     return UNet(2, 1, n_classes, channels=CHANNELS, strides=strides, num_res_units=1, norm="batch")
 
 
-def _to(module, device):
+def _to(module: "torch.nn.Module", device: str) -> "torch.nn.Module":
     try:
         return module.to(device)
     except (RuntimeError, AssertionError) as error:
         raise ValueError(f"Device {device!r} cannot be used ({str(error).splitlines()[0]}); choose cpu.") from None
 
 
-def _forward(module, images):
+def _forward(module: "torch.nn.Module", images: "torch.Tensor") -> "torch.Tensor":
     """Scores of images padded to sides that the net can halve."""
     from torch.nn.functional import pad
 
     height, width = images.shape[-2:]
     padded = pad(images, (0, -width % HALVED, 0, -height % HALVED), mode="replicate")
-    return module(padded)[..., :height, :width]
+    scores: torch.Tensor = module(padded)[..., :height, :width]
+    return scores
 
 
-def _epoch(module, optimizer, data, batch, seed):
+def _epoch(
+    module: "torch.nn.Module",
+    optimizer: "torch.optim.Optimizer",
+    data: Any,
+    batch: int,
+    seed: tuple[int, int],
+    *,
+    rate: float,
+) -> float:
     """See every patch once, some of them mirrored, reversed in polarity or louder; returns the mean loss."""
     import torch
     from torch.nn.functional import cross_entropy
 
-    rng, device = np.random.default_rng(seed), next(module.parameters()).device
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+    rng, device = np.random.default_rng(np.random.SeedSequence(seed)), next(module.parameters()).device
     order, total, weight = rng.permutation(len(data)), 0.0, 0.0
     module.train()
     for rows in np.array_split(order, math.ceil(len(order) / batch)):
@@ -212,7 +246,9 @@ def _epoch(module, optimizer, data, batch, seed):
     return total / max(weight, 1e-6)
 
 
-def _save(path, about, module, optimizer, epochs):
+def _save(
+    path: str | Path, about: Any, module: "torch.nn.Module", optimizer: "torch.optim.Optimizer", epochs: int
+) -> None:
     """Write weights and the state of the optimiser as plain arrays."""
     from outcrop.storage.workspace import whole_file
 
@@ -223,7 +259,7 @@ def _save(path, about, module, optimizer, epochs):
         np.savez(file, about=json.dumps(about), done=epochs, **arrays)
 
 
-def _about(path):
+def _about(path: str | Path) -> Any:
     """How the net in a file was made, None where there is none or it is damaged."""
     try:
         with np.load(path, allow_pickle=False) as file:
@@ -232,7 +268,9 @@ def _about(path):
         return None
 
 
-def _resume(path, about, module, optimizer=None):
+def _resume(
+    path: str | Path, about: Any, module: "torch.nn.Module", optimizer: "torch.optim.Optimizer | None" = None
+) -> int:
     """Take over what a file holds of the same training; returns how many epochs are done."""
     import torch
 
@@ -243,7 +281,7 @@ def _resume(path, about, module, optimizer=None):
         done = int(file["done"])
     module.load_state_dict({name[1]: value for name, value in arrays.items() if name[0] == "net"})
     if optimizer:
-        state: dict = {}
+        state: dict[int, Any] = {}
         for _, number, name in (name for name in arrays if name[0] == "optimizer"):
             state.setdefault(int(number), {})[name] = arrays["optimizer", number, name]
         optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})

@@ -168,9 +168,9 @@ def show(table):
 
 def show_summary(weak, job, decided):
     """Print the summary as a table."""
-    from outcrop.job.tables import summarise
+    from outcrop.job.table_file import summarise
 
-    table = Table("class", "patches", "best", "last", "suggested count", "likely wrong")
+    table = Table("class", "patches", "best", "last", "likely wrong")
     for name, row in summarise(weak).items():
         table.add_row(name, *(str(value) for value in row.values()))
     show(table)

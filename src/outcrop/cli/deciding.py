@@ -96,9 +96,9 @@ def take_decisions(job, path):
     from outcrop.job.decisions import import_name
     from outcrop.job.imports import import_words
 
-    before = job.state
+    before = job.plan.state
     say(f"{job.log.take(path)} decisions taken over from {path}")
-    for text in import_words(job.log.entries, import_name(path), before, job.state):
+    for text in import_words(job.log.entries, import_name(path), before, job.plan.state):
         say(text.replace("JOB", str(job.path)))
 
 

@@ -82,7 +82,7 @@ def faults(
     with work_bars() as progress:
         if is_job:
             with oc.Job(source, origin="shell") as job:
-                volume, along, labels = job.volume, DIRECTIONS[job.along], job.labels
+                volume, along, labels = job.volume, DIRECTIONS[job.plan.along], job.labels
                 real = read_sticks(truth, volume) if truth else None
                 before = read_sticks(output, volume, format=kind) if output.is_file() else None
                 decide_sticks(job, class_, output, before, judged, extended, import_from)

@@ -68,26 +68,26 @@ def index(
     Exemplars, verdicts and strokes of the job stay, whatever step, size or path is given. Options that are not given
     stay as they were chosen for the job before; 'auto' for size, step, area or clip gives the default again.
     """
-    from outcrop.job.options import GRID_OPTIONS, index_options
     from outcrop.volumes.lengths import parse_size
 
     budget = memory_budget(memory)
     data = open_volume(volume, header_bytes)
     before = status_before(output)
-    given = chosen_before(output)
-    given |= {
-        "area": chosen_area(given.get("area"), zip(data.dims, (inlines, crosslines, times), strict=True)),
-        **option("size", size, lambda text: parse_size(text, data)),
-        **option("step", step, lambda text: numbers(text, 2 if "," in text else 1, "--step")),
-        **option("between", between, lambda text: tuple(text.split(","))),
-        **option("clip", clip, lambda text: numbers(text, 1, "--clip", float)[0]),
-    }
-    for name, value in (("along", along), ("every", every), ("gain", gain), ("measure", measure)):
-        given |= {} if value is None else {name: value}
-    given = {name: value for name, value in given.items() if value is not None}
-    chosen = index_options(given, data.shape)
-    grid = oc.PatchGrid(data, **{name: chosen[name] for name in GRID_OPTIONS})
-    cost = announce(data, grid, chosen, by_size="step" not in given, workers=workers)
+    before_options = chosen_before(output)
+    chosen = before_options.updated(
+        size=parsed(size, lambda text: parse_size(text, data)),
+        step=parsed(step, lambda text: numbers(text, 2 if "," in text else 1, "--step")),
+        between=parsed(between, lambda text: tuple(text.split(","))),
+        clip=parsed(clip, lambda text: numbers(text, 1, "--clip", float)[0]),
+        area=chosen_area(before_options.area, zip(data.dims, (inlines, crosslines, times), strict=True)),
+        along=along,
+        every=every,
+        gain=gain,
+        measure=measure,
+    )
+    fitted = chosen.fitted(data.shape)
+    grid = fitted.grid(data)
+    cost = announce(data, grid, fitted, by_size=chosen.step is None, workers=workers)
     if dry_run:
         print(json.dumps(cost._asdict())) if json_ else None
         return
@@ -96,9 +96,8 @@ def index(
         cluster(workers=workers, scheduler=scheduler, memory=budget) as client,
         work_bars() as progress,
     ):
-        job.check_volume(progress=progress)
-        job.choose_index(**given)
-        built = job.open_index(client=client, memory=budget, device=device, progress=progress)
+        job.choose(index=chosen)
+        built = job.index(client=client, memory=budget, device=device, progress=progress)
         after = job.status()
     skipped = {
         "touch missing samples": (built.status == 1).sum(),
@@ -114,13 +113,15 @@ def index(
 
 
 def chosen_before(path):
-    """Options of the index of a job that is there, empty otherwise."""
+    """Return the options that were chosen for the index of a job, the defaults where there is none."""
+    from outcrop.job.options import IndexOptions
+
     if not (path / "job.toml").is_file():
-        return {}
+        return IndexOptions()
     try:
-        return dict(oc.Job(path).state.options.get("index", {}))
+        return oc.Job(path).options.index
     except ValueError:  # unreadable, and about to be given its volume again
-        return {}
+        return IndexOptions()
 
 
 def status_before(path):
@@ -136,20 +137,20 @@ def status_before(path):
     return report
 
 
-def option(name, text, parse):
-    """An option of the index by its text: nothing where it was not given, None where the default is wanted again."""
-    return {} if text is None else {name: None if text == "auto" else parse(text)}
+def parsed(text, parse):
+    """Return the value of an option; None where it was not given, ``auto`` as it is."""
+    return text if text in (None, "auto") else parse(text)
 
 
 def chosen_area(before, given):
-    """Area of an index: that of before, with the axes that are given now; None where it is the whole survey."""
+    """Return the area of an index: the earlier one with the axes that are given now, ``auto`` for the whole survey."""
     area = dict(before or {})
     for name, text in given:
         if text == "auto":
             area.pop(name, None)
         elif text is not None:
             area[name] = numbers(text, 2, f"--{name}s", float)
-    return area or None
+    return area or "auto"
 
 
 def kept_words(before, after):
@@ -188,7 +189,7 @@ def announce(volume, grid, options, *, by_size=False, workers=None):
     rms = describe(volume)["rms"]
     drifts = {"lines": rms["drift_lines"], "time": rms["drift_time"]}
     across = " and ".join(f"{value:.1f} dB over {name}" for name, value in drifts.items() if value and value > 3)
-    if grid.gain == "volume" and across and options["measure"] == "curvelet-svd":
+    if grid.gain == "volume" and across and options.measure == "curvelet-svd":
         say(
             f"Warning: RMS amplitude drifts by {across}, and the measure follows amplitude; "
             "consider --gain agc:500 or --gain patch.",

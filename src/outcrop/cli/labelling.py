@@ -101,19 +101,19 @@ def label(
         if background and not dry_run:
             opened.set_background(background)
         begin = time.perf_counter()
-        if not opened.state.options.get("label", {}).get("mapper") and not opened.retrievable():
+        if opened.plan.label.mapper is None and not opened.plan.queries:
             raise ValueError(f"{opened.path} has no exemplars yet; give some with 'outcrop retrieve {opened.path}'.")
         if dry_run:
             given = {name: chosen[name] for name in ("mapping", "seed") if chosen[name] is not None}
             announce_labels(opened, wanted, given, {"workers": workers, "device": device, "memory": budget}, json_)
             return
         with work_bars() as progress:
-            opened.retrieve(client=client, memory=budget, progress=progress) if opened.retrievable() else None
+            opened.retrieve(client=client, memory=budget, progress=progress) if opened.plan.queries else None
             labels = opened.label(wanted, **chosen, device=device, client=client, memory=budget, progress=progress)
         for text in dict.fromkeys(str(warning.message) for warning in caught):
             say(f"Warning: {text}", style="yellow")
         say_notes(opened)
-        along = DIRECTIONS[opened.along]
+        along = DIRECTIONS[opened.plan.along]
         done = labels[along].values
         middle = done[0].item() if wanted else done[len(done) // 2].item()
         draw_labels(opened, middle)

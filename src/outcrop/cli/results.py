@@ -52,7 +52,7 @@ def evaluate(
 
     opened, wanted = oc.Job(job, origin="shell"), line_list(lines)
     other = None if against is None else oc.Job(against, origin="shell")
-    along = DIRECTIONS[opened.along]
+    along, numbers = DIRECTIONS[opened.plan.along], opened.axes[opened.plan.along]
     if against is not None and (truth or net):
         raise ValueError("--against compares two jobs; give --truth or --net in a command of its own.")
     if net and not truth:
@@ -60,14 +60,14 @@ def evaluate(
     with work_bars() as progress:
         opened.check_volume(progress=progress)
     say_notes(opened)
-    if not opened.labelled():
+    if not opened.labelled:
         raise ValueError(f"{job} has no labels yet; run 'outcrop label {job}' first.")
     for one in [opened, *([] if other is None else [other])]:
-        old = sum(one.labelled().values())
+        old = sum(one.labelled.values())
         if old:
             say(f"Warning: {old} labelled lines of {one.path} are of older decisions (stale).", style="yellow")
     for line in wanted or []:
-        if line not in opened.lines:
+        if line not in numbers:
             raise ValueError(f"--lines names {along} {line}, which {job} does not have; choose another.")
     result: Any
     if against is not None:
@@ -92,7 +92,7 @@ def evaluate(
             show_scores(result)
             say(f"{job}: evaluation.png, confusion.png")
     else:
-        done = opened.lines[list(opened.labelled())].tolist()
+        done = numbers[list(opened.labelled)].tolist()
         chosen = wanted or done[:: max(1, len(done) // 2)][:2]
         with progress_bar("labelling under changes", 6) as update:
             table = probe_labels(opened, chosen, progress=update)
@@ -220,7 +220,7 @@ def train(
         step = {"progress": lambda done, total, loss: update(round(100 * done / total))}
         key, net = train_net(opened, epochs=epochs, seed=seed, device=device, **step)
     say(f"U-Net of {', '.join(net.classes_)} trained in {duration(time.perf_counter() - begin)}")
-    every = wanted or opened.lines.tolist()
+    every = wanted or opened.axes[opened.plan.along].tolist()
     with progress_bar("labelling", len(every)) as update:
         labels = label_with_net(opened, key, net, lines=wanted, progress=update)
     middle = wanted[0] if wanted else every[len(every) // 2]

@@ -34,7 +34,7 @@ def retrieve(
         ),
     ] = None,
     per_exemplar: Annotated[bool | None, typer.Option(help="Share a class's count evenly among its exemplars.")] = None,
-    diverse: Annotated[bool | None, typer.Option(help="Skip near-copies on neighbouring lines.")] = None,
+    diverse: Annotated[bool, typer.Option("--diverse", hidden=True)] = False,
     background: BACKGROUND = None,
     device: DEVICE = None,
     accept: Annotated[
@@ -53,7 +53,7 @@ def retrieve(
     A row taken out of retrieved.csv by hand counts as a no, a row added as a yes.
     """
     from outcrop.job.pictures import draw_retrieval
-    from outcrop.job.tables import summarise
+    from outcrop.job.table_file import summarise
 
     yes, no = number_list(accept, "--accept"), number_list(reject, "--reject")
     places, gone = parse_exemplars(exemplar or []), parse_exemplars(remove or [], "--remove")
@@ -63,13 +63,13 @@ def retrieve(
         cluster(workers=workers, scheduler=scheduler, memory=budget) as client,
         work_bars() as progress,
     ):
-        with opened.log.act():
+        with opened.act():
             for name, place in gone:
                 opened.remove_exemplar(exemplar_at(opened, name, place))
             for name, place in places:
                 opened.add_exemplar(name, place)
             check_counts(opened, count)
-            opened.choose_retrieval(count=parse_count(count), per_exemplar=per_exemplar, diverse=diverse)
+            opened.choose_counts(parse_count(count), per_exemplar)
             if background:
                 opened.set_background(background)
             if forget:
@@ -78,7 +78,7 @@ def retrieve(
         if yes or no:
             if set(yes) & set(no):
                 raise ValueError(f"Row {min(set(yes) & set(no))} is both accepted and rejected; say one of them.")
-            with opened.log.act():
+            with opened.act():
                 opened.accept(yes) if yes else None
                 opened.reject(no) if no else None
         weak = opened.retrieve(**where)
@@ -112,8 +112,8 @@ def exemplar_at(job, name, place):
     """Id of the exemplar of a class at a place."""
     from outcrop.job.inputs import class_name
 
-    for one in job.state.exemplars:
-        if job.state.classes[one.name]["name"] == class_name(name) and one.place and list(one.place) == list(place):
+    for one in job.plan.state.exemplars:
+        if job.plan.names[one.name] == class_name(name) and one.place and list(one.place) == list(place):
             return one.id
     raise ValueError(
         f"There is no exemplar {name}={','.join(f'{x:g}' for x in place)}; 'outcrop decisions' lists them."
@@ -137,9 +137,9 @@ def parse_count(text):
 def check_counts(job, text):
     """Refuse a --count of more patches than there are, or of a class that is none."""
     count = parse_count(text)
-    most = len(job.grid())
+    most = job.plan.index.patch_count(job.plan.volume["shape"])
     for name, number in (count if isinstance(count, dict) else {"every class": count}).items():
-        if isinstance(count, dict) and job.state.first_name(name) is None:
+        if isinstance(count, dict) and name not in job.plan.firsts:
             raise ValueError(f"--count names {name!r}, which has no exemplar; give one with --exemplar.")
         if isinstance(number, int) and not 1 <= number <= most:
             raise ValueError(f"--count for {name} is {number}; choose 1 to {most}, the patches in the index.")
@@ -147,14 +147,14 @@ def check_counts(job, text):
 
 def retrieval_warnings(job, weak):
     """What an interpreter should know of what was retrieved."""
-    from outcrop.job.tables import warnings
+    from outcrop.job.retrieved import warnings
 
-    found = warnings(weak, int((job.open_index().status == 0).sum()))
+    found = warnings(weak, int((job.index().status == 0).sum()))
     outside = exemplars_outside(job)
     if outside:
         found.append(
-            f"{outside} of {len(job.state.exemplars)} exemplars do not lie inside this volume with the whole of their "
-            "patch and are not used."
+            f"{outside} of {len(job.plan.state.exemplars)} exemplars do not lie inside this volume with the whole of "
+            "their patch and are not used."
         )
     if job.background is None and len(job.classes) > 1:
         found.append(
@@ -166,6 +166,7 @@ def retrieval_warnings(job, weak):
 
 def exemplars_outside(job):
     """How many exemplars have no room for their patch in the volume."""
-    from outcrop.job.tables import fits
+    from outcrop.job.retrieved import fits
 
-    return sum(not fits(job.grid(), one) for one in job.state.exemplars)
+    grid = job.index().grid
+    return sum(not fits(grid, one) for one in job.plan.state.exemplars)

@@ -25,6 +25,7 @@ from outcrop.experiments.evolution import training_set
 from outcrop.experiments.references import flat, references
 from outcrop.experiments.retrieval import eye_exemplars
 from outcrop.job.core import Job
+from outcrop.job.options import IndexOptions
 from outcrop.labels.volume import label_volume
 from outcrop.mapping.confidence import labelled
 from outcrop.mapping.label_mapper import LabelMapper
@@ -268,12 +269,12 @@ def label_by_job(yard, task, name, seed, device):
     begin, out = time.perf_counter(), []
     with Job(yard.folder / "default.outcrop", volume=yard.clean) as job, small_mappers(yard.quick):
         if yard.quick:
-            job.choose_index(step=66)
+            job.choose(index=IndexOptions(step=66))
         for kind, places in task.places.items():
             for place in places:
                 job.add_exemplar(kind, place)
         labels = job.label(task.lines, mapping=name, seed=seed, device=device).load()
-        for one in job.state.exemplars:
+        for one in job.plan.state.exemplars:
             job.remove_exemplar(one.id)
     seconds = time.perf_counter() - begin
     for line in task.lines:

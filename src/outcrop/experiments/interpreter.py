@@ -23,7 +23,10 @@ from outcrop.experiments.expert import BELOW_CAPTION, small_mappers
 from outcrop.experiments.retrieval import eye_exemplars
 from outcrop.job.core import Job
 from outcrop.job.corrections import cell_means
-from outcrop.job.labelling import Labelling
+from outcrop.job.fitting import base_mapper
+from outcrop.job.labelling import label_view
+from outcrop.job.options import IndexOptions
+from outcrop.job.sections import filled_section, marked_sections
 from outcrop.job.strokes import covered
 from outcrop.labels.decision import decide
 from outcrop.mapping.pixels import upsample
@@ -147,7 +150,7 @@ def opened(setting, seed, quick):
         small_mappers(quick),
         Job(Path(folder) / "job.outcrop", volume=setting.volume) as job,
     ):
-        job.choose_index(**setting.options)
+        job.choose(index=IndexOptions(**setting.options))
         for name, places in setting.places.items():
             for place in places:
                 job.add_exemplar(name, place)
@@ -155,7 +158,7 @@ def opened(setting, seed, quick):
         names = setting.truth.attrs["classes"]
         codes = np.array([0, *(job.classes.get(name, 0) for name in names)], np.uint8)
         truth = codes[setting.truth.sel(inline=[setting.line, setting.other], time=setting.volume["time"]).values]
-        yield Start(setting, job, truth[0], truth[1], Labelling(job).labels()[0].stores)
+        yield Start(setting, job, truth[0], truth[1], label_view(job, job.plan)[0].stores)
 
 
 def paint(start, method, n_strokes, seed, drawn=()):
@@ -302,7 +305,7 @@ def both(start, painted):
 
 def spread_only(start, painted):
     """Votes of the mapper without strokes, and the strokes spread."""
-    found = Labelling(start.job).labels()[0]._replace(stores=start.stores)
+    found = label_view(start.job, start.job.plan)[0]._replace(stores=start.stores)
     return found.section(_position(start, _line(start, painted)))[0]
 
 
@@ -310,7 +313,7 @@ def update_only(start, painted):
     """The regression updated, and nothing spread."""
     line = _line(start, painted)
     start.job.label([line], seed=_seed(start))
-    return _unspread(start, Labelling(start.job).labels()[0].stores, line, painted)
+    return _unspread(start, label_view(start.job, start.job.plan)[0].stores, line, painted)
 
 
 def paint_only(start, painted):
@@ -323,16 +326,16 @@ def _line(start, painted):
 
 
 def _position(start, line):
-    return int(np.flatnonzero(start.job.lines == line)[0])
+    return int(np.flatnonzero(start.job.axes[0] == line)[0])
 
 
 def _seed(start):
-    return Labelling(start.job).options["seed"]
+    return start.job.plan.label.seed
 
 
 def _unspread(start, stores, line, painted):
     """Labels by the votes of a line as they are kept, under what is painted."""
-    position, table = _position(start, line), start.job._codes()
+    position, table = _position(start, line), start.job.plan.codes
     store = stores[position]
     codes = np.array([0, *(table[name] for name in store.classes)], np.uint8)
     labels = codes[decide(store.read(position))[0]]
@@ -341,18 +344,18 @@ def _unspread(start, stores, line, painted):
 
 def forest(start, painted):
     """A random forest on the features of the nodes that are painted; nothing before two classes are."""
-    work, position = Labelling(start.job), _position(start, start.setting.line)
-    mapper, line = work.base_mapper(), _line(start, painted)
-    strokes = start.job.painted().get((0, position), np.zeros(start.truth.shape, np.uint8))
+    job, plan, position = start.job, start.job.plan, _position(start, start.setting.line)
+    mapper, line = base_mapper(job, plan), _line(start, painted)
+    strokes = marked_sections(job, plan)[0].get((0, position), np.zeros(start.truth.shape, np.uint8))
     shares = np.stack([cell_means(strokes == code) for code in range(1, 1 + max(start.job.classes.values()))])
     rows = np.argwhere(shares.any(axis=0))
     codes = shares[:, rows[:, 0], rows[:, 1]].argmax(axis=0) + 1
     if len(np.unique(codes)) < 2:
         return np.zeros(start.truth.shape, np.uint8) if painted is None else painted
-    nodes = mapper.nodes(work.section(0, position))[0].swapaxes(0, 1)
+    nodes = mapper.nodes(filled_section(job, plan, 0, position))[0].swapaxes(0, 1)
     trees = RandomForestClassifier(TREES, random_state=_seed(start), n_jobs=-1)
     trees.fit(nodes[rows[:, 0], rows[:, 1]], codes)
-    nodes = mapper.nodes(work.section(0, _position(start, line)))[0].swapaxes(0, 1)
+    nodes = mapper.nodes(filled_section(job, plan, 0, _position(start, line)))[0].swapaxes(0, 1)
     votes = trees.predict_proba(nodes.reshape(-1, nodes.shape[-1])).reshape(1, *nodes.shape[:2], -1)
     labels = trees.classes_[upsample(votes, strokes.shape)[0].argmax(axis=-1)].astype(np.uint8)
     return labels if painted is None else np.where(painted > 0, painted, labels)

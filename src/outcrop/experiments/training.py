@@ -23,6 +23,7 @@ from outcrop.experiments.references import flat
 from outcrop.experiments.retrieval import eye_exemplars
 from outcrop.experiments.training_nets import EPOCHS, PATCHES, Examples, labels_of_net, read_nets, windows
 from outcrop.job.core import Job
+from outcrop.job.options import IndexOptions
 from outcrop.mapping.confidence import confidence, label, majority_filter
 
 OTHER_LINE = {310: 330, 330: 310}  # scored line -> the line whose expert labels or exemplars may be used
@@ -134,7 +135,7 @@ def job_labels(volume, exemplars, folder, *, seed, quick):
     """Labels that a job with default options gives from some exemplars: a Dataset of ``label`` and ``confidence``."""
     with Job(folder, volume=volume) as job, small_mappers(quick):
         if quick:
-            job.choose_index(step=66)
+            job.choose(index=IndexOptions(step=66))
         for name, places in exemplars.items():
             for place in places:
                 job.add_exemplar(name, place)

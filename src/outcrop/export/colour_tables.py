@@ -3,13 +3,15 @@
 import datetime
 from pathlib import Path
 
+import xarray as xr
+
 from outcrop.mapping.confidence import UNCERTAIN
 from outcrop.plots.colours import COLOURS, colours
 
 NOTHING = "#ffffff"  # colour of what is not labelled
 
 
-def code_colours(labels):
+def code_colours(labels: xr.Dataset) -> dict[int, str]:
     """Colour of every code that has a meaning, as #rrggbb."""
     from matplotlib.colors import to_hex
 
@@ -18,7 +20,7 @@ def code_colours(labels):
     return {0: NOTHING, **named, UNCERTAIN: to_hex(COLOURS["uncertain"])}
 
 
-def colour_tables(path, labels, *, lowest):
+def colour_tables(path: Path, labels: xr.Dataset, *, lowest: int) -> dict[Path, str]:
     """Colour tables of Petrel and OpendTect as text by path: 256 colours, one for each code from the lowest on."""
     palette = code_colours(labels)
     codes = [UNCERTAIN if code == -1 else code for code in range(lowest, lowest + 256)]

@@ -4,14 +4,18 @@ import datetime
 import json
 import os
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import xarray as xr
 
 import outcrop
 from outcrop.export.colour_tables import colour_tables
-from outcrop.export.lines import line_spans, named_labels, provenance_of, write_json
+from outcrop.export.lines import line_spans, provenance_of, write_json
+from outcrop.labels.named import named_labels
 from outcrop.mapping.confidence import UNCERTAIN
 from outcrop.storage.workspace import whole_file
 from outcrop.volumes import class_table, segy, segy_write
@@ -19,6 +23,7 @@ from outcrop.volumes.lazy import as_slice, live_traces
 from outcrop.volumes.summary import sample_unit
 
 TEXT_LINES, TEXT_WIDTH = 38, 75  # that a SEG-Y text header has for us
+PLAIN = str.maketrans("[]{}", "()()")  # brackets differ between the EBCDIC tables of other programs
 PLACE = 1e-3  # ms, m or lines; labels of an axis that differ by less are the same
 
 
@@ -26,11 +31,11 @@ def export_segy(
     labels: xr.Dataset,
     path: str | Path,
     *,
-    like: str | Path | None = None,
+    like: str | Path | xr.DataArray | None = None,
     what: str = "label",
     format: int = 5,
     memory: int | None = None,
-    provenance: dict | None = None,
+    provenance: dict[str, Any] | None = None,
 ) -> None:
     """Write labels, their confidence or the score of a class as SEG-Y, with a text header that says so.
 
@@ -79,7 +84,7 @@ def export_segy(
     if what == "label" and format == 8 and len(labels.attrs["classes"]) > 127:
         raise ValueError(f"Format 8 holds codes up to 127, the labels have {len(labels.attrs['classes'])}; choose 5.")
     labelled = labels.attrs.get("source", "")
-    source = labelled if like is None else _source(like)
+    source = like.attrs.get("source", "") if isinstance(like, xr.DataArray) else like or labelled
     if path.exists() and any(
         os.path.exists(source_file) and os.path.samefile(path, source_file) for source_file in (source, labelled)
     ):
@@ -111,7 +116,7 @@ def export_segy(
                 aside.write_text(text, encoding="utf-8")
 
 
-def _pick(labels, what):
+def _pick(labels: xr.Dataset, what: str) -> tuple[xr.DataArray, np.float32]:
     """Array that `what` names, and the factor from its numbers to those of the file."""
     kind, _, name = what.partition(":")
     classes = labels.attrs["classes"]
@@ -125,33 +130,33 @@ def _pick(labels, what):
     return values, np.float32(100 / 255 if values.dtype == np.uint8 else 100)
 
 
-def _source(like):
-    return str(like.attrs.get("source", "")) if isinstance(like, xr.DataArray) else like
-
-
-def _target(path, values, like, *, text, format):
+def _target(
+    path: Path, values: xr.DataArray, like: str | Path | xr.DataArray | None, *, text: str, format: int
+) -> tuple[Any, list[np.ndarray], np.ndarray]:
     """SEG-Y file to write, its axes, and which traces of them it holds."""
     volume = values if like is None else like
-    if isinstance(volume, xr.DataArray) and (like is None or not str(like.attrs.get("format")).startswith("SEG-Y")):
+    if not isinstance(volume, xr.DataArray):
+        source, header_bytes = volume, None
+    elif like is not None and str(volume.attrs.get("format")).startswith("SEG-Y"):
+        source, header_bytes = volume.attrs["source"], volume.attrs["header_bytes"]
+    else:
         axes = [volume[name].values for name in volume.dims]
         bins = np.nan_to_num(volume.attrs.get("bin_size", (25.0, 25.0)), nan=25.0)
         grid = volume.attrs.get("map")
-        return (
-            segy_write.create(path, *axes, bin_size=bins, grid=grid, text=text, format=format),
-            axes,
-            live_traces(volume),
-        )
-    header_bytes = like.attrs["header_bytes"] if isinstance(like, xr.DataArray) else None
-    geometry = segy.scan(_source(like), header_bytes=header_bytes, domain=values.dims[2])
+        file = segy_write.create(path, *axes, bin_size=bins, grid=grid, text=text, format=format)
+        return file, axes, live_traces(volume)
+    geometry = segy.scan(source, header_bytes=header_bytes, domain=values.dims[2])
     axes = [geometry.inlines, geometry.crosslines, geometry.samples]
     # What the source lacks is not written, what it marks dead stays so.
     every = np.broadcast_to(True, geometry.traces.shape)
     return segy_write.create_like(path, geometry, text=text, format=format), axes, every
 
 
-def _sections(values, axes, source, memory):
+def _sections(
+    values: xr.DataArray, axes: list[np.ndarray], source: str | Path, memory: int | None
+) -> Iterator[tuple[int, np.ndarray]]:
     """Row and section of every inline of a grid, zero where the values say nothing."""
-    to = [positions_on(axis, values[name].values) for axis, name in zip(axes, values.dims, strict=True)]
+    to = [label_rows(axis, values[name].values) for axis, name in zip(axes, values.dims, strict=True)]
     for name, places in zip(values.dims, to, strict=True):
         if (places < 0).any():
             label = values[name].values[places < 0][0]
@@ -168,12 +173,12 @@ def _sections(values, axes, source, memory):
             yield row, section
 
 
-def positions_on(axis, labels):
+def label_rows(axis: np.ndarray, labels: npt.ArrayLike) -> np.ndarray:
     """Position on an axis of every label, -1 where the axis does not have it.
 
     Examples
     --------
-    >>> positions_on(np.array([10, 12, 14]), np.array([14, 11, 10]))
+    >>> label_rows(np.array([10, 12, 14]), np.array([14, 11, 10]))
     array([ 2, -1,  0])
     """
     order = np.argsort(axis, kind="stable")
@@ -181,7 +186,7 @@ def positions_on(axis, labels):
     return np.where(np.abs(axis[near] - labels) <= PLACE, near, -1)
 
 
-def _invented(volume):
+def _invented(volume: str | Path | xr.DataArray) -> list[str]:
     """What SEG-Y headers must hold and a volume does not know; the text header says that it is not to be trusted."""
     if not isinstance(volume, xr.DataArray) or str(volume.attrs.get("format")).startswith("SEG-Y"):
         return []
@@ -190,7 +195,16 @@ def _invented(volume):
     return lines + ([] if sample_unit(volume) else ["The sample interval is invented: the source tells no unit"])
 
 
-def _text(labels, what, path, source, *, lowest, provenance, invented):
+def _text(
+    labels: xr.Dataset,
+    what: str,
+    path: Path,
+    source: str | Path,
+    *,
+    lowest: int,
+    provenance: dict[str, Any],
+    invented: list[str],
+) -> str:
     """Text header: what the file is and is not, and what it was made from, as far as that fits."""
     kind, _, name = what.partition(":")
     classes = labels.attrs["classes"]
@@ -224,4 +238,4 @@ def _text(labels, what, path, source, *, lowest, provenance, invented):
         line = textwrap.shorten(f"{key}: {shown}", 220, placeholder=" ...")
         if sum(len(textwrap.wrap(words, TEXT_WIDTH)) for words in [*lines, line]) <= TEXT_LINES:
             lines.append(line)
-    return "\n".join(lines)
+    return "\n".join(lines).translate(PLAIN)

@@ -2,6 +2,7 @@
 
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -9,13 +10,14 @@ import zarr
 
 import outcrop
 from outcrop.export.colour_tables import code_colours
-from outcrop.export.lines import LINES, as_json, line_spans, named_labels, new_folder, provenance_of
+from outcrop.export.lines import LINES, as_json, line_spans, new_folder, provenance_of
+from outcrop.labels.named import named_labels
 
 CHUNKS = (LINES, 128, 256)
 
 
 def export_zarr(
-    labels: xr.Dataset, path: str | Path, *, memory: int | None = None, provenance: dict | None = None
+    labels: xr.Dataset, path: str | Path, *, memory: int | None = None, provenance: dict[str, Any] | None = None
 ) -> None:
     """Write labels and what belongs to them as a Zarr 3 group that ``xarray.open_zarr`` reads by itself.
 
@@ -58,9 +60,8 @@ def export_zarr(
         group = zarr.open_group(aside, mode="w", zarr_format=3, attributes=as_json(about))
         coords = {name: coord for name, coord in labels.coords.items() if coord.dtype.kind in "biuf"}
         for name, coord in coords.items():
-            group.create_array(
-                str(name), data=coord.values, dimension_names=coord.dims, attributes=as_json(coord.attrs)
-            )
+            form: dict[str, Any] = {"dimension_names": coord.dims, "attributes": as_json(coord.attrs)}
+            group.create_array(str(name), data=coord.values, **form)
         auxiliary = " ".join(str(name) for name, coord in coords.items() if coord.dims != (name,))
         for name in ("label", "confidence", "score"):
             if name in labels:
@@ -72,17 +73,11 @@ def export_zarr(
             zarr.consolidate_metadata(aside)
 
 
-def _copy_lines(values, group, attrs, memory):
+def _copy_lines(values: xr.DataArray, group: zarr.Group, attrs: dict[str, Any], memory: int | None) -> None:
     """Copy an array into a Zarr group, block of lines by block of lines."""
     chunks = (1,) * (values.ndim - 3) + tuple(map(min, CHUNKS, values.shape[-3:]))
-    array = group.create_array(
-        values.name,
-        shape=values.shape,
-        chunks=chunks,
-        dtype=values.dtype,
-        dimension_names=values.dims,
-        attributes=attrs,
-    )
+    form: dict[str, Any] = {"shape": values.shape, "chunks": chunks, "dtype": values.dtype}
+    array = group.create_array(str(values.name), **form, dimension_names=map(str, values.dims), attributes=attrs)
     for lead in np.ndindex(values.shape[:-3]):
         for span in line_spans(values, memory):
             array[(*lead, span)] = values[(*lead, span)].values

@@ -1,11 +1,12 @@
 """Labels as they are exported: named codes, blocks of lines, attributes as JSON has them."""
 
 import json
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import xarray as xr
 
-from outcrop.mapping.confidence import UNCERTAIN
 from outcrop.parallel import spans
 from outcrop.storage.workspace import whole_file
 
@@ -13,48 +14,33 @@ LINES = 32  # lines read together and stored in one Zarr chunk
 BLOCK = 1 << 26  # bytes of labels held at once, unless LINES lines are more
 
 
-def provenance_of(labels, given):
+def provenance_of(labels: xr.Dataset, given: dict[str, Any] | None) -> dict[str, Any]:
     """What labels were made from, as JSON has it: as given, or as they tell it; empty where nobody does."""
-    return as_json(given if given is not None else labels.attrs.get("provenance") or {})
+    found: dict[str, Any] = as_json(given if given is not None else labels.attrs.get("provenance") or {})
+    return found
 
 
-def write_json(path, values):
+def write_json(path: Path, values: Any) -> None:
     """Write values as a JSON file."""
     path.write_text(json.dumps(values, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def named_labels(labels):
-    """Labels as a Dataset on (class,) inline, crossline, time or depth, whose attributes name the codes."""
-    if isinstance(labels, xr.DataArray):
-        labels = labels.to_dataset(name="label").assign_attrs(labels.attrs)
-    classes = labels.attrs.get("classes", labels["label"].attrs.get("classes"))
-    if classes is None or not 0 < len(classes) < UNCERTAIN:
-        raise ValueError(
-            "The labels do not name their codes; set attrs['classes'] to the names of codes 1, 2, ..., 254 at most."
-        )
-    if labels["label"].ndim != 3 or not {"inline", "crossline"} < set(labels["label"].dims):
-        raise ValueError(f"The labels have axes {labels['label'].dims}; give inline, crossline and time or depth.")
-    labels = labels.transpose("class", "inline", "crossline", ..., missing_dims="ignore")
-    return labels.assign_attrs(classes=[str(name) for name in classes])
-
-
-def line_spans(values, memory=None):
+def line_spans(values: xr.DataArray, memory: int | None = None) -> list[slice]:
     """Slices of neighbouring inlines that are read together: whole chunks, and no more than the memory allowed."""
     line = values.dtype.itemsize * values.shape[-2] * values.shape[-1]
     block = min(BLOCK, memory // 16) if memory else BLOCK
-    return spans(values.shape[-3], max(1, block // line // LINES) * LINES)
+    return list(spans(values.shape[-3], max(1, block // line // LINES) * LINES))
 
 
-def as_json(attrs):
+def as_json(attrs: Any) -> Any:
     """Attributes as JSON has them."""
-    return json.loads(
-        json.dumps(attrs, default=lambda value: value.tolist() if hasattr(value, "tolist") else str(value))
-    )
+    return json.loads(json.dumps(attrs, default=lambda one: one.tolist() if hasattr(one, "tolist") else str(one)))
 
 
-def new_folder(path):
+def new_folder(path: str | Path) -> AbstractContextManager[Path]:
     """Folder to write to that becomes `path` on a clean exit; nothing that exists is replaced."""
     path = Path(path)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise ValueError(f"{path} is already there; remove it or choose another name.")
-    return whole_file(path)
+    made: AbstractContextManager[Path] = whole_file(path)
+    return made

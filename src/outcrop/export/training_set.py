@@ -1,18 +1,21 @@
 """Labelled patches for training a net: a folder with splits that share no lines, and how it is read."""
 
 import tomllib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import tomli_w
 import xarray as xr
 
 import outcrop
 from outcrop.export.colour_tables import code_colours
-from outcrop.export.label_segy import positions_on
-from outcrop.export.lines import LINES, named_labels, new_folder, provenance_of, write_json
+from outcrop.export.label_segy import label_rows
+from outcrop.export.lines import LINES, new_folder, provenance_of, write_json
+from outcrop.labels.named import named_labels
 from outcrop.mapping.confidence import as_codes, labelled
 from outcrop.patches.grid import DIRECTIONS, PatchGrid
 from outcrop.retrieval.index import NEAR_LINES
@@ -32,7 +35,7 @@ def export_training_set(
     format: str = "png",
     gap: int = NEAR_LINES,
     seed: int = 0,
-    provenance: dict | None = None,
+    provenance: dict[str, Any] | None = None,
 ) -> pd.DataFrame:
     """Write patches with their masks for training a net, split by blocks of lines so that neighbours do not leak.
 
@@ -114,7 +117,7 @@ def export_training_set(
     return manifest
 
 
-def _wanted_patches(grid, weak):
+def _wanted_patches(grid: PatchGrid, weak: WeakLabels | None) -> tuple[pd.DataFrame, np.ndarray]:
     """Class, similarity and centre of the patches to export, and where they start."""
     if weak is None:
         return grid.table.assign(**{"class": "", "similarity": np.nan}), grid.starts
@@ -122,7 +125,7 @@ def _wanted_patches(grid, weak):
     return weak.positions.assign(**known), weak.starts
 
 
-def _touched_lines(grid, starts):
+def _touched_lines(grid: PatchGrid, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """First and last line, as positions, that each patch touches on the axis by which a training set is split."""
     axis = int(grid.along == "crossline")
     direction, line, trace, _ = starts.T
@@ -130,7 +133,9 @@ def _touched_lines(grid, starts):
     return np.where(along, line, trace), np.where(along, line, trace + grid.size[1] - 1)
 
 
-def split_by_lines(first, last, classes, *, gap=NEAR_LINES, seed=0):
+def split_by_lines(
+    first: npt.ArrayLike, last: npt.ArrayLike, classes: Sequence[str], *, gap: int = NEAR_LINES, seed: int = 0
+) -> np.ndarray:
     """Train, val or test for every patch, in blocks of lines, with a gap between blocks of different splits.
 
     Parameters
@@ -158,6 +163,7 @@ def split_by_lines(first, last, classes, *, gap=NEAR_LINES, seed=0):
     """
     if gap < 0:
         raise ValueError(f"gap is {gap}; choose 0 lines or more.")
+    first, last = np.asarray(first), np.asarray(last)
     codes, n_lines = pd.factorize(np.asarray(classes))[0], int(np.max(last) - np.min(first)) + 1
     most = min(MOST_BLOCKS, n_lines // (2 * gap + 1))
     if most < 3:
@@ -165,13 +171,13 @@ def split_by_lines(first, last, classes, *, gap=NEAR_LINES, seed=0):
     wanted = np.array(list(SPLITS.values())) * np.bincount(codes)[:, None]
     # Patches of one class on the same lines go together, whatever the draw.
     shape = (n_lines, n_lines, len(wanted))
-    alike = np.ravel_multi_index((np.asarray(first) - np.min(first), np.asarray(last) - np.min(first), codes), shape)
+    alike = np.ravel_multi_index((first - first.min(), last - first.min(), codes), shape)
     alike, block_of, weights = np.unique(alike, return_inverse=True, return_counts=True)
     first, last, codes = np.unravel_index(alike, shape)
     rng = np.random.default_rng(seed)
     best, least = block_of, np.inf
     for _ in range(DRAWS):
-        lines = _draw_lines(rng, n_lines, rng.integers(3, most + 1), gap)
+        lines = _draw_lines(rng, n_lines, int(rng.integers(3, most + 1)), gap)
         run = np.concatenate([[0], np.cumsum(np.diff(lines) != 0)])
         split = np.where(run[first] == run[last], lines[first], 3)
         count = np.bincount(4 * codes + split, weights, minlength=4 * len(wanted)).reshape(-1, 4)
@@ -181,7 +187,7 @@ def split_by_lines(first, last, classes, *, gap=NEAR_LINES, seed=0):
     return np.array([*SPLITS, ""])[best[block_of]]
 
 
-def _draw_lines(rng, n_lines, n_blocks, gap):
+def _draw_lines(rng: np.random.Generator, n_lines: int, n_blocks: int, gap: int) -> np.ndarray:
     """Random split (0, 1, 2) of every line in blocks of random length, 3 in the gaps between different ones."""
     shortest = 2 * gap + 1  # keeps more lines than its gaps take
     blocks = rng.permutation(np.append([0, 1, 2], rng.choice(3, n_blocks - 3, p=list(SPLITS.values()))))
@@ -193,12 +199,12 @@ def _draw_lines(rng, n_lines, n_blocks, gap):
     return lines
 
 
-def _labelled_patches(labels, volume, grid, starts):
+def _labelled_patches(
+    labels: xr.Dataset, volume: xr.DataArray, grid: PatchGrid, starts: np.ndarray
+) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray | None]]:
     """Number, image, mask and confidence (or None) of the patches that have a label, a block of lines at a time."""
     names = [name for name in ("label", "confidence") if name in labels]
-    places = [
-        positions_on(labels[name].values, axis) for name, axis in zip(labels["label"].dims, grid.axes, strict=True)
-    ]
+    places = [label_rows(labels[name].values, axis) for name, axis in zip(labels["label"].dims, grid.axes, strict=True)]
     _, block = np.unique(starts[:, :2] // (1, LINES), axis=0, return_inverse=True)
     for block_rows in (np.flatnonzero(block.ravel() == number) for number in range(block.max() + 1)):
         direction = starts[block_rows[0], 0]
@@ -215,14 +221,16 @@ def _labelled_patches(labels, volume, grid, starts):
                     yield i, image, masks[0], masks[1] if len(masks) > 1 else None
 
 
-def _window(places, start, size):
+def _window(places: list[np.ndarray], start: np.ndarray, size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray] | None:
     """Positions of the traces and samples of a patch on the axes of the labels, None where they do not reach."""
     direction, _, trace, top = start
     window = places[1 - direction][trace : trace + size[1]], places[2][top : top + size[0]]
     return window if min(window[0].min(), window[1].min()) >= 0 else None
 
 
-def _write_patch(folder, name, image, mask, confidence):
+def _write_patch(
+    folder: Path, name: str, image: np.ndarray, mask: np.ndarray, confidence: np.ndarray | None
+) -> dict[str, Any]:
     """Write the files of a patch; returns its part of the manifest."""
     pixels = image if name.endswith(".npy") else np.round(255 * image).astype(np.uint8)
     files = {"file": ("images", pixels), "mask": ("masks", mask), "weight": ("confidence", confidence)}
@@ -234,7 +242,7 @@ def _write_patch(folder, name, image, mask, confidence):
     return record
 
 
-def _save(path, array):
+def _save(path: Path, array: np.ndarray) -> None:
     if path.suffix == ".npy":
         np.save(path, np.asarray(array))
         return
@@ -243,7 +251,7 @@ def _save(path, array):
     Image.fromarray(np.ascontiguousarray(array)).save(path)
 
 
-def _within(folder, name):
+def _within(folder: Path, name: str) -> Path:
     """Path of a file that a manifest names, which must lie in its folder."""
     path = folder / str(name)
     if not path.resolve().is_relative_to(folder.resolve()):
@@ -251,16 +259,16 @@ def _within(folder, name):
     return path
 
 
-def _load(path):
+def _load(path: Path) -> np.ndarray:
     if path.suffix == ".npy":
-        return np.load(path, allow_pickle=False)
+        return np.asarray(np.load(path, allow_pickle=False))
     from PIL import Image
 
     with Image.open(path) as picture:
         return np.asarray(picture)
 
 
-def _write_classes(path, classes, palette, made):
+def _write_classes(path: Path, classes: list[str], palette: dict[int, str], made: dict[str, Any]) -> None:
     """Write names and colours of the codes, and how the patches were made."""
     tables: dict[str, Any] = {
         "classes": {str(code): name for code, name in enumerate(classes, 1)},
@@ -308,17 +316,19 @@ def TrainingSet(folder: str | Path, split: str = "train") -> Any:
     except ImportError:
         raise ImportError("TrainingSet needs PyTorch; install it with: pip install 'outcrop[torch]'.") from None
 
-    class Patches(Dataset):
-        def __init__(self):
+    class Patches(Dataset[Any]):
+        def __init__(self) -> None:
             self.folder, (self.manifest, self.classes) = Path(folder), _read_manifest(folder, split)
 
-        def __reduce__(self):  # workers that are spawned import this module and open the folder again
+        def __reduce__(
+            self,
+        ) -> tuple[Any, ...]:  # spawned workers open the folder again
             return TrainingSet, (folder, split)
 
-        def __len__(self):
+        def __len__(self) -> int:
             return len(self.manifest)
 
-        def __getitem__(self, number):
+        def __getitem__(self, number: int) -> tuple[Any, Any, Any]:
             files = self.manifest.iloc[number]
             image, mask = (_load(_within(self.folder, files[name])) for name in ("file", "mask"))
             image = image / np.float32(255) if image.dtype == np.uint8 else image
@@ -330,7 +340,7 @@ def TrainingSet(folder: str | Path, split: str = "train") -> Any:
     return Patches()
 
 
-def _read_manifest(folder, split):
+def _read_manifest(folder: str | Path, split: str) -> tuple[pd.DataFrame, list[str]]:
     """Manifest of one split, and names of the codes."""
     try:
         manifest = pd.read_csv(

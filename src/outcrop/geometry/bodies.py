@@ -5,8 +5,10 @@ The labels are read slab by slab, a slab being some neighbouring lines. Within a
 is its size and, for each trace, where it begins and ends: as much as a few maps of the survey, never a volume.
 """
 
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -16,9 +18,11 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from outcrop.geometry.fusion import decided
+from outcrop.labels.named import named_labels
 from outcrop.mapping.confidence import as_codes, find_background, labelled
 from outcrop.parallel import map_blocks, memory_budget, spans
 from outcrop.patches.grid import DIRECTIONS
+from outcrop.volumes.neighbours import neighbour_groups
 from outcrop.volumes.summary import sample_unit
 
 MIN_SAMPLES = 1000  # of a body: about 10 x 10 x 10
@@ -38,6 +42,18 @@ class Outline(NamedTuple):
     trace: np.ndarray
     top: np.ndarray
     base: np.ndarray
+
+
+class Slab(NamedTuple):
+    """Codes of some neighbouring lines, (n_lines, n_traces, n_samples), from line number `first` on.
+
+    ``confidence`` and ``margin`` are None where the labels have none.
+    """
+
+    first: int
+    codes: np.ndarray
+    confidence: np.ndarray | None
+    margin: np.ndarray | None
 
 
 class Pieces(NamedTuple):
@@ -65,11 +81,11 @@ class Bodies(NamedTuple):
     """
 
     table: pd.DataFrame
-    outlines: dict
-    axes: dict
+    outlines: dict[tuple[str, int], Outline]
+    axes: dict[str, np.ndarray]
     unit: str = ""
 
-    def surface(self, name, body=1, side="top"):
+    def surface(self, name: str, body: int = 1, side: str = "top") -> xr.DataArray:
         """Top or base of a body; see `surface`."""
         if side not in SIDES:
             raise ValueError(f"side is {side!r}; choose top or base.")
@@ -94,7 +110,7 @@ class Bodies(NamedTuple):
 
 def bodies(
     labels: xr.Dataset | xr.DataArray,
-    name: str | None = None,
+    name: str | Sequence[str] | None = None,
     *,
     min_samples: int = MIN_SAMPLES,
     bin_size: tuple[float, float] | None = None,
@@ -104,7 +120,8 @@ def bodies(
 ) -> pd.DataFrame:
     """Connected bodies of a class in 3-D with their size, the largest first.
 
-    Samples that share a face are connected. The labels are streamed; memory holds some lines and a few maps.
+    Samples that share a face are connected, on lines that are neighbours; see `outcrop.volumes.neighbours`. The labels
+    are streamed; memory holds some lines and a few maps.
 
     Parameters
     ----------
@@ -195,9 +212,16 @@ def surface(
 
 
 def find_bodies(
-    labels, name=None, *, min_samples=MIN_SAMPLES, bin_size=None, velocity=None, along="inline", memory=None,
-    progress=None,
-):  # fmt: skip
+    labels: xr.Dataset | xr.DataArray,
+    name: str | Sequence[str] | None = None,
+    *,
+    min_samples: int = MIN_SAMPLES,
+    bin_size: tuple[float, float] | None = None,
+    velocity: float | None = None,
+    along: str = "inline",
+    memory: int | None = None,
+    progress: Callable[[int], object] | None = None,
+) -> Bodies:
     """Bodies with their table and their outlines, from one pass over the labels; see `bodies`.
 
     ``progress(done)`` is called with the number of lines done so far.
@@ -211,16 +235,22 @@ def find_bodies(
     if velocity is not None and not velocity > 0:
         raise ValueError(f"velocity is {velocity}; give a positive number of m/s.")
     across = DIRECTIONS[1 - DIRECTIONS.index(along)]
-    sample = labels["label"].dims[2]
+    sample = str(labels["label"].dims[2])
     axes = {axis: labels[axis].values for axis in (along, across, sample)}
+    groups = [neighbour_groups(labels, axis) for axis in (along, across)]
     codes = {one: 1 + labels.attrs["classes"].index(one) for one in names}
-    growing = {one: _Growing() for one in names}
+    growing = {one: _Growing(groups[1]) for one in names}
     size = len(axes[across]) * len(axes[sample])
     lines = int(np.clip((memory or memory_budget()) // (COST * size), 1, MOST_LINES))
-    parts = spans(len(axes[along]), lines)
-    for part, (found, *shares) in zip(parts, map_blocks(partial(_read, labels, along), parts, workers=2), strict=True):
+    edges = np.searchsorted(groups[0], np.arange(groups[0][-1] + 2))
+    parts = [
+        slice(int(first) + part.start, int(first) + part.stop)
+        for first, last in pairwise(edges)
+        for part in spans(int(last - first), lines)
+    ]
+    for part, slab in zip(parts, map_blocks(partial(_read, labels, along), parts, workers=2), strict=True):
         for one in names:
-            growing[one].add(part.start, found == codes[one], found, *shares)
+            growing[one].add(slab, slab.codes == codes[one], touches=part.start not in edges)
         if progress:
             progress(part.stop)
     bin_size = labels.attrs.get("bin_size") if bin_size is None else bin_size
@@ -231,27 +261,13 @@ def find_bodies(
         for body, (outline, samples, mean) in enumerate(growing[one].bodies(min_samples), 1):
             outlines[one, body] = outline
             about = {"class": one, "body": body, "samples": samples, "volume": samples * cell, "unit": unit}
-            rows.append(about | _extent(outline, axes) | {"confidence": mean, "at_edge": _at_edge(outline, axes)})
+            rows.append(about | {"confidence": mean} | _extent(outline, axes))
     limits = [f"{axis}_{end}" for axis in (*DIRECTIONS, sample) for end in ("first", "last")]
     columns = ["class", "body", "samples", "volume", "unit", *limits, "confidence", "at_edge"]
     return Bodies(pd.DataFrame(rows, columns=columns), outlines, axes, down or "")
 
 
-def named_labels(labels):
-    """Labels as a Dataset on inline, crossline, time or depth, whose attributes name the codes."""
-    if isinstance(labels, xr.DataArray):
-        labels = labels.to_dataset(name="label").assign_attrs(labels.attrs)
-    codes = labels["label"]
-    classes = labels.attrs.get("classes", codes.attrs.get("classes"))
-    if classes is None or not len(classes):
-        raise ValueError("The labels do not name their codes; set attrs['classes'] to the names of codes 1, 2, ...")
-    if codes.ndim != 3 or codes.dims[:2] != DIRECTIONS:
-        raise ValueError(f"The labels have axes {codes.dims}; give inline, crossline and time or depth.")
-    bins = labels.attrs.get("bin_size", codes.attrs.get("bin_size"))
-    return labels.assign_attrs(classes=[str(one) for one in classes], **({} if bins is None else {"bin_size": bins}))
-
-
-def _chosen_classes(labels, name):
+def _chosen_classes(labels: xr.Dataset, name: str | Sequence[str] | None) -> list[str]:
     """Classes asked for, by default all but the background."""
     classes = labels.attrs["classes"]
     if name is None:
@@ -264,36 +280,40 @@ def _chosen_classes(labels, name):
     return names
 
 
-def _read(labels, along, part):
-    """Codes, confidence and margin (None where there is none) of a slab, shape (n_lines, n_traces, n_samples)."""
-    slab = labels.isel({along: part})
-    codes, sure = as_codes(slab["label"].values), slab["confidence"].values if "confidence" in labels else None
-    if "margin" in labels:
-        margin = slab["margin"].values
-    elif "score" in labels:
-        margin = decided(slab["score"].values)[2]
+def _read(labels: xr.Dataset, along: str, part: slice) -> Slab:
+    """Read the lines of a slab."""
+    data = labels.isel({along: part}).transpose(..., along, DIRECTIONS[along == "inline"], labels["label"].dims[2])
+    confidence: np.ndarray | None = data["confidence"].values if "confidence" in data else None
+    margin: np.ndarray | None
+    if "margin" in data:
+        margin = data["margin"].values
+    elif "score" in data:
+        margin = decided(data["score"].values)[2]
     else:
-        margin = None if sure is None else np.clip(sure, 128, 255) - np.uint8(127)
-    return [
-        part if part is None or along == "inline" else np.swapaxes(part, 0, 1).copy() for part in (codes, sure, margin)
-    ]
+        margin = None if confidence is None else np.clip(confidence, 128, 255) - np.uint8(127)
+    contiguous = [None if one is None else np.ascontiguousarray(one) for one in (confidence, margin)]
+    return Slab(part.start, np.ascontiguousarray(as_codes(data["label"].values)), *contiguous)
 
 
 class _Growing:
     """Pieces of one class, slab by slab, and which of them touch."""
 
-    def __init__(self):
-        self.parts: list = []
-        self.pairs: list = []
+    def __init__(self, groups: np.ndarray):
+        """Begin, given the number of the group of neighbours of every trace."""
+        self.gaps = np.flatnonzero(np.diff(groups)) + 1
+        self.parts: list[Pieces] = []
+        self.pairs: list[np.ndarray] = []
         self.count = 0
-        self.last = None  # numbers of the pieces on the last line so far, 0 where there is none
+        self.last = np.zeros(0, np.int64)  # numbers of the pieces on the last line so far, 0 where there is none
 
-    def add(self, first, inside, codes, sure, margin):
-        """Add the next slab, whose first line is number `first`, given where the class is inside it."""
-        numbers, count = ndimage.label(inside)
+    def add(self, slab: Slab, inside: np.ndarray, *, touches: bool) -> None:
+        """Add the next slab, given where the class is in it, and whether it touches the slab before."""
+        apart = np.insert(inside, self.gaps, False, axis=1)  # nothing connects traces that are no neighbours
+        numbers, count = ndimage.label(apart)
+        numbers = np.delete(numbers, self.gaps + np.arange(len(self.gaps)), axis=1)
         if count:
-            self.parts.append(_pieces(first, inside, numbers - 1, count, codes, sure, margin, self.count))
-        if self.last is not None:
+            self.parts.append(_pieces(slab, inside, numbers - 1, count, self.count))
+        if touches:
             both = inside[0] & (self.last > 0)
             pairs = np.stack([self.last[both] - 1, numbers[0][both] - 1 + self.count])
             changes = np.ones(pairs.shape[1], bool)  # along a trace most samples touch as the one above them does
@@ -302,7 +322,7 @@ class _Growing:
         self.last = np.where(inside[-1], numbers[-1].astype(np.int64) + self.count, 0)
         self.count += count
 
-    def bodies(self, min_samples):
+    def bodies(self, min_samples: int) -> Iterator[tuple[Outline, int, float]]:
         """Outline, number of samples and mean confidence of every body that is large enough, the largest first."""
         if not self.count:
             return
@@ -325,19 +345,19 @@ class _Growing:
             yield outline, int(samples[body]), float(sure[body] / samples[body] / 255)
 
 
-def _pieces(first, inside, numbers, count, codes, sure, margin, before):
+def _pieces(slab: Slab, inside: np.ndarray, numbers: np.ndarray, count: int, before: int) -> Pieces:
     """Size and outline of the pieces of a slab, from the runs of samples of which they consist."""
     traces, starts, ends = _runs(inside)
     piece = numbers.reshape(-1, inside.shape[2])[traces, starts]
     lengths = ends - starts + 1
     samples = np.bincount(piece, weights=lengths, minlength=count)
-    if sure is None:
+    if slab.confidence is None:
         total = np.full(count, np.nan)
     else:  # the samples inside, one run after the other
-        sums = np.add.reduceat(sure[inside].astype(np.int64), np.cumsum(lengths) - lengths)
+        sums = np.add.reduceat(slab.confidence[inside].astype(np.int64), np.cumsum(lengths) - lengths)
         total = np.bincount(piece, weights=sums, minlength=count)
-    codes = codes.reshape(-1, inside.shape[2])
-    margin = None if margin is None else margin.reshape(codes.shape)
+    codes = slab.codes.reshape(-1, inside.shape[2])
+    margin = None if slab.margin is None else slab.margin.reshape(codes.shape)
     key = piece * np.int64(len(codes)) + traces
     _, shallowest = np.unique(key, return_index=True)
     _, deepest = np.unique(key[::-1], return_index=True)
@@ -345,11 +365,11 @@ def _pieces(first, inside, numbers, count, codes, sure, margin, before):
     top = _crossing(codes, margin, traces[shallowest], starts[shallowest], -1)
     base = _crossing(codes, margin, traces[deepest], ends[deepest], 1)
     line, trace = np.divmod(traces[shallowest], inside.shape[1])
-    outline = Outline((first + line).astype(np.int32), trace.astype(np.int32), top, base)
+    outline = Outline((slab.first + line).astype(np.int32), trace.astype(np.int32), top, base)
     return Pieces(samples, total, before + piece[shallowest], outline)
 
 
-def _runs(inside):
+def _runs(inside: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Runs of samples inside: number of the trace, first and last sample; in the order of traces and samples.
 
     Examples
@@ -366,7 +386,9 @@ def _runs(inside):
     return starts // (n_samples + 1), starts % (n_samples + 1), ends % (n_samples + 1)
 
 
-def _crossing(codes, margin, trace, sample, step):
+def _crossing(
+    codes: np.ndarray, margin: np.ndarray | None, trace: np.ndarray, sample: np.ndarray, step: int
+) -> np.ndarray:
     """Position between a sample inside a body and the one outside it, a step up (-1) or down (1), where votes tie."""
     beyond = sample + step
     cut = (beyond < 0) | (beyond >= codes.shape[1])
@@ -378,7 +400,9 @@ def _crossing(codes, margin, trace, sample, step):
     return np.where(cut, step * np.inf, sample + step * share).astype(np.float32)
 
 
-def _cell(axes, sample, bin_size, velocity):
+def _cell(
+    axes: dict[str, np.ndarray], sample: str, bin_size: tuple[float, float] | None, velocity: float | None
+) -> tuple[float, str]:
     """Size of a sample of the volume, and its unit."""
     steps = np.diff(axes[sample])
     if bin_size is None or not np.isfinite(bin_size).all() or not len(steps):
@@ -389,20 +413,13 @@ def _cell(axes, sample, bin_size, velocity):
     return (area * thickness, "m2 ms") if velocity is None else (area * thickness / 2000 * velocity, "m3")
 
 
-def _extent(outline, axes):
-    """First and last label of a body on every axis; along a trace by its top and base."""
-    limits = [(outline.line.min(), outline.line.max()), (outline.trace.min(), outline.trace.max())]
-    found = {axis: tuple(axes[axis][list(ends)].tolist()) for axis, ends in zip(axes, limits, strict=False)}
-    sample = list(axes)[2]
-    depths = np.array([outline.top.min(), outline.base.max()], np.float64)
-    found[sample] = tuple(np.interp(depths, np.arange(len(axes[sample])), axes[sample]).tolist())
-    order = [*DIRECTIONS, sample]
-    return {f"{axis}_{end}": found[axis][i] for axis in order for i, end in enumerate(("first", "last"))}
-
-
-def _at_edge(outline, axes):
-    """Whether a body reaches the first or last line, trace or sample of the survey."""
-    reached = [not np.isfinite(outline.top).all(), not np.isfinite(outline.base).all()]
-    for positions, axis in zip((outline.line, outline.trace), axes, strict=False):
-        reached += [positions.min() == 0, positions.max() == len(axes[axis]) - 1]
-    return bool(any(reached))
+def _extent(outline: Outline, axes: dict[str, np.ndarray]) -> dict[str, Any]:
+    """First and last label of a body on every axis, and whether it reaches the edge of the survey."""
+    first = outline.line.min(), outline.trace.min(), outline.top.min()
+    last = outline.line.max(), outline.trace.max(), outline.base.max()
+    found: dict[str, Any] = {"at_edge": False}
+    for (axis, labels), *ends in zip(axes.items(), first, last, strict=True):
+        found["at_edge"] |= bool(ends[0] <= 0 or ends[1] >= len(labels) - 1)
+        positions = np.interp(np.array(ends, np.float64), np.arange(len(labels)), labels).astype(labels.dtype)
+        found[f"{axis}_first"], found[f"{axis}_last"] = positions.tolist()
+    return found

@@ -1,16 +1,31 @@
-"""X and Y of places in a survey, from the trace headers where the volume is a SEG-Y file."""
+"""X and Y of places in a survey: from trace headers where the volume is a SEG-Y file, from corners, or by bin size."""
 
-from typing import NamedTuple
+import functools
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import xarray as xr
+from scipy.spatial import cKDTree
 
+from outcrop.patches.grid import DIRECTIONS
 from outcrop.volumes import segy, segy_headers, segy_layout
+from outcrop.volumes.neighbours import smallest_step
 
-NUMBERS = "line numbers"
+NUMBERS, BINS = "line numbers", "bin size"  # sources that are no coordinates
+NEAR = 64  # traces; reading over such a gap costs no more than asking twice
+SOME = 40  # lines of each direction whose coordinates a map is fitted to
+FOOT = 0.3048  # m
+OFF = 2.0  # traces from a 2-D line; points that lie farther away are not on it
+FINE = 256  # points a trace among which the nearest one of a 2-D line is looked for
 
 
 class MapGrid(NamedTuple):
-    """How inline and crossline numbers become X and Y in metres: ``origin + inline * step + crossline * step``.
+    """How inline and crossline numbers become X and Y: ``origin + inline * step + crossline * step``.
+
+    ``metres`` is the length of a unit of X and Y.
 
     Examples
     --------
@@ -25,72 +40,107 @@ class MapGrid(NamedTuple):
     inline_step: np.ndarray
     crossline_step: np.ndarray
     source: str
+    metres: float = 1.0
 
     @property
-    def in_metres(self):
-        """Whether X and Y are metres; else line numbers stand for them."""
+    def in_metres(self) -> bool:
+        """Whether X and Y are lengths; else line numbers stand for them."""
         return self.source != NUMBERS
 
-    def to_map(self, inline, crossline):
+    def to_map(self, inline: npt.ArrayLike, crossline: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """X and Y of inline and crossline numbers."""
         inline, crossline = (np.asarray(part, float)[:, None] for part in (inline, crossline))
         x, y = (self.origin + inline * self.inline_step + crossline * self.crossline_step).T
         return x, y
 
-    def to_lines(self, x, y):
+    def to_lines(self, x: npt.ArrayLike, y: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """Inline and crossline numbers of X and Y."""
         steps = np.column_stack([self.inline_step, self.crossline_step])
         inline, crossline = np.linalg.solve(steps, np.array([x, y], float) - self.origin[:, None])
         return inline, crossline
 
 
-def map_grid(volume):
-    """Map grid of a volume.
+class MapLine(NamedTuple):
+    """X and Y along a single line, which may bend: those of its traces, and straight lines between them.
 
-    From the trace headers of a SEG-Y file, scalars applied, or from the corners of a ZGY file; else by its bin size, X
-    along crosslines and Y along inlines from the first trace on; else line numbers stand for metres.
+    Examples
+    --------
+    >>> line = MapLine("inline", 7.0, np.array([1.0, 2, 3]), np.array([[0.0, 0], [10, 0], [10, 10]]))
+    >>> line.to_map([7], [2.5])
+    (array([10.]), array([5.]))
+    >>> line.to_lines([10.0], [5.0])
+    (array([7.]), array([2.5]))
+    """
+
+    along: str
+    number: float
+    traces: np.ndarray
+    points: np.ndarray
+    source: str = "trace headers"
+    metres: float = 1.0
+    in_metres: bool = True
+
+    def to_map(self, inline: npt.ArrayLike, crossline: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+        """X and Y of inline and crossline numbers."""
+        trace = np.asarray(crossline if self.along == "inline" else inline, float)
+        x, y = (np.interp(trace, self.traces, part) for part in self.points.T)
+        return x, y
+
+    def to_lines(self, x: npt.ArrayLike, y: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+        """Inline and crossline numbers of X and Y, NaN for points that are not on the line."""
+        fine = np.linspace(self.traces[0], self.traces[-1], FINE * len(self.traces))
+        reach = OFF * np.median(np.linalg.norm(np.diff(self.points, axis=0), axis=1))
+        tree = cKDTree(np.column_stack(self.to_map(fine, fine)))
+        nearest = tree.query(np.column_stack([x, y]), distance_upper_bound=reach)[1]
+        trace = np.append(fine, np.nan)[nearest]
+        line = np.full(len(trace), self.number)
+        return (line, trace) if self.along == "inline" else (trace, line)
+
+
+def map_grid(volume: xr.DataArray) -> MapGrid | MapLine:
+    """Map of a volume: how its line numbers become X and Y.
+
+    From the corners of a ZGY file or the coordinates of the traces, scalars applied; else by its bin size, X along
+    crosslines and Y along inlines from the first trace on; else line numbers stand for metres.
     """
     if "map" in volume.attrs:
         origin, inline_step, crossline_step = np.asarray(volume.attrs["map"], float)
         return MapGrid(origin, inline_step, crossline_step, "corners of the survey")
-    if str(volume.attrs.get("format", "")).startswith("SEG-Y"):
-        found = _from_headers(volume)
-        if found is not None:
-            return found
-    inlines, crosslines = (volume[name].values for name in ("inline", "crossline"))
+    try:
+        found = _map_of_traces(volume)
+    except ValueError:  # no coordinates
+        found = None
+    if found is not None:
+        return found
     if "bin_size" not in volume.attrs:
         return MapGrid(np.zeros(2), np.array([0.0, 1.0]), np.array([1.0, 0.0]), NUMBERS)
     bins = np.nan_to_num(volume.attrs["bin_size"], nan=1.0)
-    steps = [size / _step(axis) for size, axis in zip(bins, (inlines, crosslines), strict=True)]
-    origin = -np.array([crosslines[0] * steps[1], inlines[0] * steps[0]], float)
-    return MapGrid(origin, np.array([0.0, steps[0]]), np.array([steps[1], 0.0]), "bin size")
+    first = [float(volume[name].values[0]) for name in DIRECTIONS]
+    down, across = (size / smallest_step(volume[name].values) for size, name in zip(bins, DIRECTIONS, strict=True))
+    origin = -np.array([first[1] * across, first[0] * down])
+    return MapGrid(origin, np.array([0.0, down]), np.array([across, 0.0]), BINS)
 
 
-def _step(axis):
-    return float(axis[1] - axis[0]) if len(axis) > 1 else 1.0
+def _map_of_traces(volume: xr.DataArray) -> MapGrid | MapLine | None:
+    """Map by the coordinates of some traces, of all traces of a single line; None where they do not lie on a grid."""
+    axes, metres = _survey(volume)
+    single = min(map(len, axes)) == 1
+    counts = [len(axis) if single else min(len(axis), SOME) for axis in axes]
+    some = [axis[np.linspace(0, len(axis) - 1, n).astype(int)] for axis, n in zip(axes, counts, strict=True)]
+    lines = [part.ravel() for part in np.meshgrid(*some, indexing="ij")]
+    points = np.column_stack(trace_coordinates(volume, *lines))
+    known = np.isfinite(points).all(axis=1)
+    points, lines = points[known], [part[known].astype(float) for part in lines]
+    if single:
+        if len(points) < 2 or not np.ptp(points, axis=0).any():
+            return None
+        along = int(len(axes[0]) > 1)
+        return MapLine(DIRECTIONS[along], float(axes[along][0]), lines[1 - along], points, metres=metres)
+    steps = _fit(np.column_stack([np.ones(len(points)), *lines]), points)
+    return None if steps is None else MapGrid(steps[0], steps[1], steps[2], "trace headers", metres)
 
 
-def _from_headers(volume):
-    """Map grid by coordinates of some thousand traces, None where they do not lie on a grid."""
-    geometry = segy.scan(volume.attrs["source"], **volume.attrs["options"])
-    with open(geometry.layout.path, "rb") as file:
-        headers = segy_layout.sample_headers(file, geometry.layout)
-    order = geometry.layout.order
-    words = headers.view(segy_headers.trace_dtype(order)).ravel()
-    if segy.commonest(words["coordinate_units"]) > 1:  # angles
-        return None
-    lines = [segy_headers.word_at(headers, byte, order).ravel().astype(float) for byte in geometry.header_bytes]
-    scalar = segy_headers.coordinate_scalars(words)
-    design = np.column_stack([np.ones(len(words)), *lines])
-    for name in ("cdp", "source"):
-        points = np.column_stack([words[f"{name}_x"], words[f"{name}_y"]]) * scalar[:, None]
-        fitted = _fit(design, points)
-        if fitted is not None:
-            return MapGrid(fitted[0], fitted[1], fitted[2], "trace headers")
-    return None
-
-
-def _fit(design, points):
+def _fit(design: np.ndarray, points: np.ndarray) -> np.ndarray | None:
     """Origin and two steps of points on a grid, a few wild ones left out; None where there is no grid."""
     if np.linalg.matrix_rank(design) < 3:
         return None
@@ -103,4 +153,127 @@ def _fit(design, points):
     area = abs(steps[1, 0] * steps[2, 1] - steps[1, 1] * steps[2, 0])
     if lengths.min() <= 2 * np.median(off) or area < 0.1 * lengths.prod():
         return None
-    return steps
+    return np.asarray(steps)
+
+
+def trace_coordinates(
+    volume: xr.DataArray, inlines: npt.ArrayLike, crosslines: npt.ArrayLike
+) -> tuple[np.ndarray, np.ndarray]:
+    """X and Y of traces as the headers of the volume's SEG-Y file have them, scalars applied.
+
+    Parameters
+    ----------
+    volume : DataArray
+        As `open_volume` gives it for a SEG-Y or ZGY file; or any with coordinates ``cdp_x`` and ``cdp_y`` on inline and
+        crossline.
+    inlines, crosslines : array of int, shape (n,)
+        Survey labels of the traces.
+
+    Returns
+    -------
+    x, y : array, shape (n,)
+        In the units of the headers; NaN where there is no trace.
+
+    Raises
+    ------
+    ValueError
+        The volume has no coordinates, or angles instead of lengths.
+    """
+    rows, columns = (
+        _rows_of(axis, name, labels)
+        for axis, name, labels in zip(_survey(volume)[0], DIRECTIONS, (inlines, crosslines), strict=True)
+    )
+    if {"cdp_x", "cdp_y"} <= set(volume.coords):
+        x, y = (volume[name].transpose(*DIRECTIONS).values[rows, columns] for name in ("cdp_x", "cdp_y"))
+        return x, y
+    if "map" in volume.attrs:
+        return map_grid(volume).to_map(inlines, crosslines)
+    if not _is_segy(volume):
+        source = volume.attrs.get("source") or "This volume"
+        raise ValueError(f"{source} is not SEG-Y, so X and Y of its traces are not known; write csv.")
+    geometry, _ = _scanned(volume)
+    numbers, order = np.full(len(rows), -1, np.int64), np.argsort(rows, kind="stable")
+    for here in np.split(order, np.flatnonzero(np.diff(rows[order])) + 1):
+        if len(here):
+            numbers[here] = geometry.traces[rows[here[:1]], columns[here]][0]
+    points = np.full((len(rows), 2), np.nan)
+    points[numbers >= 0] = _header_points(geometry, numbers[numbers >= 0])
+    return points[:, 0], points[:, 1]
+
+
+def _survey(volume: xr.DataArray) -> tuple[tuple[np.ndarray, np.ndarray], float]:
+    """Inlines and crosslines of the survey to which a volume belongs, and metres in a unit of its X and Y."""
+    if _is_segy(volume) and "cdp_x" not in volume.coords:
+        geometry, metres = _scanned(volume)
+        return (geometry.inlines, geometry.crosslines), metres
+    return (volume["inline"].values, volume["crossline"].values), 1.0
+
+
+def _rows_of(axis: np.ndarray, name: str, labels: npt.ArrayLike) -> np.ndarray:
+    """Positions on an axis of labels that it must have."""
+    labels = np.asarray(labels)
+    found: np.ndarray = pd.Index(axis).get_indexer(pd.Index(labels))
+    if (found < 0).any():
+        missing = labels[found < 0][0]
+        raise ValueError(f"The volume has no {name} {missing:g}; it has {axis.min():g} to {axis.max():g}.")
+    return found
+
+
+def _is_segy(volume: xr.DataArray) -> bool:
+    return str(volume.attrs.get("format", "")).startswith("SEG-Y")
+
+
+def _scanned(volume: xr.DataArray) -> tuple[segy.Geometry, float]:
+    """Geometry of the SEG-Y file behind a volume, and metres in a unit of its coordinates."""
+    source = str(volume.attrs["source"])
+    options = volume.attrs.get("options", {})
+    chosen = tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in options.items())
+    return _scan(source, Path(source).stat().st_mtime_ns, chosen)
+
+
+@functools.lru_cache(maxsize=2)
+def _scan(source: str, stamp: int, options: tuple[tuple[str, Any], ...]) -> tuple[segy.Geometry, float]:
+    """Geometry and unit of a SEG-Y file as it was at the time `stamp`: several horizons of a survey need it."""
+    geometry = segy.scan(source, **dict(options))
+    with open(source, "rb") as file:
+        opening = file.read(segy_headers.TEXT_SIZE + segy_headers.BINARY_SIZE)
+    kind: Any = segy_headers.binary_dtype(geometry.layout.order)
+    in_feet = np.frombuffer(opening, kind, 1, segy_headers.TEXT_SIZE)["units"][0] == 2
+    return geometry, FOOT if in_feet else 1.0
+
+
+def _header_points(geometry: segy.Geometry, numbers: np.ndarray) -> np.ndarray:
+    """X and Y of traces by their number in the file: of the midpoints where they have any, else of the sources."""
+    layout = geometry.layout
+    order = np.argsort(numbers, kind="stable")
+    headers: Any = np.empty(len(numbers), segy_headers.trace_dtype(layout.order))
+    with open(layout.path, "rb") as file:
+        for run in np.split(order, np.flatnonzero(np.diff(numbers[order]) > NEAR) + 1):
+            if len(run):
+                first, last = int(numbers[run[0]]), int(numbers[run[-1]])
+                raw = segy_layout.trace_records(file, layout, first, last + 1)["header"][numbers[run] - first]
+                headers[run] = np.ascontiguousarray(raw).view(headers.dtype)
+    if (headers["coordinate_units"] > 1).any():
+        raise ValueError(f"The coordinates of {layout.path} are angles, not X and Y; write csv.")
+    scalar = segy_headers.coordinate_scalars(headers)
+    for name in ("cdp", "source"):
+        points: np.ndarray = np.column_stack([headers[f"{name}_x"], headers[f"{name}_y"]]) * scalar[:, None]
+        if points.any() or not len(points):
+            return points
+    raise ValueError(f"The trace headers of {layout.path} hold no coordinates; write csv.")
+
+
+def positions_on(axis: np.ndarray, labels: npt.ArrayLike) -> np.ndarray:
+    """Positions of labels on an axis, as fractions between its labels and beyond its ends too.
+
+    Examples
+    --------
+    >>> positions_on(np.array([10, 12, 14]), [9, 10, 13, 18])
+    array([-0.5,  0. ,  1.5,  4. ])
+    """
+    values: np.ndarray = np.asarray(labels, float)
+    if len(axis) == 1:
+        return np.asarray(values - float(axis[0]))
+    step = float(axis[-1] - axis[0]) / (len(axis) - 1)
+    outside = (values < axis[0]) | (values > axis[-1])
+    return np.where(outside, (values - axis[0]) / step, np.interp(values, axis, np.arange(len(axis))))

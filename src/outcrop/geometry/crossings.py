@@ -1,11 +1,17 @@
 """Where faults and horizons cross a section: lines to draw on inlines, crosslines and time or depth slices."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
+import xarray as xr
 
 from outcrop.geometry.surfaces import LINES, direction_of
 from outcrop.patches.grid import DIRECTIONS
+from outcrop.volumes.neighbours import smallest_step
+
+Place = tuple[dict[str, float], float, bool]  # labels of all axes, likelihood, whether the stick is accepted
 
 JUMP = 16  # samples from trace to trace beyond which a top or base is another piece, not a cliff
 
@@ -24,7 +30,7 @@ class FaultTrace(NamedTuple):
     accepted: bool
 
 
-def shown_axes(direction, vertical):
+def shown_axes(direction: int, vertical: str) -> tuple[str, str]:
     """Names of the axes that lie across and down a section of a direction: 0 inline, 1 crossline, 2 time or depth.
 
     Examples
@@ -35,7 +41,7 @@ def shown_axes(direction, vertical):
     return (("crossline", vertical), ("inline", vertical), ("crossline", "inline"))[direction]
 
 
-def fault_traces(sticks, volume, direction, label):
+def fault_traces(sticks: pd.DataFrame, volume: xr.DataArray, direction: int, label: float) -> list[FaultTrace]:
     """Lines along which faults cross a section.
 
     Sticks on the section are lines by themselves. Sticks of other sections cross it at a point each; points of one
@@ -68,10 +74,9 @@ def fault_traces(sticks, volume, direction, label):
     >>> trace.across.tolist(), trace.down.tolist()
     ([4.0, 5.0], [1.0, 2.0])
     """
-    vertical = volume.dims[2]
-    across, down = shown_axes(direction, vertical)
-    found: list = []
-    crossed: dict = {}
+    across, down = shown_axes(direction, str(volume.dims[2]))
+    found: list[FaultTrace] = []
+    crossed: dict[tuple[int, int], list[Place]] = {}
     for number, points in sticks.groupby("stick"):
         along = direction_of(points)
         surface = int(points["surface"].iloc[0])
@@ -81,22 +86,19 @@ def fault_traces(sticks, volume, direction, label):
                 x, y = (points[name].to_numpy(float) for name in (across, down))
                 found.append(FaultTrace(surface, int(number), x, y, sure, accepted))
             continue
-        for place in _crossing(points, volume.dims[direction], label):
+        for place in _crossing(points, str(volume.dims[direction]), label):
             crossed.setdefault((surface, along), []).append((place, sure, accepted))
     for (surface, along), places in crossed.items():
-        found += _connected(places, surface, DIRECTIONS[along], _step(volume[DIRECTIONS[along]].values), across, down)
+        step = smallest_step(volume[DIRECTIONS[along]].values)
+        found += _connected(places, surface, DIRECTIONS[along], step, across, down)
     return found
 
 
-def _mean(points, name, default):
+def _mean(points: pd.DataFrame, name: str, default: float) -> float:
     return float(points[name].mean()) if name in points else default
 
 
-def _step(axis):
-    return abs(float(axis[1] - axis[0])) if len(axis) > 1 else 1.0
-
-
-def _crossing(points, name, label):
+def _crossing(points: pd.DataFrame, name: str, label: float) -> Iterator[dict[str, float]]:
     """Places at which the line of a stick has a label on one axis, as dicts of all axes."""
     names = [one for one in points.columns if one in (*DIRECTIONS, "time", "depth")]
     places = points[names].to_numpy(float)
@@ -109,7 +111,9 @@ def _crossing(points, name, label):
         yield dict(zip(names, places[-1], strict=True))
 
 
-def _connected(places, surface, along, step, across, down):
+def _connected(
+    places: list[Place], surface: int, along: str, step: float, across: str, down: str
+) -> Iterator[FaultTrace]:
     """Lines through the places of one surface, from line to line."""
     places = sorted(places, key=lambda one: one[0][along])
     lines = np.array([place[along] for place, *_ in places])
@@ -119,7 +123,9 @@ def _connected(places, surface, along, step, across, down):
         yield FaultTrace(surface, -1, x, y, likelihood, all(places[k][2] for k in run))
 
 
-def horizon_traces(surface, direction, label, *, interval=np.inf):
+def horizon_traces(
+    surface: xr.DataArray, direction: int, label: float, *, interval: float = np.inf
+) -> list[tuple[np.ndarray, np.ndarray]]:
     """Lines along which a top or base crosses a section, each as (across, down) in survey labels.
 
     A line ends where the surface is missing, and where it jumps from one trace to the next by more than 16 samples: the

@@ -9,8 +9,7 @@ over short gaps.
    seismic images: Geophysics 78(2), O33-O43.
 """
 
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import pandas as pd
@@ -19,10 +18,11 @@ from scipy.ndimage import gaussian_filter1d
 
 from outcrop.arrays import device_list
 from outcrop.geometry.likelihood import NEIGHBOURS, alike, along_strike, likelihood_of_line, section_of_line
-from outcrop.geometry.surfaces import join_sticks, least_lines
+from outcrop.geometry.surfaces import join_sticks
 from outcrop.geometry.tracing import THRESHOLD, sticks_of
 from outcrop.parallel import map_blocks
 from outcrop.patches.grid import DIRECTIONS
+from outcrop.volumes.neighbours import neighbour_groups
 
 NODE = 8  # samples between the points of a stick
 
@@ -35,7 +35,7 @@ def fault_sticks(
     threshold: float = THRESHOLD,
     neighbours: int = NEIGHBOURS,
     device: str | None = None,
-    progress: Callable | None = None,
+    progress: Callable[[int, int], object] | None = None,
 ) -> pd.DataFrame:
     """Fault sticks of the sections of a volume, joined into surfaces where there are several lines.
 
@@ -60,23 +60,24 @@ def fault_sticks(
     Returns
     -------
     DataFrame
-        surface, stick (counted from 0), inline, crossline, time (or depth), likelihood; the points of a stick in order,
-        downwards. Points lie between traces where the fault does. Where at least five lines in a row are picked, what
-        fewer than three of them show is left out.
+        surface, stick (counted from 0), inline, crossline, time (or depth), likelihood, along (the direction of the
+        section); the points of a stick in order, downwards. Points lie between traces where the fault does. Where at
+        least five neighbouring lines in a row are picked, what fewer than three of them show is left out.
 
     Examples
     --------
     >>> import outcrop as oc
     >>> volume, _ = oc.datasets.synthetic((2, 160, 128), seed=0)
     >>> fault_sticks(volume).columns.tolist()
-    ['surface', 'stick', 'inline', 'crossline', 'time', 'likelihood']
+    ['surface', 'stick', 'inline', 'crossline', 'time', 'likelihood', 'along']
     """
     names = _directions(along, lines)
     if not 0 < threshold < 1:
         raise ValueError(f"threshold is {threshold}; choose a value between 0 and 1.")
     volume = volume.transpose(*DIRECTIONS, ...)
     wanted = {name: _positions(volume, name, lines) for name in names}
-    parts, total = [], sum(map(len, wanted.values()))
+    parts: list[pd.DataFrame] = []
+    total = sum(map(len, wanted.values()))
     for name, positions in wanted.items():
         for sticks in line_sticks(volume, name, positions, threshold, neighbours=neighbours, device=device):
             parts.append(sticks)
@@ -86,16 +87,16 @@ def fault_sticks(
         raise ValueError(
             "No trace of these lines is live: all are missing or constant; check what they were read from."
         )
-    return join_sticks(assembled(parts, volume), volume, least=min(map(least_lines, wanted.values())))
+    return join_sticks(assembled(parts, volume), volume, picked=wanted)
 
 
-def _any_live(volume, wanted):
+def _any_live(volume: xr.DataArray, wanted: dict[str, np.ndarray]) -> bool:
     """Whether a line has a trace with data; reads as far as the first that has."""
     places = ((DIRECTIONS.index(name), position) for name, some in wanted.items() for position in some)
     return any(section_of_line(volume, *place)[1].any() for place in places)
 
 
-def _directions(along, lines):
+def _directions(along: str, lines: Sequence[int] | None) -> tuple[str, ...]:
     if along not in (*DIRECTIONS, "both"):
         raise ValueError(f"Direction {along!r} is unknown; choose inline, crossline or both.")
     if along == "both" and lines is not None:
@@ -103,7 +104,7 @@ def _directions(along, lines):
     return DIRECTIONS if along == "both" else (along,)
 
 
-def _positions(volume, name, lines):
+def _positions(volume: xr.DataArray, name: str, lines: Sequence[int] | None) -> np.ndarray:
     """Positions of lines given by their survey labels, all of them by default."""
     labels = volume[name].values
     if lines is None:
@@ -114,7 +115,7 @@ def _positions(volume, name, lines):
     return np.flatnonzero(np.isin(labels, lines))
 
 
-def assembled(parts, volume):
+def assembled(parts: Iterable[pd.DataFrame], volume: xr.DataArray) -> pd.DataFrame:
     """Sticks of lines as one table, counted through."""
     columns = ["stick", *volume.dims, "likelihood", "along"]
     parts = [part for part in parts if len(part)]
@@ -125,64 +126,65 @@ def assembled(parts, volume):
     return pd.concat(parts, ignore_index=True)
 
 
-def line_sticks(volume, along, positions, threshold=THRESHOLD, *, neighbours=NEIGHBOURS, device=None):
-    """Yield the sticks of lines, one table after the other, in the order of their positions."""
-    direction = DIRECTIONS.index(along)
-    needed = sorted({p + k for p in positions for k in range(-neighbours, neighbours + 1)})
-    needed = [p for p in needed if 0 <= p < volume.shape[direction]]
+def line_sticks(
+    volume: xr.DataArray,
+    along: str,
+    positions: Iterable[int],
+    threshold: float = THRESHOLD,
+    *,
+    neighbours: int = NEIGHBOURS,
+    device: str | None = None,
+) -> Iterator[pd.DataFrame]:
+    """Yield the sticks of lines, one table after the other, in the order of their positions, which rise."""
+    direction, groups = DIRECTIONS.index(along), neighbour_groups(volume, along)
+    near = {}
+    for position in positions:
+        lines = np.arange(max(position - neighbours, 0), min(position + neighbours + 1, len(groups)))
+        near[position] = lines[groups[lines] == groups[position]].tolist()
     devices = device_list(device) or [None]
 
-    def likelihood(position):
-        return position, *likelihood_of_line(volume, direction, position, devices[position % len(devices)])
+    def likelihood(position: int) -> tuple[np.ndarray, np.ndarray]:
+        return likelihood_of_line(volume, direction, position, devices[position % len(devices)])
 
-    maps = map_blocks(likelihood, needed)
-
-    def pick(supported):
+    def pick(supported: tuple[int, list[tuple[int, np.ndarray]]]) -> pd.DataFrame:
         position, support = supported
         return _table(volume, direction, position, sticks_of(along_strike(support), threshold))
 
-    yield from map_blocks(pick, _supported(maps, positions, needed, neighbours))
+    needed = sorted(set().union(*near.values()))
+    yield from map_blocks(pick, _supported(zip(needed, map_blocks(likelihood, needed), strict=True), near))
 
 
-def _supported(maps, positions, needed, neighbours):
+def _supported(
+    maps: Iterator[tuple[int, tuple[np.ndarray, np.ndarray]]], near: dict[int, list[int]]
+) -> Iterator[tuple[int, list[tuple[int, np.ndarray]]]]:
     """Yield positions with the distance and likelihood of every line that supports them, from those of all lines."""
-    held: deque = deque()
-    for position in positions:
-        while not held or held[-1][0] < min(position + neighbours, needed[-1]):
-            held.append(next(maps))
-        while held[0][0] < position - neighbours:
-            held.popleft()
-        here = next(section for p, _, section in held if p == position)
-        support = [
-            (p - position, likelihood)
-            for p, likelihood, section in held
-            if p == position or (abs(p - position) <= neighbours and alike(here, section))
-        ]
-        yield position, support
+    held: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+    for position, lines in near.items():
+        held = {line: held[line] for line in held if line >= lines[0]}
+        while lines[-1] not in held:
+            line, found = next(maps)
+            held[line] = found
+        section = held[position][1]
+        kept = [line for line in lines if line == position or alike(section, held[line][1])]
+        yield position, [(line - position, held[line][0]) for line in kept]
 
 
-def _table(volume, direction, position, sticks):
+def _table(
+    volume: xr.DataArray, direction: int, position: int, sticks: list[tuple[np.ndarray, np.ndarray, np.ndarray]]
+) -> pd.DataFrame:
     """Sticks of a line in survey labels, with points every few samples."""
     rows = []
     labels = [volume[name].values for name in volume.dims]
     traces_of = labels[1 - direction]
     for number, (samples, traces, likelihoods) in enumerate(sticks):
-        count = max(2, round((len(samples) - 1) / NODE) + 1)
-        nodes = np.linspace(0, len(samples) - 1, count).round().astype(int)
-        across = np.interp(traces[nodes], np.arange(len(traces_of)), traces_of)
-        smooth = gaussian_filter1d(likelihoods, NODE / 2, mode="nearest")[nodes]
-        line = np.full(count, labels[direction][position])
-        inline, crossline = (line, across) if direction == 0 else (across, line)
-        rows.append(
-            pd.DataFrame(
-                {
-                    "stick": number,
-                    "inline": inline,
-                    "crossline": crossline,
-                    volume.dims[2]: labels[2][samples[nodes]],
-                    "likelihood": smooth,
-                    "along": DIRECTIONS[direction],
-                }
-            )
-        )
+        nodes = np.linspace(0, len(samples) - 1, max(2, round((len(samples) - 1) / NODE) + 1)).round().astype(int)
+        points = {
+            "stick": number,
+            DIRECTIONS[direction]: labels[direction][position],
+            DIRECTIONS[1 - direction]: np.interp(traces[nodes], np.arange(len(traces_of)), traces_of),
+            volume.dims[2]: labels[2][samples[nodes]],
+            "likelihood": gaussian_filter1d(likelihoods, NODE / 2, mode="nearest")[nodes],
+            "along": DIRECTIONS[direction],
+        }
+        rows.append(pd.DataFrame(points)[["stick", *volume.dims, "likelihood", "along"]])
     return pd.concat(rows, ignore_index=True) if rows else pd.DataFrame()

@@ -1,7 +1,10 @@
 """Likelihood of a fault at every sample of a section, from the encoder and from broken reflectors."""
 
+from collections.abc import Sequence
+
 import numba
 import numpy as np
+import xarray as xr
 from scipy.ndimage import gaussian_filter, gaussian_filter1d, median_filter, zoom
 from scipy.special import expit, logit
 
@@ -20,13 +23,15 @@ ALIKE = 0.35  # correlation of two lines from which on they are neighbours
 EDGE = 4  # traces at the ends of the section and of gaps, where nothing is compared
 
 
-def alike(section, other):
+def alike(section: np.ndarray, other: np.ndarray) -> bool:
     """Whether two sections are neighbours that show the same layers: lines of a coarse selection are not."""
     one, two = ((part[::2, ::2] - 0.5).ravel() for part in (section, other))
     return float(one @ two) > ALIKE * float(np.linalg.norm(one) * np.linalg.norm(two))
 
 
-def likelihood_of_line(volume, direction, position, device=None):
+def likelihood_of_line(
+    volume: xr.DataArray, direction: int, position: int, device: str | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Likelihood of a fault at every sample of a line, 0 near ends and gaps, and its section; (n_samples, n_traces)."""
     section, valid = section_of_line(volume, direction, position)
     if not valid.any():
@@ -37,7 +42,7 @@ def likelihood_of_line(volume, direction, position, device=None):
     return likelihood, section
 
 
-def section_of_line(volume, direction, position):
+def section_of_line(volume: xr.DataArray, direction: int, position: int) -> tuple[np.ndarray, np.ndarray]:
     """Amplitudes of a line around 0.5, shape (n_samples, n_traces), and which traces hold data; short gaps are filled.
 
     Each line is scaled by itself, which the encoder does not mind: it balances amplitudes anyway.
@@ -55,7 +60,13 @@ def section_of_line(volume, direction, position):
     return np.where(valid[:, None], section, np.float32(0.5)).T.astype(np.float32), valid
 
 
-def fault_likelihood(section, *, weight=WEIGHT, scales=SCALES, device=None):
+def fault_likelihood(
+    section: np.ndarray,
+    *,
+    weight: float = WEIGHT,
+    scales: Sequence[tuple[float, float]] = SCALES,
+    device: str | None = None,
+) -> np.ndarray:
     """Likelihood of a fault at every sample of one section.
 
     Parameters
@@ -78,10 +89,12 @@ def fault_likelihood(section, *, weight=WEIGHT, scales=SCALES, device=None):
     answers = answers_at_scales(section, scales, device)
     layered = (1 - answers["chaos"]) * (1 - answers["salt"])
     measured = discontinuity(section, answers["dip"])
-    return (layered * answers["fault"] ** (1 - weight) * measured**weight).astype(np.float32)
+    return np.asarray(layered * answers["fault"] ** (1 - weight) * measured**weight, np.float32)
 
 
-def answers_at_scales(section, scales, device=None):
+def answers_at_scales(
+    section: np.ndarray, scales: Sequence[tuple[float, float]], device: str | None = None
+) -> dict[str, np.ndarray]:
     """Mean of the encoder's answers, as logits, over scales at which it sees a section; the dip of the first of them.
 
     A section stretched across shows steep faults flatter and with more traces to either side.
@@ -99,7 +112,7 @@ def answers_at_scales(section, scales, device=None):
     return {name: expit(total[name] / len(scales)) for name in names} | {"dip": dip}
 
 
-def discontinuity(section, dip):
+def discontinuity(section: np.ndarray, dip: np.ndarray) -> np.ndarray:
     """How little neighbouring traces agree along the layers, between 0 and 1.
 
     Parameters
@@ -119,18 +132,18 @@ def discontinuity(section, dip):
     stacked, energy = (gaussian_filter1d(part, SMOOTH, axis=0, mode="nearest") for part in (stacked, energy))
     apart = np.maximum(1 - stacked / (energy + np.float32(1e-6) * energy.mean() + np.float32(1e-12)), 0)
     middle = np.median(apart)
-    return apart / (apart + CONTRAST * middle + np.float32(1e-6))
+    return np.asarray(apart / (apart + CONTRAST * middle + np.float32(1e-6)))
 
 
-def _regional(dip):
+def _regional(dip: np.ndarray) -> np.ndarray:
     """Dip without what a fault drags: a median over some 25 traces, smoothed."""
     coarse = median_filter(dip[::4, ::4], (3, 7), mode="nearest")
     fine = np.repeat(np.repeat(coarse, 4, 0), 4, 1)[: dip.shape[0], : dip.shape[1]]
-    return gaussian_filter(fine, (4, 8), mode="nearest").astype(np.float32)
+    return np.asarray(gaussian_filter(fine, (4, 8), mode="nearest"), np.float32)
 
 
 @numba.njit(nogil=True, cache=True)
-def _along_dip(amplitudes, dip, half):
+def _along_dip(amplitudes: np.ndarray, dip: np.ndarray, half: int) -> tuple[np.ndarray, np.ndarray]:
     """Squared sum, and sum of squares times their number, of traces around every sample along its dip."""
     n_samples, n_traces = amplitudes.shape
     stacked, energy = np.zeros_like(amplitudes), np.zeros_like(amplitudes)
@@ -150,7 +163,7 @@ def _along_dip(amplitudes, dip, half):
     return stacked, energy
 
 
-def along_strike(support):
+def along_strike(support: list[tuple[int, np.ndarray]]) -> np.ndarray:
     """Mean of the likelihoods of neighbouring lines along the strike that makes it largest.
 
     Parameters
@@ -160,11 +173,11 @@ def along_strike(support):
     """
     if len(support) == 1:
         return support[0][1]
-    means = [sum(_shifted(part, strike * away) for away, part in support) / len(support) for strike in (-1, 0, 1)]
-    return np.maximum.reduce(means)
+    shifted = [[_shifted(part, strike * away) for away, part in support] for strike in (-1, 0, 1)]
+    return np.max([np.sum(parts, axis=0) / len(support) for parts in shifted], axis=0)
 
 
-def _shifted(section, traces):
+def _shifted(section: np.ndarray, traces: int) -> np.ndarray:
     """Section whose trace j is trace j + `traces` of the given one; the last trace repeats."""
     if not traces:
         return section

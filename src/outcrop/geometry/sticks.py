@@ -5,16 +5,22 @@ Charisma: ``INLINE- inline crossline X Y Z fault stick``. IRAP classic: ``X Y Z`
 stick; it knows no surfaces. Z is in ms, or in m where the volume is in depth.
 """
 
+import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 from scipy.ndimage import binary_dilation
 
-from outcrop.geometry.coordinates import map_grid
+from outcrop.geometry.coordinates import map_grid, positions_on
 from outcrop.geometry.surfaces import direction_of
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.storage.workspace import whole_file
+
+Point = dict[str, float | str]
 
 FORMATS = {
     "csv": (".csv",),
@@ -27,7 +33,7 @@ NAME = "Fault_"
 SAME = 2.0  # traces between sticks of two tables up to which they are the same
 
 
-def format_of(path, given=None):
+def format_of(path: str | Path, given: str | None = None) -> str:
     """Format of a file: the given one, else by the end of its name.
 
     Examples
@@ -47,7 +53,7 @@ def format_of(path, given=None):
     raise ValueError(f"{path} does not say its format; end its name with one of {known}, or name a format.")
 
 
-def write_sticks(sticks, path, volume, *, format=None):
+def write_sticks(sticks: pd.DataFrame, path: str | Path, volume: xr.DataArray, *, format: str | None = None) -> None:
     """Write fault sticks.
 
     Parameters
@@ -56,12 +62,19 @@ def write_sticks(sticks, path, volume, *, format=None):
         As `fault_sticks` gives them.
     path : path
     volume : DataArray
-        Gives X and Y of the points; see `map_grid`. A csv has none where they are not known.
+        Gives X and Y of the points; see `map_grid`. Where they are not known a csv has none, and the other formats have
+        the numbers of crosslines and inlines in their place, with a warning.
     format : {"csv", "opendtect", "charisma", "irap"}, optional
         By the end of the name by default: .csv, .dat (also .txt, .asc), .charisma (also .chr), .pol.
     """
-    kind, vertical = format_of(path, format), volume.dims[2]
+    kind, vertical = format_of(path, format), str(volume.dims[2])
     grid = map_grid(volume)
+    if not grid.in_metres and kind != "csv":
+        warnings.warn(
+            f"{path} has crossline and inline numbers in place of X and Y, for the volume holds no coordinates; write "
+            "csv for other programs.",
+            stacklevel=2,
+        )
     x, y = grid.to_map(sticks["inline"], sticks["crossline"])
     table = sticks.assign(x=x, y=y) if grid.in_metres or kind != "csv" else sticks
     with whole_file(path) as aside, open(aside, "w", encoding="utf-8", newline="\n") as file:
@@ -83,7 +96,7 @@ def write_sticks(sticks, path, volume, *, format=None):
                 print(lines, xyz, f"{NAME}{point['surface']:04d}", point["stick"], file=file)
 
 
-def read_sticks(path, volume, *, format=None):
+def read_sticks(path: str | Path, volume: xr.DataArray, *, format: str | None = None) -> pd.DataFrame:
     """Read fault sticks that `write_sticks` or another program wrote.
 
     Parameters
@@ -98,21 +111,13 @@ def read_sticks(path, volume, *, format=None):
     Returns
     -------
     DataFrame
-        surface, stick, inline, crossline, time (or depth), likelihood (1 where the file has none). Sticks keep their
-        numbers where the file counts them through; otherwise they are counted in its order.
+        surface, stick, inline, crossline, time (or depth), likelihood (1 where the file has none), and along where the
+        file has it. Sticks keep their numbers where the file counts them through; otherwise they are counted in its
+        order.
     """
-    kind, vertical = format_of(path, format), volume.dims[2]
+    kind, vertical = format_of(path, format), str(volume.dims[2])
     try:
-        if kind == "csv":
-            table = _from_csv(path, vertical)
-        else:
-            rows = [line.split() for line in Path(path).read_text(encoding="utf-8").splitlines()]
-            numbered = [(n, row) for n, row in enumerate(rows, 1) if row and not row[0].startswith(("#", "!"))]
-            parse = {"opendtect": _opendtect_point, "charisma": _charisma_point, "irap": _irap_point}[kind]
-            table = pd.DataFrame([_parsed(parse, path, n, row) for n, row in numbered])
-            if kind == "irap" and len(table):
-                ends = (table[["x", "y", "z"]] == float(END.split()[0])).all(axis=1)
-                table = table.assign(stick=ends.cumsum(), surface="0")[~ends]
+        table = _from_csv(path, vertical) if kind == "csv" else _from_lines(path, kind)
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not text ({error.reason}); give a file of fault sticks in {kind}.") from None
     if not len(table):
@@ -128,10 +133,10 @@ def read_sticks(path, volume, *, format=None):
     table["surface"] = pd.factorize(table["surface"])[0]
     if "likelihood" not in table:
         table["likelihood"] = 1.0
-    return table[["surface", "stick", *volume.dims, "likelihood"]]
+    return table[["surface", "stick", *volume.dims, "likelihood", *table.columns.intersection(["along"])]]
 
 
-def _numbers(table):
+def _numbers(table: pd.DataFrame) -> Any:
     """Number of the stick of every point: those of the file where each stands for one stick."""
     numbers = pd.to_numeric(table["stick"], errors="coerce")
     counted = pd.factorize(pd.MultiIndex.from_frame(table[["surface", "stick"]]))[0]
@@ -140,7 +145,7 @@ def _numbers(table):
     return numbers.astype(int) if whole and through else counted
 
 
-def _snap(table, volume):
+def _snap(table: pd.DataFrame, volume: xr.DataArray) -> None:
     """Put sticks that lie on a line but for rounding exactly on it, in place."""
     for _, points in table.groupby(["surface", "stick"]):
         name = DIRECTIONS[direction_of(points)]
@@ -150,7 +155,7 @@ def _snap(table, volume):
             table.loc[points.index, name] = nearest
 
 
-def _from_csv(path, vertical):
+def _from_csv(path: str | Path, vertical: str) -> pd.DataFrame:
     try:
         table = pd.read_csv(path)
     except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
@@ -162,24 +167,36 @@ def _from_csv(path, vertical):
         table[name] = pd.to_numeric(table[name], errors="coerce")
     if "section" in table:
         table["stick"] = table["section"].astype(str) + " " + table["stick"].astype(str)
+    if "along" in table and not table["along"].isin(DIRECTIONS).all():
+        table = table.drop(columns="along")
     return table if "surface" in table else table.assign(surface=0)
 
 
-def _parsed(parse, path, number, row):
-    try:
-        return parse(row)
-    except (ValueError, IndexError):
-        text = " ".join(row)[:60]
-        layout = LAYOUTS[parse]
-        raise ValueError(f"Line {number} of {path} is {text!r}; a point is written as {layout}.") from None
+def _from_lines(path: str | Path, kind: str) -> pd.DataFrame:
+    """Points of a file that has one in each line."""
+    parse, layout = PARSERS[kind]
+    points = []
+    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1):
+        row = line.split()
+        if row and not row[0].startswith(("#", "!")):
+            try:
+                points.append(parse(row))
+            except (ValueError, IndexError):
+                text = " ".join(row)[:60]
+                raise ValueError(f"Line {number} of {path} is {text!r}; a point is written as {layout}.") from None
+    table = pd.DataFrame(points)
+    if kind == "irap" and len(table):
+        ends = (table[["x", "y", "z"]] == float(END.split()[0])).all(axis=1)
+        table = table.assign(stick=ends.cumsum(), surface="0")[~ends]
+    return table
 
 
-def _opendtect_point(row):
+def _opendtect_point(row: list[str]) -> Point:
     x, y, z = map(float, row[:3])
     return {"x": x, "y": y, "z": z, "stick": int(float(row[3])), "surface": row[5] if len(row) > 5 else "0"}
 
 
-def _charisma_point(row):
+def _charisma_point(row: list[str]) -> Point:
     if not row[0].upper().startswith(("INLINE-", "CROSSLINE-", "XLINE-")):
         raise ValueError
     label = row[0].split("-", 1)[1]
@@ -188,19 +205,19 @@ def _charisma_point(row):
     return {"inline": inline, "crossline": crossline, "z": z, "surface": " ".join(rest[5:-1]), "stick": rest[-1]}
 
 
-def _irap_point(row):
+def _irap_point(row: list[str]) -> Point:
     x, y, z = map(float, row)
     return {"x": x, "y": y, "z": z}
 
 
-LAYOUTS = {
-    _opendtect_point: "X Y Z stick",
-    _charisma_point: "INLINE- inline crossline X Y Z fault stick",
-    _irap_point: "X Y Z",
+PARSERS: dict[str, tuple[Callable[[list[str]], Point], str]] = {
+    "opendtect": (_opendtect_point, "X Y Z stick"),
+    "charisma": (_charisma_point, "INLINE- inline crossline X Y Z fault stick"),
+    "irap": (_irap_point, "X Y Z"),
 }
 
 
-def numbered_as(sticks, before, volume):
+def numbered_as(sticks: pd.DataFrame, before: pd.DataFrame, volume: xr.DataArray) -> pd.DataFrame:
     """Sticks with the numbers that the same ones had before; new ones are counted on.
 
     Two sticks are the same where they lie on one section, overlap, and are less than two traces apart on average.
@@ -212,7 +229,7 @@ def numbered_as(sticks, before, volume):
     volume : DataArray
     """
     old = dict(list(before.groupby("stick")))
-    numbers: dict = {}
+    numbers: dict[Any, int] = {}
     later = max(old, default=-1) + 1
     for number, points in sticks.groupby("stick"):
         apart = {other: _apart(points, course, volume) for other, course in old.items()}
@@ -225,7 +242,7 @@ def numbered_as(sticks, before, volume):
     return sticks.assign(stick=sticks["stick"].map(numbers))
 
 
-def _apart(one, other, volume):
+def _apart(one: pd.DataFrame, other: pd.DataFrame, volume: xr.DataArray) -> float:
     """Mean distance of two sticks in traces where they overlap; infinite on different sections."""
     direction, vertical = direction_of(one), volume.dims[2]
     name, across = DIRECTIONS[direction], DIRECTIONS[1 - direction]
@@ -240,7 +257,9 @@ def _apart(one, other, volume):
     return float(np.abs(next(both) - next(both)).mean() / step)
 
 
-def stick_scores(found, truth, volume, *, tolerance=3):
+def stick_scores(
+    found: pd.DataFrame, truth: pd.DataFrame, volume: xr.DataArray, *, tolerance: int = 3
+) -> dict[str, float]:
     """Precision and recall of sticks against an interpreter's, over the sections on which the truth has any.
 
     Sticks are drawn as lines on their sections; a pixel is right where the other set has one within `tolerance` pixels.
@@ -254,21 +273,17 @@ def stick_scores(found, truth, volume, *, tolerance=3):
     disc = rows**2 + columns**2 <= tolerance**2
     truth = _inside(truth, volume)
     drawn, wanted = drawn_sections(found, volume), drawn_sections(truth, volume)
-    counts = np.zeros(4)
+    hits, counts = np.zeros(2), np.zeros(2)  # of what was found, of the truth
     for section, real in wanted.items():
         picked = drawn.get(section, np.zeros_like(real))
-        counts += [
-            (picked & binary_dilation(real, disc)).sum(),
-            picked.sum(),
-            (real & binary_dilation(picked, disc)).sum(),
-            real.sum(),
-        ]
-    precision, recall = counts[0] / max(counts[1], 1), counts[2] / max(counts[3], 1)
+        hits += (picked & binary_dilation(real, disc)).sum(), (real & binary_dilation(picked, disc)).sum()
+        counts += picked.sum(), real.sum()
+    precision, recall = (hits / np.maximum(counts, 1)).tolist()
     f1 = 2 * precision * recall / max(precision + recall, 1e-9)
     return {"sections": len(wanted), "precision": precision, "recall": recall, "F1": f1}
 
 
-def _inside(sticks, volume):
+def _inside(sticks: pd.DataFrame, volume: xr.DataArray) -> pd.DataFrame:
     """Sticks that lie in a volume, at least in part."""
     inside = pd.Series(True, sticks.index)
     for name in volume.dims:
@@ -282,29 +297,19 @@ def _inside(sticks, volume):
     return kept
 
 
-def drawn_sections(sticks, volume):
+def drawn_sections(sticks: pd.DataFrame, volume: xr.DataArray) -> dict[tuple[int, int], np.ndarray]:
     """Sticks as lines one pixel wide: (direction, position) -> mask, shape (n_samples, n_traces)."""
-    masks: dict = {}
-    axes = [volume[name].values for name in volume.dims]
+    masks: dict[tuple[int, int], np.ndarray] = {}
+    axes = {str(name): volume[name].values for name in volume.dims}
     for _, points in sticks.groupby("stick"):
-        direction = direction_of(points)
-        line = int(np.argmin(np.abs(axes[direction] - points[DIRECTIONS[direction]].iloc[0])))
-        shape = len(axes[2]), len(axes[1 - direction])
-        mask = masks.setdefault((direction, line), np.zeros(shape, bool))
-        draw(mask, points, axes, direction)
-    return masks
-
-
-def draw(mask, points, axes, direction):
-    """Draw one stick into a mask of shape (n_samples, n_traces), in place."""
-    across, down = DIRECTIONS[1 - direction], points.columns[points.columns.isin(["time", "depth"])][0]
-    trace, sample = (
-        np.interp(points[name], axis, np.arange(len(axis)), left=-1e3, right=1e3 + len(axis))
-        for name, axis in ((across, axes[1 - direction]), (down, axes[2]))
-    )
-    for k in range(len(points) - 1):
-        steps = int(2 * max(abs(trace[k + 1] - trace[k]), abs(sample[k + 1] - sample[k]))) + 2
-        i = np.rint(np.linspace(sample[k], sample[k + 1], steps)).astype(int)
-        j = np.rint(np.linspace(trace[k], trace[k + 1], steps)).astype(int)
+        direction, down = direction_of(points), str(volume.dims[2])
+        along, across = DIRECTIONS[direction], DIRECTIONS[1 - direction]
+        line = int(np.argmin(np.abs(axes[along] - points[along].iloc[0])))
+        mask = masks.setdefault((direction, line), np.zeros((len(axes[down]), len(axes[across])), bool))
+        trace, sample = (positions_on(axes[name], points[name]) for name in (across, down))
+        steps = (2 * np.maximum(np.abs(np.diff(trace)), np.abs(np.diff(sample)))).astype(int) + 2
+        at = np.concatenate([np.zeros(0), *(np.linspace(k, k + 1, n) for k, n in enumerate(steps))])
+        i, j = (np.rint(np.interp(at, np.arange(len(points)), part)).astype(int) for part in (sample, trace))
         inside = (i >= 0) & (i < mask.shape[0]) & (j >= 0) & (j < mask.shape[1])
         mask[i[inside], j[inside]] = True
+    return masks

@@ -1,11 +1,20 @@
 """Fault surfaces: sticks of neighbouring lines and of both directions that belong to one fault."""
 
+from collections import defaultdict
+from collections.abc import Mapping
+from itertools import combinations, product
+from typing import Any, NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
+import xarray as xr
+from scipy.cluster.hierarchy import DisjointSet
 from scipy.spatial import cKDTree
 
-from outcrop.geometry.coordinates import map_grid
+from outcrop.geometry.coordinates import MapGrid, MapLine, map_grid, positions_on
 from outcrop.patches.grid import DIRECTIONS
+from outcrop.volumes.neighbours import line_distances, neighbour_groups
 
 LINES = 3  # lines from a stick to the next one of the same surface, at most
 STRIKE = 2.0  # traces a line by which a surface may run across the lines; beyond, the other direction sees it better
@@ -16,10 +25,15 @@ PLANE = 2.0  # traces, root mean square, that two pieces of a surface may lie of
 FAR = 10, 20  # lines and samples between two pieces of a surface
 NEAR = 2.5  # traces between a crossline stick and the surface of inline sticks that it belongs to
 VELOCITY = 2500.0  # m/s, by which times become depths where a dip is stated
+ELSEWHERE = 10_000  # lines between groups of lines that are no neighbours: nothing is joined so far away
 
 
-def join_sticks(sticks, volume, *, least=1):
+def join_sticks(
+    sticks: pd.DataFrame, volume: xr.DataArray, *, picked: Mapping[str, npt.ArrayLike] | None = None
+) -> pd.DataFrame:
     """Give every stick the number of its surface, the largest surface first.
+
+    Sticks of lines that are no neighbours (see `neighbour_groups`) belong to different surfaces.
 
     Parameters
     ----------
@@ -27,188 +41,183 @@ def join_sticks(sticks, volume, *, least=1):
         stick, inline, crossline, time (or depth), and optionally likelihood, along and accepted; points in order.
     volume : DataArray
         Gives the axes.
-    least : int
-        Lines that a surface must be seen on; sticks of others are left out, unless one of them is accepted.
+    picked : dict, optional
+        Positions of the lines on which sticks were picked, by ``inline`` or ``crossline``. Where five neighbouring
+        lines or more follow each other, surfaces seen on fewer than three are left out unless a stick is accepted.
 
     Returns
     -------
     DataFrame
         With a column `surface` in front; sorted by surface and stick, sticks counted anew.
     """
-    columns = ["surface", "stick", *volume.dims, *(name for name in ("likelihood", "accepted") if name in sticks)]
+    kept_columns = (name for name in ("likelihood", "accepted", "along") if name in sticks)
+    columns = ["surface", "stick", *volume.dims, *kept_columns]
     if not len(sticks):
         return sticks.assign(surface=pd.Series(dtype=int))[columns]
-    courses = [_Course(number, points, volume) for number, points in sticks.groupby("stick", sort=True)]
-    surfaces = _Union(len(courses))
+    lines = [_line_numbers(volume, name) for name in DIRECTIONS]
+    courses = [_course(number, points, volume, lines) for number, points in sticks.groupby("stick", sort=True)]
+    surfaces = _Surfaces(courses)
     for direction in (0, 1):
-        _join_lines(courses, [n for n, one in enumerate(courses) if one.direction == direction], surfaces)
-        _join_coplanar(courses, [n for n, one in enumerate(courses) if one.direction == direction], surfaces)
-    _join_directions(courses, surfaces)
-    roots = np.array([surfaces.root(n) for n in range(len(courses))])
-    seen = pd.Series([(one.direction, one.line) for one in courses]).groupby(roots).nunique()
+        chosen = [n for n, one in enumerate(courses) if one.direction == direction]
+        _join_lines(surfaces, chosen)
+        _join_coplanar(surfaces, chosen)
+    _join_directions(surfaces)
+    least = _least_lines(volume, picked or {})
     accepted = sticks.loc[sticks["accepted"].astype(bool), "stick"].unique() if "accepted" in sticks else []
-    kept = pd.Series([one.number in accepted for one in courses]).groupby(roots).any() | (seen >= least)
-    sizes = pd.Series([len(one.samples) for one in courses]).groupby(roots).sum()[kept]
-    order = {root: rank for rank, root in enumerate(sizes.sort_values(ascending=False, kind="stable").index)}
-    surface_of = {one.number: order[root] for one, root in zip(courses, roots, strict=True) if root in order}
-    sticks = sticks[sticks["stick"].isin(surface_of)]
-    joined = sticks.assign(surface=sticks["stick"].map(surface_of).astype(int))
+    table = pd.DataFrame(
+        {
+            "stick": [one.number for one in courses],
+            "root": [surfaces.sets[n] for n in range(len(courses))],
+            "line": [(one.direction, one.line) for one in courses],
+            "size": [len(one.samples) for one in courses],
+            "least": [least.get((one.direction, one.line // ELSEWHERE), 1) for one in courses],
+            "accepted": [one.number in accepted for one in courses],
+        }
+    )
+    found = table.groupby("root").agg(
+        lines=("line", "nunique"), least=("least", "min"), size=("size", "sum"), accepted=("accepted", "any")
+    )
+    found = found[found["accepted"] | (found["lines"] >= found["least"])]
+    order = found.sort_values("size", ascending=False, kind="stable").index
+    table = table[table["root"].isin(order)]
+    surface_of = dict(zip(table["stick"], order.get_indexer(pd.Index(table["root"])), strict=True))
+    joined = sticks[sticks["stick"].isin(surface_of)]
+    joined = joined.assign(surface=joined["stick"].map(surface_of).astype(int))
     joined = joined.sort_values(["surface", "stick"], kind="stable", ignore_index=True)
-    numbers = {stick: number for number, stick in enumerate(joined["stick"].drop_duplicates())}
-    return joined.assign(stick=joined["stick"].map(numbers))[columns]
+    return joined.assign(stick=pd.factorize(joined["stick"])[0])[columns]
 
 
-def least_lines(positions):
-    """Lines that a surface must be seen on: 3 where at least 5 lines were picked and all follow each other, else 1.
-
-    Examples
-    --------
-    >>> least_lines([3, 4, 5, 6, 7]), least_lines([10, 20, 30, 40, 50]), least_lines([3])
-    (3, 1, 1)
-    """
-    return 3 if len(positions) >= 5 and np.all(np.diff(positions) == 1) else 1
+def _line_numbers(volume: xr.DataArray, name: str) -> np.ndarray:
+    """Lines counted by the spacing of the closest two of their group of neighbours; groups lie far apart."""
+    groups, distances = neighbour_groups(volume, name), line_distances(volume, name)
+    steps = np.diff(distances)[np.diff(groups) == 0]
+    spacing = steps.min() if len(steps) else 1.0
+    starts = distances[np.searchsorted(groups, groups)]
+    return np.rint((distances - starts) / spacing).astype(int) + ELSEWHERE * groups
 
 
-def direction_of(points):
+def _least_lines(volume: xr.DataArray, picked: Mapping[str, npt.ArrayLike]) -> dict[tuple[int, int], int]:
+    """Lines that a surface must be seen on, by direction and group of neighbours."""
+    least = {}
+    for name, positions in picked.items():
+        groups, positions = neighbour_groups(volume, name), np.sort(np.asarray(positions, int))
+        for group in np.unique(groups[positions]):
+            here = positions[groups[positions] == group]
+            in_a_row = len(here) >= 5 and np.all(np.diff(here) == 1)
+            least[DIRECTIONS.index(name), int(group)] = 3 if in_a_row else 1
+    return least
+
+
+def direction_of(points: pd.DataFrame) -> int:
     """0 for a stick on an inline, 1 for one on a crossline."""
     if "along" in points:
         return DIRECTIONS.index(points["along"].iloc[0])
     return int(np.ptp(points["inline"]) > np.ptp(points["crossline"]))
 
 
-class _Course:
+class _Course(NamedTuple):
     """A stick as positions in the volume: a trace for every sample from its top to its base."""
 
-    def __init__(self, number, points, volume):
-        self.number, self.direction = number, direction_of(points)
-        inline, crossline, sample = (
-            _position(points[name].to_numpy(float), volume[name].values) for name in volume.dims
-        )
-        line, trace = (inline, crossline) if self.direction == 0 else (crossline, inline)
-        order = np.argsort(sample, kind="stable")
-        self.line = round(float(line[0]))
-        self.samples = np.arange(round(sample.min()), round(sample.max()) + 1)
-        self.traces = np.interp(self.samples, sample[order], trace[order])
+    number: int
+    direction: int
+    line: int  # as `_line_numbers` counts them
+    samples: np.ndarray
+    traces: np.ndarray
+    places: np.ndarray  # inline, crossline and sample of every point
 
-    def ends(self):
-        """Traces and samples of a few points from top to base."""
+    def few(self) -> np.ndarray:
+        """Line, trace and sample of a few points from top to base."""
         few = np.linspace(0, len(self.samples) - 1, 4).astype(int)
-        return self.traces[few], self.samples[few]
-
-    def places(self):
-        """Inline, crossline and sample of every point, as positions."""
-        line = np.full(len(self.samples), self.line)
-        pair = (line, self.traces) if self.direction == 0 else (self.traces, line)
-        return np.column_stack([*pair, self.samples])
+        return np.column_stack([np.full(len(few), self.line), self.traces[few], self.samples[few]])
 
 
-def _position(labels, axis):
-    """Positions of labels on an axis, beyond its ends too."""
-    if len(axis) == 1:
-        return labels - axis[0]
-    first, step = float(axis[0]), float(axis[-1] - axis[0]) / (len(axis) - 1)
-    inside = np.interp(labels, axis, np.arange(len(axis)))
-    outside = (labels < axis[0]) | (labels > axis[-1])
-    return np.where(outside, (labels - first) / step, inside)
+def _course(number: int, points: pd.DataFrame, volume: xr.DataArray, lines: list[np.ndarray]) -> _Course:
+    direction = direction_of(points)
+    inline, crossline, sample = (positions_on(volume[name].values, points[name]) for name in volume.dims)
+    line, trace = (inline, crossline) if direction == 0 else (crossline, inline)
+    order = np.argsort(sample, kind="stable")
+    samples = np.arange(round(sample.min()), round(sample.max()) + 1)
+    traces = np.interp(samples, sample[order], trace[order])
+    position = round(float(line[0]))
+    nearest = int(np.clip(position, 0, len(lines[direction]) - 1))
+    across = np.full(len(samples), position)
+    pair = (across, traces) if direction == 0 else (traces, across)
+    counted = int(lines[direction][nearest]) + position - nearest
+    return _Course(number, direction, counted, samples, traces, np.column_stack([*pair, samples]))
 
 
-class _Union:
+class _Surfaces:
     """Sets of sticks, each with the samples that it holds on every line: of a set, no two may lie at one depth."""
 
-    def __init__(self, n):
-        self.parent = list(range(n))
-        self.held: dict = {}
+    def __init__(self, courses: list[_Course]):
+        self.courses, self.sets = courses, DisjointSet(range(len(courses)))
+        self.held = [{(one.direction, one.line): [(one.samples[0], one.samples[-1])]} for one in courses]
 
-    def root(self, n):
-        while self.parent[n] != n:
-            self.parent[n] = self.parent[self.parent[n]]
-            n = self.parent[n]
-        return n
+    def members(self, chosen: list[int]) -> dict[int, list[int]]:
+        """Sticks of every set, by its root, of those chosen."""
+        found = defaultdict(list)
+        for n in chosen:
+            found[self.sets[n]].append(n)
+        return found
 
-    def spans(self, n, courses):
-        """(direction, line) -> spans of samples of the set of a stick."""
-        if n not in self.held:
-            one = courses[n]
-            self.held[n] = {(one.direction, one.line): [(one.samples[0], one.samples[-1])]}
-        return self.held[n]
-
-    def join(self, a, b, courses):
-        """Join two sets unless they hold overlapping sticks on one line."""
-        a, b = self.root(a), self.root(b)
-        if a == b:
-            return
-        first, second = self.spans(a, courses), self.spans(b, courses)
-        for line in first.keys() & second.keys():
-            if any(
+    def join(self, pairs: list[tuple[float, int, int]]) -> None:
+        """Join the sets of pairs, the cheapest first, unless they hold overlapping sticks on one line."""
+        for _, a, b in sorted(pairs):
+            one, other = self.held[self.sets[a]], self.held[self.sets[b]]
+            if self.sets.connected(a, b) or any(
                 min(base, base_2) - max(top, top_2) > SHARED
-                for top, base in first[line]
-                for top_2, base_2 in second[line]
+                for line in one.keys() & other.keys()
+                for (top, base), (top_2, base_2) in product(one[line], other[line])
             ):
-                return
-        for line, spans in second.items():
-            first.setdefault(line, []).extend(spans)
-        self.parent[b] = a
+                continue
+            self.sets.merge(a, b)
+            self.held[self.sets[a]] = {k: one.get(k, []) + other.get(k, []) for k in one.keys() | other.keys()}
 
 
-def _join_lines(courses, chosen, surfaces):
+def _join_lines(surfaces: _Surfaces, chosen: list[int]) -> None:
     """Join sticks of one direction that go on from line to line, the most alike first."""
-    by_line: dict = {}
+    by_line = defaultdict(list)
     for n in chosen:
-        by_line.setdefault(courses[n].line, []).append(n)
+        by_line[surfaces.courses[n].line].append(n)
     pairs = []
-    for line, sticks in by_line.items():
-        for away in range(1, LINES + 1):
-            for a in sticks:
-                for b in by_line.get(line + away, []):
-                    cost = _difference(courses[a], courses[b], away)
-                    if cost is not None:
-                        pairs.append((cost, a, b))
-    for _, a, b in sorted(pairs):
-        surfaces.join(a, b, courses)
+    for line, away in product(list(by_line), range(1, LINES + 1)):
+        for a, b in product(by_line[line], by_line.get(line + away, [])):
+            cost = _difference(surfaces.courses[a], surfaces.courses[b], away)
+            if cost is not None:
+                pairs.append((cost, a, b))
+    surfaces.join(pairs)
 
 
-def _difference(one, other, away):
+def _difference(one: _Course, other: _Course, away: int) -> float | None:
     """How much two sticks differ, `away` lines from each other; None where they are no neighbours on one surface."""
     top, base = max(one.samples[0], other.samples[0]), min(one.samples[-1], other.samples[-1])
     if base - top + 1 < max(OVERLAP * min(len(one.samples), len(other.samples)), 6):
         return None
-    apart = (
-        other.traces[top - other.samples[0] : base + 1 - other.samples[0]]
-        - one.traces[top - one.samples[0] : base + 1 - one.samples[0]]
-    )
+    here, there = (part.traces[top - part.samples[0] : base + 1 - part.samples[0]] for part in (one, other))
+    apart = there - here
     strike, bend = abs(apart.mean()) / away, apart.std()
-    if strike > STRIKE or bend > BEND:
-        return None
-    return strike + bend + (away - 1)
+    return None if strike > STRIKE or bend > BEND else float(strike + bend + (away - 1))
 
 
-def _join_coplanar(courses, chosen, surfaces):
+def _join_coplanar(surfaces: _Surfaces, chosen: list[int]) -> None:
     """Join pieces of one direction that lie near each other on one plane, those that fit it best first."""
-    pieces: dict = {}
-    for n in chosen:
-        pieces.setdefault(surfaces.root(n), []).append(n)
     places = {}
-    for root, members in pieces.items():
-        points = np.concatenate(
-            [[(courses[n].line, t, s) for t, s in zip(*courses[n].ends(), strict=True)] for n in members]
-        )
+    for root, members in surfaces.members(chosen).items():
+        points = np.concatenate([surfaces.courses[n].few() for n in members])
         if len(np.unique(points[:, 0])) >= 3:
             places[root] = points
     boxes = {root: (points.min(axis=0), points.max(axis=0)) for root, points in places.items()}
     pairs = []
-    roots = sorted(places)
-    for k, a in enumerate(roots):
-        for b in roots[k + 1 :]:
-            apart = np.maximum(boxes[a][0] - boxes[b][1], boxes[b][0] - boxes[a][1])
-            if apart[0] <= FAR[0] and apart[2] <= FAR[1] and apart[1] <= 4 * FAR[0]:
-                off = _off_plane(places[a], places[b])
-                if off < PLANE:
-                    pairs.append((off, a, b))
-    for _, a, b in sorted(pairs):
-        surfaces.join(a, b, courses)
+    for a, b in combinations(sorted(places), 2):
+        apart = np.maximum(boxes[a][0] - boxes[b][1], boxes[b][0] - boxes[a][1])
+        if apart[0] <= FAR[0] and apart[2] <= FAR[1] and apart[1] <= 4 * FAR[0]:
+            off = _off_plane(places[a], places[b])
+            if off < PLANE:
+                pairs.append((off, a, b))
+    surfaces.join(pairs)
 
 
-def _off_plane(one, other):
+def _off_plane(one: np.ndarray, other: np.ndarray) -> float:
     """Distance in traces of two sets of points from their common plane, of the one that fits it worse."""
     points = np.concatenate([one, other])
     design = np.column_stack([np.ones(len(points)), points[:, 0], points[:, 2]])
@@ -218,29 +227,25 @@ def _off_plane(one, other):
     return float(np.sqrt(max(off[: len(one)].mean(), off[len(one) :].mean())))
 
 
-def _join_directions(courses, surfaces):
+def _join_directions(surfaces: _Surfaces) -> None:
     """Join every surface of crossline sticks with the surface of inline sticks that most of it lies on."""
-    inline = [n for n, one in enumerate(courses) if one.direction == 0]
-    crossline = [n for n, one in enumerate(courses) if one.direction == 1]
+    courses = surfaces.courses
+    inline, crossline = ([n for n, one in enumerate(courses) if one.direction == side] for side in (0, 1))
     if not inline or not crossline:
         return
     depth = np.array([1, 1, 0.25])  # a stick is dense in samples, so they count less
-    tree = cKDTree(np.concatenate([courses[n].places() for n in inline]) * depth)
+    tree = cKDTree(np.concatenate([courses[n].places for n in inline]) * depth)
     owner = np.repeat(inline, [len(courses[n].samples) for n in inline])
-    sets: dict = {}
-    for n in crossline:
-        sets.setdefault(surfaces.root(n), []).append(n)
-    for members in sets.values():
-        places = np.concatenate([courses[n].places() for n in members]) * depth
+    for members in surfaces.members(crossline).values():
+        places = np.concatenate([courses[n].places for n in members]) * depth
         distance, nearest = tree.query(places, distance_upper_bound=NEAR)
         near = np.isfinite(distance)
-        if near.mean() < 0.5:
-            continue
-        roots, votes = np.unique([surfaces.root(n) for n in owner[nearest[near]]], return_counts=True)
-        surfaces.join(int(roots[votes.argmax()]), members[0], courses)
+        if near.mean() >= 0.5:
+            roots, votes = np.unique([surfaces.sets[n] for n in owner[nearest[near]]], return_counts=True)
+            surfaces.join([(0.0, int(roots[votes.argmax()]), members[0])])
 
 
-def surface_table(sticks, volume, *, velocity=VELOCITY):
+def surface_table(sticks: pd.DataFrame, volume: xr.DataArray, *, velocity: float = VELOCITY) -> pd.DataFrame:
     """Strike, dip and area of fault surfaces.
 
     Parameters
@@ -267,7 +272,7 @@ def surface_table(sticks, volume, *, velocity=VELOCITY):
     to_depth = velocity / 2000 if vertical == "time" else 1.0
     rows = []
     for surface, points in sticks.groupby("surface"):
-        x, y = grid.to_map(points["inline"], points["crossline"])
+        x, y = (grid.metres * part for part in grid.to_map(points["inline"], points["crossline"]))
         places = np.column_stack([x, y, points[vertical].to_numpy(float) * to_depth])
         row = {"surface": surface, "sticks": points["stick"].nunique()}
         row |= _orientation(points, places, grid)
@@ -283,24 +288,23 @@ def surface_table(sticks, volume, *, velocity=VELOCITY):
     return table
 
 
-def _orientation(points, places, grid):
+def _orientation(points: pd.DataFrame, places: np.ndarray, grid: MapGrid | MapLine) -> dict[str, Any]:
     """Lines, strike, dip and area of one surface."""
     sides = pd.Series({stick: direction_of(part) for stick, part in points.groupby("stick")})
     direction = int(sides.mean() > 0.5)
     mine = points["stick"].map(sides).to_numpy() == direction
     name = DIRECTIONS[direction]
     lines = np.unique(points.loc[mine, name])
-    if len(lines) < 3:
+    if len(lines) < 3 or isinstance(grid, MapLine):
         run = np.ptp(places[mine][:, :2], axis=0)
         dip = np.degrees(np.arctan2(np.ptp(places[mine][:, 2]), np.hypot(*run)))
         return {"lines": len(lines), "strike": np.nan, "dip": dip, "area": np.nan}
     normal = np.linalg.svd(places - places.mean(axis=0), full_matrices=False)[2][2]
     strike = np.degrees(np.arctan2(-normal[1], normal[0])) % 180
     dip = np.degrees(np.arccos(min(abs(normal[2]), 1)))
-    step, across = grid.inline_step, grid.crossline_step
-    if direction == 1:
-        step, across = across, step
-    spacing = np.median(np.diff(lines)) * np.linalg.norm(step)
+    steps = grid.inline_step, grid.crossline_step
+    step, across = steps[direction], steps[1 - direction]
+    spacing = np.median(np.diff(lines)) * np.linalg.norm(step) * grid.metres
     heights = pd.Series(places[mine][:, 2]).groupby(points.loc[mine, "stick"].to_numpy()).agg(np.ptp).sum()
     facing = abs(normal[:2] @ across) / np.linalg.norm(across)
     return {"lines": len(lines), "strike": strike, "dip": dip, "area": heights * spacing / max(facing, 1e-3)}

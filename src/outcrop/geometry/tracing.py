@@ -4,6 +4,8 @@ import numba
 import numpy as np
 from scipy.ndimage import gaussian_filter1d, uniform_filter1d
 
+Stick = tuple[np.ndarray, np.ndarray, np.ndarray]  # samples, traces, likelihoods
+
 SLOPES = np.linspace(-1.5, 1.5, 31)  # traces a sample, of the faults that the scan looks for
 HALF = 4  # samples up and down over which the scan averages
 GAP = 6  # samples without a maximum that a stick bridges
@@ -15,14 +17,14 @@ SHORTEST = 12  # samples
 THRESHOLD = 0.4
 
 
-def sticks_of(likelihood, threshold=THRESHOLD):
+def sticks_of(likelihood: np.ndarray, threshold: float = THRESHOLD) -> list[Stick]:
     """Sticks of one section as (samples, traces, likelihoods), arrays with an entry per sample, the surest first."""
     averaged, slope = scan(np.ascontiguousarray(likelihood, np.float32), SLOPES, HALF)
     return link(averaged, slope, threshold)
 
 
 @numba.njit(nogil=True, cache=True)
-def scan(likelihood, slopes, half):
+def scan(likelihood: np.ndarray, slopes: np.ndarray, half: int) -> tuple[np.ndarray, np.ndarray]:
     """Largest mean of the likelihood along a straight piece of fault through every sample, and its slope.
 
     The mean is weighted by a Gaussian that ends at two standard deviations, `half` samples up and down.
@@ -52,7 +54,7 @@ def scan(likelihood, slopes, half):
     return best, steepest
 
 
-def link(likelihood, slope, threshold):
+def link(likelihood: np.ndarray, slope: np.ndarray, threshold: float) -> list[Stick]:
     """Link what is largest across traces into sticks, from the surest sample on; see `sticks_of`."""
     taken = np.zeros(likelihood.shape, bool)
     free = ridges(likelihood) & (likelihood > 2 / 3 * threshold)
@@ -80,19 +82,21 @@ def link(likelihood, slope, threshold):
     return found
 
 
-def ridges(likelihood):
+def ridges(likelihood: np.ndarray) -> np.ndarray:
     """Samples whose likelihood is the largest among five traces."""
     padded = np.pad(likelihood, ((0, 0), (2, 2)), constant_values=-1)
     n = likelihood.shape[1]
     left = np.maximum(padded[:, :n], padded[:, 1 : n + 1])
     right = np.maximum(padded[:, 3 : n + 3], padded[:, 4 : n + 4])
-    return (likelihood >= left) & (likelihood > right)
+    return np.asarray((likelihood >= left) & (likelihood > right))
 
 
-def _follow(sample, trace, way, free, taken, likelihood, slope):
+def _follow(
+    sample: int, trace: int, way: int, free: np.ndarray, taken: np.ndarray, likelihood: np.ndarray, slope: np.ndarray
+) -> dict[int, int]:
     """Samples and traces of a stick from a sample on, downwards (way 1) or upwards (-1)."""
     n_samples, n_traces = free.shape
-    found: dict = {}
+    found: dict[int, int] = {}
     course = slope[sample, trace]
     while True:
         missed, crossed = 0, 0
@@ -118,14 +122,14 @@ def _follow(sample, trace, way, free, taken, likelihood, slope):
         course += TURN * (slope[i, trace] - course)
 
 
-def _body(likelihoods):
+def _body(likelihoods: np.ndarray) -> slice:
     """Part of a stick from where its likelihood first reaches half its median to where it last does."""
     smooth = uniform_filter1d(likelihoods, 5, mode="nearest")
     inside = np.flatnonzero(smooth >= np.median(smooth) / 2)
     return slice(inside[0], inside[-1] + 1)
 
 
-def _between(likelihood, samples, columns):
+def _between(likelihood: np.ndarray, samples: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Distance in traces from the largest of three traces to the top of the parabola through them."""
     last = likelihood.shape[1] - 1
     left, middle, right = (likelihood[samples, np.clip(columns + k, 0, last)] for k in (-1, 0, 1))

@@ -8,8 +8,8 @@ import pandas as pd
 
 from outcrop import plots
 from outcrop.job.entries import AUDIT_ANSWERS as ANSWERS
-from outcrop.job.labelling import Labelling
 from outcrop.job.pictures import save
+from outcrop.job.sections import marked_sections
 from outcrop.mapping.confidence import UNCERTAIN
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.retrieval.audit import draw_order, estimate, groups_by_class, iou_estimates
@@ -97,11 +97,11 @@ class Audit:
             *place, along = self._place(row)
             more: dict = {"confidence": round(float(row["confidence"]), 4)} if self.of == "samples" else {}
             more |= {"really": really[number]} if number in really else {}
-            if more.get("really") == self.job.state.first_name(row["class"]):
+            if more.get("really") == self.job.plan.firsts.get(row["class"]):
                 raise ValueError(f"Question {number} is labelled {row['class']}; say yes if that is what it is.")
             entries.append(
                 {
-                    "what": "audit", "class": self.job.state.first_name(row["class"]), "place": place, "along": along,
+                    "what": "audit", "class": self.job.plan.firsts.get(row["class"]), "place": place, "along": along,
                     "answer": answer, "subject": self.of, "of": self.population.key, "stratum": int(row["stratum"]),
                     **more,
                 }
@@ -113,7 +113,7 @@ class Audit:
         """First name of a class of the job."""
         if name not in self.job.classes:
             raise ValueError(f"There is no class {name!r}; choose one of {', '.join(self.job.classes)}.")
-        return self.job.state.first_name(name)
+        return self.job.plan.firsts[name]
 
     @property
     def estimates(self) -> pd.DataFrame:
@@ -129,7 +129,7 @@ class Audit:
             counted = self.population.classes == name if name else pd.Series(True, self.population.classes.index)
             sizes = np.where(counted, self.population.sizes, 0)
             found = estimate(self.population.sizes.index, sizes, groups, right)
-            first = None if name is None else self.job.state.first_name(name)
+            first = None if name is None else self.job.plan.firsts.get(name)
             asked = [one["answer"] for one in answers if first in (None, one["class"])]
             counts = {answer: asked.count(answer) for answer in ANSWERS}
             rows.append({"class": name or "all", **counts, "right": found.share, "low": found.low, "high": found.high})
@@ -139,7 +139,7 @@ class Audit:
         """IoU of every class and their mean, with intervals; empty where it cannot be estimated."""
         if self.of != "samples" or not known or any(one["answer"] == "no" and "really" not in one for one in known):
             return pd.DataFrame()
-        names = {first: facts["name"] for first, facts in self.job.state.classes.items()}
+        names = self.job.plan.names
         truths = [names.get(one.get("really", one["class"]), one["class"]) for one in known]
         classes = list(dict.fromkeys([*self.population.classes, *truths]))
         found = iou_estimates(
@@ -151,12 +151,12 @@ class Audit:
     @property
     def older(self) -> int:
         """Answers about patches, or about samples, of older decisions, which are kept and not counted here."""
-        return sum(one["subject"] == self.of for one in self.job.state.audits) - len(self._answers())
+        return sum(one["subject"] == self.of for one in self.job.plan.state.audits) - len(self._answers())
 
     def picture(self, number):
         """Amplitudes around a question, rows downwards, and where in them the patch or sample lies: top, left, size."""
         row = self._questions.iloc[number - 1]
-        grid, volume = self.job.grid(), self.job.volume
+        grid, volume = self.job._grid(self.job.plan), self.job.volume
         direction = DIRECTIONS.index(row["along"])
         axes = [volume[name].values for name in (row["along"], DIRECTIONS[1 - direction], volume.dims[2])]
         line, trace, sample = (
@@ -182,32 +182,32 @@ class Audit:
 
     def _given(self):
         """Answer by class, place and direction; the last one counts."""
-        names = {first: facts["name"] for first, facts in self.job.state.classes.items()}
+        names = self.job.plan.names
         return {(names.get(one["class"]), *one["place"], one["along"]): one["answer"] for one in self._answers()}
 
     def _answers(self):
         """Answers about what is audited here."""
         subject = (self.of, self.population.key)
-        return [one for one in self.job.state.audits if (one["subject"], one["of"]) == subject]
+        return [one for one in self.job.plan.state.audits if (one["subject"], one["of"]) == subject]
 
 
 def patches(job, seed):
     """Retrieved patches of the present decisions, in groups that look alike."""
     weak = job.retrieve()
-    index = job.open_index()
+    index = job._index(job.plan)
     table = weak.table[["class", *job.volume.dims, "along", "row"]].assign(confidence=weak.weights)
     on = (table["row"] >= 0).to_numpy()
     table = table[on].reset_index(drop=True)
     found = index.descriptors(table["row"].to_numpy())
     groups, owners = groups_by_class(found, table["class"].to_numpy(), table["confidence"].to_numpy())
     sizes = pd.Series(np.bincount(groups, minlength=len(owners)))
-    return Population(job.retrieved_key(), table, groups, sizes, pd.Series(owners))
+    return Population(job.plan.keys["retrieved"], table, groups, sizes, pd.Series(owners))
 
 
 def samples(job, seed):
     """Samples of labelled lines that are not painted, in groups by class and confidence."""
     labels = job.labels
-    lines = np.array(sorted(line for line, stale in job.labelled().items() if not stale))
+    lines = np.array(sorted(line for line, stale in job.labelled.items() if not stale))
     if not len(lines):
         raise ValueError(f"{job.path} has no labels of the present decisions; run 'outcrop label {job.path}' first.")
     rng = np.random.default_rng(seed)
@@ -224,16 +224,17 @@ def samples(job, seed):
     numbers = {key: number for number, key in enumerate(counts.index)}
     groups = np.array([numbers[key] for key in zip(pool["class"], pool["level"], strict=True)])
     return Population(
-        Labelling(job).votes_key(), pool.drop(columns="level"), groups, pd.Series(counts.to_numpy()), pd.Series(owners)
+        job.plan.keys["votes"], pool.drop(columns="level"), groups, pd.Series(counts.to_numpy()), pd.Series(owners)
     )
 
 
 def _line_samples(job, labels, line, n, rng):
     """Some labelled samples of a line with class, place and level of confidence, and how many there are of each."""
-    along, across = DIRECTIONS[job.along], DIRECTIONS[1 - job.along]
+    direction = job.plan.along
+    along, across = DIRECTIONS[direction], DIRECTIONS[1 - direction]
     section = labels.isel({along: line})
     codes, confidence = section["label"].values, section["confidence"].values
-    painted = job.painted().get((job.along, line))
+    painted = marked_sections(job, job.plan)[0].get((direction, line))
     counted = (codes > 0) & (codes != UNCERTAIN)
     counted &= painted == 0 if painted is not None else True
     traces, times = np.nonzero(counted)

@@ -9,11 +9,13 @@ import pandas as pd
 
 from outcrop import plots
 from outcrop.geometry.bodies import MIN_SAMPLES, SIDES, find_bodies
-from outcrop.geometry.horizons import horizon_misfit, horizon_table, read_horizon, trace_coordinates, write_horizon
+from outcrop.geometry.coordinates import trace_coordinates
+from outcrop.geometry.horizons import horizon_misfit, horizon_table, read_horizon, write_horizon
 from outcrop.job.fault_report import thinned
+from outcrop.job.fitting import job_mapper
 from outcrop.job.fusion import can_fuse, fused_labels, voted_labels
-from outcrop.job.labelling import Labelling
 from outcrop.job.pictures import save
+from outcrop.job.sections import labelling_grid
 from outcrop.labels.votes import lines_of
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.report import write_report
@@ -49,8 +51,7 @@ def job_bodies(
     notes : list of str
         What is to be known about them.
     """
-    work = Labelling(job)
-    done = work.lines()
+    plan, done = job.plan, job.labelled
     if not done:
         raise ValueError(f"{job.path} has no labels yet; run 'outcrop label {job.path}' first.")
     old = sum(done.values())
@@ -61,9 +62,9 @@ def job_bodies(
         )
     report = progress or (lambda *_: None)
     if fuse is None:
-        fuse = can_fuse(job) and len(done) >= len(lines_of(work.kept_grid(), work.mapper()))
-    labels = fused_labels(job, memory=memory, progress=progress) if fuse else voted_labels(job, [work])
-    along, n_lines = DIRECTIONS[job.along], job.volume.shape[job.along]
+        fuse = can_fuse(job) and len(done) >= len(lines_of(labelling_grid(job, plan), job_mapper(job, plan)))
+    labels = fused_labels(job, memory=memory, progress=progress) if fuse else voted_labels(job, [plan])
+    along, n_lines = DIRECTIONS[plan.along], job.volume.shape[plan.along]
     found = find_bodies(
         labels, classes, min_samples=min_samples, velocity=velocity, along=along, memory=memory,
         progress=lambda count: report("bodies", count, n_lines),
@@ -73,8 +74,8 @@ def job_bodies(
 
 def _notes(job, found, labels, done):
     """What is to be known about bodies: what they were made of, and where they cannot be trusted."""
-    n_lines, notes = job.volume.shape[job.along], []
-    along, across = DIRECTIONS[job.along], DIRECTIONS[1 - job.along]
+    direction, notes = job.plan.along, []
+    along, across, n_lines = DIRECTIONS[direction], DIRECTIONS[1 - direction], job.volume.shape[direction]
     if len(done) < n_lines:
         notes.append(f"{len(done)} of {n_lines} {along}s are labelled; bodies end where labels do")
     if not labels.attrs["fused"] and can_fuse(job):

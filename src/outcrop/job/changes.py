@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 
 from outcrop.job.entries import STROKES
-from outcrop.job.labelling import Labelling
+from outcrop.job.labelling import label_view
+from outcrop.job.plan import resolve
 from outcrop.job.state import fold
 from outcrop.mapping.confidence import UNCERTAIN
 from outcrop.patches.grid import DIRECTIONS
@@ -12,15 +13,19 @@ from outcrop.patches.grid import DIRECTIONS
 
 def changes(job, line):
     """What the last stroke changed on a line; see `Job.changes`."""
-    last = next((entry for entry in reversed(job.log.entries) if _is_last_stroke(entry, job.state)), None)
+    plan = job.plan
+    last = next((entry for entry in reversed(job.log.entries) if _is_last_stroke(entry, plan.state)), None)
     if last is None:
         raise ValueError(f"{job.path} has no strokes whose effect could be shown; paint one first.")
     act = last.get("group", last["id"])
     before = fold([entry for entry in job.log.entries if entry.get("group", entry["id"]) != act])
-    position = int(np.flatnonzero(job.axes[job.along] == line)[0]) if line in job.axes[job.along] else None
-    found = [Labelling(job, state).labels()[0] for state in (before, None)]
+    axis = job.axes[plan.along]
+    position = int(np.flatnonzero(axis == line)[0]) if line in axis else None
+    plans = [resolve(plan.volume, before, plan.codes, plan.joined), plan]
+    found = [label_view(job, one)[0] for one in plans]
     if any(position not in labels.stores for labels in found):
-        raise ValueError(f"{DIRECTIONS[job.along]} {line} has no labels; label it first.")
+        raise ValueError(f"{DIRECTIONS[plan.along]} {line} has no labels; label it first.")
+    assert position is not None
     codes = [labels.section(position)[0] for labels in found]
     where = codes[0] != codes[1]
     names = {code: name for name, code in job.classes.items()} | {0: "not labelled", UNCERTAIN: "uncertain"}

@@ -1,6 +1,6 @@
 """`Job`: the one way into a job folder for shell, page and notebook."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,21 +8,20 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from outcrop.job import labelling, options, tables
+from outcrop.job import fitting, labelling, retrieved, table_file
 from outcrop.job.choices import JobChoices
 from outcrop.job.folder import QUICK
-from outcrop.job.inputs import Count, as_json, patch_count
-from outcrop.job.state import State
+from outcrop.job.inputs import row_list
+from outcrop.job.options import LabelOptions
 from outcrop.mapping.registry import MAPPERS
-from outcrop.measures.registry import indexed_measure
 from outcrop.patches.grid import DIRECTIONS, PatchGrid
-from outcrop.retrieval.index import Index, build_index, finished_index, index_inputs
+from outcrop.retrieval.index import Index
 from outcrop.retrieval.weak import WeakLabels
-from outcrop.storage.stages import digest
-from outcrop.storage.workspace import Damaged
 
 if TYPE_CHECKING:
     from outcrop.job.auditing import Audit
+
+Progress = Callable[[str, int, int], Any]
 
 
 class Job(JobChoices):
@@ -31,7 +30,7 @@ class Job(JobChoices):
     Parameters
     ----------
     path : path
-        The job folder, by convention ``NAME.outcrop``; it is made where it is not there.
+        The job folder, by convention ``NAME.outcrop``; made where it does not exist.
     volume : path or DataArray, optional
         Needed the first time, when the volume moved, and always where it is an array.
     origin : str
@@ -43,48 +42,13 @@ class Job(JobChoices):
     >>> from outcrop.volumes.opening import open_volume
     >>> amplitudes = np.random.default_rng(0).standard_normal((3, 128, 128))
     >>> job = Job(Path(tempfile.mkdtemp()) / "noise.outcrop", volume=open_volume(amplitudes))
-    >>> job.add_exemplar("fault", (1, 60, 60))
-    >>> job.add_exemplar("other", (2, 64, 70))
+    >>> _ = job.add_exemplar("fault", (1, 60, 60))
+    >>> _ = job.add_exemplar("other", (2, 64, 70))
     >>> job.status()["decisions"]["exemplars"], job.undo(), job.status()["decisions"]["exemplars"]
     (2, True, 1)
     """
 
     # ---- index ------------------------------------------------------------------------------------------------------
-
-    def index_options(self, state: State | None = None) -> dict:
-        """Options of the index that the decisions ask for, with size and step resolved."""
-        return options.index_options((state or self.state).options.get("index", {}), self.known["shape"])
-
-    def grid(self, state: State | None = None) -> PatchGrid:
-        """The plan of patches that the decisions ask for."""
-        found = self.index_options(state)
-        key = digest(found, self.known["digest"])
-        with self._lock:
-            if self._opened.get("grid", ("",))[0] != key:
-                given = {name: found[name] for name in options.GRID_OPTIONS}
-                self._opened["grid"] = (key, PatchGrid(self.volume, **given))
-            return self._opened["grid"][1]
-
-    def choose_index(self, **given: Any) -> None:
-        """Decide on the options of the index: those given, in place of all earlier ones."""
-        self._set("index", self.check_index(**given) or None)
-
-    def check_index(self, **given: Any) -> dict:
-        """Options of an index that differ from the defaults, as they are kept; refused where they cannot be."""
-        for name in given.keys() - options.INDEX.keys():
-            raise ValueError(f"An index has no option {name!r}; choose from {', '.join(options.INDEX)}.")
-        chosen = {name: value for name, value in given.items() if value not in (None, options.INDEX[name])}
-        if "between" in chosen:
-            chosen["between"] = [str(Path(path).resolve()) for path in chosen["between"]]
-        chosen = as_json(chosen)
-        found = options.index_options(chosen, self.known["shape"])
-        grid = PatchGrid(self.volume, **{name: found[name] for name in options.GRID_OPTIONS})
-        indexed_measure(found).blocks(grid.size)  # like the grid it refuses what cannot be
-        return chosen
-
-    def set_options(self, values: dict) -> None:
-        """Keep several options as one decision, which one undo takes back."""
-        self._set(*(part for pair in values.items() for part in pair))
 
     def index(
         self,
@@ -98,12 +62,12 @@ class Job(JobChoices):
         client: Any = None,
         memory: int | None = None,
         device: str | None = None,
-        progress: Callable | None = None,
+        progress: Progress | None = None,
         **more: Any,
     ) -> Index:
         """Describe the patches of the survey; what is described already is not read again.
 
-        Without any option those that were chosen for the job before stay; with one, all others are the defaults.
+        Options that are not given keep the value that was chosen before; ``"auto"`` resets one.
 
         Parameters
         ----------
@@ -121,101 +85,31 @@ class Job(JobChoices):
         """
         self.check_volume(progress=progress)
         given = {"size": size, "step": step, "every": every, "along": along, "gain": gain} | more
-        if any(value is not None for value in given.values()):
-            self.choose_index(**given)
-        return self.open_index(workers=workers, client=client, memory=memory, device=device, progress=progress)
+        self.choose_index(**given)
+        return self._index(self.plan, workers=workers, client=client, memory=memory, device=device, progress=progress)
 
-    def index_key(self, state: State | None = None) -> str:
-        """Key of the index that the decisions ask for."""
-        return digest("index", index_inputs(self.known["digest"], self.index_options(state)))
-
-    def indexed(self, state: State | None = None) -> bool:
-        """Whether the index that the decisions ask for is finished."""
-        return finished_index(self.stages, self.index_key(state))
-
-    def open_index(
-        self,
-        state: State | None = None,
-        *,
-        workers: int | None = None,
-        client: Any = None,
-        memory: int | None = None,
-        device: str | None = None,
-        progress: Callable | None = None,
-    ) -> Index:
-        """The index that the decisions ask for, made where it is not there."""
-        state = state or self.state
-        key = self.index_key(state)
-        with self._lock:
-            if self._opened.get("index", ("",))[0] == key:
-                index = self._opened["index"][1]
-                index.client, index.memory = client, memory
-                return index
-        grid, found = self.grid(state), self.index_options(state)
-        index = self._finished_index(key, grid, found)
-        if index is not None:
-            index.client, index.memory = client, memory
-            return index
-        report = progress and (lambda done: progress("describing patches", done, len(grid)))
-        index = build_index(
-            self.volume, grid, self.path, measure=found["measure"], truncate=found["truncate"], finest=found["finest"],
-            workers=workers, client=client, memory=memory, device=device, progress=report, known=self.known,
-        )  # fmt: skip
-        index.client, index.memory = client, memory
-        with self._lock:
-            self._opened["index"] = (index.key, index)
-        return index
-
-    def _finished_index(self, key, grid, found):
-        """An index that is finished, opened without writing anything; None where it is not there or damaged."""
-        if not finished_index(self.stages, key):
-            return None
-        try:
-            index = Index(self.path, key, self.volume, grid, indexed_measure(found))
-        except Damaged:
-            return None
-        with self._lock:
-            self._opened["index"] = (key, index)
-        return index
+    def grid(self) -> PatchGrid:
+        """Return the patches of the index: where they lie, and how they are cut."""
+        return self._grid(self.plan)
 
     # ---- retrieved patches ------------------------------------------------------------------------------------------
 
-    def choose_retrieval(
-        self, *, count: Count | None = None, per_exemplar: bool | None = None, diverse: bool | None = None
-    ) -> None:
-        """Decide how many patches are retrieved and how; None leaves an option as it is.
-
-        `count` is a number, ``auto``, or class -> one of these.
-        """
-        pairs: list = []
-        if count is not None:
-            if isinstance(count, dict):
-                count = {self._class(name): patch_count(n) for name, n in count.items()}
-            else:
-                count = patch_count(count)
-            pairs += ["count", None if count == "auto" else count]
-        for name, value in (("per_exemplar", per_exemplar), ("diverse", diverse)):
-            if value is not None:
-                pairs += [name, bool(value) or None]
-        self._set(*pairs)
-
     def retrieve(
         self,
-        count: Count | None = None,
+        count: int | str | Mapping[str, int | str] | None = None,
         *,
         per_exemplar: bool | None = None,
-        diverse: bool | None = None,
         device: str | None = None,
-        progress: Callable | None = None,
+        progress: Progress | None = None,
         **where: Any,
     ) -> WeakLabels:
-        """Patches that look like the exemplars; indexes first where needed.
+        """Find patches that look like the exemplars; indexes first where needed.
 
         Parameters
         ----------
         count : int, "auto" or dict, optional
             Patches of a class, or class -> patches; kept for the next time, ``auto`` at first: see `auto_count`.
-        per_exemplar, diverse : bool, optional
+        per_exemplar : bool, optional
             As in `outcrop.retrieve`; kept too.
         device : str, optional
             Search on a torch device.
@@ -230,84 +124,45 @@ class Job(JobChoices):
             Classes under their present names.
         """
         self.check_volume(progress=progress)
-        self.choose_retrieval(count=count, per_exemplar=per_exemplar, diverse=diverse)
-        if not self.retrievable():
+        self.choose_counts(count, per_exemplar)
+        if not self.plan.queries:
             raise ValueError(
                 f"{self.path} has no exemplars yet; add some, for instance fault at inline, crossline, time."
             )
-        index = self.open_index(progress=progress, **where)
-        for text in tables.take_edits(self, index):
-            self._note(text)
-        state = self.state
-        key, weak = tables.retrieved(self, self.open_index(state), state, device=device)
-        if key == self.retrieved_key():  # decided otherwise meanwhile: the next search publishes its table
-            tables.publish(self, key, weak)
+        index = self._index(self.plan, progress=progress, **where)
+        note = table_file.take_edits(self, index)
+        if note:
+            self._note(note)
+        plan = self.plan
+        weak = retrieved.weak_labels(self, plan, device=device)
+        key = plan.keys["retrieved"]
+        if key is not None and key == self.plan.keys["retrieved"]:  # else the next search publishes its table
+            table_file.publish(self, key, weak)
         return weak
 
-    @property
-    def notes(self) -> list:
-        """Sentences about what was noticed on the way, for instance that a table was edited by hand."""
-        return self.__dict__.setdefault("_notes", [])
+    def accept(self, rows: Sequence[int] | int) -> None:
+        """Say yes to retrieved patches, given by the column `row` of the table."""
+        self._judge_rows(rows, "accept")
 
-    def retrievable(self) -> bool:
-        """Whether there is an exemplar, or an accepted patch, to look for."""
-        return bool(self.state.queries())
+    def reject(self, rows: Sequence[int] | int) -> None:
+        """Say no to retrieved patches, given by the column `row` of the table."""
+        self._judge_rows(rows, "reject")
 
-    def retrieved_key(self, state: State | None = None) -> str | None:
-        """Key of the patches that the decisions lead to, None where there are no exemplars."""
-        return tables.retrieved_key(state or self.state, self.index_key(state))
+    def _judge_rows(self, rows: Sequence[int] | int, what: str) -> None:
+        numbers = row_list(rows)
+        found = table_file.published(self)
+        if found is None or not set(numbers) <= set(found.index):
+            found = self.retrieve().table.set_index("row")
+        if not set(numbers) <= set(found.index):  # an earlier no may have moved it out of the table that was looked at
+            found = pd.concat([found, retrieved.earlier(self, self.plan)])
+        for row in numbers:
+            if row not in found.index:
+                raise ValueError(f"Row {row} is not among the retrieved patches; give numbers of their column 'row'.")
+        dims = list(self.volume.dims)
+        chosen = [found.loc[[row]].iloc[0] for row in numbers]
+        self.judge([(one["class"], one[dims].tolist(), str(one["along"])) for one in chosen], what)
 
     # ---- labels -----------------------------------------------------------------------------------------------------
-
-    def choose_labels(
-        self,
-        *,
-        mapping: str | None = None,
-        seed: int | None = None,
-        min_confidence: float | None = None,
-        max_error: float | None = None,
-        step: int | str | None = None,
-        with_jobs: Sequence[str | Path] | None = None,
-    ) -> None:
-        """Decide how labels are made and which of them are uncertain.
-
-        What is None stays as it was. A `min_confidence` of 0 lifts a limit, a `step` of ``auto`` the step, and no
-        `with_jobs`, an empty sequence, the jobs.
-        """
-        for name, value in (("min_confidence", min_confidence), ("max_error", max_error)):
-            if value is not None and not 0 <= value <= 1:
-                raise ValueError(f"{name} is {value}; choose a value between 0 and 1.")
-        if max_error is not None and (min_confidence is not None or not 0 < max_error < 1):
-            raise ValueError(
-                f"max_error is {max_error}; choose a value between 0 and 1, and no min_confidence with it; "
-                "min_confidence 0 alone lifts the limit."
-            )
-        before = options.LABEL | self.state.options.get("label", {})
-        if mapping is not None and mapping not in MAPPERS:
-            raise ValueError(f"Mapping {mapping!r} is unknown; choose one of {', '.join(MAPPERS)}.")
-        seed = before["seed"] if seed is None else seed
-        if int(seed) != seed or seed < 0:
-            raise ValueError(f"seed is {seed}; choose a whole number from 0 on.")
-        step = before["step"] if step is None else None if step == "auto" else step
-        most = min(self.index_options()["size"])
-        if step is not None and (not isinstance(step, int | np.integer) or not 1 <= step <= most):
-            raise ValueError(f"step is {step}; choose 1 to {most}, the size of a patch, or auto for a third of it.")
-        others = [Job(path) for path in with_jobs or ()]  # refused here where one is none
-        paths = before["with"] if with_jobs is None else [str(Path(path).resolve()) for path in with_jobs]
-        chosen = {"mapping": mapping or before["mapping"], "seed": int(seed), "step": step and int(step)}
-        chosen |= {"with": paths, "mapper": before["mapper"]}
-        if mapping is not None:
-            chosen["mapper"] = None
-        chosen = {name: value for name, value in chosen.items() if value != options.LABEL[name]}
-        limits = self.state.options.get("limits")
-        if min_confidence is not None or max_error is not None:
-            limits = {"max_error": max_error} if min_confidence is None else {"min_confidence": min_confidence}
-        self._set("label", chosen or None, "limits", None if limits == {"min_confidence": 0} else limits)
-        for other in others:
-            for name in other.classes:
-                entries, _ = self._new_class(name)
-                if entries:
-                    self._decide(*entries)
 
     def label(
         self,
@@ -322,27 +177,27 @@ class Job(JobChoices):
         device: str | None = None,
         client: Any = None,
         memory: int | None = None,
-        progress: Callable | None = None,
+        progress: Progress | None = None,
     ) -> xr.Dataset:
-        """Label lines of the survey; fits where no mapper of the present decisions is there.
+        """Label lines of the survey; fits where no mapper of the present decisions is stored.
 
         Parameters
         ----------
         lines : sequence of int, optional
-            Survey labels; all lines with live traces by default. Lines whose votes are there are not computed again.
+            Survey labels; all lines with live traces by default. Lines whose votes are stored are not computed again.
         mapping : str, optional
             A name of `outcrop.MAPPERS`; by default the one of the last time, `encoder` at first.
         seed : int, optional
             By default the one of the last time, 0 at first.
         min_confidence, max_error : float, optional
             Samples below a confidence, or as many as would bring more errors than that share, are uncertain. A limit
-            stays for the next time; a `min_confidence` of 0 lifts it.
+            stays for the next time; a `min_confidence` of 0 removes it.
         step : int, optional
             Samples and traces between patches, for mappings that take patches of one size; kept for the next time,
-            ``auto`` lifts it.
+            ``auto`` resets it.
         with_jobs : sequence of path, optional
             Jobs on the same volume with patches of another size, to learn from too; kept for the next time, an empty
-            sequence lifts them.
+            sequence removes them.
         device : str, optional
             A torch device.
         progress : callable, optional
@@ -359,11 +214,42 @@ class Job(JobChoices):
             mapping=mapping, seed=seed, min_confidence=min_confidence, max_error=max_error, step=step,
             with_jobs=with_jobs,
         )  # fmt: skip
-        if self.retrievable() and tables.edited(self):
+        if self.plan.queries and table_file.is_edited(self):
             self.retrieve(client=client, memory=memory, progress=progress)
-        work = labelling.Labelling(self)
-        done = work.label(lines, device=device, client=client, memory=memory, progress=progress)
-        return self.labels.isel({DIRECTIONS[self.along]: done})
+        plan = self.plan
+        done = labelling.label_lines(self, plan, lines, device=device, client=client, memory=memory, progress=progress)
+        return self._dataset().isel({DIRECTIONS[plan.along]: done})
+
+    def choose_labels(
+        self,
+        *,
+        min_confidence: float | None = None,
+        max_error: float | None = None,
+        with_jobs: Sequence[str | Path] | None = None,
+        **given: Any,
+    ) -> None:
+        """Decide how labels are made and which of them are uncertain, with the options of `label`."""
+        mapping, step = given.get("mapping"), given.get("step")
+        if mapping is not None and mapping not in MAPPERS:
+            raise ValueError(f"Mapping {mapping!r} is unknown; choose one of {', '.join(MAPPERS)}.")
+        most = min(self.plan.size)
+        if isinstance(step, int | np.integer) and step > most:
+            raise ValueError(f"step is {step}; choose 1 to {most}, the size of a patch, or auto for a third of it.")
+        if mapping is not None:
+            given["mapper"] = "auto"
+        chosen = self.plan.label.updated(**given)
+        if min_confidence is not None or max_error is not None:
+            LabelOptions(min_confidence=min_confidence, max_error=max_error)  # refuses both at once
+            limits = {"min_confidence": min_confidence or "auto", "max_error": max_error or "auto"}
+            chosen = chosen.updated(min_confidence="auto", max_error="auto").updated(**limits)
+        if with_jobs is not None:
+            chosen = chosen.updated(with_jobs=tuple(str(Path(path).resolve()) for path in with_jobs))
+            for path in chosen.with_jobs:
+                for name in self._joined_job(path).classes:  # refused here where it is no job
+                    entries, _ = self._new_class(name)
+                    if entries:
+                        self._decide(*entries)
+        self.choose(label=chosen)
 
     def mapper(
         self,
@@ -371,34 +257,37 @@ class Job(JobChoices):
         device: str | None = None,
         client: Any = None,
         memory: int | None = None,
-        progress: Callable | None = None,
+        progress: Progress | None = None,
     ) -> Any:
-        """The mapper that the decisions lead to: loaded where the same was fitted before, fitted otherwise."""
+        """Return the mapper that the decisions lead to: loaded where it was fitted before, fitted otherwise."""
         self.check_volume(progress=progress)
-        return labelling.Labelling(self).mapper(device=device, client=client, memory=memory, progress=progress)
+        return fitting.named_mapper(self, self.plan, device=device, client=client, memory=memory, progress=progress)
 
-    def borrow_mapper(self, source: "Job", *, progress: Callable | None = None) -> None:
+    def borrow_mapper(self, source: "Job", *, progress: Progress | None = None) -> None:
         """Label this volume with the mapper of another job, which is copied here; its classes keep their order."""
-        work = labelling.Labelling(source)
-        mapper = work.mapper(progress=progress)
-        key = self.stages.begin("mapper", {"borrowed": work.mapper_key(), "classes": [str(n) for n in mapper.classes_]})
-        folder = self.stages.path("mapper", key) / "mapper"
-        if not folder.is_dir():
-            mapper.save(folder)
-        entries = [entry for name in mapper.classes_ for entry in self._new_class(str(name))[0]]
-        if entries:
-            self._decide(*entries)
-        found = source.index_options()
-        kept = {name: found[name] for name in ("size", "gain", "along")}
-        self.choose_index(**{**self.state.options.get("index", {}), **kept})
-        chosen = {"mapping": work.options["mapping"], "mapper": key}
-        self._set("label", chosen, "background", source.background and self._class(source.background))
+        found = fitting.borrow(self, source, progress)
+        for name in found["classes"]:
+            entries, _ = self._new_class(name)
+            if entries:
+                self._decide(*entries)
+        label = LabelOptions(source.plan.label.mapping, mapper=found["mapper"])
+        self.choose(index=self.options.index.updated(**found["index"]), label=label)
+        self.set_background(source.background)
 
     @property
     def labels(self) -> xr.Dataset:
         """Labels of the whole survey, lazy; lines of older decisions are marked in ``stale``."""
         self.check_volume(most=QUICK)
-        return labelling.Labelling(self).dataset().assign_attrs(colours=self.palette)
+        return self._dataset()
+
+    def _dataset(self) -> xr.Dataset:
+        return labelling.label_dataset(self, self.plan).assign_attrs(colours=self.palette)
+
+    @property
+    def labelled(self) -> dict[int, bool]:
+        """Position of every labelled line, and whether its labels are stale."""
+        self.check_volume(most=QUICK)
+        return labelling.labelled_lines(self, self.plan)
 
     def fused_labels(
         self,
@@ -406,11 +295,11 @@ class Job(JobChoices):
         device: str | None = None,
         client: Any = None,
         memory: int | None = None,
-        progress: Callable | None = None,
+        progress: Progress | None = None,
     ) -> xr.Dataset:
-        """Labels by the votes of both directions: the lines across are labelled too, with the same mapper; lazy.
+        """Return labels by the votes of both directions: the lines across are labelled with the same mapper; lazy.
 
-        They are kept as those of the lines are; `labels` and exports stay as they are. Votes of both directions and of
+        They are stored as those of the lines are; `labels` and exports do not change. Votes of both directions and of
         the eight traces around a sample count, so that `outcrop.bodies` are not striped along one direction. A class of
         which the lines across show little, such as faults of one strike, counts by the votes of the lines alone:
         ``attrs["one_sided"]`` names it, with how far the directions agree.
@@ -419,23 +308,18 @@ class Job(JobChoices):
 
         return fused_labels(self, device=device, client=client, memory=memory, progress=progress)
 
-    def changes(self, line: int) -> dict:
-        """What the last stroke changed on a line, as far as its votes from before are kept.
+    def changes(self, line: int) -> dict[str, Any]:
+        """Return what the last stroke changed on a line, as far as its votes from before are stored.
 
         Returns
         -------
         dict
             ``where`` (bool, traces and samples of the line), ``share`` of the labelled samples that are not painted
-            whose label is another one, and ``table``: a DataFrame of from, to and samples.
+            whose label changed, and ``table``: a DataFrame of from, to and samples.
         """
         from outcrop.job.changes import changes
 
         return changes(self, line)
-
-    def labelled(self) -> dict:
-        """Positions of the lines that are labelled -> whether their labels are stale."""
-        self.check_volume(most=QUICK)
-        return labelling.Labelling(self).lines()
 
     def export(
         self,
@@ -470,27 +354,33 @@ class Job(JobChoices):
 
         return export(self, path, what=what, format=format, stale=stale, seed=seed, memory=memory)
 
+    def evaluate(self, truth: str | Path, *, lines: Sequence[int] | None = None) -> dict[str, Any]:
+        """Return scores of the labels against expert labels on the lines that both have; see `outcrop evaluate`."""
+        from outcrop.job.scoring import score_labels
+
+        return score_labels(self, truth, lines=lines)
+
     def audit(self, clicks: int = 30, *, of: str = "patches", seed: int = 0) -> "Audit":
-        """Random patches or labelled samples to say yes, no or cannot tell to, and what follows; see `Audit`."""
+        """Return random patches or labelled samples to say yes, no or cannot tell to; see `Audit`."""
         from outcrop.job.auditing import Audit
 
         return Audit(self, clicks, of=of, seed=seed)
 
     def unseen(self, groups: int = 5, *, seed: int = 0) -> pd.DataFrame:
-        """Patches that look like nothing that was marked, in a few groups; see `unseen_groups`."""
+        """Return patches that look like nothing that was marked, in a few groups; see `unseen_groups`."""
         from outcrop.job.unseen import unseen_groups
 
         return unseen_groups(self, groups, seed=seed)
 
-    # ---- what is there ----------------------------------------------------------------------------------------------
+    # ---- the folder -------------------------------------------------------------------------------------------------
 
-    def status(self) -> dict:
-        """What is decided and done, under which keys, and what would run next."""
+    def status(self) -> dict[str, Any]:
+        """Return what is decided and done, under which keys, and what would run next."""
         from outcrop.job.status import status
 
         return status(self)
 
-    def clean(self, *, keep: int | None = None, dry_run: bool = False) -> list:
+    def clean(self, *, keep: int | None = None, dry_run: bool = False) -> list[dict[str, Any]]:
         """Free the space of what older keys hold; see `outcrop clean`."""
         from outcrop.job.status import clean
 

@@ -2,14 +2,18 @@
 
 import tempfile
 import time
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import zarr
 
-from outcrop.job.labelling import ACROSS, Labelling
-from outcrop.job.votes import VoteStore
+from outcrop.job.fitting import job_mapper
+from outcrop.job.labelling import labelled_lines, line_positions
+from outcrop.job.plan import ACROSS
+from outcrop.job.sections import labelling_grid
+from outcrop.labels.vote_store import VoteStore
 from outcrop.labels.votes import line_votes, lines_of
 from outcrop.measures.registry import indexed_measure
 from outcrop.parallel import map_blocks, n_cores, spans
@@ -41,12 +45,11 @@ def index_cost(volume, grid, options, *, workers=None):
     ----------
     volume : DataArray
     grid : PatchGrid
-    options : dict
-        Of the index.
+    options : IndexOptions
     workers : int, optional
         Processes; threads, one a core, by default.
     """
-    measure, threads = indexed_measure(options), workers or n_cores()
+    measure, threads = indexed_measure(asdict(options)), workers or n_cores()
     parts = _places(len(grid), PATCHES, threads)
     first = np.nan_to_num(grid.extract(volume, slice(0, min(2, len(grid)))))
     measure.describe(first, workers=1)  # kernels and windows are there
@@ -78,19 +81,18 @@ def label_cost(job, lines=None, options=None, *, workers=None, device=None, memo
     device, memory, progress
         As for `Job.label`.
     """
-    work = Labelling(job)
-    work.options = work.options | (options or {})
-    mapper = work.first_mapper(device=device, memory=memory, progress=progress)
-    grid = work.kept_grid()
+    plan = replace(job.plan, label=job.plan.label.updated(**(options or {})))
+    mapper = job_mapper(job, plan, device=device, memory=memory, progress=progress)
+    grid = labelling_grid(job, plan)
     every = sorted(lines_of(grid, mapper))
-    wanted = work._positions(lines, every)
-    done = work.lines()
+    wanted = line_positions(job, plan, lines, every)
+    done = labelled_lines(job, plan)
     left = [line for line in wanted if done.get(line, True)]
     if not left:
         return Cost(0, 0.0, 0.0)
     threads = workers or n_cores()
     across = ACROSS if getattr(mapper, "any_size", False) else 0
-    axis = job.axes[work.along]
+    axis = job.axes[plan.along]
     some = every[max(0, len(every) // 2 - LINES * threads // 2) :][: max(1, LINES * threads)]
     where: dict = {"device": device, "memory": memory, "workers": threads}
     # so that nets and windows are there; of a line that is not measured, whose features are kept for a while

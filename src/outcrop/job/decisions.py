@@ -36,9 +36,10 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from filelock import FileLock, Timeout
 
-from outcrop.job.entries import parse
+from outcrop.job.entries import STROKES, parse
 from outcrop.job.imports import arrange, holding, scope
 from outcrop.job.state import State, acts, fold
 from outcrop.storage.stages import append_line, read_lines
@@ -290,3 +291,35 @@ def _after(last):
     with contextlib.suppress(ValueError):
         now = max(now, datetime.datetime.fromisoformat(last) + datetime.timedelta(microseconds=1))
     return now.isoformat(timespec="microseconds")
+
+
+def decisions_table(entries: list[dict[str, Any]]) -> pd.DataFrame:
+    """Return decisions for people to read: when, who, from where, what, class, where, and whether it was undone."""
+    holds = holding(entries)
+    rows = [
+        {
+            "when": pd.Timestamp(entry["time"]),
+            "who": entry["who"],
+            "from": entry.get("from", ""),
+            "what": entry["what"],
+            "class": entry.get("class", ""),
+            "where": _where(entry),
+            "undone": (scope(entry), entry["id"]) not in holds,
+            "id": entry["id"],
+        }
+        for entry in entries
+    ]
+    return pd.DataFrame(rows, columns=["when", "who", "from", "what", "class", "where", "undone", "id"])
+
+
+def _where(entry: dict[str, Any]) -> str:
+    """Return the place, section or value of a decision in words."""
+    if entry["what"] in STROKES:
+        line = entry["line"] if "runs" in entry else entry["points"][0][0 if entry["along"] == "inline" else 1]
+        return f"{entry['along']} {line:g}"
+    if "place" in entry:
+        place = ", ".join(f"{part:g}" for part in entry["place"])
+        return f"{place}: {entry['answer']}" if entry["what"] == "audit" else place
+    if entry["what"] == "set":
+        return f"{entry['name']} = {json.dumps(entry['value'])}"
+    return str(entry.get("name") or entry.get("colour") or ("picture" if "picture" in entry else ""))

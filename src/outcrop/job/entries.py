@@ -3,6 +3,8 @@
 import json
 import math
 
+from outcrop.job.options import IndexOptions, LabelOptions, RetrievalOptions
+
 KINDS = (
     "class", "rename", "remove class", "exemplar", "move", "remove", "accept", "reject", "forget", "stroke", "exclude",
     "audit", "set", "undo", "redo", "import",
@@ -49,67 +51,40 @@ def parse(line):
 
 
 def valid_option(name, value):
-    """Whether an option of a stage has a value that the stage can take; None stands for the default."""
-    if value is None:
-        return name in OPTIONS
-    if name == "index":
-        return _index(value)
-    return OPTIONS.get(name, _never)(value)
+    """Return whether a decided option has a value that its stage can take; None stands for the default."""
+    if name not in CHECKS:
+        return False
+    try:
+        if value is not None:
+            CHECKS[name](value)
+    except (ValueError, TypeError, AttributeError):
+        return False
+    return True
 
 
-def _index(value):
-    return isinstance(value, dict) and all(INDEX.get(key, _never)(part) for key, part in value.items())
+def _labels(value):
+    known = {"with": "with_jobs"}
+    return LabelOptions.read({known.get(key, key): part for key, part in value.items()})
 
 
 def _neighbourhood(value):
-    return isinstance(value, dict) and _area(value.get("area")) and _index(value.get("survey"))
+    return IndexOptions(area=value["area"]), IndexOptions.read(value["survey"])
 
 
-def _never(value):
-    return False
+def _checked(kind):
+    def check(value):
+        if not isinstance(value, kind):
+            raise TypeError
+
+    return check
 
 
 def _whole(value, least=1, most=10**9):
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
-def _sizes(value):
-    return _whole(value) or (isinstance(value, list) and len(value) in (1, 2) and all(map(_whole, value)))
-
-
-def _area(value):
-    pairs = list(value.values()) if isinstance(value, dict) else [None]
-    return all(isinstance(ends, list) and len(ends) == 2 and all(map(_number, ends)) for ends in pairs)
-
-
-def _count(value):
-    if isinstance(value, dict):
-        return all(n == "auto" or _whole(n) for n in value.values())
-    return value == "auto" or _whole(value)
-
-
-def _label(value):
-    kinds = {"mapping": str, "seed": int, "step": int, "mapper": str, "with": list}
-    return isinstance(value, dict) and all(isinstance(part, kinds.get(key, ())) for key, part in value.items())
-
-
-def _limits(value):
-    known = ("min_confidence", "max_error")
-    return isinstance(value, dict) and all(
-        key in known and _number(part) and 0 <= part <= 1 for key, part in value.items()
-    )
-
-
 def _text(value):
     return isinstance(value, str)
-
-
-def _flag(value):
-    return isinstance(value, bool)
-
-
-def _files(value):
-    return isinstance(value, list) and len(value) == 2 and all(map(_text, value))
 
 
 def _is_place(value):
@@ -120,12 +95,13 @@ def _number(value):
     return isinstance(value, int | float) and math.isfinite(value)
 
 
-INDEX: dict = {
-    "size": _sizes, "step": _sizes, "every": _whole, "sample": _whole, "seed": lambda seed: _whole(seed, 0, 2**63),
-    "along": _text, "gain": _text, "clip": lambda clip: _number(clip) and clip > 0, "area": _area, "between": _files,
-    "measure": _text, "truncate": _flag, "finest": _flag,
-}  # fmt: skip
-OPTIONS: dict = {
-    "index": None, "count": _count, "per_exemplar": _flag, "diverse": _flag, "background": _text, "label": _label,
-    "limits": _limits, "neighbourhood": _neighbourhood,
-}  # fmt: skip
+CHECKS: dict = {
+    "index": IndexOptions.read,
+    "count": lambda value: RetrievalOptions(count=value),
+    "per_exemplar": lambda value: RetrievalOptions(per_exemplar=value),
+    "diverse": _checked(bool),  # of older jobs, without effect
+    "background": _checked(str),
+    "label": _labels,
+    "limits": LabelOptions.read,
+    "neighbourhood": _neighbourhood,
+}

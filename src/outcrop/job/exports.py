@@ -11,9 +11,9 @@ from xarray.core import indexing
 from outcrop.export.label_segy import export_segy
 from outcrop.export.label_zarr import export_zarr
 from outcrop.export.training_set import export_training_set
-from outcrop.job import tables
-from outcrop.job.labelling import Labelling
-from outcrop.volumes.axes import in_seconds
+from outcrop.job import retrieved, table_file
+from outcrop.job.labelling import label_view
+from outcrop.volumes.axes import standard_axes
 from outcrop.volumes.lazy import LazyVolume
 
 
@@ -30,8 +30,7 @@ def export(job, path, *, what="label", format=5, stale=False, seed=0, memory=Non
     if kind not in (".sgy", ".segy", ".zarr") and what != "label":
         raise ValueError(f"A training set holds labels; export {what!r} to OUT.sgy or OUT.zarr.")
     job.check_volume()
-    work = Labelling(job)
-    lines = work.lines()
+    plan, lines = job.plan, job.labelled
     if not lines:
         raise ValueError(f"{job.path} has no labels yet; run 'outcrop label {job.path}' first.")
     count = sum(lines.values())
@@ -40,24 +39,27 @@ def export(job, path, *, what="label", format=5, stale=False, seed=0, memory=Non
             f"{count} of {len(lines)} labelled lines are of older decisions or samples; run 'outcrop label {job.path}' "
             "to bring them up to date, or export them as they are with --stale."
         )
-    if tables.edited(job):
+    if table_file.is_edited(job):
         job._note(
-            f"{job.path / tables.TABLE} was edited by hand; the labels are of the table before, until the next label."
+            f"{job.path / table_file.TABLE} was edited by hand; the labels are of the table before the edit, until the "
+            "next label."
         )
-    total = job.known["shape"][job.along]
+    total = plan.volume["shape"][plan.along]
     words = [f"{len(lines)} of {total} lines labelled"]
     words += [f"{count} of them stale"] if count else []
     words += [f"{total - len(lines)} missing, written as 0"] if len(lines) < total else []
     about = ", ".join(words)
-    found = work.dataset().assign_attrs(lines=about) if labels is None else labels
+    found = job.labels.assign_attrs(lines=about) if labels is None else labels
     found = found.assign_attrs(colours=job.palette)
     if what.startswith("score:"):
+        if labels is not None:
+            raise ValueError(f"A net keeps no scores; export {what!r} of the mapping, without --net.")
         name, classes = what.partition(":")[2], found.attrs["classes"]
         if name not in classes:
             raise ValueError(f"{what!r} cannot be exported; the classes of these labels are {', '.join(classes)}.")
-        found = with_scores(work, found)
+        found = with_scores(job, found)
     if kind in (".sgy", ".segy"):
-        found, like = (_in_milliseconds(one) for one in (found, job.volume))
+        found, like = standard_axes(found), standard_axes(job.volume)
         export_segy(found, path, like=like, what=what, format=format, memory=memory)
     elif kind == ".zarr":
         export_zarr(found, path, memory=memory)
@@ -68,30 +70,23 @@ def export(job, path, *, what="label", format=5, stale=False, seed=0, memory=Non
     return f"{path} written: {about}"
 
 
-def _in_milliseconds(data):
-    """Labels or a volume as SEG-Y has them: a time axis in seconds becomes one in milliseconds."""
-    if "time" not in data.dims or not in_seconds(data["time"]):
-        return data
-    return data.assign_coords(time=np.round(1000 * data["time"].values, 3))
-
-
 def _training_set(job, labels, path, lines, seed):
     """Retrieved patches that lie on labelled lines, with their labels."""
-    index = job.open_index()
-    _, weak = tables.retrieved(job, index, job.state)
-    inside = np.isin(weak.starts[:, 1], lines) & (weak.starts[:, 0] == job.along) & (weak.rows >= 0)
+    plan = job.plan
+    weak = retrieved.weak_labels(job, plan)
+    inside = np.isin(weak.starts[:, 1], lines) & (weak.starts[:, 0] == plan.along) & (weak.rows >= 0)
     if not inside.any():
         raise ValueError(
             f"None of the {len(weak)} retrieved patches lies on a labelled line; label more lines "
             f"('outcrop label {job.path}') before a training set is made of them."
         )
-    export_training_set(labels, path, volume=job.volume, grid=index.grid, weak=weak.take(inside), seed=seed)
+    export_training_set(labels, path, volume=job.volume, grid=weak.grid, weak=weak.take(inside), seed=seed)
 
 
-def with_scores(work, labels):
+def with_scores(job, labels):
     """Labels with the share of every class, read lazily from the votes: ``score``, in the order of the codes."""
-    view, _ = work.labels()
-    first = {number: name for name, number in reversed(work.job._codes().items())}
+    view, _ = label_view(job, job.plan)
+    first = {number: name for name, number in reversed(view.codes.items())}
     names = [first.get(code) for code in range(1, len(labels.attrs["classes"]) + 1)]
     lazy = LazyVolume(partial(_score_blocks, view, names), (len(names), *view.shape), np.uint8)
     scores = xr.DataArray(indexing.LazilyIndexedArray(lazy), dims=("class", *labels["label"].dims))

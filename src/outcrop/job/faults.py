@@ -12,13 +12,14 @@ from outcrop.features.encoder import weights_digest
 from outcrop.geometry.faults import assembled, line_sticks
 from outcrop.geometry.likelihood import NEIGHBOURS
 from outcrop.geometry.sticks import read_sticks
-from outcrop.geometry.surfaces import direction_of, join_sticks, least_lines
+from outcrop.geometry.surfaces import direction_of, join_sticks
 from outcrop.geometry.tracing import APART, SHORTEST, THRESHOLD
+from outcrop.job.sections import marked_sections
 from outcrop.job.strokes import section_of
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.storage.workspace import whole_file
 
-VERSION = 2  # of how sticks are picked; another one picks anew
+VERSION = 3  # of how sticks are picked; another one picks anew
 NEAR = 2  # traces from a stick within which a label counts for it
 BRIDGED = 12  # samples of another label that do not cut a stick
 STROKE = 3.0  # radius in samples of the stroke that accepts or rejects a stick
@@ -29,7 +30,7 @@ def fault_class(job, name=None):
     """Name of the class that is marked as faults: the given one, else the one whose name holds the word fault."""
     names = list(job.classes)
     if name is not None:
-        return job.state.classes[job._class(name)]["name"]
+        return job.plan.names[job._class(name)]
     found = [one for one in names if "fault" in one.lower()]
     if len(found) != 1:
         known = ", ".join(names) or "none yet"
@@ -52,7 +53,7 @@ def all_sticks(job, lines=None, *, threshold=THRESHOLD, neighbours=NEIGHBOURS, p
     DataFrame
         As `line_sticks` gives them, with the column `along`; not joined.
     """
-    along, labels = DIRECTIONS[job.along], job.lines
+    along, labels = DIRECTIONS[job.plan.along], job.axes[job.plan.along]
     key, folder = _kept_picks(job, threshold, neighbours)
     wanted = np.arange(len(labels)) if lines is None else np.flatnonzero(np.isin(labels, lines))
     files = {position: folder / f"{labels[position]}.csv" for position in wanted.tolist()}
@@ -69,7 +70,7 @@ def all_sticks(job, lines=None, *, threshold=THRESHOLD, neighbours=NEIGHBOURS, p
 
 def _kept_picks(job, threshold, neighbours):
     """Key and folder of the lines that were picked with some options."""
-    inputs = {"volume": job.known["digest"], "weights": weights_digest(), "along": DIRECTIONS[job.along]}
+    inputs = {"volume": job.plan.volume["digest"], "weights": weights_digest(), "along": DIRECTIONS[job.plan.along]}
     key = job.stages.begin("faults", inputs | {"version": VERSION, "threshold": threshold, "neighbours": neighbours})
     return key, job.stages.path("faults", key)
 
@@ -84,7 +85,7 @@ def _read(file):
 def picked_lines(job, *, threshold=THRESHOLD, neighbours=NEIGHBOURS):
     """Survey labels of the lines that were picked already."""
     folder = _kept_picks(job, threshold, neighbours)[1]
-    return [line for line in job.lines.tolist() if (folder / f"{line}.csv").is_file()]
+    return [line for line in job.axes[job.plan.along].tolist() if (folder / f"{line}.csv").is_file()]
 
 
 def sticks_of_class(job, name=None, *, lines=None, threshold=THRESHOLD, progress=None):
@@ -109,9 +110,10 @@ def sticks_of_class(job, name=None, *, lines=None, threshold=THRESHOLD, progress
     name = fault_class(job, name)
     accepted = accepted_sticks(job, name)
     if lines is not None:
-        on_lines = accepted[DIRECTIONS[job.along]].isin(lines) & (accepted["along"] == DIRECTIONS[job.along])
+        on_lines = accepted[DIRECTIONS[job.plan.along]].isin(lines) & (accepted["along"] == DIRECTIONS[job.plan.along])
         accepted = accepted[on_lines]
-    positions = [position for position in sorted(job.labelled()) if lines is None or job.lines[position] in lines]
+    numbers = job.axes[job.plan.along]
+    positions = [position for position in sorted(job.labelled) if lines is None or numbers[position] in lines]
     if not positions and not len(accepted):
         raise ValueError(
             f"{job.path} has no labels on the lines asked for; run 'outcrop label' first, or 'outcrop faults VOLUME' "
@@ -119,11 +121,11 @@ def sticks_of_class(job, name=None, *, lines=None, threshold=THRESHOLD, progress
         )
     parts = [accepted]
     if positions:
-        every = all_sticks(job, job.lines[positions], threshold=threshold, progress=progress)
+        every = all_sticks(job, numbers[positions], threshold=threshold, progress=progress)
         parts.append(_agreeing(job, every, name, accepted).assign(accepted=False))
     table = assembled(parts, job.volume)
     table = table if len(table) else table.assign(accepted=False)
-    return join_sticks(table, job.volume, least=least_lines(positions))
+    return join_sticks(table, job.volume, picked={DIRECTIONS[job.plan.along]: positions})
 
 
 def accepted_sticks(job, name=None):
@@ -138,9 +140,10 @@ def accepted_sticks(job, name=None):
         As `all_sticks` gives them, with likelihood 1 and the column ``accepted``, which is True.
     """
     name = fault_class(job, name)
-    first, code, painted = job.state.first_name(name), job.classes[name], job.painted()
+    plan = job.plan
+    first, code, painted = plan.firsts[name], plan.classes[name], marked_sections(job, job.plan)[0]
     found: list = []  # act, section, stick; the latest first
-    for stroke in reversed(job.state.strokes):
+    for stroke in reversed(plan.state.strokes):
         section = section_of(stroke, job.axes)
         if not stroke.get("stick") or stroke["class"] != first or section is None or section not in painted:
             continue
@@ -160,13 +163,14 @@ def _no_sticks(columns):
 
 def _agreeing(job, sticks, name, accepted):
     """Parts of sticks on which the labels show the class and no stick is accepted, counted anew."""
-    code, labels, painted = job.classes[name], job.labels["label"], job.painted()
-    along, parts = DIRECTIONS[job.along], []
+    code, labels, painted = job.classes[name], job.labels["label"], marked_sections(job, job.plan)[0]
+    direction = job.plan.along
+    along, parts = DIRECTIONS[direction], []
     accepted = accepted[accepted["along"] == along]
     for line, on_line in sticks.groupby(along):
-        position = int(np.flatnonzero(job.lines == line)[0])
+        position = int(np.flatnonzero(job.axes[direction] == line)[0])
         section = np.array(labels.isel({along: position}).values)
-        stroke = painted.get((job.along, position))
+        stroke = painted.get((direction, position))
         if stroke is not None:
             section = np.where(stroke > 0, stroke, section)
         shown = binary_dilation(section == code, np.ones((2 * NEAR + 1, 1)))
@@ -288,7 +292,7 @@ def accept_sticks(job, sticks, name):
 def _paint(job, sticks, name, *, stick):
     """Paint a class along sticks, as one act."""
     vertical = job.volume.dims[2]
-    with job.log.act():
+    with job.act():
         for _, points in sticks.groupby("stick"):
             along = DIRECTIONS[direction_of(points)]
             places = points[["inline", "crossline", vertical]].to_numpy(float).tolist()

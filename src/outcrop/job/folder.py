@@ -1,21 +1,30 @@
-"""The folder of a job and its volume: opened, compared with what was read before."""
+"""The folder of a job: its volume, its log of decisions, and the plan that both lead to."""
 
+import contextlib
+import errno
+import json
 import os
 import threading
 import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import numpy as np
 import xarray as xr
+from filelock import FileLock
 
 from outcrop.job.decisions import Decisions
-from outcrop.job.inputs import as_volume
-from outcrop.patches.grid import DIRECTIONS
+from outcrop.job.plan import Joined, Plan, resolve
+from outcrop.job.state import State
+from outcrop.measures.registry import indexed_measure
+from outcrop.patches.grid import PatchGrid
+from outcrop.retrieval.index import Index, build_index, finished_index
 from outcrop.storage.stages import Stages
+from outcrop.storage.workspace import Damaged, whole_file
 from outcrop.volumes.identity import (
+    as_recorded,
     compare_lines,
     file_stamp,
     glance,
@@ -28,20 +37,17 @@ from outcrop.volumes.identity import (
 from outcrop.volumes.opening import open_volume
 
 QUICK = 2**28  # bytes of a changed file that are compared where only its labels are looked at
+LAST_CODE = 254  # 255 means uncertain
 
 
 class JobFolder:
-    """A job folder, its log of decisions and its volume."""
-
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:  # what `Job` adds
-            ...
+    """A job folder: volume, decisions, plan, and the results used last."""
 
     def __init__(self, path: str | Path, volume: Any = None, *, origin: str = "python"):
         self.path = Path(path)
-        self._volume = None if volume is None else as_volume(volume)
-        self._taken: dict | None = None  # what the folder says of the volume that this job reads
+        self.notes: list[str] = []
+        self._volume = None if volume is None else as_recorded(self.path, open_volume(volume))
+        self._taken: dict[str, Any] | None = None  # what the folder says of the volume that this job reads
         self._look_again = 0.0  # when the time of a volume in many files is next looked at
         self._glance: str | None = None  # at an array in memory, which may be changed in place
         if self._volume is not None:
@@ -51,29 +57,94 @@ class JobFolder:
         self.stages = Stages(self.path)
         self.log = Decisions(self.path, origin=origin)
         self._lock = threading.RLock()
-        self._opened: dict = {}  # the index and grid used last, by key
-        self._codes()
+        self._memory: dict[str, tuple[Any, Any]] = {}  # name -> key and value of the result used last
+        self._jobs: dict[str, JobFolder] = {}  # jobs that are labelled together with this one
+        self._codes(self.log.state())
         for name, lines in self.log.damaged.items():
             self.notes.append(
                 f"{lines} lines of {self.log.folder / name} cannot be read; what they decided is left out."
             )
 
     def close(self) -> None:
-        """Let go of the file that this job writes its decisions to."""
+        """Release the file that this job writes its decisions to."""
         self.log.close()
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Job({str(self.path)!r})"
+
+    def _held(self, name: str, key: Any, make: Callable[[], Any]) -> Any:
+        """Return the result of a name that is held in memory; made where its key is another one."""
+        with self._lock:
+            found = self._memory.get(name)
+        if found is None or found[0] != key:
+            found = (key, make())
+            with self._lock:
+                self._memory[name] = found
+        return found[1]
+
+    def _drop(self, name: str) -> None:
+        with self._lock:
+            self._memory.pop(name, None)
+
+    def _note(self, text: str) -> None:
+        """Add a sentence to the notes; in a notebook it is a warning."""
+        self.notes.append(text)
+        if self.log.origin == "python":
+            warnings.warn(text, stacklevel=3)
+
+    # ---- the plan ---------------------------------------------------------------------------------------------------
+
+    @property
+    def plan(self) -> Plan:
+        """Everything that the volume and the decisions in force lead to; resolved again only where one changed."""
+        state, known = self.log.state(), self._known
+        codes, joined = self._codes(state), tuple(map(self._joined, state.options.get("label", {}).get("with", ())))
+        made: Plan = self._held("plan", (state, known, codes, joined), lambda: resolve(known, state, codes, joined))
+        return made
+
+    def _joined(self, path: str) -> Joined:
+        """Return the plan of another job, None where its folder is missing."""
+        try:
+            return Joined(path, self._joined_job(path).plan)
+        except (ValueError, OSError):
+            return Joined(path, None)
+
+    def _joined_job(self, path: str) -> Any:
+        """Return another job that is labelled together with this one."""
+        if path not in self._jobs or not self._jobs[path].path.is_dir():
+            self._jobs[path] = type(self)(path)
+        return self._jobs[path]
+
+    def _codes(self, state: State) -> dict[str, int]:
+        """Return the code of every class that ever was, by its first name; kept in the folder, never changed."""
+        path, names = self.path / "classes.json", list(state.classes)
+        codes: dict[str, int] = self._memory.get("codes", (None, {}))[1]
+        if not all(name in codes for name in names):
+            codes = _read_json(path)
+        if not all(name in codes for name in names):
+            try:
+                with FileLock(self.path / ".classes.lock", timeout=10):
+                    codes = _with_codes(_read_json(path), names)
+                    with whole_file(path) as aside:
+                        aside.write_text(json.dumps(codes), encoding="utf-8")
+            except OSError as error:
+                if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+                    raise
+                codes = _with_codes(codes, names)  # a copy in a folder that cannot be written
+        self._memory["codes"] = (None, codes)
+        return codes
+
+    # ---- the volume -------------------------------------------------------------------------------------------------
 
     @property
     def volume(self) -> xr.DataArray:
-        """The volume, opened when it is first asked for."""
+        """The volume, opened on first use."""
         with self._lock:
             if self._volume is None:
                 found = reopen(self.path)
@@ -82,19 +153,23 @@ class JobFolder:
             return self._volume
 
     @property
-    def known(self) -> dict:
+    def axes(self) -> list[np.ndarray]:
+        """Labels of the three axes of the volume."""
+        return [self.volume[name].values for name in self.volume.dims]
+
+    @property
+    def _known(self) -> dict[str, Any]:
         """What the folder says of the volume: of the one that this job has open, else of the one recorded last."""
         written = (self.path / "job.toml").stat()
         key = (written.st_mtime_ns, written.st_size, written.st_ino)
-        found = self._opened.get("known", (None, {}))
-        if found[0] != key:
-            found = self._opened["known"] = (key, known_volume(self.path))
-        if self._taken is not None and self._taken["samples"] != found[1].get("samples"):
-            return dict(self._taken)  # somebody else goes on with another volume
-        return dict(self._opened.get("compared", found[1]))
+        recorded = self._held("known", key, lambda: known_volume(self.path))
+        if self._taken is not None and self._taken["samples"] != recorded.get("samples"):
+            return self._taken  # another program goes on with another volume
+        compared: tuple[Any, dict[str, Any]] = self._memory.get("compared", (None, recorded))
+        return compared[1]
 
-    def check_volume(self, *, most: int | None = None, progress: Callable | None = None) -> str:
-        """Notice where the volume is not what it was when it was read, so that nothing made from it passes for fresh.
+    def check_volume(self, *, most: int | None = None, progress: Callable[..., Any] | None = None) -> str:
+        """Compare the volume with what was read of it, so that results of older samples become stale.
 
         A file of the same size and time is taken to be the same. Of any other one evenly spaced blocks and all lines
         that were read before are compared, of an array in memory all samples.
@@ -111,7 +186,7 @@ class JobFolder:
         str
             What could not be compared, empty where nothing was left out.
         """
-        before = self.known
+        before = self._known
         if not before["source"]:
             self._check_array(before, most)
             return ""
@@ -123,8 +198,8 @@ class JobFolder:
         self._look_again = time.monotonic() + 20 * (time.monotonic() - begin)  # a folder may hold very many files
         return "" if stamp in ("", before.get("stamp")) else self._check_file(place, before, most, progress)
 
-    def _check_array(self, before, most):
-        """Take an array that was changed in place as another volume."""
+    def _check_array(self, before: dict[str, Any], most: int | None) -> None:
+        """Record an array that was changed in place as another volume."""
         if self._glance is None or self._volume is None:
             return
         now = glance(self._volume)
@@ -132,8 +207,10 @@ class JobFolder:
             self._taken, self._glance = take_volume(self.path, self._volume), now
             self._say_changed(before)
 
-    def _check_file(self, place, before, most, progress):
-        """Compare a file that is of another size or time; a sentence where that would take long."""
+    def _check_file(
+        self, place: str, before: dict[str, Any], most: int | None, progress: Callable[..., Any] | None
+    ) -> str:
+        """Compare a file of another size or time; return a sentence where that would take long."""
         now = open_volume(place, **before["options"])
         taken = take_volume(self.path, now)
         report = progress and (lambda done, total: progress("comparing the volume with what was read", done, total))
@@ -149,29 +226,77 @@ class JobFolder:
         self._taken = compared
         try:
             record_volume(self.path, compared)
-            self._opened.pop("compared", None)
+            self._drop("compared")
         except OSError:  # a folder that cannot be written
-            self._opened["compared"] = compared
+            self._memory["compared"] = (None, compared)
         self._say_changed(before)
         return ""
 
-    def _say_changed(self, before):
-        if self.known["digest"] != before["digest"]:
+    def _say_changed(self, before: dict[str, Any]) -> None:
+        if self._known["digest"] != before["digest"]:
             about = before["source"] or "The array"
             self._note(f"{about} changed since it was read: what was made from its older samples is kept as stale.")
 
-    def _note(self, text):
-        """Keep a sentence for whoever asks; in a notebook it is a warning."""
-        self.notes.append(text)
-        if self.log.origin == "python":
-            warnings.warn(text, stacklevel=3)
+    # ---- the index --------------------------------------------------------------------------------------------------
 
     @property
-    def along(self) -> int:
-        """Direction of the lines that are labelled: 0 inline, 1 crossline."""
-        return int(self.index_options()["along"] == "crossline")
+    def indexed(self) -> bool:
+        """Whether the index of the decisions in force is finished."""
+        return self._indexed(self.plan)
 
-    @property
-    def lines(self) -> np.ndarray:
-        """Numbers of the lines that can be labelled."""
-        return self.volume[DIRECTIONS[self.along]].values
+    def _indexed(self, plan: Plan) -> bool:
+        return finished_index(self.stages, plan.index_stage.key)
+
+    def _grid(self, plan: Plan) -> PatchGrid:
+        """Return the patches of the index of a plan; the last one is held."""
+        grid: PatchGrid = self._held("grid", (plan.volume["digest"], plan.index), lambda: plan.index.grid(self.volume))
+        return grid
+
+    def _index(
+        self, plan: Plan, *, client: Any = None, memory: int | None = None, progress: Any = None, **where: Any
+    ) -> Index:
+        """Return the index of a plan; built, or gone on with, where it is not finished."""
+        grid, measure = self._grid(plan), plan.index
+
+        def opened() -> Index:
+            key = plan.index_stage.key
+            if finished_index(self.stages, key):
+                with contextlib.suppress(Damaged):
+                    return Index(self.path, key, self.volume, grid, indexed_measure(vars(measure)))
+            report = progress and (lambda done: progress("describing patches", done, len(grid)))
+            return build_index(
+                self.volume,
+                grid,
+                self.path,
+                measure=measure.measure,
+                truncate=measure.truncate,
+                finest=measure.finest,
+                client=client,
+                memory=memory,
+                progress=report,
+                known=self._known,
+                **where,
+            )
+
+        index: Index = self._held("index", plan.index_stage.key, opened)
+        index.client, index.memory = client, memory
+        return index
+
+
+def _read_json(path: Path) -> dict[str, int]:
+    try:
+        found: dict[str, int] = json.loads(path.read_text(encoding="utf-8"))
+        return found
+    except (OSError, ValueError):
+        return {}
+
+
+def _with_codes(codes: dict[str, int], names: list[str]) -> dict[str, int]:
+    """Return codes with the next free ones for names that have none."""
+    codes = dict(codes)
+    for name in names:
+        if name not in codes:
+            codes[name] = max(codes.values(), default=0) + 1
+            if codes[name] > LAST_CODE:
+                raise ValueError(f"Class {name!r} is one too many; a job has at most {LAST_CODE} classes.")
+    return codes

@@ -1,11 +1,12 @@
 """Labels of a job from both directions: the lines across are labelled by the same mapper, and all votes count."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from outcrop.geometry.fusion import decided, lazy_labels
-from outcrop.job.labelling import Labelling
+from outcrop.job.labelling import label_dataset, label_lines, label_view, labelled_lines
 from outcrop.parallel import spans
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.volumes.lazy import as_slice
@@ -15,40 +16,29 @@ ROWS = 128  # lines whose votes are summed at once
 AGREE = 0.3  # intersection over union of the two directions below which the lines across do not show a class
 
 
-class CrossLabelling(Labelling):
-    """Labels of the lines of the other direction of a job, by the mapper that its decisions lead to."""
-
-    def __init__(self, job, state=None):
-        super().__init__(job, state)
-        self.along = 1 - self.along
-
-    def _votes_inputs(self, mapper):
-        inputs = super()._votes_inputs(mapper)
-        return inputs | {"grid": inputs["grid"] | {"along": DIRECTIONS[self.along]}}
-
-
 def fused_labels(job, *, device=None, client=None, memory=None, progress=None):
     """Labels of a job by the votes of its lines and of the lines across; see `Job.fused_labels`."""
-    work, cross = Labelling(job), CrossLabelling(job)
+    plan = job.plan
+    cross = replace(plan, across=True)
     if not can_fuse(job):
         raise ValueError(
-            f"The {DIRECTIONS[cross.along]}s have {job.volume.shape[job.along]} traces, fewer than a patch; the two "
+            f"The {DIRECTIONS[cross.along]}s have {job.volume.shape[plan.along]} traces, fewer than a patch; the two "
             "directions cannot be fused, take the labels as they are."
         )
-    if not work.lines():
+    if not labelled_lines(job, plan):
         raise ValueError(f"{job.path} has no labels yet; run 'outcrop label {job.path}' first.")
-    cross.label(device=device, client=client, memory=memory, progress=progress)
-    shares = direction_agreement(job, work, cross)
+    label_lines(job, cross, device=device, client=client, memory=memory, progress=progress)
+    shares = direction_agreement(job, plan, cross)
     one_sided = {name: share for name, share in shares.items() if share < AGREE and name != job.background}
-    return voted_labels(job, [work, cross], one_sided)
+    return voted_labels(job, [plan, cross], one_sided)
 
 
-def direction_agreement(job, work, cross):
+def direction_agreement(job, plan, cross):
     """By class, intersection over union of the labels of the two directions, where some lines of both cross."""
-    views = [voted_labels(job, [one]) for one in (work, cross)]
+    views = [voted_labels(job, [one]) for one in (plan, cross)]
     crossings = {}
-    for one in (work, cross):
-        lines = np.array(sorted(one.lines()))
+    for one in (plan, cross):
+        lines = np.array(sorted(labelled_lines(job, one)))
         crossings[DIRECTIONS[one.along]] = lines[np.unique(np.linspace(0, len(lines) - 1, LINES).astype(int))]
     codes = [view["label"].isel(crossings).values for view in views]
     shares = {}
@@ -61,19 +51,19 @@ def direction_agreement(job, work, cross):
 
 def can_fuse(job):
     """Whether the lines of the other direction are as wide as a patch."""
-    return job.volume.shape[job.along] >= job.index_options()["size"][1]
+    return job.volume.shape[job.plan.along] >= job.plan.size[1]
 
 
-def voted_labels(job, works, one_sided=()):
+def voted_labels(job, plans, one_sided=()):
     """Lazy labels by the sum of the votes of some directions, on the lines that the first of them has labelled.
 
     For classes that are named as one-sided the votes of the first direction stand for those of all.
     """
-    views = [work.labels()[0] for work in works]
-    dataset = works[0].dataset()
+    views = [label_view(job, plan)[0] for plan in plans]
+    dataset = label_dataset(job, plans[0])
     coords = {name: dataset[name].values for name in dataset["label"].dims}
     keys = sorted({store.folder.name for view in views for store in view.stores.values()})
-    attrs = {**dataset.attrs, "fused": len(works) > 1, "colours": job.palette, "one_sided": dict(one_sided)}
+    attrs = {**dataset.attrs, "fused": len(plans) > 1, "colours": job.palette, "one_sided": dict(one_sided)}
     attrs["provenance"] = attrs["provenance"] | {"votes": keys}
     codes = [attrs["classes"].index(name) for name in one_sided]
     return lazy_labels(partial(_decided, views, codes), coords, attrs)

@@ -4,28 +4,13 @@ import base64
 import io
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
-
-from outcrop.patches.grid import DIRECTIONS
-from outcrop.volumes.lazy import check_axes
-from outcrop.volumes.opening import open_volume
 
 RESERVED = ("uncertain", "right", "wrong", "erase")  # words that name no class
 LONGEST_NAME = 40  # characters of the name of a class
 Place = Sequence[float]
-Count = int | str | Mapping[str, int | str]  # of patches to retrieve: a number, auto, or one of these by class
-
-
-def as_volume(source):
-    """A volume of a path, or of a DataArray whose axes are put into the order inline, crossline, time or depth."""
-    if not hasattr(source, "dims"):
-        return open_volume(source)
-    if len(source.dims) == 3 and set(source.dims) - set(DIRECTIONS) in ({"time"}, {"depth"}):
-        check_axes(source)
-        return source if source.dims[:2] == DIRECTIONS else source.transpose(*DIRECTIONS, ...)
-    return open_volume(source.load().assign_attrs(source="array"))
 
 
 def class_name(text):
@@ -99,15 +84,6 @@ def point_list(points):
     if found.ndim != 2 or found.shape[1] != 3 or not np.isfinite(found).all():
         raise ValueError(f"Points are {str(points)[:80]}; give inline, crossline and time (or depth) of each.")
     return found.tolist()
-
-
-def patch_count(value):
-    """A number of patches, or auto."""
-    if value == "auto":
-        return value
-    if not isinstance(value, int | float | np.number) or int(value) != value or value < 1:
-        raise ValueError(f"Count is {value}; choose a number of patches from 1 on, or auto.")
-    return int(value)
 
 
 def as_json(value):

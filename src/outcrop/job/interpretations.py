@@ -50,11 +50,11 @@ def import_strokes(job, path, name):
     kind, table = read_interpretation(path, job.volume)
     if kind == "sticks":
         return accept_sticks(job, table, name)
-    along = DIRECTIONS[job.along]
+    along = DIRECTIONS[job.plan.along]
     lines = np.unique(table[along])
     chosen = lines[np.unique(np.linspace(0, len(lines) - 1, SECTIONS).astype(int))]
     strokes = polylines(table, along, lines=chosen.tolist())
-    with job.log.act():
+    with job.act():
         for points in strokes:
             job.paint(name, points, RADIUS, along)
     return len(strokes)
@@ -74,8 +74,8 @@ def import_exemplars(job, path, name, *, count=EXEMPLARS):
         Where they were placed: on the middle of a stick, on points of a horizon far from each other.
     """
     kind, table = read_interpretation(path, job.volume)
-    grid, found = job.grid(), []
-    with job.log.act():
+    grid, found = job._grid(job.plan), []
+    with job.act():
         for place in _stick_middles(job, table) if kind == "sticks" else _spread(job, table, count):
             try:
                 grid.start_at(place)
@@ -96,7 +96,7 @@ def _stick_middles(job, sticks):
     vertical, axes = job.volume.dims[2], job.axes
     ordered = []
     for _, points in sticks.groupby("stick"):
-        if direction_of(points) == job.along:
+        if direction_of(points) == job.plan.along:
             middle = (points[vertical].min() + points[vertical].max()) / 2
             points = points.sort_values(vertical)
             place = [np.interp(middle, points[vertical], points[one]) for one in DIRECTIONS]
@@ -135,12 +135,12 @@ def score_interpretation(job, path, name=None, *, lines=None):
         Of sticks as `stick_scores`, of a horizon as `horizon_misfit`; and ``class``.
     """
     kind, table = read_interpretation(path, job.volume)
-    along = DIRECTIONS[job.along]
-    done = job.lines[sorted(job.labelled())]
+    along = DIRECTIONS[job.plan.along]
+    done = job.axes[job.plan.along][sorted(job.labelled)]
     chosen = done if lines is None else np.intersect1d(done, lines)
     if kind == "sticks":
         name = fault_class(job, name)
-        mine = pd.Series({stick: direction_of(points) == job.along for stick, points in table.groupby("stick")})
+        mine = pd.Series({stick: direction_of(points) == job.plan.along for stick, points in table.groupby("stick")})
         table = table[table["stick"].map(mine) & table[along].isin(chosen)]
         _check_common(table, path, along)
         found = sticks_of_class(job, name, lines=np.unique(table[along]).tolist())

@@ -1,85 +1,249 @@
-"""Options of the stages as a job keeps them: defaults, and what follows from the size of a survey."""
+"""Options of the stages of a job: defaults, units and checks, once.
+
+Command line, page and Python build these objects; the log of decisions keeps the values that differ from the defaults.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
+import xarray as xr
 
+from outcrop.job.inputs import as_json
 from outcrop.mapping.registry import DEFAULT_MAPPING
-from outcrop.measures.registry import DEFAULT
+from outcrop.measures.registry import DEFAULT, indexed_measure
+from outcrop.patches.grid import DIRECTIONS, PatchGrid
 from outcrop.patches.windows import patch_starts
-from outcrop.retrieval.index import GRID_OPTIONS
+from outcrop.retrieval.index import GRID_OPTIONS, index_inputs
 
-INDEX = dict.fromkeys(GRID_OPTIONS) | {"every": 1, "along": "inline", "gain": "volume", "seed": 0}
-INDEX |= {"measure": DEFAULT, "truncate": True, "finest": True}
-RETRIEVE = {"count": "auto", "per_exemplar": False, "diverse": False}
-LABEL = {"mapping": DEFAULT_MAPPING, "seed": 0, "step": None, "with": [], "mapper": None}
-NEIGHBOURHOOD = "neighbourhood"  # option of a job: see `whole_survey`
 SIZE = 99  # samples and traces of a patch, as in the paper
 PATCHES = 40_000  # in an index whose step is not given: half a minute on two cores
 PARTS = (9, 6, 4, 3)  # parts of a patch from one to the next, the densest first
+AUTO = "auto"  # resets an option to its default
+Count = int | str | dict[str, int | str]
 
 
-def index_options(options, shape):
-    """Options of an index with the size and the step that fit a survey.
+@dataclass(frozen=True)
+class Options:
+    """Options of one stage; ``updated`` keeps every option that is not named."""
+
+    @classmethod
+    def read(cls, values: Mapping[str, Any]) -> Self:
+        """Build options from the values that a decision holds; refuse names and values that no option has."""
+        known = {one.name for one in fields(cls)}
+        for name in values.keys() - known:
+            raise ValueError(f"Option {name!r} is unknown; choose from {', '.join(sorted(known))}.")
+        return cls(**values)
+
+    def updated(self, **given: Any) -> Self:
+        """Return options with the given values: None keeps a value, ``auto`` resets it to its default."""
+        known = {one.name for one in fields(self)}
+        for name in given.keys() - known:
+            raise ValueError(f"Option {name!r} is unknown; choose from {', '.join(sorted(known))}.")
+        defaults = asdict(type(self)())
+        chosen = {name: value for name, value in given.items() if value is not None}
+        return replace(self, **{name: defaults[name] if _is_auto(value) else value for name, value in chosen.items()})
+
+    def changed(self) -> dict[str, Any]:
+        """Return the values that differ from the defaults, as JSON keeps them."""
+        defaults = as_json(asdict(type(self)()))
+        return {name: value for name, value in as_json(asdict(self)).items() if value != defaults[name]}
+
+
+@dataclass(frozen=True)
+class IndexOptions(Options):
+    """Which patches are described, and how they are compared.
 
     Parameters
     ----------
-    options : dict
-        Those that were given.
-    shape : (int, int, int)
-        Of the volume.
+    size : int or (int, int), optional
+        Height in samples and width in traces; 99, or less where the volume is smaller.
+    step : int or (int, int), optional
+        Samples and traces from one patch to the next; by default as dense as the size of the survey allows.
+    every, along, area, between, sample, gain, clip, seed
+        As in `PatchGrid`.
+    measure : str
+        ``encoder``, or ``curvelet-svd`` as in the paper.
+    truncate, finest : bool
+        Of ``curvelet-svd``.
 
     Examples
     --------
-    >>> index_options({}, (4, 951, 409))["step"], index_options({}, (600, 951, 462))["step"]
-    ([11, 11], [33, 33])
-    """
-    found = INDEX | {name: value for name, value in options.items() if value is not None}
-    if found["every"] < 1:
-        raise ValueError(f"every is {found['every']}; choose 1 (each line) or more.")
-    across = shape[0 if found["along"] == "crossline" else 1]
-    if found["size"] is None:
-        found["size"] = [min(SIZE, shape[2]), min(SIZE, across)]
-    found["size"] = [int(n) for n in np.broadcast_to(found["size"], 2)]
-    if found["step"] is None:
-        steps = [[max(1, n // part) for n in found["size"]] for part in PARTS]
-        found["step"] = next((step for step in steps if patch_count(found, shape, step) <= PATCHES), steps[-1])
-    found["step"] = [int(n) for n in np.broadcast_to(found["step"], 2)]
-    if found["area"]:
-        found["area"] = {name: [float(end) for end in ends] for name, ends in found["area"].items()}
-    return found
-
-
-def whole_survey(chosen):
-    """Options of the index of the whole survey while patches are looked for around one line only, None otherwise.
-
-    Parameters
-    ----------
-    chosen : dict
-        Options of a job. ``neighbourhood`` has the ``area`` that a page chose and the options of the ``survey``.
-
-    Examples
-    --------
-    >>> near = {"inline": [100.0, 110.0]}
-    >>> whole_survey({"index": {"area": near}, "neighbourhood": {"area": near, "survey": {"every": 2}}})
+    >>> IndexOptions(size=64).updated(every=2).changed()
+    {'size': 64, 'every': 2}
+    >>> IndexOptions(size=64, every=2).updated(size="auto").changed()
     {'every': 2}
-    >>> whole_survey({"index": {"area": {"inline": [1, 9]}}, "neighbourhood": {"area": near, "survey": {}}}) is None
-    True
     """
-    mark = chosen.get(NEIGHBOURHOOD)
-    if not mark or mark["area"] != chosen.get("index", {}).get("area"):
-        return None
-    return mark["survey"]
+
+    size: int | tuple[int, int] | None = None
+    step: int | tuple[int, int] | None = None
+    every: int = 1
+    along: str = "inline"
+    gain: str = "volume"
+    clip: float | None = None
+    area: dict[str, tuple[float, float]] | None = None
+    between: tuple[str, str] | None = None
+    sample: int | None = None
+    seed: int = 0
+    measure: str = DEFAULT
+    truncate: bool = True
+    finest: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("size", "step"):
+            value = getattr(self, name)
+            parts = [value] if np.ndim(value) == 0 else list(value)
+            if value is not None and not (len(parts) <= 2 and all(_whole(part) for part in parts)):
+                raise ValueError(f"{name} is {value!r}; give one or two whole numbers from 1 on.")
+        if not _whole(self.every):
+            raise ValueError(f"every is {self.every!r}; choose 1 (each line) or more.")
+        if self.along not in (*DIRECTIONS, "both"):
+            raise ValueError(f"Direction {self.along!r} is unknown; choose inline, crossline or both.")
+        if self.clip is not None and not (_number(self.clip) and self.clip > 0):
+            raise ValueError(f"clip is {self.clip!r}; choose a positive amplitude.")
+        if not (self.sample is None or _whole(self.sample)) or not _whole(self.seed, 0):
+            raise ValueError(f"sample is {self.sample!r} and seed {self.seed!r}; give whole numbers.")
+        if not (isinstance(self.gain, str) and isinstance(self.measure, str)):
+            raise ValueError(f"gain is {self.gain!r} and measure {self.measure!r}; give their names.")
+        if not (isinstance(self.truncate, bool) and isinstance(self.finest, bool)):
+            raise ValueError(f"truncate is {self.truncate!r} and finest {self.finest!r}; choose True or False.")
+        if self.area is not None and not (isinstance(self.area, dict) and all(map(_span, self.area.values()))):
+            raise ValueError(f"area is {self.area!r}; give the first and the last label of each axis.")
+        if self.between is not None and not (len(self.between) == 2 and not isinstance(self.between, str)):
+            raise ValueError(f"between is {self.between!r}; give the files of two horizons.")
+        if self.between is not None:
+            object.__setattr__(self, "between", tuple(str(Path(path).resolve()) for path in self.between))
+
+    def fitted(self, shape: tuple[int, int, int]) -> Self:
+        """Return these options with the size and the step that fit a survey of a shape.
+
+        Examples
+        --------
+        >>> IndexOptions().fitted((4, 951, 409)).step, IndexOptions().fitted((600, 951, 462)).step
+        ((11, 11), (33, 33))
+        """
+        across = shape[0 if self.along == "crossline" else 1]
+        size = (min(SIZE, shape[2]), min(SIZE, across)) if self.size is None else _pair(self.size)
+        found = replace(self, size=size)
+        if self.step is None:
+            steps = [(max(1, size[0] // part), max(1, size[1] // part)) for part in PARTS]
+            step = next((step for step in steps if found.patch_count(shape, step) <= PATCHES), steps[-1])
+        else:
+            step = _pair(self.step)
+        return replace(found, step=step)
+
+    def patch_count(self, shape: tuple[int, int, int], step: tuple[int, int] | None = None) -> int:
+        """Return about how many patches an index has; missing traces and the area are ignored."""
+        (height, width), step = _pair(self.size), step or _pair(self.step)
+        total = 0
+        for direction in (0, 1) if self.along == "both" else (int(self.along == "crossline"),):
+            across = shape[1 - direction]
+            if shape[2] >= height and across >= width:
+                lines = -(-shape[direction] // self.every)
+                total += (
+                    lines * len(patch_starts(shape[2], height, step[0])) * len(patch_starts(across, width, step[1]))
+                )
+        return total
+
+    def grid(self, volume: xr.DataArray) -> PatchGrid:
+        """Plan the patches in a volume; refuse what does not fit into it."""
+        grid = PatchGrid(volume, **{name: getattr(self, name) for name in GRID_OPTIONS})
+        indexed_measure(asdict(self)).blocks(grid.size)
+        return grid
+
+    def inputs(self, volume_digest: str) -> dict[str, Any]:
+        """Return everything that descriptors are made from, for the key of an index."""
+        return index_inputs(volume_digest, as_json(asdict(self)))
 
 
-def patch_count(options, shape, step):
-    """About how many patches an index has: missing traces and an area of interest are not looked at."""
-    lines = 1 if options["along"] == "crossline" else 0
-    total = 0
-    for direction in (0, 1) if options["along"] == "both" else (lines,):
-        if min(shape[2] - options["size"][0], shape[1 - direction] - options["size"][1]) >= 0:
-            down = len(patch_starts(shape[2], options["size"][0], step[0]))
-            total += (
-                -(-shape[direction] // options["every"])
-                * down
-                * len(patch_starts(shape[1 - direction], options["size"][1], step[1]))
+@dataclass(frozen=True)
+class RetrievalOptions(Options):
+    """How many patches are retrieved.
+
+    Parameters
+    ----------
+    count : int, "auto" or dict
+        Patches of every class, or class -> patches; ``auto``: see `auto_count`.
+    per_exemplar : bool
+        Share the count of a class evenly among its exemplars.
+    """
+
+    count: Count = AUTO
+    per_exemplar: bool = False
+
+    def __post_init__(self) -> None:
+        for count in self.count.values() if isinstance(self.count, dict) else [self.count]:
+            if count != AUTO and not _whole(count):
+                raise ValueError(f"Count is {count}; choose a number of patches from 1 on, or auto.")
+        if not isinstance(self.per_exemplar, bool):
+            raise ValueError(f"per_exemplar is {self.per_exemplar!r}; choose True or False.")
+
+
+@dataclass(frozen=True)
+class LabelOptions(Options):
+    """How retrieved patches become labels, and which labels are uncertain.
+
+    Parameters
+    ----------
+    mapping : str
+        A name of `outcrop.MAPPERS`.
+    seed : int
+    step : int, optional
+        Samples and traces between patches, for mappings that take patches of one size; a third of the patch by default.
+    with_jobs : tuple of str
+        Folders of jobs on the same volume with patches of another size, to learn from too.
+    mapper : str, optional
+        Key of a mapper that was borrowed from another job.
+    min_confidence, max_error : float, optional
+        Samples below a confidence, or as many as would bring more errors than that share, are uncertain.
+    """
+
+    mapping: str = DEFAULT_MAPPING
+    seed: int = 0
+    step: int | None = None
+    with_jobs: tuple[str, ...] = field(default_factory=tuple)
+    mapper: str | None = None
+    min_confidence: float | None = None
+    max_error: float | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.mapping, str) or not (self.mapper is None or isinstance(self.mapper, str)):
+            raise ValueError(f"mapping is {self.mapping!r} and mapper {self.mapper!r}; give their names.")
+        if not _whole(self.seed, 0):
+            raise ValueError(f"seed is {self.seed}; choose a whole number from 0 on.")
+        if self.step is not None and not _whole(self.step):
+            raise ValueError(f"step is {self.step}; choose a whole number from 1 on, or auto.")
+        for name in ("min_confidence", "max_error"):
+            value = getattr(self, name)
+            if value is not None and not (_number(value) and 0 <= value <= 1):
+                raise ValueError(f"{name} is {value}; choose a value between 0 and 1.")
+        if self.max_error is not None and (self.min_confidence is not None or not 0 < self.max_error < 1):
+            raise ValueError(
+                f"max_error is {self.max_error}; choose a value between 0 and 1, and no min_confidence with it; "
+                "min_confidence 0 alone removes the limit."
             )
-    return total
+        object.__setattr__(self, "with_jobs", tuple(map(str, self.with_jobs)))
+
+
+def _pair(value: Any) -> tuple[int, int]:
+    height, width = np.broadcast_to(value, 2).tolist()
+    return int(height), int(width)
+
+
+def _is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == AUTO
+
+
+def _whole(value: Any, least: int = 1) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(least <= value < 2**63)
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool) and bool(math.isfinite(value))
+
+
+def _span(value: Any) -> bool:
+    return isinstance(value, list | tuple) and len(value) == 2 and all(map(_number, value))

@@ -22,7 +22,7 @@ def save(figure, path):
 def draw_retrieval(job, weak, folder=None):
     """Save a gallery, the similarity curves and the section with most retrieved patches."""
     folder = folder or job.path
-    grid = job.grid()
+    grid = job._grid(job.plan)
     picks = weak.picks(10)
     patches = grid.extract(job.volume, weak.rows[picks])
     save(plots.gallery(patches, weak.table.iloc[picks], palette=job.palette), folder / "gallery.png")
@@ -34,7 +34,7 @@ def draw_retrieval(job, weak, folder=None):
 
 def draw_labels(job, line, *, truth=None, name="labels.png", labels=None):
     """Save a picture of one labelled line into the job; of other labels than the job's where given."""
-    place = {DIRECTIONS[job.along]: line}
+    place = {DIRECTIONS[job.plan.along]: line}
     labels = (job.labels if labels is None else labels).assign_attrs(colours=job.palette)
     figure = plots.labelled_section(job.volume.sel(place), labels.sel(place), truth=truth)
     save(figure, job.path / name)

@@ -1,13 +1,16 @@
 """How good the labels of a job are: against an expert, against changes that should not matter, against a colleague."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 
 from outcrop import plots
 from outcrop.evaluate.pixels import pixel_scores
 from outcrop.evaluate.zones import boundary_distance, zone_scores
-from outcrop.job.labelling import Labelling
+from outcrop.job import fitting
 from outcrop.job.pictures import draw_labels, save
+from outcrop.job.sections import labelling_grid
 from outcrop.labels.stability import stability
 from outcrop.mapping.confidence import UNCERTAIN
 from outcrop.patches.grid import DIRECTIONS
@@ -36,7 +39,8 @@ def score_labels(job, truth_path, *, lines=None, labels=None):
     truth = open_volume(truth_path)
     if not truth.attrs.get("classes"):
         raise ValueError(f"{truth_path} does not name its codes; write a table {truth_path}.classes.toml beside it.")
-    along, across = DIRECTIONS[job.along], DIRECTIONS[1 - job.along]
+    direction = job.plan.along
+    along, across = DIRECTIONS[direction], DIRECTIONS[1 - direction]
     common = np.intersect1d(lines or labelled_lines(labels, along), truth[along].values)
     if not len(common):
         raise ValueError(f"{truth_path} has none of the labelled {along}s; label some of its lines with --lines.")
@@ -63,24 +67,24 @@ def _spacing(job):
     samples = job.volume[job.volume.dims[2]].values
     unit, bins = sample_unit(job.volume), job.volume.attrs.get("bin_size")
     down = abs(float(samples[1] - samples[0])) if unit and len(samples) > 1 else 1.0
-    across = 1.0 if bins is None else float(bins[1 - job.along])
+    across = 1.0 if bins is None else float(bins[1 - job.plan.along])
     return (down, across), (unit or "samples", "traces" if bins is None else "m")
 
 
 def probe_labels(job, lines, *, progress=None):
     """Share of a job's labels that stay the same under changes that should not matter; see `stability`."""
-    work = Labelling(job)
+    plan = job.plan
 
     def fit(change):
         if not change:
-            return work.mapper()
-        work.options = work.options | {"seed": work.options["seed"] + change}
-        return work.fit()
+            return job.mapper()
+        label = plan.label.updated(seed=plan.label.seed + change)
+        return fitting.fit(job, replace(plan, label=label))
 
     volume = job.volume
-    if job.along:  # the lines that are labelled take the place of the inlines
+    if plan.along:  # the lines that are labelled take the place of the inlines
         volume = volume.transpose("crossline", "inline", ...).rename(inline="crossline", crossline="inline")
-    return stability(volume, work.grid(), fit, lines=lines, progress=progress)
+    return stability(volume, labelling_grid(job, plan), fit, lines=lines, progress=progress)
 
 
 def compare_jobs(job, other, *, lines=None):
@@ -96,14 +100,14 @@ def compare_jobs(job, other, *, lines=None):
         (``IU``); ``differ``, lines by the share that differs, the most first; ``decisions``, by job and writer how many
         of each kind.
     """
-    along = DIRECTIONS[job.along]
+    along = DIRECTIONS[job.plan.along]
     ours, theirs = job.labels, other.labels
     for name in ours["label"].dims:
         if not np.array_equal(ours[name].values, theirs[name].values):
             raise ValueError(f"{other.path} is on another survey than {job.path}: their axes {name} differ.")
-    if other.along != job.along:
+    if other.plan.along != job.plan.along:
         raise ValueError(f"{other.path} is labelled along the other direction than {job.path}; compare jobs of one.")
-    common = sorted(job.labelled().keys() & other.labelled().keys())
+    common = sorted(job.labelled.keys() & other.labelled.keys())
     if lines is not None:
         common = [line for line in common if ours[along].values[line] in lines]
     if not common:

@@ -2,16 +2,16 @@
 
 import contextlib
 import shlex
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 import zarr
 
-from outcrop.job import tables
+from outcrop.job import retrieved, table_file
 from outcrop.job.folder import QUICK
-from outcrop.job.fusion import CrossLabelling
-from outcrop.job.labelling import Labelling
-from outcrop.job.votes import VoteStore
+from outcrop.job.labelling import labelled_lines, vote_keys
+from outcrop.labels.vote_store import VoteStore
 from outcrop.storage.chunks import stored_bytes
 
 
@@ -32,12 +32,12 @@ def status(job):
         unread = job.check_volume(most=QUICK)
     except (ValueError, OSError) as error:  # the file that is there now is another one, or none
         unread = str(error)
-    state, known = job.state, job.known
+    plan = job.plan
+    state, known = plan.state, plan.volume
     verdicts = [one.accept for one in state.verdicts]
-    work = Labelling(job)
-    lines = work.lines()
+    lines = labelled_lines(job, plan)
     stale = sum(lines.values())
-    retrieved, old = _retrieved(job, state)
+    counts, old = _retrieved(job, plan)
     report = {
         "volume": known["source"] or "array",
         "volume_unread": unread,
@@ -50,41 +50,35 @@ def status(job):
             "strokes": len(state.strokes),
         },
         "writers": sorted({entry["who"] for entry in job.log.entries}),
-        "retrieved": retrieved,
+        "retrieved": counts,
         "retrieved_stale": old,
-        "retrieved_edited": tables.edited(job),
-        "lines": {"total": known["shape"][work.along], "labelled": len(lines), "stale": stale},
-        "index": job.index_options(state) | {"finished": job.indexed()},
-        "label": work.options | state.options.get("limits", {}),
-        "keys": {
-            "volume": known["digest"],
-            "index": job.index_key(state),
-            "retrieved": job.retrieved_key(state),
-            "mapper": work.mapper_key(),
-            "votes": work.votes_key(),
-        },
+        "retrieved_edited": table_file.is_edited(job),
+        "lines": {"total": known["shape"][plan.along], "labelled": len(lines), "stale": stale},
+        "index": asdict(plan.index) | {"finished": job.indexed},
+        "label": asdict(plan.label),
+        "keys": plan.keys,
         "damaged": dict(job.log.damaged),
-        "disk": _disk(job, work, state),
+        "disk": _disk(job, plan),
     }
     report["next"] = _next(job, report)
     return report
 
 
-def _disk(job, work, state):
+def _disk(job, plan):
     """Bytes of the descriptors of the index and of the votes of all labelled lines, and what one patch and sample take.
 
     What is not there, or cannot be read, is left out.
     """
     found = {}
-    index = job.index_key(state)
     with contextlib.suppress(ValueError, OSError, KeyError):
-        features: Any = zarr.open_group(job.stages.path("index", index) / "features.zarr", mode="r")["features"]
-        if job.indexed():
+        folder = job.stages.path("index", plan.index_stage.key)
+        features: Any = zarr.open_group(folder / "features.zarr", mode="r")["features"]
+        if job.indexed:
             found["index"] = stored_bytes(features)
             found["bytes_a_patch"] = round(found["index"] / features.shape[0], 1)
     with contextlib.suppress(ValueError, OSError, KeyError):
-        sources = work.sources()
-        stores = [VoteStore(job.stages.path("votes", key)) for key in sorted(set(sources.values()))]
+        keys = sorted(set(vote_keys(job, plan).values()))
+        stores = [VoteStore(job.stages.path("votes", key)) for key in keys]
         if stores:
             lines = sum(len(store.done.read()) for store in stores)
             found["votes"] = sum(stored_bytes(store.votes) for store in stores)
@@ -92,17 +86,16 @@ def _disk(job, work, state):
     return found
 
 
-def _retrieved(job, state):
+def _retrieved(job, plan):
     """Patches of every class in the table of the present decisions, or in the last one made; whether it is older."""
-    key = job.retrieved_key(state)
-    current = key is not None and (job.stages.path("retrieved", key) / "table.csv").is_file()
+    key = plan.keys["retrieved"]
+    current = key is not None and (job.stages.path("retrieved", key) / retrieved.ARRAYS).is_file()
     if not current:
         key = job.stages.last("retrieved")
     if key is None:
         return {}, False
-    counts = tables.class_counts(job.stages.path("retrieved", key) / "table.csv")
-    names = {first: facts["name"] for first, facts in state.classes.items()}
-    return {names.get(name, name): n for name, n in counts.items()}, not current
+    counts = retrieved.class_counts(job.stages.path("retrieved", key))
+    return {plan.names.get(name, name): n for name, n in counts.items()}, not current
 
 
 def _next(job, report):
@@ -160,12 +153,12 @@ def clean(job, *, keep=None, dry_run=False):
 
 def in_use(job):
     """Stages that the present decisions lead to, and those whose labels are shown: (kind, key)."""
-    work = Labelling(job)
-    keys = {("index", job.index_key()), ("retrieved", job.retrieved_key()), ("mapper", work.mapper_key())}
-    keys.add(("mapper", work.base_key()))
-    keys |= {("votes", work.votes_key()), ("votes", CrossLabelling(job).votes_key())}
-    keys |= {("votes", key) for key in work.sources().values()}
+    plan = job.plan
+    keys = {(kind, key) for kind, key in plan.keys.items() if kind != "volume"}
+    keys.add(("mapper", plan.base_stage and plan.base_stage.key))
+    keys.add(("votes", replace(plan, across=True).keys["votes"]))
+    keys |= {("votes", key) for key in vote_keys(job, plan).values()}
     keys |= {(kind, job.stages.last(kind)) for kind in ("net", "faults")}
-    if not job.indexed():  # made by build_index alone
+    if not job.indexed:  # made by build_index alone
         keys.add(("index", job.stages.last("index")))
     return keys

@@ -5,12 +5,14 @@ from typing import Any
 import numpy as np
 
 from outcrop.export.training_set import export_training_set
-from outcrop.job.labelling import Labelling
+from outcrop.job.labelling import vote_keys
 from outcrop.job.scoring import labelled_lines, score_labels
+from outcrop.job.sections import labelling_grid
 from outcrop.labels.stability import unchanged
 from outcrop.labels.store import open_labels
 from outcrop.labels.volume import label_volume
 from outcrop.patches.grid import PatchGrid
+from outcrop.storage.stages import digest
 from outcrop.storage.workspace import DoneLog
 from outcrop.train import train
 
@@ -20,17 +22,24 @@ CODE = 1
 
 def net_inputs(job, *, epochs, seed):
     """What a net is made from: the votes of every line, what is painted, the limits, and how it is trained."""
-    work = Labelling(job)
-    lines = work.sources()
+    plan = job.plan
+    lines = vote_keys(job, plan)
     if not lines:
         raise ValueError(f"{job.path} has no labels yet; run 'outcrop label {job.path}' first.")
-    limits = work.state.options.get("limits", {})
-    strokes = [{k: v for k, v in stroke.items() if k not in ("time", "who", "id")} for stroke in work.state.strokes]
+    limits = plan.state.options.get("limits", {})
+    strokes = [{k: v for k, v in stroke.items() if k not in ("time", "who", "id")} for stroke in plan.state.strokes]
     return {"lines": lines, "limits": limits, "strokes": strokes, "epochs": epochs or 0, "seed": seed, "code": CODE}
 
 
 def train_net(job, *, epochs=None, seed=0, device=None, progress=None):
     """Train a U-Net on the labels of a job; goes on where it was stopped. The key of the stage, and the net."""
+    lines = job.labelled
+    stale = sum(lines.values())
+    if stale:
+        raise ValueError(
+            f"{stale} of {len(lines)} labelled lines are of older decisions; run 'outcrop label {job.path}' before a "
+            "net learns from them."
+        )
     key = job.stages.begin("net", net_inputs(job, epochs=epochs, seed=seed))
     folder = job.stages.path("net", key)
     if not (folder / "training").is_dir():
@@ -41,11 +50,8 @@ def train_net(job, *, epochs=None, seed=0, device=None, progress=None):
 
 def _training_set(job, folder, seed):
     """Patches of all labelled lines with their labels."""
-    work, labels = Labelling(job), job.labels
-    size = job.index_options()["size"]
-    dense = work.grid()
-    grid = PatchGrid(job.volume, **dense.parameters | {"step": tuple(max(1, n // 2) for n in size)})
-    done = set(work.lines())
+    labels, dense, done = job.labels, labelling_grid(job, job.plan), set(job.labelled)
+    grid = PatchGrid(job.volume, **dense.parameters | {"step": tuple(max(1, n // 2) for n in dense.size)})
     spans = [np.arange(rows.start, rows.stop) for _, line, rows in grid.lines() if line in done]
     rows = np.random.default_rng(seed).permutation(np.concatenate([*spans, []]).astype(int))[:PATCHES]
     export_training_set(labels, folder, volume=job.volume, grid=grid.take(np.sort(rows)), seed=seed)
@@ -55,7 +61,7 @@ def label_with_net(job, key, net, *, lines=None, progress=None):
     """Label lines with a net; goes on where it was stopped."""
     folder = job.stages.path("net", key)
     labels = label_volume(
-        job.volume, Labelling(job).grid(), net, lines=lines, path=folder / "net.zarr", progress=progress
+        job.volume, labelling_grid(job, job.plan), net, lines=lines, path=folder / "net.zarr", progress=progress
     )
     job.stages.note("net", key)
     return labels
@@ -66,8 +72,6 @@ def net_labels(job):
     key = job.stages.last("net")
     facts = {} if key is None else job.stages.facts("net", key).get("inputs", {})
     made = {"epochs": facts.get("epochs"), "seed": facts.get("seed", 0)}
-    from outcrop.storage.stages import digest
-
     if not facts or digest("net", net_inputs(job, **made)) != key:
         raise ValueError(f"The labels of {job.path} are not those a net was trained on; run 'outcrop train'.")
     return open_labels(job.stages.path("net", key) / "net.zarr")

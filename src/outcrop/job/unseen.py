@@ -5,7 +5,7 @@ import pandas as pd
 from sklearn.cluster import KMeans
 
 from outcrop import plots
-from outcrop.job import tables
+from outcrop.job import retrieved
 from outcrop.job.pictures import save
 from outcrop.parallel import one_blas_thread
 from outcrop.retrieval.graph import rooted
@@ -37,10 +37,13 @@ def unseen_groups(job, n=5, *, seed=0):
     """
     if not 1 <= n <= MOST_GROUPS:
         raise ValueError(f"groups is {n}; choose 1 to {MOST_GROUPS}.")
-    if not job.retrievable():
+    plan = job.plan
+    if not plan.queries:
         raise ValueError(f"{job.path} has no exemplars yet; add some, then ask what they do not show.")
-    index = job.open_index()
-    near = similarity_to(index, [place for some in tables.fitting(index.grid, job.state).values() for place in some])
+    index = job._index(plan)
+    near = similarity_to(
+        index, [place for some in retrieved.fitting_exemplars(index.grid, plan).values() for place in some]
+    )
     usable = np.flatnonzero(index.status == USED)
     count = max(n, int(SHARE * len(usable)))
     strange = usable[np.argsort(near[usable], kind="stable")[:count]]
@@ -76,7 +79,7 @@ def apart(grid, rows):
 def draw_unseen(job, table, path=None):
     """Save a picture of the groups, a row each; where it is."""
     path = path or job.path / "unseen.png"
-    patches = job.grid().extract(job.volume, table["row"].to_numpy())
+    patches = job._grid(job.plan).extract(job.volume, table["row"].to_numpy())
     figure = plots.new_figure(figsize=(1.5 * SHOWN, 1.85 * table["group"].max()), layout="constrained")
     axes = figure.subplots(int(table["group"].max()), SHOWN, squeeze=False)
     for ax in axes.ravel():

@@ -1,13 +1,15 @@
 """From votes to labels and confidence, and the limit of confidence for a share of errors."""
 
+import math
+
 import numpy as np
 from scipy.special import expit, logit
 
 from outcrop.mapping.confidence import UNCERTAIN, confidence, winner
 
 
-def decide(votes, min_confidence=0.0):
-    """Label and confidence from votes.
+def decide(votes: np.ndarray, min_confidence: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    """Return label and confidence from votes.
 
     Parameters
     ----------
@@ -29,20 +31,21 @@ def decide(votes, min_confidence=0.0):
     if votes.dtype == np.uint8:
         votes = np.moveaxis(votes, 0, -1) * np.float32(1 / 255)
     labels, best = winner(votes)
-    sure = confidence(votes)
-    labels = np.where(sure >= min_confidence, labels, np.uint8(UNCERTAIN))
-    return np.where(best > 0, labels, np.uint8(0)), np.round(255 * sure).astype(np.uint8)
+    sure = np.round(255 * confidence(votes)).astype(np.uint8)
+    least = math.ceil(255 * min_confidence - 1e-6)  # a limit holds for the confidence that is stored and shown
+    labels = np.where(sure >= least, labels, np.uint8(UNCERTAIN))
+    return np.where(best > 0, labels, np.uint8(0)), sure
 
 
-def confidence_for(confidence, max_error):
-    """Lowest limit of confidence at which the labels above it should hold no more than a share of errors.
+def confidence_for(confidence: np.ndarray, max_error: float) -> float:
+    """Return the lowest limit of confidence at which labels above it should hold no more than a share of errors.
 
     Parameters
     ----------
     confidence : uint8 array
         255 = sure, as `label_volume` gives it; 0 where there is no label.
     max_error : float
-        Share of wrong labels to put up with. A confidence near p is taken to be right in a share p of the cases.
+        Maximum error rate. A confidence near p is taken to be right in a share p of the cases.
 
     Returns
     -------
@@ -57,8 +60,8 @@ def confidence_for(confidence, max_error):
     return confidence_limit(np.bincount(np.ravel(confidence), minlength=256), max_error)
 
 
-def confidence_limit(counts, max_error, shift=0.0):
-    """As `confidence_for`, from how often each of the 256 levels of confidence occurs.
+def confidence_limit(counts: np.ndarray, max_error: float, shift: float = 0.0) -> float:
+    """Return the same limit as `confidence_for`, from how often each of the 256 levels of confidence occurs.
 
     Parameters
     ----------

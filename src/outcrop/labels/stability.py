@@ -1,15 +1,26 @@
 """How stable labels are under changes that should not matter."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import numpy as np
 import pandas as pd
+import xarray as xr
 
 from outcrop.labels.volume import label_volume
 from outcrop.mapping.confidence import labelled
 from outcrop.patches.grid import PatchGrid
 
 
-def stability(volume, grid, fit, *, lines, progress=None):
-    """Share of labels that stay the same, class by class, under changes that should not matter.
+def stability(
+    volume: xr.DataArray,
+    grid: PatchGrid,
+    fit: Callable[[int], Any],
+    *,
+    lines: Sequence[int],
+    progress: Callable[[int], Any] | None = None,
+) -> pd.DataFrame:
+    """Return the share of labels that stay the same, class by class, under changes that should not matter.
 
     Parameters
     ----------
@@ -33,13 +44,14 @@ def stability(volume, grid, fit, *, lines, progress=None):
     few = volume.sel(inline=list(lines)).load()
     step = [half // 2 for half in grid.step]
 
-    def labels(data, model=mapper, *, shift=(0, 0)):
+    def labels(data: xr.DataArray, model: Any = mapper, *, shift: Sequence[int] = (0, 0)) -> np.ndarray:
         axes = [data[name].values for name in data.dims]
         area = {data.dims[1]: (axes[1][shift[1]], axes[1][-1]), data.dims[2]: (axes[2][shift[0]], axes[2][-1])}
         with_area = options | {"area": area, "along": "inline"}
-        return label_volume(data, PatchGrid(data, **with_area), model)["label"].values
+        found: np.ndarray = label_volume(data, PatchGrid(data, **with_area), model)["label"].values
+        return found
 
-    scaled = few.attrs.get("scaled")
+    scaled = bool(few.attrs.get("scaled"))
     middle = 0.5 if scaled else 0.0
     inlines = volume["inline"].values
     next_lines = [inlines[min(int(np.flatnonzero(inlines == line)[0]) + 1, len(inlines) - 1)] for line in lines]
@@ -51,7 +63,8 @@ def stability(volume, grid, fit, *, lines, progress=None):
         "neighbouring line": lambda: labels(volume.sel(inline=next_lines).load()),
         "another seed": lambda: labels(few, fit(1)),
     }
-    base, rows = labels(few), []
+    base = labels(few)
+    rows: list[dict[str, Any]] = []
     for count, (name, change) in enumerate(changes.items(), 1):
         rows.append({"change": name, **unchanged(base, change(), mapper.classes_)})
         if progress:
@@ -59,12 +72,12 @@ def stability(volume, grid, fit, *, lines, progress=None):
     return pd.DataFrame(rows)
 
 
-def _clipped(values, scaled):
+def _clipped(values: np.ndarray, scaled: bool) -> np.ndarray:
     return np.clip(values, 0, 1) if scaled else values
 
 
-def unchanged(before, after, classes):
-    """Share of the samples labelled in both that keep their label, by class and in all."""
+def unchanged(before: np.ndarray, after: np.ndarray, classes: Sequence[str]) -> dict[str, float]:
+    """Return the share of the samples labelled in both that keep their label, by class and in all."""
     both = labelled(before) & labelled(after)
     same = before == after
     shares = {str(name): before == code for code, name in enumerate(classes, 1)}

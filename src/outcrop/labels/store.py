@@ -1,5 +1,6 @@
 """Labels on disk as Zarr: written line by line, gone on with after an interruption, read lazily."""
 
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -8,116 +9,85 @@ import numpy as np
 import xarray as xr
 import zarr
 from xarray.core import indexing
-from zarr.codecs import Crc32cCodec, ZstdCodec
 
-import outcrop
-from outcrop.labels.votes import line_axis
-from outcrop.storage.chunks import confirm_chunks, write_chunks
-from outcrop.storage.workspace import DoneLog, Workspace, damage, whole_file
+from outcrop.labels.line_store import LineStore, Seals, create_group
+from outcrop.storage.chunks import write_chunks
+from outcrop.storage.workspace import Workspace, damage
 from outcrop.volumes.lazy import LazyVolume, take_block
 from outcrop.volumes.opening import MOST_LINES
 
-TRACES = 32  # of a chunk of labels
+
+class LabelStore(LineStore):
+    """Labels, confidence and scores of lines in a Zarr folder.
+
+    Parameters
+    ----------
+    path : path
+    volume : DataArray
+    axis : int
+        Of the volume, along which its lines lie.
+    attrs : dict
+        With ``classes`` and the ``digest`` of what the labels are made from.
+    scores : bool
+        Store the share of every class too.
+    """
+
+    def __init__(self, path: str | Path, volume: xr.DataArray, axis: int, attrs: dict[str, Any], *, scores: bool):
+        super().__init__(path)
+        for one in (self.path, self.done.path):
+            Workspace(one.parent).inner_path(one.name)
+        shapes = array_shapes(volume, attrs["classes"], scores=scores)
+        coords = {str(name): volume[name].values for name in volume.dims}
+        self.axes = {name: len(shape) - 3 + axis for name, shape in shapes.items()}
+        if not self.path.is_dir():
+            self.done.path.unlink(missing_ok=True)
+            arrays = {name: (shape, "uint8") for name, shape in shapes.items()}
+            dims = {name: array_dims(coords, shape) for name, shape in shapes.items()}
+            create_group(self.path, arrays, self.axes, dims=dims, coords=coords, attrs=attrs)
+        self.arrays, found, about = _open_arrays(self.path, mode="r+")
+        if not all(name in found and np.array_equal(found[name], labels) for name, labels in coords.items()):
+            raise ValueError(f"{self.path} holds labels of another volume; remove it and label again.")
+        if self.arrays.keys() != shapes.keys():
+            how = "without" if scores else "with"
+            raise ValueError(f"{self.path} was made {how} scores; remove it, or ask alike.")
+        if about.get("digest") != attrs["digest"]:
+            raise ValueError(
+                f"{self.path} holds labels of another mapper, grid or limit of confidence; give another path."
+            )
+
+    def write(self, line: int, section: dict[str, np.ndarray]) -> Seals:
+        """Store the section of a line; return the seals of its chunks."""
+        return {
+            name: write_chunks(self.arrays[name], self.axes[name], line, np.expand_dims(values, self.axes[name]))
+            for name, values in section.items()
+        }
 
 
-class LabelStore:
-    """Where label sections go: a Zarr folder with a log of finished lines, or memory."""
-
-    def __init__(self, volume, grid, path, attrs, *, scores=False):
-        self.shapes = {"label": volume.shape, "confidence": volume.shape}
-        if scores:
-            self.shapes["score"] = (len(attrs["classes"]), *volume.shape)
-        self.axis = line_axis(grid)
-        self.coords = {name: volume[name].values for name in volume.dims}
-        self.attrs = attrs | {"source": str(volume.attrs.get("source", "")), "version": outcrop.__version__}
-        self.attrs |= {"bin_size": list(volume.attrs["bin_size"])} if "bin_size" in volume.attrs else {}
-        self.path, self.done = path and Path(path), path and DoneLog(Path(path).with_suffix(".done"))
-        if self.path is None:
-            self.arrays: Any = {name: np.zeros(shape, np.uint8) for name, shape in self.shapes.items()}
-        else:
-            for path in (self.path, self.done.path):
-                Workspace(path.parent).inner_path(path.name)
-            if not self.path.is_dir():
-                self._create(volume)
-            self.arrays, coords, found = _open_arrays(self.path, mode="r+")
-            if not all(np.array_equal(coords.get(name), labels) for name, labels in self.coords.items()):
-                raise ValueError(f"{self.path} holds labels of another volume; remove it and label again.")
-            if self.arrays.keys() != self.shapes.keys():
-                raise ValueError(
-                    f"{self.path} was made {'without' if scores else 'with'} scores; remove it, or ask alike."
-                )
-            if found.get("digest") != attrs["digest"]:
-                raise ValueError(
-                    f"{self.path} holds labels of another mapper, grid or limit of confidence; give another path."
-                )
-
-    def _create(self, volume):
-        # a line is a file, in chunks of some traces, so that a section across the lines reads little of each
-        chunks = [min(TRACES, max(1, n)) for n in volume.shape[:2]] + [max(1, volume.shape[2])]
-        chunks[self.axis] = 1
-        shards = [-(-max(1, n) // size) * size for n, size in zip(volume.shape, chunks, strict=True)]
-        shards[self.axis] = 1
-        self.done.path.unlink(missing_ok=True)
-        with whole_file(self.path) as aside:
-            group = zarr.open_group(aside, mode="w", attributes=self.attrs)
-            for name, values in self.coords.items():
-                group.create_array(name, data=values, dimension_names=(name,))
-            for name, shape in self.shapes.items():
-                each = (1,) * (len(shape) - 3)  # one class a file
-                options: Any = {"shape": shape, "chunks": (*each, *chunks), "shards": (*each, *shards)}
-                options |= {"dtype": "uint8", "fill_value": 0, "compressors": [ZstdCodec(), Crc32cCodec()]}
-                group.create_array(name, dimension_names=_dims(volume.dims, shape), **options)
-
-    def write(self, line, section):
-        """Keep the section of a line; seals of its chunks where they lie in a folder."""
-        seals = {}
-        for name, values in section.items():
-            axis = values.ndim - 2 + self.axis  # one more where values are of several classes
-            if self.path is None:
-                self.arrays[name][(slice(None),) * axis + (line,)] = values
-            else:
-                seals[name] = write_chunks(self.arrays[name], axis, line, np.expand_dims(values, axis))
-        return seals
-
-    def confirm(self, line, seals):
-        """Count a line as done whose chunks are seen here as they were written."""
-        for name, seal in seals.items():
-            confirm_chunks(self.arrays[name], self.arrays[name].ndim - 3 + self.axis, line, seal)
-        if self.done:
-            self.done.add(line)
-
-    def dataset(self):
-        """Labels, confidence and scores on the axes of the volume."""
-        if self.path is not None:
-            return open_labels(self.path)
-        data = {name: (_dims(self.coords, array.shape), array) for name, array in self.arrays.items()}
-        return xr.Dataset(data, coords=self.coords, attrs=self.attrs)
+def array_shapes(volume: xr.DataArray, classes: Sequence[str], *, scores: bool) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the arrays of labels on a volume."""
+    shapes: dict[str, tuple[int, ...]] = {"label": volume.shape, "confidence": volume.shape}
+    return shapes | ({"score": (len(classes), *volume.shape)} if scores else {})
 
 
-def _dims(dims, shape):
-    """Names of the axes of an array on a volume, perhaps with one more for the classes before them."""
-    return ("class",) * (len(shape) - 3) + tuple(dims)
+def array_dims(dims: Iterable[Any], shape: Sequence[int]) -> tuple[str, ...]:
+    """Return the names of the axes of an array on a volume, which may have one more for the classes before them."""
+    return ("class",) * (len(shape) - 3) + tuple(map(str, dims))
 
 
-def open_labels(path):
-    """Labels of a job as a lazy Dataset."""
+def open_labels(path: str | Path) -> xr.Dataset:
+    """Open stored labels as a lazy Dataset."""
     if not Path(path).is_dir():
         raise ValueError(f"{path} holds no labels yet; run 'outcrop label' first.")
     arrays, coords, attrs = _open_arrays(path)
-    data = {
-        name: (
-            _dims(coords, array.shape),
-            indexing.LazilyIndexedArray(
-                LazyVolume(partial(take_block, array, tuple(range(array.ndim))), array.shape, "u1")
-            ),
-        )
-        for name, array in arrays.items()
-    }
+    data = {}
+    for name, array in arrays.items():
+        lazy = LazyVolume(partial(take_block, array, tuple(range(array.ndim))), array.shape, np.uint8)
+        data[name] = (array_dims(coords, array.shape), indexing.LazilyIndexedArray(lazy))
     return xr.Dataset(data, coords, attrs)
 
 
-def _open_arrays(path, *, mode="r"):
-    """Label, confidence and scores of a store, its axes and attributes; no number in it may ask for much memory."""
+def _open_arrays(path: str | Path, *, mode: Any = "r") -> tuple[dict[str, Any], dict[str, np.ndarray], dict[str, Any]]:
+    """Return the arrays, axes and attributes of a store; shapes are validated before memory is allocated."""
     with damage(path, "remove it and label again"):
         group: Any = zarr.open_group(path, mode=mode)
         arrays = {name: group[name] for name in ("label", "confidence", *(["score"] if "score" in group else []))}
@@ -127,10 +97,9 @@ def _open_arrays(path, *, mode="r"):
         sound = len(shape) == 3 and max(shape) <= MOST_LINES and isinstance(group.attrs["classes"], list)
         each = {"score": (len(group.attrs["classes"]), *shape)} if sound else {}
         sound &= all(a.dtype == "uint8" and a.shape == each.get(name, shape) for name, a in arrays.items())
-        sound &= all(
-            c <= n for array in (*axes, *arrays.values()) for c, n in zip(array.chunks, array.shape, strict=True)
-        )
+        every = (*axes, *arrays.values())
+        sound &= all(c <= n for array in every for c, n in zip(array.chunks, array.shape, strict=True))
         coords = {name: axis[:] for name, axis in zip(dims, axes, strict=True)} if sound else {}
         if not (sound and all(len(np.unique(labels)) == len(labels) for labels in coords.values())):
-            raise ValueError("it is not what was written")
+            raise ValueError("its arrays are not those of labels")
         return arrays, coords, dict(group.attrs)

@@ -1,15 +1,18 @@
 """Labels and confidence of a whole volume."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import xarray as xr
 
+import outcrop
 from outcrop.labels.decision import decide
-from outcrop.labels.store import LabelStore
-from outcrop.labels.votes import chosen_lines, cost, line_votes, lines_of, made_from, written_votes
+from outcrop.labels.line_store import Seals
+from outcrop.labels.store import LabelStore, array_dims, array_shapes, open_labels
+from outcrop.labels.votes import chosen_lines, cost, line_axis, line_votes, lines_of, made_from, written_votes
 from outcrop.mapping.registry import mapper_digest
 from outcrop.parallel import map_blocks, memory_budget
 from outcrop.patches.grid import PatchGrid
@@ -86,44 +89,59 @@ def label_volume(
         raise ValueError("Patches on inlines and crosslines at once cannot vote; make a grid along one of them.")
     if min_confidence is None:
         min_confidence = getattr(mapper, "min_confidence", None) or 0.0
-    chosen = chosen_lines(grid, lines_of(grid, mapper), lines)
-    names = [str(name) for name in mapper.classes_]
-    attrs = {"classes": names, "mapping": type(mapper).__name__}
-    if path:
-        options = grid.parameters | {"across": across, "min_confidence": min_confidence}
-        attrs["digest"] = made_from(mapper_digest(mapper), options)
-    out = LabelStore(volume, grid, path, attrs, scores=scores)
-    finished = out.done.read() if out.done else set()
-    left = [line for line in sorted(chosen) if line not in finished]
-    labels = out.coords[grid.along][left]
-    where: dict = {"across": across, "device": device, "client": client, "memory": memory}
-    if client is not None and path:
-        written = written_votes(volume, grid, mapper, partial(_write_section, out, min_confidence), labels, **where)
-        for count, (line, seals) in enumerate(written, len(chosen) - len(left) + 1):
-            out.confirm(line, seals)
-            if progress:
-                progress(count)
-        return out.dataset()
-    votes = line_votes(volume, grid, mapper, labels, **where)
+    chosen = sorted(chosen_lines(grid, lines_of(grid, mapper), lines))
+    names, axis = [str(name) for name in mapper.classes_], line_axis(grid)
+    attrs: dict[str, Any] = {"classes": names, "mapping": type(mapper).__name__, "version": outcrop.__version__}
+    attrs["source"] = str(volume.attrs.get("source", ""))
+    if "bin_size" in volume.attrs:
+        attrs["bin_size"] = list(volume.attrs["bin_size"])
+    where: dict[str, Any] = {"across": across, "device": device, "client": client, "memory": memory}
+    decided = partial(_decided, min_confidence, scores)
+    report = progress or (lambda count: None)
+    if path is None:
+        arrays = {n: np.zeros(shape, np.uint8) for n, shape in array_shapes(volume, names, scores=scores).items()}
+        sections = _sections(volume, grid, mapper, chosen, decided, where)
+        for count, (line, section) in enumerate(zip(chosen, sections, strict=True), 1):
+            for name, values in section.items():
+                arrays[name][(slice(None),) * (values.ndim - 2 + axis) + (line,)] = values
+            report(count)
+        data = {name: (array_dims(volume.dims, array.shape), array) for name, array in arrays.items()}
+        return xr.Dataset(data, {name: volume[name].values for name in volume.dims}, attrs)
+    options = grid.parameters | {"across": across, "min_confidence": min_confidence}
+    attrs["digest"] = made_from(mapper_digest(mapper), options)
+    store = LabelStore(path, volume, axis, attrs, scores=scores)
+    finished = store.done.read()
+    left = [line for line in chosen if line not in finished]
+    written: Iterable[tuple[int, Any]]
+    if client is not None:  # workers write what they made
+        labels = volume[grid.along].values[left]
+        written = written_votes(volume, grid, mapper, partial(_write, store, decided), labels, **where)
+    else:
+        sections = _sections(volume, grid, mapper, left, decided, where)
+        written = ((line, store.write(line, section)) for line, section in zip(left, sections, strict=True))
+    for count, (line, seals) in enumerate(written, len(chosen) - len(left) + 1):
+        store.confirm(line, seals)
+        report(count)
+    return open_labels(path)
+
+
+def _sections(
+    volume: xr.DataArray, grid: PatchGrid, mapper: Any, lines: list[int], decided: Callable[..., Any], where: Any
+) -> Iterable[dict[str, np.ndarray]]:
+    """Yield the labels of lines, given by position, while the next lines are voted on."""
+    votes = line_votes(volume, grid, mapper, volume[grid.along].values[lines], **where)
     # Here threads would only compete with those that vote; where a cluster or a device votes, one could not keep up.
-    options = {
-        "workers": None if client or device else 1,
-        "memory": memory or memory_budget(),
-        "cost": cost(volume, grid, names),
-    }
-    sections = map_blocks(partial(_decided, min_confidence, scores), (line_votes for _, line_votes in votes), **options)
-    for count, (line, section) in enumerate(zip(left, sections, strict=True), len(chosen) - len(left) + 1):
-        out.confirm(line, out.write(line, section))
-        if progress:
-            progress(count)
-    return out.dataset()
+    workers = None if where["client"] or where["device"] else 1
+    memory = where["memory"] or memory_budget()
+    one = cost(volume, grid, mapper.classes_)
+    return map_blocks(decided, (of_line for _, of_line in votes), workers=workers, memory=memory, cost=one)
 
 
-def _write_section(out, min_confidence, line, votes):
-    return out.write(line, _decided(min_confidence, "score" in out.shapes, votes))
+def _write(store: LabelStore, decided: Callable[..., Any], line: int, votes: np.ndarray) -> Seals:
+    return store.write(line, decided(votes))
 
 
-def _decided(min_confidence, scores, votes):
-    """Label and confidence of a line, and the share of every class where it is asked for."""
+def _decided(min_confidence: float, scores: bool, votes: np.ndarray) -> dict[str, np.ndarray]:
+    """Return label and confidence of a line, and the share of every class where it is asked for."""
     found = dict(zip(("label", "confidence"), decide(votes, min_confidence), strict=True))
     return found | ({"score": votes} if scores else {})

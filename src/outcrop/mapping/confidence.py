@@ -32,8 +32,10 @@ def labelled(codes: np.ndarray) -> Array:
     return (codes > 0) & (codes != UNCERTAIN)
 
 
-def as_codes(values: npt.ArrayLike) -> np.ndarray:
+def as_codes(values: npt.ArrayLike) -> npt.NDArray[np.uint8]:
     """Codes of a label volume as uint8, from a file too: NaN is not labelled, -1 (SEG-Y of signed bytes) uncertain.
+
+    Anything else below 0 or above 255 is refused, for it would become the code of another class.
 
     Examples
     --------
@@ -43,8 +45,12 @@ def as_codes(values: npt.ArrayLike) -> np.ndarray:
     values = np.asarray(values)
     if values.dtype == np.uint8:
         return values
-    values = values.astype(np.float32)
-    return np.where(values == -1, np.float32(UNCERTAIN), np.nan_to_num(values)).astype(np.uint8)
+    values = np.nan_to_num(values.astype(np.float32))
+    values = np.where(values == -1, np.float32(UNCERTAIN), values)
+    wrong = (values < 0) | (values > UNCERTAIN)
+    if wrong.any():
+        raise ValueError(f"The labels hold code {values[wrong].flat[0]:g}; give codes from 0 to {UNCERTAIN}.")
+    return values.astype(np.uint8)
 
 
 def find_background(classes: Iterable[str], background: str | None = None) -> str | None:

@@ -7,20 +7,50 @@ import pandas as pd
 
 from outcrop.patches.windows import patch_starts
 
+PLACES = ("inline", "crossline"), ("x", "y")  # what the columns of a horizon may give
 
-def read_horizon(path):
-    """Horizon from a text file of lines with inline, crossline, time (or depth); other lines are comments."""
-    rows = []
-    with open(os.fspath(path), encoding="utf-8", errors="replace") as handle:
-        for line in handle:
+
+def read_points(path: str | os.PathLike[str], vertical: str, unnamed: tuple[str, str]) -> pd.DataFrame:
+    """Points of a horizon in a text file, one in each line, as numbers.
+
+    Parameters
+    ----------
+    path : path
+        Columns are separated by commas or spaces. A line that names them decides what they are: inline and crossline,
+        or x and y, and the vertical axis. Lines before the first numbers and lines that begin with # or ! are comments.
+    vertical : {"time", "depth"}
+    unnamed : (str, str)
+        Names of the first two of three columns where no line names them.
+
+    Returns
+    -------
+    DataFrame
+        Columns inline and crossline, or x and y, or `unnamed`; and time or depth. All values are finite.
+    """
+    columns: list[str] = []
+    rows: list[list[float]] = []
+    at = [0, 1, 2]
+    with open(os.fspath(path), encoding="utf-8", errors="replace") as file:
+        for number, line in enumerate(file, 1):
+            words = [word.strip().strip('"') for word in (line.split(",") if "," in line else line.split())]
+            if not rows and not columns:
+                names = [word.lower() for word in words if word != "#"]
+                columns = next(([*pair, vertical] for pair in PLACES if set(pair) <= set(names)), [])
+                if columns and vertical not in names:
+                    raise ValueError(f"{path} has columns {', '.join(names)[:100]}; give {', '.join(columns)}.")
+                at = [names.index(name) for name in columns] or at
             try:
-                rows.append([float(word) for word in line.replace(",", " ").split()[:3]])
-            except ValueError:
-                continue
-    rows = [row for row in rows if len(row) == 3]
-    if not rows:
-        raise ValueError(f"{path} holds no horizon; expected lines of three numbers: inline, crossline, time.")
-    return pd.DataFrame(rows, columns=["inline", "crossline", "time"])
+                rows.append([float(words[i] or "nan") for i in at])
+            except (ValueError, IndexError):
+                if rows and words and not words[0].startswith(("#", "!")):
+                    text = " ".join(line.split())[:60]
+                    wanted = ", ".join(columns or [*unnamed, vertical])
+                    raise ValueError(f"Line {number} of {path} is {text!r}; give numbers: {wanted}.") from None
+    points = pd.DataFrame(rows, columns=columns or [*unnamed, vertical], dtype=np.float64)
+    points = points[np.isfinite(points).all(axis=1)].reset_index(drop=True)
+    if not len(points):
+        raise ValueError(f"{path} holds no horizon; give lines of {', '.join(points.columns)}.")
+    return points
 
 
 def area_positions(volume, limits):
@@ -58,11 +88,16 @@ def fitting_starts(alive, width, step):
     return (np.concatenate(starts) if starts else np.empty(0, int)), max(asked, sum(map(len, starts)))
 
 
-def horizon_grid(horizon, inlines, crosslines):
-    """Times of a horizon on the traces of the volume, NaN where it was not picked."""
+def horizon_grid(
+    path: str | os.PathLike[str], vertical: str, inlines: np.ndarray, crosslines: np.ndarray
+) -> np.ndarray:
+    """Times (or depths) of the horizon in a file on the traces of the volume, NaN where it was not picked."""
+    horizon = read_points(path, vertical, PLACES[0])
+    if "inline" not in horizon:
+        raise ValueError(f"{path} has columns {', '.join(horizon.columns)}; give inline, crossline and {vertical}.")
     grid = np.full((len(inlines), len(crosslines)), np.nan)
-    rows = pd.Index(inlines).get_indexer(horizon["inline"])
-    columns = pd.Index(crosslines).get_indexer(horizon["crossline"])
+    rows = pd.Index(inlines).get_indexer(pd.Index(horizon["inline"]))
+    columns = pd.Index(crosslines).get_indexer(pd.Index(horizon["crossline"]))
     known = (rows >= 0) & (columns >= 0)
-    grid[rows[known], columns[known]] = horizon["time"].to_numpy()[known]
+    grid[rows[known], columns[known]] = horizon[vertical].to_numpy()[known]
     return grid

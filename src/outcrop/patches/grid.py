@@ -13,7 +13,7 @@ import pandas as pd
 import xarray as xr
 
 from outcrop.parallel import memory_budget
-from outcrop.patches.area import area_positions, fitting_starts, horizon_grid, nearest_position, read_horizon
+from outcrop.patches.area import area_positions, fitting_starts, horizon_grid, nearest_position
 from outcrop.patches.gain import HEADROOM, agc_window, by_rms, sliding_rms
 from outcrop.patches.gaps import GAP, bridge, bridged
 from outcrop.patches.windows import patch_starts, stitch, within
@@ -43,7 +43,7 @@ class PatchGrid:
         Area of interest, for instance ``{"inline": (100, 300), "time": (400, 1600)}``: survey labels, ends included;
         patches lie wholly inside.
     between : (path, path), optional
-        Text files of the horizons above and below the centres of the patches; see `read_horizon`.
+        Text files of the horizons above and below the centres of the patches; see `read_points`.
     sample : int, optional
         Take that many patches at random places instead of a regular grid.
     gain : str
@@ -100,7 +100,7 @@ class PatchGrid:
         self._clip = self.given_clip = None if clip is None else float(clip)
         self.axes = [volume[name].values for name in volume.dims]
         self.area = area_positions(volume, area or {})
-        self.horizons = between and [horizon_grid(read_horizon(path), *self.axes[:2]) for path in between]
+        self.horizons = between and [horizon_grid(path, volume.dims[2], *self.axes[:2]) for path in between]
         self._live, self._is_part = live_traces(volume), False
         directions = [DIRECTIONS.index(name) for name in (DIRECTIONS if along == "both" else (along,))]
         self._check_count(directions)

@@ -1,6 +1,6 @@
 """Figures: every function draws on the matplotlib axes or figure it is given, or makes one, and returns it."""
 
-from outcrop.plots.charts import atoms, confusion, convergence, evolution, gallery, purity_curves, similarity_curves
+from outcrop.plots.charts import confusion, convergence, evolution, gallery, purity_curves, similarity_curves
 from outcrop.plots.colours import COLOURS, EXTRA, colours
 from outcrop.plots.figure import frame, new_axes, new_figure
 from outcrop.plots.geology import horizon_map, horizons, sticks

@@ -1,13 +1,28 @@
 """Figures and axes without a window."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
+from xarray import DataArray
 
 from outcrop.volumes.summary import sample_unit
 
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    Canvas = Axes | None  # where to draw; None makes new axes
+    Palette = Mapping[str, str] | None  # class -> colour
+
+IN_A_ROW = 6  # classes that a legend above a section has room for
 AXES = ("inline", "crossline", "time", "depth")
 
 
-def frame(line):
+def frame(line: DataArray) -> dict[str, Any]:
     """Extent of a section in survey labels, time downwards; of a slice as a map, inlines upwards."""
     x, t = (line[name].values for name in line.dims)
     dx, dt = spacing(x), spacing(t)
@@ -17,20 +32,20 @@ def frame(line):
     return {"extent": extent, "aspect": "auto", "origin": "upper" if down else "lower"}
 
 
-def oriented(line):
+def oriented(line: DataArray) -> DataArray:
     """A section as it is drawn, the axis across first: of a slice the crosslines."""
     return line.transpose("crossline", "inline") if set(line.dims) == {"inline", "crossline"} else line
 
 
-def section_of(line):
+def section_of(line: DataArray) -> tuple[int, float]:
     """Direction of a section, 0 inline, 1 crossline, 2 time or depth, and its label."""
     fixed = next(name for name in AXES if name in line.coords and name not in line.dims)
     return min(AXES.index(fixed), 2), line[fixed].item()
 
 
-def time_label(line):
+def time_label(line: DataArray) -> str:
     """Label of the axis downwards, with its unit."""
-    name = line.dims[1]
+    name = str(line.dims[1])
     if name not in AXES[2:]:
         return name
     labels = line[name].values
@@ -38,25 +53,26 @@ def time_label(line):
     return f"{name} ({sample_unit(line) or ('samples' if counted else 'no unit')})"
 
 
-def spacing(axis):
+def spacing(axis: np.ndarray) -> float:
     """Distance between the labels of an axis."""
     return float(axis[1] - axis[0]) if len(axis) > 1 else 1.0
 
 
-def new_figure(**options):
+def new_figure(**options: Any) -> Figure:
     """A figure without a window."""
     from matplotlib.figure import Figure  # not pyplot: no window, no global state, safe in threads
 
     return Figure(**options)
 
 
-def new_axes(**options):
+def new_axes(**options: Any) -> Axes:
     """Axes of a new figure that belongs to nobody."""
     return new_figure(layout="constrained", **options).add_subplot()
 
 
-def legend(ax, handles, *, length=1.0):
-    """Names of the classes above the section: it must not hide the deepest part of it."""
-    place = {"loc": "lower right", "bbox_to_anchor": (1, 1), "borderaxespad": 0.2, "frameon": False}
-    tight = {"handlelength": length, "handletextpad": 0.4, "columnspacing": 1, "fontsize": "small"}
-    ax.legend(handles=handles, ncols=len(handles), **place, **tight)
+def legend(ax: Axes, handles: Sequence[Artist], *, length: float = 1.0) -> None:
+    """Name the classes above the section, so that they hide nothing of it; many classes beside it."""
+    few = len(handles) <= IN_A_ROW
+    place: dict[str, Any] = {"loc": "lower right" if few else "upper left", "bbox_to_anchor": (1, 1)}
+    tight: dict[str, Any] = {"borderaxespad": 0.2, "handletextpad": 0.4, "columnspacing": 1, "fontsize": "small"}
+    ax.legend(handles=handles, ncols=len(handles) if few else 1, frameon=False, handlelength=length, **place, **tight)

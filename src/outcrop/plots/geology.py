@@ -1,13 +1,25 @@
 """Fault sticks and horizons, on sections and on maps."""
 
-import numpy as np
+from __future__ import annotations
 
-from outcrop.plots.figure import legend, new_axes, spacing
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from xarray import DataArray, Dataset
+
+from outcrop.plots.figure import frame, legend, new_axes
 from outcrop.plots.geology_lines import HUMAN, draw_geology, draw_horizons, draw_sticks
 from outcrop.plots.sections import overlay, section
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
-def horizons(line, surfaces, *, palette=None, ax=None):
+    from outcrop.plots.figure import Canvas, Palette
+
+
+def horizons(line: DataArray, surfaces: Sequence[DataArray], *, palette: Palette = None, ax: Canvas = None) -> Axes:
     """Draw a section with tops (solid) and bases (dashed) of bodies in the colours of their classes.
 
     Parameters
@@ -26,14 +38,12 @@ def horizons(line, surfaces, *, palette=None, ax=None):
     return ax
 
 
-def horizon_map(surface, *, ax=None):
+def horizon_map(surface: DataArray, *, ax: Canvas = None) -> Axes:
     """Draw a top or base of a body as a map with contours, shallow parts light."""
     ax = ax or new_axes(figsize=(7, 5))
     surface = surface.transpose("inline", "crossline")
     x, y = surface["crossline"].values, surface["inline"].values
-    dx, dy = spacing(x), spacing(y)
-    extent = (x[0] - dx / 2, x[-1] + dx / 2, y[0] - dy / 2, y[-1] + dy / 2)
-    image = ax.imshow(surface.values, cmap="viridis_r", extent=extent, origin="lower", aspect="auto")
+    image = ax.imshow(surface.values, cmap="viridis_r", **frame(surface.transpose()))
     if min(surface.shape) > 1 and np.ptp(surface.values[np.isfinite(surface.values)]) > 0:
         ax.contour(x, y, surface.values, levels=8, colors="black", linewidths=0.6)
     unit = surface.attrs.get("unit", "ms" if surface.name == "time" else "m") or "no unit"
@@ -44,7 +54,16 @@ def horizon_map(surface, *, ax=None):
     return ax
 
 
-def sticks(line, table, *, truth=None, labels=None, surfaces=(), palette=None, ax=None):
+def sticks(
+    line: DataArray,
+    table: pd.DataFrame,
+    *,
+    truth: pd.DataFrame | None = None,
+    labels: Dataset | None = None,
+    surfaces: Sequence[DataArray] = (),
+    palette: Palette = None,
+    ax: Canvas = None,
+) -> Axes:
     """Draw fault sticks over a section, wider and brighter the likelier they are; accepted ones outlined.
 
     Where sticks of other sections cross this one, their surfaces are drawn as thin lines: on slices all of them.

@@ -1,15 +1,28 @@
 """Lines of fault sticks and horizons on the axes of a section."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
+import pandas as pd
+from xarray import DataArray
 
 from outcrop.geometry.crossings import fault_traces, horizon_traces
 from outcrop.plots.colours import colours
 from outcrop.plots.figure import AXES, legend, section_of, spacing
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+
+    from outcrop.plots.figure import Palette
+
 STICK, HUMAN = "#ff3300", "#ffdd00"  # of picked sticks, and of an interpreter's
 
 
-def draw_horizons(ax, line, surfaces, palette):
+def draw_horizons(ax: Axes, line: DataArray, surfaces: Sequence[DataArray], palette: Palette) -> list[Line2D]:
     """Draw tops and bases over a section; handles for its legend."""
     from matplotlib.lines import Line2D
     from matplotlib.patheffects import Normal, Stroke
@@ -20,7 +33,7 @@ def draw_horizons(ax, line, surfaces, palette):
     limits, handles = (ax.get_xlim(), ax.get_ylim()), {}
     for surface in surfaces:
         name, side = str(surface.attrs["class"]), surface.attrs["side"]
-        style = {"color": shades[name], "ls": "-" if side == "top" else (0, (4, 2)), "lw": 2}
+        style: dict[str, Any] = {"color": shades[name], "ls": "-" if side == "top" else (0, (4, 2)), "lw": 2}
         pieces = horizon_traces(surface, direction, label, interval=interval)
         if pieces:  # one line with gaps
             across, down = (np.concatenate([(*piece[i], np.nan) for piece in pieces])[:-1] for i in range(2))
@@ -31,19 +44,21 @@ def draw_horizons(ax, line, surfaces, palette):
     return list(handles.values())
 
 
-def draw_geology(ax, line, table, surfaces, palette):
+def draw_geology(
+    ax: Axes, line: DataArray, table: pd.DataFrame | None, surfaces: Sequence[DataArray], palette: Palette
+) -> None:
     """Draw sticks, tops and bases over a section, and name the latter in its legend."""
     if table is not None:
         draw_sticks(ax, line, table)
     if len(surfaces):
         before = ax.get_legend()
-        handles = [] if before is None else list(before.legend_handles)
+        handles: list[Any] = [] if before is None else list(before.legend_handles)
         handles += draw_horizons(ax, line, surfaces, palette)
         if handles:
             legend(ax, handles, length=1.6)
 
 
-def draw_sticks(ax, line, table, **look):
+def draw_sticks(ax: Axes, line: DataArray, table: pd.DataFrame, **look: Any) -> None:
     """Draw the lines along which faults cross a section."""
     from matplotlib.patheffects import Normal, Stroke
 
@@ -53,7 +68,7 @@ def draw_sticks(ax, line, table, **look):
     volume = volume.transpose("inline", "crossline", ...)
     for trace in fault_traces(table, volume, direction, label):
         sure = trace.likelihood
-        style: dict = {"color": STICK, "lw": 0.8 + 1.4 * sure, "alpha": 0.5 + 0.5 * sure}
+        style: dict[str, Any] = {"color": STICK, "lw": 0.8 + 1.4 * sure, "alpha": 0.5 + 0.5 * sure}
         if trace.stick < 0:
             style["lw"] = 1.2
         if trace.accepted:

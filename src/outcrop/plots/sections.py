@@ -1,14 +1,36 @@
 """Sections with labels over them."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import numpy as np
+import pandas as pd
+from xarray import DataArray, Dataset
 
 from outcrop.mapping.confidence import UNCERTAIN, as_codes
 from outcrop.plots.colours import COLOURS, colours
 from outcrop.plots.figure import AXES, frame, legend, new_axes, new_figure, oriented, spacing, time_label
 from outcrop.plots.geology_lines import draw_geology
+from outcrop.retrieval.weak import WeakLabels
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from outcrop.plots.figure import Canvas, Palette
 
 
-def section(line, *, weak=None, size=None, gain=1.0, palette=None, ax=None):
+def section(
+    line: DataArray,
+    *,
+    weak: WeakLabels | None = None,
+    size: tuple[int, int] | None = None,
+    gain: float = 1.0,
+    palette: Palette = None,
+    ax: Canvas = None,
+) -> Axes:
     """Draw one inline or crossline in grey, time downwards, with the boxes of retrieved patches that lie on it.
 
     A time or depth slice is drawn as a map, inlines upwards.
@@ -39,12 +61,20 @@ def section(line, *, weak=None, size=None, gain=1.0, palette=None, ax=None):
     if fixed:
         unit = {"time": "ms", "depth": "m"}.get(fixed, "") if line.attrs.get("unit") != "" else ""
         ax.set_title(f"{fixed} {line[fixed].item():g} {unit}".rstrip(), loc="left")
-    if weak is not None:
+    if weak is not None and size and fixed:
         draw_boxes(ax, line, weak, size, fixed, palette)
     return ax
 
 
-def labelled_section(line, labels, *, truth=None, sticks=None, surfaces=(), opacity=0.5):
+def labelled_section(
+    line: DataArray,
+    labels: Dataset,
+    *,
+    truth: DataArray | None = None,
+    sticks: pd.DataFrame | None = None,
+    surfaces: Sequence[DataArray] = (),
+    opacity: float = 0.5,
+) -> Figure:
     """Draw a section with its labels in the standard colours, and its confidence below.
 
     Parameters
@@ -78,7 +108,15 @@ def labelled_section(line, labels, *, truth=None, sticks=None, surfaces=(), opac
     return figure
 
 
-def overlay(line, codes, classes, *, palette=None, opacity=0.5, ax=None):
+def overlay(
+    line: DataArray,
+    codes: DataArray,
+    classes: Sequence[str],
+    *,
+    palette: Palette = None,
+    opacity: float = 0.5,
+    ax: Canvas = None,
+) -> Axes:
     """Draw the codes of a label volume over a section: uncertain ones grey, samples without a label transparent."""
     from matplotlib.colors import to_rgba
     from matplotlib.patches import Patch
@@ -97,7 +135,9 @@ def overlay(line, codes, classes, *, palette=None, opacity=0.5, ax=None):
     return ax
 
 
-def draw_boxes(ax, line, weak, size, fixed, palette):
+def draw_boxes(
+    ax: Axes, line: DataArray, weak: WeakLabels, size: tuple[int, int], fixed: str, palette: Palette
+) -> None:
     """Outline the retrieved patches of this line and name their classes."""
     from matplotlib.patches import Rectangle
 

@@ -12,7 +12,9 @@ import socket
 import time
 import uuid
 import zlib
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import google_crc32c
 import numpy as np
@@ -24,7 +26,7 @@ END = 4096  # bytes at the end of a file that stand for all of it
 LEFT_AFTER = 60.0  # seconds after which a file that is not whole yet belongs to a process that was killed
 
 
-def write_chunks(array, axis, number, values):
+def write_chunks(array: Any, axis: int, number: int, values: np.ndarray) -> list[str]:
     """Write the chunks at a position on an axis and read them back.
 
     Parameters
@@ -60,10 +62,10 @@ def write_chunks(array, axis, number, values):
     return chunk_seals(array, axis, number)
 
 
-def write_file(array, number, values):
-    """What `write_chunks` does where one file holds an entry of the first axis, without Zarr's way there.
+def write_file(array: Any, number: int, values: Any) -> list[str]:
+    """Write like `write_chunks` where one file holds an entry of the first axis, without going through Zarr.
 
-    That takes ten milliseconds, more than the rest of the work on a short line.
+    Zarr takes ten milliseconds, more than everything else on a short line.
 
     Parameters
     ----------
@@ -89,8 +91,8 @@ def write_file(array, number, values):
     return chunk_seals(array, 0, number)
 
 
-def _encoded(array, values):
-    """Bytes of the file of one entry of the first axis: its chunks, and where each lies; None where it holds nothing.
+def _encoded(array: Any, values: np.ndarray) -> bytes | None:
+    """Return the bytes of the file of one entry of the first axis: its chunks and their offsets; None if all is 0.
 
     Chunks at the end of an axis are filled up with 0.
     """
@@ -107,13 +109,13 @@ def _encoded(array, values):
     return b"".join(chunks) + _sealed(np.array(places, "<u8").tobytes()) if any(chunks) else None
 
 
-def _sealed(data):
-    """Bytes and their checksum."""
-    return data + google_crc32c.value(data).to_bytes(4, "little")
+def _sealed(data: bytes) -> bytes:
+    """Return bytes and their checksum."""
+    return data + bytes(google_crc32c.value(data).to_bytes(4, "little"))
 
 
-def _check_seen(array):
-    """Refuse to write to an array that is not there: a folder of the same path on another machine is not it."""
+def _check_seen(array: Any) -> None:
+    """Refuse to write to a missing array: another machine may have another folder of the same path."""
     if not (_root(array) / "zarr.json").is_file():
         raise OSError(
             f"{_root(array)} is not seen by the worker on {socket.gethostname()}; put the job folder where all workers "
@@ -121,12 +123,12 @@ def _check_seen(array):
         )
 
 
-def chunk_seals(array, axis, number):
-    """Size and checksum of the files of the chunks at a position on an axis; see `write_chunks`."""
+def chunk_seals(array: Any, axis: int, number: int) -> list[str]:
+    """Return size and checksum of the files of the chunks at a position on an axis; see `write_chunks`."""
     return [_seal(path) for path in _files(array, axis, number)]
 
 
-def confirm_chunks(array, axis, number, seals):
+def confirm_chunks(array: Any, axis: int, number: int, seals: list[str]) -> None:
     """Compare what this process sees of some chunks with the seals of the process that wrote them."""
     for pause in (*SEEN_WITHIN, None):
         if chunk_seals(array, axis, number) == seals:
@@ -140,8 +142,8 @@ def confirm_chunks(array, axis, number, seals):
     )
 
 
-def read_chunk(array, shard, number):
-    """One chunk of a shard, without Zarr's way there, which takes a millisecond; uint8, zstd and a checksum.
+def read_chunk(array: Any, shard: int, number: int) -> np.ndarray:
+    """Read one chunk of a shard without Zarr, which takes a millisecond more; uint8, zstd and a checksum.
 
     Parameters
     ----------
@@ -172,14 +174,14 @@ def read_chunk(array, shard, number):
     return np.frombuffer(Zstd().decode(data), np.uint8).reshape(array.chunks)
 
 
-def _sound(data, path):
-    """Bytes without the checksum at their end, which has to be theirs."""
+def _sound(data: bytes, path: Path) -> bytes:
+    """Return bytes without the checksum at their end, which has to match."""
     if google_crc32c.value(data[:-4]) != int.from_bytes(data[-4:], "little"):
         raise ValueError(f"A checksum of {path} is wrong")
     return data[:-4]
 
 
-def clear_leftovers(array, axis, numbers):
+def clear_leftovers(array: Any, axis: int, numbers: Iterable[int]) -> None:
     """Remove files that a killed process left aside while it wrote chunks at some positions on an axis."""
     for number in numbers:
         for folder in {path.parent for path in _files(array, axis, number)}:
@@ -189,30 +191,31 @@ def clear_leftovers(array, axis, numbers):
                         path.unlink()
 
 
-def stored_bytes(array):
-    """Bytes that the chunks of an array take on the disk."""
+def stored_bytes(array: Any) -> int:
+    """Return the bytes that the chunks of an array take on the disk."""
     files = (path for path in _root(array).rglob("*") if path.is_file())
     return sum(path.stat().st_size for path in files if path.name != "zarr.json")
 
 
-def _root(array):
-    return Path(array.store.root) / array.path
+def _root(array: Any) -> Path:
+    return Path(array.store.root) / str(array.path)
 
 
-def _files(array, axis, number):
-    """Files of the chunks at a position on an axis."""
+def _files(array: Any, axis: int, number: int) -> list[Path]:
+    """Return the files of the chunks at a position on an axis."""
     every = [range(-(-n // size)) for n, size in zip(array.shape, _file_shape(array), strict=True)]
     every[axis] = range(number, number + 1)
     return [_root(array) / array.metadata.encode_chunk_key(place) for place in itertools.product(*every)]
 
 
-def _file_shape(array):
-    """Shape of what one file holds: a shard of chunks, or a chunk."""
-    return array.shards or array.chunks
+def _file_shape(array: Any) -> tuple[int, ...]:
+    """Return the shape of what one file holds: a shard of chunks, or a chunk."""
+    shape: tuple[int, ...] = array.shards or array.chunks
+    return shape
 
 
-def _seal(path):
-    """Size of a file and a checksum of its end, where those of its chunks lie; empty where there is none."""
+def _seal(path: Path) -> str:
+    """Return the size of a file and a checksum of its end, where those of its chunks lie; empty where there is none."""
     try:
         with open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)

@@ -3,6 +3,8 @@
 import hashlib
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -25,13 +27,13 @@ class Kept:
     (np.float64(8.0), np.float64(8.0))
     """
 
-    def __init__(self, most_bytes=MOST_BYTES):
+    def __init__(self, most_bytes: int = MOST_BYTES):
         self.most_bytes = most_bytes
-        self._arrays: OrderedDict = OrderedDict()
+        self._arrays: OrderedDict[Any, np.ndarray] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, key, make):
-        """The array of a key, made where it is missing; nobody may write to it."""
+    def get(self, key: Any, make: Callable[[], np.ndarray]) -> np.ndarray:
+        """Return the array of a key, made where it is missing; nobody may write to it."""
         with self._lock:
             if key in self._arrays:
                 self._arrays.move_to_end(key)
@@ -45,8 +47,8 @@ class Kept:
         return made
 
 
-def content(*arrays):
-    """Digest of the shapes, types and values of arrays.
+def content(*arrays: Any) -> str:
+    """Return the digest of the shapes, types and values of arrays.
 
     Examples
     --------

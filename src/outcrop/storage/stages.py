@@ -5,7 +5,9 @@ import datetime
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import outcrop
 from outcrop.storage.workspace import no_link, remove, set_aside, whole_file
@@ -15,7 +17,7 @@ JOURNAL = "journal.txt"
 KINDS = ("index", "retrieved", "mapper", "votes", "net", "faults")
 
 
-def digest(*parts):
+def digest(*parts: Any) -> str:
     """Sixteen hexadecimal digits of anything that JSON can hold; the order of keys does not matter.
 
     Examples
@@ -27,7 +29,7 @@ def digest(*parts):
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _plain(value):
+def _plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
@@ -50,15 +52,15 @@ class Stages:
     True
     """
 
-    def __init__(self, job):
+    def __init__(self, job: str | Path):
         self.root = Path(job) / "stages"
 
-    def path(self, kind, key):
-        """Folder of a stage."""
+    def path(self, kind: str, key: str) -> Path:
+        """Return the folder of a stage."""
         return self.root / kind / key
 
-    def begin(self, kind, inputs):
-        """Make the folder of a stage where it does not exist, with what it is made from; its key."""
+    def begin(self, kind: str, inputs: Any) -> str:
+        """Make the folder of a stage where it does not exist, record its inputs, and return its key."""
         key = digest(kind, inputs)
         folder = self.path(kind, key)
         if not (folder / FACTS).is_file():
@@ -69,52 +71,89 @@ class Stages:
                 aside.write_text(json.dumps(facts, indent=1, default=_plain), encoding="utf-8")
         return key
 
-    def facts(self, kind, key):
-        """What a stage was made from, empty where it does not exist or cannot be read."""
+    def get(
+        self,
+        stage: Any,
+        name: str,
+        make: Callable[[], Any],
+        load: Callable[[Path], Any],
+        save: Callable[[Any, Path], Any] = lambda made, path: made.save(path),
+    ) -> Any:
+        """Load a file or folder of a stage; make and store it where it is missing or damaged.
+
+        Parameters
+        ----------
+        stage
+            With ``kind``, ``inputs`` and ``key``.
+        name : str
+            Of the file or folder.
+        make : callable
+            Computes the result.
+        load : callable
+            Reads it back from its path; raises ValueError where it is damaged.
+        save : callable, optional
+            ``save(made, path)`` writes it; by default its method ``save``.
+        """
+        path = self.path(stage.kind, stage.key) / name
+        if path.exists():
+            try:
+                return load(path)
+            except ValueError:
+                set_aside(path)
+        self.begin(stage.kind, stage.inputs)
+        made = make()
+        if not path.exists():  # another process may have made the same meanwhile
+            save(made, path)
+        self.note(stage.kind, stage.key)
+        return made
+
+    def facts(self, kind: str, key: str) -> dict[str, Any]:
+        """Return the inputs of a stage and when it was made, empty where it does not exist or cannot be read."""
         try:
-            return json.loads((self.path(kind, key) / FACTS).read_text(encoding="utf-8"))
+            found: dict[str, Any] = json.loads((self.path(kind, key) / FACTS).read_text(encoding="utf-8"))
+            return found
         except (OSError, ValueError):
             return {}
 
-    def note(self, kind, *words):
-        """Write into the journal of a kind what was finished just now, the key first."""
+    def note(self, kind: str, *words: Any) -> None:
+        """Record in the journal of a kind that a stage, or a part of it, is finished; the key first."""
         append_line(self.root / kind / JOURNAL, " ".join(map(str, words)))
 
-    def journal(self, kind):
-        """Words of every line of the journal of a kind, the oldest first, of stages that still exist."""
+    def journal(self, kind: str) -> list[list[str]]:
+        """Return the words of every line of the journal of a kind, the oldest first, of stages that still exist."""
         lines = [line.split() for line in read_lines(self.root / kind / JOURNAL)]
         exists = {key: (self.path(kind, key) / FACTS).is_file() for key in {words[0] for words in lines if words}}
         return [words for words in lines if words and exists[words[0]]]
 
-    def last(self, kind):
-        """Key of the stage of a kind that was finished last, None where there is none."""
+    def last(self, kind: str) -> str | None:
+        """Return the key of the stage of a kind that was finished last, None where there is none."""
         journal = self.journal(kind)
         return journal[-1][0] if journal else None
 
-    def keys(self, kind):
-        """Keys of all stages of a kind, in the order in which they were begun."""
+    def keys(self, kind: str) -> list[str]:
+        """Return the keys of all stages of a kind, in the order in which they were begun."""
         found = [path.parent.name for path in (self.root / kind).glob(f"*/{FACTS}")]
         return sorted(found, key=lambda key: (self.facts(kind, key).get("made", ""), key))
 
-    def sizes(self):
-        """Bytes of every stage: (kind, key) -> size."""
+    def sizes(self) -> dict[tuple[str, str], int]:
+        """Return the bytes of every stage: (kind, key) -> size."""
         return {
             (kind, key): sum(file.stat().st_size for file in self.path(kind, key).rglob("*") if file.is_file())
             for kind in KINDS
             for key in self.keys(kind)
         }
 
-    def set_aside(self, kind, key, name):
+    def set_aside(self, kind: str, key: str, name: str) -> None:
         """Give a damaged part of a stage another name, so that it can be made again and nothing is lost."""
         set_aside(self.path(kind, key) / name)
 
-    def remove(self, kind, key):
+    def remove(self, kind: str, key: str) -> None:
         """Free the space of a stage: first its facts, so that what is left of it counts for nothing if that is cut."""
         remove(self.path(kind, key) / FACTS)
         remove(self.path(kind, key))
 
 
-def append_line(path, text):
+def append_line(path: str | Path, text: str) -> None:
     """Append a line to a file in one piece; a line that a kill or a full disk cut short is ended first."""
     path = no_link(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -135,8 +174,8 @@ def append_line(path, text):
         os.close(handle)
 
 
-def read_lines(path, start=0):
-    """Whole lines of a text file from a byte on; what follows the last line end does not count."""
+def read_lines(path: str | Path, start: int = 0) -> list[str]:
+    """Return the whole lines of a text file from a byte on; what follows the last line end does not count."""
     path = Path(path)
     if not path.is_file():
         return []

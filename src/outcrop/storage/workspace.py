@@ -11,7 +11,9 @@ import socket
 import threading
 import time
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import tomli_w
@@ -42,25 +44,25 @@ class Workspace:
     'f3.sgy'
     """
 
-    def __init__(self, path):
+    def __init__(self, path: str | Path):
         self.path = Path(path)
 
-    def __truediv__(self, name):
+    def __truediv__(self, name: str) -> Path:
         return self.path / name
 
-    def inner_path(self, name):
-        """Path of something that is about to be written, which must not lead out of the folder by a link."""
+    def inner_path(self, name: str) -> Path:
+        """Return the path of a file to be written; refused where a link leads out of the folder."""
         path = self.path / name
         if not path.resolve().is_relative_to(self.path.resolve()):
-            raise ValueError(f"{path} is a link to {path.resolve()}, outside the job; put the thing itself there.")
+            raise ValueError(f"{path} is a link to {path.resolve()}, outside the job; replace the link by the file.")
         return path
 
-    def exists(self):
-        """Whether the folder holds a job."""
+    def exists(self) -> bool:
+        """Return whether the folder holds a job."""
         return (self / "job.toml").is_file()
 
-    def read(self):
-        """Contents of ``job.toml``: what was done with what."""
+    def read(self) -> dict[str, Any]:
+        """Return the contents of ``job.toml``: job metadata."""
         if not self.exists():
             raise ValueError(f"{self.path} is not a job folder; make one with 'outcrop index VOLUME -o {self.path}'.")
         try:
@@ -74,12 +76,12 @@ class Workspace:
             )
         return job
 
-    def write(self, job):
+    def write(self, job: dict[str, Any]) -> None:
         """Replace ``job.toml``, with the format and the program's version added to the given tables."""
         with whole_file(self / "job.toml") as path:
             path.write_text(tomli_w.dumps({"format": FORMAT, "version": outcrop.__version__} | job), encoding="utf-8")
 
-    def log(self, event, **fields):
+    def log(self, event: str, **fields: Any) -> None:
         """Append one line to ``log.jsonl``."""
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         with open(self.inner_path("log.jsonl"), "a", encoding="utf-8") as handle:
@@ -100,28 +102,28 @@ class DoneLog:
     {3}
     """
 
-    def __init__(self, path):
+    def __init__(self, path: str | Path):
         self.path = Path(path)
 
-    def read(self):
-        """Numbers so far."""
+    def read(self) -> set[int]:
+        """Return the numbers so far."""
         lines = self.path.read_bytes().split(b"\n")[:-1] if self.path.is_file() else []
-        found: set = set()
+        found: set[int] = set()
         for line in lines:
             number = line.removeprefix(b"!")
             if number.isdigit() and len(number) < 10:
                 (found.add if number == line else found.discard)(int(number))
         return found
 
-    def add(self, number):
+    def add(self, number: int) -> None:
         """Note that a block is written."""
         self._append(f"{number}")
 
-    def drop(self, number):
+    def drop(self, number: int) -> None:
         """Note that a block has to be made again."""
         self._append(f"!{number}")
 
-    def _append(self, text):
+    def _append(self, text: str) -> None:
         with open(no_link(self.path), "a+b") as handle:
             handle.seek(max(0, handle.seek(0, os.SEEK_END) - 1))
             cut_short = handle.read() not in (b"", b"\n")  # on a full disk: its number must not run into this one
@@ -129,7 +131,7 @@ class DoneLog:
 
 
 @contextlib.contextmanager
-def whole_file(path):
+def whole_file(path: str | Path) -> Iterator[Path]:
     """Give a path to write to that becomes `path` on a clean exit and vanishes on an error.
 
     Threads and processes may write the same file at once: the last one stays. Of folders the first one stays, since
@@ -151,13 +153,13 @@ def whole_file(path):
         remove(aside)
 
 
-def refuse_volume_name(path):
+def refuse_volume_name(path: str | Path) -> None:
     """Refuse to write a table or a page under a name that volumes have."""
     if Path(path).suffix.lower() in VOLUMES:
         raise ValueError(f"{path} is the name of a volume; choose another name for the output.")
 
 
-def spare_survey(path, *, synthetic=False):
+def spare_survey(path: str | Path, *, synthetic: bool = False) -> None:
     """Refuse to replace a SEG-Y file that Outcrop did not write, as its text header tells, or a synthetic volume."""
     path = Path(path)
     if not path.is_file():
@@ -171,7 +173,7 @@ def spare_survey(path, *, synthetic=False):
         raise ValueError(f"{path} is already there, a synthetic volume or its truth; remove it or choose another name.")
 
 
-def _replace(aside, path):
+def _replace(aside: Path, path: Path) -> None:
     """Rename; where it is refused, as on Windows while a reader has the old file open, for a second again."""
     if aside.is_dir():
         with contextlib.suppress(OSError):
@@ -184,17 +186,17 @@ def _replace(aside, path):
     return os.replace(aside, path)
 
 
-def _is_filled(path):
-    """Whether a path is a folder that holds something."""
+def _is_filled(path: Path) -> bool:
+    """Return whether a path is a folder that holds something."""
     return path.is_dir() and any(path.iterdir())
 
 
-def _aside_prefix(path):
-    """Opening of the names that writers on this host give a file while it is not whole."""
+def _aside_prefix(path: Path) -> str:
+    """Return the start of the names that writers on this host give a file while it is not whole."""
     return f".{path.name}.{socket.gethostname()}-"
 
 
-def _clear_leftovers(path):
+def _clear_leftovers(path: Path) -> None:
     """Remove what dead processes of this host left of a file; process numbers of other hosts tell nothing here."""
     pattern = re.compile(re.escape(_aside_prefix(path)) + r"(\d+)-\d+\.part")
     for name in os.listdir(path.parent) if path.parent.is_dir() else []:
@@ -208,7 +210,7 @@ class Damaged(ValueError):
 
 
 @contextlib.contextmanager
-def damage(store, remedy):
+def damage(store: Any, remedy: str) -> Iterator[None]:
     """Turn whatever a decoder throws at a damaged store into one clear line."""
     try:
         yield
@@ -220,11 +222,11 @@ def damage(store, remedy):
         raise Damaged(f"{store} is damaged ({_first_line(error)}); {remedy}.") from error
 
 
-def _first_line(error):
+def _first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}".splitlines()[0][:200]
 
 
-def set_aside(path):
+def set_aside(path: str | Path) -> None:
     """Give a damaged file or folder another name, so that it can be made again and nothing is lost."""
     path, number = Path(path), 1
     while path.with_name(f"{path.name}.damaged-{number}").exists():
@@ -233,15 +235,15 @@ def set_aside(path):
         os.rename(path, path.with_name(f"{path.name}.damaged-{number}"))
 
 
-def no_link(path):
-    """Path of a file that is about to be appended to; refused where it is a link, which may lead out of the job."""
+def no_link(path: str | Path) -> Path:
+    """Return the path of a file to append to; refused where it is a link, which may lead out of the job."""
     path = Path(path)
     if path.is_symlink():
-        raise ValueError(f"{path} is a link to {path.resolve()}, outside the job; put the thing itself there.")
+        raise ValueError(f"{path} is a link to {path.resolve()}, outside the job; replace the link by the file.")
     return path
 
 
-def remove(path):
+def remove(path: str | Path) -> None:
     """Remove a file or a folder, if it exists."""
     path = Path(path)
     if path.is_dir() and not path.is_symlink():
@@ -250,8 +252,8 @@ def remove(path):
         path.unlink(missing_ok=True)
 
 
-def fingerprint(path):
-    """What identifies a file or folder without reading all of it: size, time, and a sha256 of evenly spaced blocks."""
+def fingerprint(path: str | Path) -> dict[str, Any]:
+    """Return size, time and a sha256 of evenly spaced blocks of a file or folder, which identify it."""
     path = Path(path)
     files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
     digest, size = hashlib.sha256(), sum(file.stat().st_size for file in files)

@@ -1,9 +1,16 @@
 """Amplitudes: what a volume holds of them, and how they are scaled to [0, 1]."""
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+Array = npt.NDArray[Any]
+LOUD = 30.0  # times the RMS amplitude of the louder quarter of traces: such a trace is an error of recording or export
 
 
-def sample_lines(volume, lines):
+def sample_lines(volume: xr.DataArray, lines: int) -> tuple[Array, Array]:
     """Positions of evenly spaced inlines and their amplitudes, shape (n_lines, n_crossline, n_sample), thinned out."""
     rows = np.unique(np.linspace(0, volume.shape[0] - 1, lines).round().astype(int))
     # A quarter of a million samples of a line tell its amplitudes: cost does not grow with the survey.
@@ -11,10 +18,38 @@ def sample_lines(volume, lines):
     return rows, np.stack([volume[row, ::every].values for row in rows])
 
 
-def amplitude_clip(volume, *, percentile=99.5, lines=16):
+def find_offset(volume: xr.DataArray) -> float:
+    """Find the value that stands for zero amplitude in a volume without negative values; 0 for any other volume.
+
+    Eight-bit data from 0 to 255 have their zero in the middle. It is the median of the values above 0. A few traces
+    are read, and sixteen lines only where none of these has a negative value. Labels and scaled data have no offset.
+    """
+    if volume.attrs.get("scaled") or volume.attrs.get("classes"):
+        return 0.0
+    for count in (1, 3):
+        rows, columns = (np.unique(np.linspace(0, n - 1, count + 2).astype(int)[1:-1]) for n in volume.shape[:2])
+        if np.nanmin(volume[rows, columns].values, initial=np.inf) < 0:
+            return 0.0
+    sample = sample_lines(volume, 16)[1]
+    positive = sample[np.isfinite(sample) & (sample > 0)]
+    return float(np.median(positive)) if positive.size and not np.nanmin(sample) < 0 else 0.0
+
+
+def centre(volume: xr.DataArray) -> float:
+    """Return the value that stands for zero amplitude: 0.5 in scaled data, else the offset that `open_volume` found."""
+    return 0.5 if volume.attrs.get("scaled") else float(volume.attrs.get("offset", 0.0))
+
+
+def loud_traces(sample: Array) -> npt.NDArray[np.bool_]:
+    """Tell which traces (last axis) are so much louder than the others that they must not set the amplitude scale."""
+    rms = np.sqrt(np.mean(np.square(np.where(np.isfinite(sample), sample, 0), dtype=np.float64), axis=-1))
+    return rms > LOUD * np.percentile(rms[rms > 0], 75) if rms.any() else np.zeros(rms.shape, bool)
+
+
+def amplitude_clip(volume: xr.DataArray, *, percentile: float = 99.5, lines: int = 16) -> float:
     """Amplitude that maps to the ends of [0, 1]: a percentile of the absolute amplitude over evenly spaced inlines.
 
-    Zeros, of which mutes and padding consist, do not count, nor do NaN and Inf.
+    Zeros, of which mutes and padding consist, do not count, nor do NaN, Inf and single traces that are far too loud.
 
     Parameters
     ----------
@@ -36,20 +71,26 @@ def amplitude_clip(volume, *, percentile=99.5, lines=16):
     """
     if not 0 < percentile <= 100:
         raise ValueError(f"percentile is {percentile}; choose a value above 0 and up to 100.")
-    sample = np.abs(sample_lines(volume, lines)[1])
-    sample = sample[np.isfinite(sample) & (sample > 0)]
-    if not sample.size:
+    clip = clip_of(sample_lines(volume, lines)[1] - np.float32(volume.attrs.get("offset", 0)), percentile)
+    if not clip:
         raise ValueError(f"{volume_name(volume)} holds only zeros or NaN; give one with amplitudes.")
-    return float(np.percentile(sample, percentile))
+    return clip
 
 
-def volume_name(volume):
+def clip_of(sample: Array, percentile: float = 99.5) -> float:
+    """Return the percentile of the sizes of sampled amplitudes around zero, 0 where there are none; see above."""
+    sizes = np.abs(sample[~loud_traces(sample)])
+    sizes = sizes[np.isfinite(sizes) & (sizes > 0)]
+    return float(np.percentile(sizes, percentile)) if sizes.size else 0.0
+
+
+def volume_name(volume: xr.DataArray) -> str:
     """What an error calls a volume: its file, but the array where it lies in memory, whatever it was read from."""
     in_memory = isinstance(volume.variable._data, np.ndarray)
     return "The array" if in_memory else str(volume.attrs.get("source") or "The volume")
 
 
-def scale(amplitudes, clip):
+def scale(amplitudes: npt.ArrayLike, clip: float) -> Array:
     """Amplitudes from [-clip, clip] to [0, 1]; what lies outside goes to the ends, NaN stays.
 
     Examples

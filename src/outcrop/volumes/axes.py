@@ -1,8 +1,17 @@
 """What the axes of an array are, by their names and units: understood or refused, never guessed by position."""
 
 import re
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+Array = npt.NDArray[Any]
+Data = TypeVar("Data", xr.DataArray, xr.Dataset)
+Places = tuple[int | None, int | None, int | None]  # axes of an array that are inline, crossline and vertical
+SAME = 1e-6  # labels that differ by less are one
 
 # What other programs call the axes, without case and punctuation.
 NAMES = {
@@ -32,7 +41,7 @@ UNITS = {
 COUNTS = {"", "1", "-", "none", "unitless", "dimensionless", "sample", "samples", "index", "count", "counts"}
 
 
-def read_name(dim):
+def read_name(dim: object) -> tuple[str | None, str]:
     """What the name of an axis says: a key of `NAMES` or None, and the unit at its end.
 
     Examples
@@ -48,12 +57,14 @@ def read_name(dim):
     return (role, unit) if role in DOWN or not unit else (None, "")
 
 
-def is_unnamed(dim):
+def is_unnamed(dim: object) -> bool:
     """Whether an axis has no name, or one that a program made up."""
     return dim is None or re.fullmatch(r"(phony_)?dim_\d+", str(dim)) is not None
 
 
-def name_axes(dims, *, domain=None, units=None):
+def name_axes(
+    dims: Sequence[Any], *, domain: str | None = None, units: Mapping[Any, str] | None = None
+) -> tuple[tuple[str, str, str], Places, float | None, list[str]]:
     """What every axis of an array is.
 
     Parameters
@@ -100,13 +111,13 @@ def name_axes(dims, *, domain=None, units=None):
     return ("inline", "crossline", domain), _places(roles), factor, notes
 
 
-def _places(roles):
+def _places(roles: list[Any]) -> Places:
     """Axis of the array that is inline, crossline and vertical, None for what it lacks."""
     where = {"vertical" if role in DOWN else role: axis for axis, role in enumerate(roles)}
-    return tuple(map(where.get, ("inline", "crossline", "vertical")))
+    return where.get("inline"), where.get("crossline"), where.get("vertical")
 
 
-def _complete(roles, dims):
+def _complete(roles: list[Any], dims: Sequence[Any]) -> tuple[list[Any], list[str]]:
     """Roles of all axes, and notes: x and y are lines where time or depth is named, an unknown axis is what is left."""
     notes = []
     has_down = any(role in DOWN for role in roles)
@@ -132,7 +143,7 @@ def _complete(roles, dims):
     return roles, notes
 
 
-def _measure(role, unit, domain, name):
+def _measure(role: str, unit: str, domain: str | None, name: Any) -> tuple[str, float | None]:
     """What the vertical axis measures, time or depth, and the factor of its unit, None where none is stated."""
     word = unit.lower()
     if word in COUNTS:
@@ -147,26 +158,106 @@ def _measure(role, unit, domain, name):
     return measures, factor
 
 
-def stated_units(labels):
-    """Unit that the labels of an axis state, as xarray or MDIO write it; empty where they state none."""
+def stated_units(labels: Any) -> str:
+    """Return the unit that the labels of an axis state, as xarray or MDIO write it; empty where they state none."""
     attrs = getattr(labels, "attrs", {})
     units = attrs.get("units") or attrs.get("unitsV1") or ""
     return str(next(iter(units.values()), "") if isinstance(units, dict) else units).strip()
 
 
-def in_seconds(labels):
-    """Whether the labels of a time axis are seconds: by their units, or because no survey is sampled below 0.1 ms.
+def unit_factor(labels: Any, name: str) -> float:
+    """Return the factor from the labels of a sample axis to ms or m, by their unit or because they must be seconds.
+
+    Without a unit, times are seconds where they are closer than 0.1 ms would be, for no survey is sampled so finely.
 
     Examples
     --------
-    >>> in_seconds(np.array([0.0, 0.004, 0.008])), in_seconds(np.array([0.0, 4.0, 8.0])), in_seconds(None)
-    (True, False, False)
+    >>> unit_factor(np.array([0.0, 0.004, 0.008]), "time"), unit_factor(np.array([0.0, 4.0, 8.0]), "time")
+    (1000.0, 1.0)
     """
-    if labels is None:
-        return False
-    units = stated_units(labels).lower()
-    if units:
-        return UNITS.get(units) == ("time", 1000.0)
+    unit = stated_units(labels).lower()
+    if unit or labels is None or name != "time":
+        measured, factor = UNITS.get(unit, ("", 1.0))
+        return factor if measured == name else 1.0
     values = np.asarray(labels, np.float64).ravel()
     extent = float(np.ptp(values))
-    return 0 < extent < 60 and extent / (len(values) - 1) < 0.1
+    return 1000.0 if 0 < extent < 60 and extent / (len(values) - 1) < 0.1 else 1.0
+
+
+def standard_axes(data: Data) -> Data:
+    """Return labels or a volume with its sample axis in ms or m; nothing is read, and data in these stay the same.
+
+    Examples
+    --------
+    >>> seconds = xr.DataArray(np.zeros((2, 3)), {"inline": [1, 2], "time": [0.0, 0.004, 0.008]})
+    >>> standard_axes(seconds)["time"].values
+    array([0., 4., 8.])
+    """
+    for name in {"time", "depth"} & set(data.dims):
+        factor = unit_factor(data[name], str(name))
+        if factor != 1:
+            data = data.assign_coords({name: np.round(factor * data[name].values, 3)})
+    return data
+
+
+def positions_of(axis: npt.ArrayLike, labels: npt.ArrayLike) -> Array:
+    """Return the position on an axis of every label, -1 where the axis does not have it.
+
+    Examples
+    --------
+    >>> positions_of([30, 10, 20], [10, 25, 30])
+    array([ 1, -1,  0])
+    """
+    axis, labels = np.asarray(axis), np.asarray(labels)
+    order = np.argsort(axis, kind="stable")
+    found = order[np.minimum(np.searchsorted(axis[order], labels - SAME), len(axis) - 1)]
+    return np.where(np.abs(axis[found] - labels) <= SAME, found, -1)
+
+
+def position_of(axis: npt.ArrayLike, label: float, name: str = "label") -> int:
+    """Return the position of one label on the axis of that name; refused where the axis does not have it."""
+    position = int(positions_of(axis, label))
+    if position < 0:
+        low, high = np.min(axis), np.max(axis)
+        raise ValueError(f"There is no {name} {label:g}; the volume has {low:g} to {high:g}.")
+    return position
+
+
+def nearest_position(axis: Array, value: float, name: str = "") -> int:
+    """Return the position on an axis of the label nearest to a value; with a name, refused beyond half a step."""
+    position = int(np.argmin(np.abs(axis - value)))
+    step = abs(axis[1] - axis[0]) if len(axis) > 1 else 1
+    if name and not abs(axis[position] - value) <= step / 2:
+        raise ValueError(f"{name} {value:g} is outside the volume, which has {axis[0]:g} to {axis[-1]:g}.")
+    return position
+
+
+def fit_grid(rows: Array, columns: Array, points: Array) -> Array | None:
+    """Fit points on the map, as X + iY, by an origin and the steps from row to row and from column to column.
+
+    Returns
+    -------
+    grid : complex array, shape (3,), or None
+        Origin, step of a row, step of a column, NaN along an axis of one line; None where the points make no grid.
+
+    Examples
+    --------
+    >>> fit_grid(np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1]), np.array([5, 5 + 25j, 17, 17 + 25j])).round()
+    array([ 5. +0.j, 12. +0.j,  0.+25.j])
+    """
+    known = np.isfinite(points)
+    rows, columns, points = rows[known], columns[known], points[known]
+    if len(points) < 2:
+        return None
+    varies = [True, np.ptp(rows) > 0, np.ptp(columns) > 0]
+    design = np.column_stack([np.ones(len(rows)), rows, columns])[:, varies].astype(np.complex128)
+    kept = np.ones(len(points), bool)
+    for _ in range(5):  # a few wild coordinates must not tilt the fit
+        steps, _, rank, _ = np.linalg.lstsq(design[kept], points[kept])
+        off = np.abs(points - design @ steps)
+        kept = off <= 3 * np.median(off) + 1e-6
+    if rank < max(2, sum(varies)) or not np.abs(steps[1:]).min() > 2 * np.median(off):
+        return None
+    grid = np.full(3, complex(np.nan))
+    grid[varies] = steps
+    return grid

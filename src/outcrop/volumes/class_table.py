@@ -2,17 +2,18 @@
 
 import json
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 
 from outcrop.storage.workspace import whole_file
 
 
-def class_table_path(path):
+def class_table_path(path: str | Path) -> Path:
     """Name of the class table of a file or folder of labels."""
     return Path(f"{path}.classes.toml")
 
 
-def write_class_table(path, classes):
+def write_class_table(path: str | Path, classes: Iterable[object]) -> None:
     """Write the names of the codes in a label SEG-Y next to it; 0 always means not labelled, 255 or -1 uncertain.
 
     Parameters
@@ -28,7 +29,7 @@ def write_class_table(path, classes):
         aside.write_text(opening + "".join(rows), encoding="utf-8")
 
 
-def read_class_table(path):
+def read_class_table(path: str | Path) -> list[str]:
     """Names of the codes in a label SEG-Y, by code from 1 on, from the table next to it.
 
     Returns

@@ -6,14 +6,17 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import xarray as xr
-from xarray.core import indexing
 
 from outcrop.volumes import class_table
-from outcrop.volumes.axes import name_axes
-from outcrop.volumes.lazy import LazyVolume, NpyFile, PictureFile, live_traces, take_block
+from outcrop.volumes.axes import name_axes, positions_of
+from outcrop.volumes.lazy import Key, NpyFile, PictureFile, lazy_volume, live_traces, take_block
+
+Array = npt.NDArray[Any]
 
 ZARR = ("zarr.json", ".zarray", ".zgroup", ".zmetadata", ".zattrs")
 KINDS = {
@@ -27,12 +30,12 @@ CROSSLINE = re.compile(BEFORE + r"(?:xl|xline|crossline|cross[\W_]line)[\W_]*")
 SLICE = re.compile(BEFORE + r"(?:time|twt|depth|z|ts|(?:time|depth)[\W_]*slice)[\W_]*")
 
 
-def is_zarr(folder):
+def is_zarr(folder: str | Path) -> bool:
     """Whether a folder holds what Zarr writes into one."""
     return any((Path(folder) / name).exists() for name in ZARR)
 
 
-def find_lines(folder):
+def find_lines(folder: str | Path) -> tuple[str, list[Path], int]:
     """Files of lines in a folder.
 
     Parameters
@@ -62,7 +65,7 @@ def find_lines(folder):
     return kinds[0], found[kinds[0]], len(files) - len(found[kinds[0]])
 
 
-def number_files(files):
+def number_files(files: list[Path]) -> tuple[list[int], str]:
     """Numbers of lines, and whether they are inlines or crosslines, from the number that differs between file names.
 
     Examples
@@ -115,11 +118,11 @@ class Part:
     """
 
     path: str
-    inlines: np.ndarray
-    crosslines: np.ndarray
-    samples: np.ndarray
-    read: Callable
-    live: np.ndarray
+    inlines: Array
+    crosslines: Array
+    samples: Array
+    read: Callable[[Key], Array]
+    live: Array
 
 
 class Mosaic:
@@ -132,13 +135,11 @@ class Mosaic:
     Attributes
     ----------
     inlines, crosslines, samples : array
-    shape : (int, int, int)
     live : array of bool, shape (n_inline, n_crossline)
     """
 
-    def __init__(self, parts):
-        self.parts = parts
-        self.samples = parts[0].samples
+    def __init__(self, parts: list[Part]) -> None:
+        self.parts, self.samples = parts, parts[0].samples
         for part in parts[1:]:
             if part.samples.shape != self.samples.shape or not np.allclose(part.samples, self.samples, atol=1e-3):
                 raise ValueError(
@@ -147,52 +148,46 @@ class Mosaic:
                 )
         self.inlines = np.unique(np.concatenate([part.inlines for part in parts]))
         self.crosslines = np.unique(np.concatenate([part.crosslines for part in parts]))
-        self.shape = (len(self.inlines), len(self.crosslines), len(self.samples))
+        self.live = np.zeros((len(self.inlines), len(self.crosslines)), bool)
         places = [
-            (np.searchsorted(self.inlines, part.inlines), np.searchsorted(self.crosslines, part.crosslines))
-            for part in parts
+            (positions_of(self.inlines, part.inlines), positions_of(self.crosslines, part.crosslines)) for part in parts
         ]
         self.first, self.last = (
             np.array([[end(rows), end(columns)] for rows, columns in places]) for end in (np.min, np.max)
         )
-        self.live = np.zeros(self.shape[:2], bool)
-        for part, (rows, columns) in zip(parts, places, strict=True):
-            where = np.ix_(rows, columns)
-            if (self.live[where] & part.live).any():
+        for part, where in zip(parts, places, strict=True):
+            if (self.live[np.ix_(*where)] & part.live).any():
                 raise ValueError(f"{part.path} holds traces that another file of its folder holds; keep one of them.")
-            self.live[where] |= part.live
+            self.live[np.ix_(*where)] |= part.live
 
-    def read(self, key):
+    def read(self, key: Key) -> Array:
         """Block for a key of three slices or arrays, NaN where no part has a trace."""
-        wanted = [np.arange(n)[k] for k, n in zip(key[:2], self.shape[:2], strict=True)]
-        n_samples = len(np.arange(self.shape[2])[key[2]])
-        block = np.full((*map(len, wanted), n_samples), np.nan, np.float32)
+        wanted = [np.arange(n)[k] for k, n in zip(key[:2], self.live.shape, strict=True)]
+        block = np.full((*map(len, wanted), len(self.samples[key[2]])), np.nan, np.float32)
         if not block.size:
             return block
         low, high = np.array([[end(places) for places in wanted] for end in (np.min, np.max)])
         for number in np.flatnonzero((self.first <= high).all(1) & (self.last >= low).all(1)):
             part = self.parts[number]
-            rows, part_rows = _match(self.inlines[wanted[0]], part.inlines)
-            columns, part_columns = _match(self.crosslines[wanted[1]], part.crosslines)
+            stored = [
+                positions_of(*labels)
+                for labels in ((part.inlines, self.inlines[wanted[0]]), (part.crosslines, self.crosslines[wanted[1]]))
+            ]
+            place = np.ix_(*(np.flatnonzero(positions >= 0) for positions in stored))
+            rows, columns = (positions[positions >= 0] for positions in stored)
             if len(rows) and len(columns):
-                live = part.live[np.ix_(part_rows, part_columns)]
-                place = np.ix_(rows, columns)
-                block[place] = np.where(live[..., None], part.read((part_rows, part_columns, key[2])), block[place])
+                live = part.live[np.ix_(rows, columns)][..., None]
+                block[place] = np.where(live, part.read((rows, columns, key[2])), block[place])
         return block
 
 
-def _match(labels, part_labels):
-    """Positions of the labels that a part has, and where it has them; `part_labels` ascends."""
-    places = np.minimum(np.searchsorted(part_labels, labels), len(part_labels) - 1)
-    found = np.flatnonzero(part_labels[places] == labels)
-    return found, places[found]
-
-
-def _extent(samples):
+def _extent(samples: Array) -> str:
     return f"{len(samples)} ({samples[0]:g} to {samples[-1]:g})"
 
 
-def open_folder(path, open_segy, *, domain=None, **choices):
+def open_folder(
+    path: str, open_segy: Callable[..., xr.DataArray], *, domain: str | None = None, **choices: Any
+) -> xr.DataArray:
     """Open a folder of single lines as one volume.
 
     Parameters
@@ -226,10 +221,12 @@ def open_folder(path, open_segy, *, domain=None, **choices):
     notes = [f"{len(files)} {kind}, lines {numbered}"]
     notes += [f"{others} other {'file is' if others == 1 else 'files are'} left alone"] if others else []
     about = {"source": str(path), "format": f"folder of {kind}", "scaled": False, "options": choices, "notes": notes}
-    return mosaic_volume(Mosaic(parts), about | attrs)
+    mosaic, about = Mosaic(parts), about | attrs
+    axes = {"inline": mosaic.inlines, "crossline": mosaic.crosslines, about["domain"]: mosaic.samples}
+    return lazy_volume(mosaic.read, axes, about, live=mosaic.live)
 
 
-def _segy_lines(path, files, lines):
+def _segy_lines(path: str, files: list[Path], lines: list[xr.DataArray]) -> tuple[list[Part], dict[str, Any], str]:
     """Parts of a folder of SEG-Y files, attributes of the volume, and what numbers its lines."""
     domains = {line.dims[2] for line in lines}
     if len(domains) > 1:
@@ -246,37 +243,30 @@ def _segy_lines(path, files, lines):
     return parts, attrs, f"numbered as {direction}s by their file names"
 
 
-def _array_lines(path, files, kind, domain):
+def _array_lines(path: str, files: list[Path], kind: str, domain: str) -> tuple[list[Part], dict[str, Any], str]:
     """Parts of a folder of pictures or arrays, attributes of the volume, and what numbers its lines."""
     numbers, direction = number_files(files)
     codes = bool(class_table.read_class_table(path))
-    make = functools.partial(PictureFile, codes=codes) if kind == "pictures" else NpyFile
-    parts = [array_part(make(str(file))) for file in files]
+    pictures = kind == "pictures"
+    arrays: list[Any] = [PictureFile(str(file), codes=codes) if pictures else NpyFile(str(file)) for file in files]
+    parts = [array_part(array) for array in arrays]
     widths = [len(part.crosslines) for part in parts]
     if min(widths) < max(widths):
         odd = parts[widths.index(min(widths))]
         raise ValueError(f"{odd.path} has {min(widths)} traces, others {max(widths)}; give lines of one length.")
     parts = [number_part(part, number, direction) for part, number in zip(parts, numbers, strict=True)]
-    attrs = {"domain": domain, "scaled": kind == "pictures" and not codes}
+    attrs = {"domain": domain, "scaled": pictures and not (codes or any(array.raw for array in arrays))}
     return parts, attrs, f"numbered as {direction}s by their file names"
 
 
-def mosaic_volume(mosaic, attrs):
-    """Volume of the parts of a folder."""
-    axes = {"inline": mosaic.inlines, "crossline": mosaic.crosslines, attrs["domain"]: mosaic.samples}
-    data = indexing.LazilyIndexedArray(LazyVolume(mosaic.read, mosaic.shape))
-    volume = xr.DataArray(data, axes, list(axes), name="amplitude", attrs=attrs)
-    return volume if mosaic.live.all() else volume.assign_coords(live=(("inline", "crossline"), mosaic.live))
-
-
-def segy_part(line):
+def segy_part(line: xr.DataArray) -> Part:
     """What a SEG-Y file of a folder holds."""
     inlines, crosslines, samples = (line[name].values for name in line.dims)
-    read = line.variable._data.array.read
-    return Part(line.attrs["source"], inlines, crosslines, samples, read, live_traces(line))
+    lazy: Any = line.variable._data
+    return Part(line.attrs["source"], inlines, crosslines, samples, lazy.array.read, live_traces(line))
 
 
-def array_part(array):
+def array_part(array: Any) -> Part:
     """What a picture or an array of a folder holds: one line, its traces counted from 0."""
     _, axes, _, _ = name_axes([None] * array.ndim)
     shape = [1 if axis is None else array.shape[axis] for axis in axes]
@@ -287,7 +277,7 @@ def array_part(array):
     return Part(array.path, inlines, crosslines, samples.astype(np.float64), read=read, live=np.ones(shape[:2], bool))
 
 
-def number_part(part, number, direction):
+def number_part(part: Part, number: int, direction: str) -> Part:
     """A line with its number, along inlines or along crosslines."""
     numbers = np.array([number])
     if direction == "inline":
@@ -296,6 +286,6 @@ def number_part(part, number, direction):
     return dataclasses.replace(part, inlines=part.crosslines, crosslines=numbers, read=read, live=part.live.T)
 
 
-def read_turned(read, key):
+def read_turned(read: Callable[[Key], Array], key: Key) -> Array:
     """Block of a line that is stored as an inline and is a crossline."""
     return read((key[1], key[0], key[2])).transpose(1, 0, 2)

@@ -4,22 +4,29 @@ import contextlib
 import hashlib
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import xarray as xr
 from xarray.core import indexing
 
 from outcrop.storage.stages import append_line, digest, read_lines
 from outcrop.storage.workspace import Workspace, fingerprint, set_aside
 from outcrop.volumes.lazy import LazyVolume
-from outcrop.volumes.opening import MOST_LINES, open_volume
+from outcrop.volumes.opening import MOST_LINES, STORED, open_volume
+
+Array = npt.NDArray[Any]
+Line = tuple[int, int]  # direction (0 inline, 1 crossline) and position
 
 
 class ChangedVolume(ValueError):
     """A line of a file has other samples than when it was first read."""
 
 
-def identify(volume):
+def identify(volume: xr.DataArray) -> dict[str, Any]:
     """Identity of a volume.
 
     Parameters
@@ -40,60 +47,58 @@ def identify(volume):
     """
     source = str(volume.attrs.get("source") or "")
     about = {"shape": list(volume.shape), "dims": list(volume.dims)}
-    facts = [about, _axes(volume), bool(volume.attrs.get("scaled"))]
     if not untouched(volume):
-        return {"digest": digest(facts, _all_samples(volume)), "source": "", "options": {}, **about}
-    if "://" in source:
-        return {"digest": digest(facts, source, _few_samples(volume)), "source": source, "options": {}, **about}
-    found = fingerprint(source)
-    options = dict(volume.attrs.get("options") or {})
-    return {
-        "digest": digest(facts, found["size"], found["sha256"], options),
-        "source": os.path.abspath(source),
-        "options": options,
-        **about,
-    }
+        return {"digest": _array_digest(volume), "source": "", "options": {}, **about}
+    if "://" in source:  # every chunk that is touched comes over the network whole
+        few = volume[tuple(slice(None, None, max(1, n // 2)) for n in volume.shape)].values
+        found = digest(_facts(volume), source, hashlib.sha256(_bytes(few)).hexdigest())
+        return {"digest": found, "source": source, "options": {}, **about}
+    blocks, options = fingerprint(source), dict(volume.attrs.get("options") or {})
+    found = digest(_facts(volume), blocks["size"], blocks["sha256"], options)
+    return {"digest": found, "source": os.path.abspath(source), "options": options, **about}
 
 
-def untouched(volume):
+def untouched(volume: xr.DataArray) -> bool:
     """Whether a DataArray is a file as `open_volume` opened it: lazy, whole, nothing computed."""
     source = str(volume.attrs.get("source") or "")
-    data = volume.variable._data
+    data: Any = volume.variable._data
     while isinstance(data, indexing.MemoryCachedArray | indexing.CopyOnWriteArray):
         data = data.array
     lazy = isinstance(data, indexing.LazilyIndexedArray) and isinstance(data.array, LazyVolume)
-    if not lazy or not all(isinstance(part, slice) and part == slice(None) for part in data.key.tuple):
+    if not lazy or data.array.computed or any(part != slice(None) for part in data.key.tuple):
         return False
     return "://" in source or Path(source).exists()
 
 
-def _axes(volume):
+def _facts(volume: xr.DataArray) -> list[Any]:
+    """What a digest of a volume holds besides its samples."""
+    about = {"shape": list(volume.shape), "dims": list(volume.dims)}
+    # What earlier versions did not know is left out where it says nothing, so that their digests stay.
+    found = [volume.attrs[name] for name in ("offset", "empty_traces") if name in volume.attrs]
+    return [about, _axes(volume), bool(volume.attrs.get("scaled")), *found]
+
+
+def _axes(volume: xr.DataArray) -> list[str]:
     return [
         hashlib.sha256(np.ascontiguousarray(volume[name].values, "f8").tobytes()).hexdigest() for name in volume.dims
     ]
 
 
-def _all_samples(volume):
-    """Digest of every sample, line by line."""
+def _array_digest(volume: xr.DataArray) -> str:
+    """Digest of a volume by every sample, line by line."""
     found = hashlib.sha256()
     for line in range(volume.shape[0]):
         found.update(_bytes(volume[line].values))
-    return found.hexdigest()
+    return digest(_facts(volume), found.hexdigest())
 
 
-def _few_samples(volume):
-    # Every chunk that is touched comes over the network whole.
-    few = tuple(slice(None, None, max(1, n // 2)) for n in volume.shape)
-    return hashlib.sha256(_bytes(volume[few].values)).hexdigest()
-
-
-def _bytes(values):
+def _bytes(values: npt.ArrayLike) -> bytes:
     """Samples as bytes in which every NaN is the same."""
     values = np.ascontiguousarray(values, np.float32)
     return np.where(np.isnan(values), np.float32(np.nan), values).tobytes()
 
 
-def file_stamp(source):
+def file_stamp(source: str) -> str:
     """Size and time of the last change of a file or folder; empty where there is none, or it lies in the network."""
     path = Path(source)
     if not str(source) or "://" in str(source) or not path.exists():
@@ -103,7 +108,7 @@ def file_stamp(source):
     return f"{sum(one.st_size for one in found)} {max((one.st_mtime_ns for one in found), default=0)}"
 
 
-def glance(volume, most=4_000_000):
+def glance(volume: xr.DataArray, most: int = 4_000_000) -> str | None:
     """Digest of evenly spaced samples of an array in memory, of all where they are few; None for anything lazy."""
     if not isinstance(volume.variable._data, np.ndarray):
         return None
@@ -111,7 +116,7 @@ def glance(volume, most=4_000_000):
     return hashlib.sha256(_bytes(volume.variable._data[(slice(None, None, step),) * volume.ndim])).hexdigest()
 
 
-def line_digest(section):
+def line_digest(section: npt.ArrayLike) -> str:
     """Digest of the samples of one line.
 
     Examples
@@ -141,13 +146,13 @@ class LineLog:
     outcrop.volumes.identity.ChangedVolume: Line 7 has other samples than when it was first read.
     """
 
-    def __init__(self, path):
+    def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._lock = threading.Lock()
-        self._known: dict = {}
+        self._known: dict[Line, str] = {}
         self._size = -1  # of the file when it was read last
 
-    def check(self, direction, line, found):
+    def check(self, direction: int, line: int, found: str) -> None:
         """Note the digest of a line, or raise `ChangedVolume` where an earlier one differs."""
         key = int(direction), int(line)
         with self._lock:
@@ -158,14 +163,14 @@ class LineLog:
             elif self._known[key] != found:
                 raise ChangedVolume(f"Line {line} has other samples than when it was first read.")
 
-    def read(self):
+    def read(self) -> dict[Line, str]:
         """Digests so far: (direction, position) -> digest."""
         with self._lock:
             self._catch_up()
             return dict(self._known)
 
-    def _catch_up(self):
-        """Read what this or another process has written since; the first word on a line counts."""
+    def _catch_up(self) -> None:
+        """Read what this or another process has written since; the first recorded digest of a line wins."""
         size = self.path.stat().st_size if self.path.is_file() else 0
         if size == self._size:
             return
@@ -179,7 +184,7 @@ class LineLog:
 # ---- the volume of a job -------------------------------------------------------------------------------------------
 
 
-def known_volume(job):
+def known_volume(job: str | Path) -> dict[str, Any]:
     """What ``job.toml`` of a job folder says of its volume, empty where it holds none yet."""
     workspace = Workspace(job)
     if not workspace.exists():
@@ -187,8 +192,9 @@ def known_volume(job):
     record = workspace.read().get("volume", {})
     texts = ("source", "relative", "samples", "digest", "axes")
     sound = isinstance(record, dict) and all(isinstance(record.get(name), str) for name in texts)
-    sound = sound and isinstance(record.get("options"), dict) and _is_shape(record.get("shape"))
-    if not sound or len(record.get("dims", ())) != 3:
+    sound = sound and isinstance(record.get("options"), dict) and len(record.get("dims", ())) == 3
+    shape = record.get("shape") if sound else None
+    if not isinstance(shape, list) or len(shape) != 3 or not all(type(n) is int and 0 < n <= MOST_LINES for n in shape):
         raise ValueError(
             f"{workspace / 'job.toml'} has been changed to something unreadable; give the volume again with "
             f"'outcrop index VOLUME -o {job}'."
@@ -196,13 +202,26 @@ def known_volume(job):
     return dict(record)
 
 
-def _is_shape(value):
-    return (
-        isinstance(value, list) and len(value) == 3 and all(isinstance(n, int) and 0 < n <= MOST_LINES for n in value)
-    )
+def as_recorded(job: str | Path, volume: xr.DataArray) -> xr.DataArray:
+    """Return a volume on the axes that a job folder recorded.
+
+    A job that was made before axes in seconds were converted to ms has its decisions in seconds: it goes on with the
+    axis as it was stored. Any other volume is returned as it is.
+    """
+    name = volume.dims[2]
+    stored = volume[name].variable.encoding.get(STORED)
+    if stored is None:
+        return volume
+    as_stored = volume.assign_coords({name: stored})
+    note = f"this job was made with the {name} axis as it is stored, not converted, and keeps it"
+    as_stored.attrs["notes"] = [*(one for one in volume.attrs["notes"] if "converted to" not in one), note]
+    try:
+        return as_stored if known_volume(job).get("axes") == digest(_axes(as_stored)) else volume
+    except ValueError:  # unreadable
+        return volume
 
 
-def take_volume(job, volume):
+def take_volume(job: str | Path, volume: xr.DataArray) -> dict[str, Any]:
     """Record a volume as that of a job folder, or check that it is the one recorded.
 
     A volume with the same axes and other samples takes the place of the one recorded: what was computed from that stays
@@ -213,13 +232,13 @@ def take_volume(job, volume):
     dict
         As `known_volume`; ``digest`` stands for the samples in every key.
     """
-    found = identify(volume)
+    volume = as_recorded(job, volume)
+    found, axes = identify(volume), digest(_axes(volume))
     try:
         known = known_volume(job)
     except ValueError:  # unreadable: the volume that is given says it all, and what it replaces is kept
         set_aside(Path(job) / "job.toml")
         known = {}
-    axes = digest(_axes(volume))
     if known.get("axes", axes) != axes:
         raise ValueError(
             f"{job} holds the work on another survey ({known.get('source') or 'an array'}, "
@@ -231,9 +250,12 @@ def take_volume(job, volume):
     if known.get("samples") == found["digest"]:
         record = known | record
     else:
-        record |= {"samples": found["digest"], "digest": found["digest"], "axes": axes}
+        # A picture was an array before it could be opened again.
+        was_array = known and not known["source"] and found["source"] and known["samples"] == _array_digest(volume)
+        name = known["digest"] if was_array else found["digest"]
+        record |= {"samples": found["digest"], "digest": name, "axes": axes}
         record |= {"shape": found["shape"], "dims": found["dims"]}
-        if not lines_path(job, found["digest"]).exists():  # none of its lines was read so far
+        if not lines_path(job, name).exists():  # none of its lines was read so far
             record["stamp"] = file_stamp(found["source"])
     if record != known:
         try:
@@ -245,7 +267,7 @@ def take_volume(job, volume):
     return record
 
 
-def _relative(source, job):
+def _relative(source: str, job: str | Path) -> str:
     """Path of a volume from its job folder, empty where there is none."""
     if not source or "://" in source:
         return ""
@@ -255,13 +277,13 @@ def _relative(source, job):
         return ""
 
 
-def record_volume(job, record):
+def record_volume(job: str | Path, record: dict[str, Any]) -> None:
     """Keep what is known of the volume of a job, unless somebody goes on with another one meanwhile."""
     if known_volume(job)["samples"] == record["samples"] and known_volume(job) != record:
         Workspace(job).write({"volume": record})
 
 
-def reopen(job):
+def reopen(job: str | Path) -> xr.DataArray:
     """Volume of a job folder, from where it was or from next to the folder; refused where neither holds it."""
     known = known_volume(job)
     if not known:
@@ -276,7 +298,7 @@ def reopen(job):
     )
 
 
-def place_of(job, known):
+def place_of(job: str | Path, known: dict[str, Any]) -> str:
     """Where the volume of a job lies: where it was, or next to the folder; empty where it is at neither place."""
     places = [known["source"]] if known["source"] else []
     if known["relative"]:
@@ -284,12 +306,19 @@ def place_of(job, known):
     return next((place for place in places if "://" in place or os.path.exists(place)), "")
 
 
-def lines_path(job, volume_digest):
+def lines_path(job: str | Path, volume_digest: str) -> Path:
     """File with the digests of the lines of a volume of a job."""
     return Path(job) / "volume" / f"{volume_digest}.txt"
 
 
-def compare_lines(job, known, volume, *, most=None, progress=None):
+def compare_lines(
+    job: str | Path,
+    known: dict[str, Any],
+    volume: xr.DataArray,
+    *,
+    most: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, Any] | None:
     """Compare a file whose size or time changed with the digests of all lines that were read from it.
 
     Parameters
@@ -314,9 +343,9 @@ def compare_lines(job, known, volume, *, most=None, progress=None):
     expected = LineLog(lines_path(job, known["digest"])).read()
     if most is not None and sum(volume[line].nbytes for line in map(_selection, expected)) > most:
         return None
-    fresh: dict = {}
+    fresh: dict[Line, str] = {}
 
-    def found(key):
+    def found(key: Line) -> str:
         if key not in fresh:
             fresh[key] = line_digest(volume[_selection(key)].values)
         return fresh[key]
@@ -334,27 +363,27 @@ def compare_lines(job, known, volume, *, most=None, progress=None):
     return known | {"digest": _new_state(job, known, fresh), "stamp": stamp}
 
 
-def checked_volume(job, volume):
+def checked_volume(job: str | Path, volume: xr.DataArray) -> dict[str, Any]:
     """Record a volume as that of a job, as `take_volume`, with its lines compared where the file changed."""
     known = take_volume(job, volume)
     if known["source"] and file_stamp(known["source"]) not in ("", known.get("stamp")):
-        known = compare_lines(job, known, volume)
+        known = compare_lines(job, known, volume) or known
         with contextlib.suppress(OSError):  # a folder that cannot be written
             record_volume(job, known)
     return known
 
 
-def _selection(key):
+def _selection(key: Line) -> tuple[Any, ...]:
     """Index of a line, given as (direction, position)."""
     return (slice(None),) * key[0] + (key[1],)
 
 
-def _state_of(path, samples):
+def _state_of(path: Path, samples: str) -> bool:
     """Whether digests of lines are of a file with these evenly spaced blocks."""
     return path.stem == samples or f"samples {samples}" in read_lines(path)
 
 
-def _new_state(job, known, digests):
+def _new_state(job: str | Path, known: dict[str, Any], digests: dict[Line, str]) -> str:
     """Digest of a volume some lines of which have other samples than before; those lines are noted."""
     name = digest(known["digest"], sorted(digests.items()))
     rows = [f"samples {known['samples']}", *(f"{d} {line} {found}" for (d, line), found in digests.items())]
@@ -362,7 +391,7 @@ def _new_state(job, known, digests):
     return name
 
 
-def check_lines(job, log, digests):
+def check_lines(job: str | Path, log: LineLog, digests: dict[Line, str]) -> None:
     """Note the digests of some lines of the volume of a job; where one changed, the volume gets another digest.
 
     Parameters

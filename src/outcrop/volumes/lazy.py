@@ -1,15 +1,20 @@
 """Arrays of which only what is asked for is read: blocks of files, arrays and pictures behind xarray."""
 
-import functools
 import numbers
 import os
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import xarray as xr
 from xarray.backends import BackendArray
 from xarray.core import indexing
 
 from outcrop.storage.kept import Kept
+
+Array = npt.NDArray[Any]
+Key = tuple[Any, ...]  # a slice or an array of positions for each axis
 
 
 class LazyVolume(BackendArray):
@@ -21,15 +26,24 @@ class LazyVolume(BackendArray):
         ``read(key)`` returns a block for a key of three slices or arrays of int, and can be pickled.
     shape : (int, int, int)
     dtype : dtype
+    computed : bool
+        Whether it wraps an array that was computed, so that no file holds the same samples.
     """
 
-    def __init__(self, read, shape, dtype=np.float32):
-        self.read, self.shape, self.dtype = read, tuple(shape), np.dtype(dtype)
+    def __init__(
+        self,
+        read: Callable[[Key], Array],
+        shape: tuple[int, ...],
+        dtype: npt.DTypeLike = np.float32,
+        *,
+        computed: bool = False,
+    ) -> None:
+        self.read, self.shape, self.dtype, self.computed = read, tuple(shape), np.dtype(dtype), computed
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: Any) -> Any:
         return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self.block)
 
-    def block(self, key):
+    def block(self, key: Key) -> Array:
         """Part of the volume by position; an integer takes its axis away."""
         wanted = tuple(
             np.array([k]) if isinstance(k, numbers.Integral) else np.arange(n)[k]
@@ -45,7 +59,17 @@ class LazyVolume(BackendArray):
         return block[tuple(0 if isinstance(k, numbers.Integral) else slice(None) for k in key)]
 
 
-def as_slice(positions):
+def lazy_volume(
+    read: Callable[[Key], Array], axes: dict[Any, Array], attrs: dict[str, Any], *, live: Array | None = None
+) -> xr.DataArray:
+    """Volume of a reader of blocks on labelled axes; attributes that are None are left out, missing traces noted."""
+    data = indexing.LazilyIndexedArray(LazyVolume(read, tuple(map(len, axes.values()))))
+    attrs = {name: value for name, value in attrs.items() if value is not None}
+    volume = xr.DataArray(data, axes, list(axes), name="amplitude", attrs=attrs)
+    return volume if live is None or live.all() else volume.assign_coords(live=(("inline", "crossline"), live))
+
+
+def as_slice(positions: Array) -> slice | Array:
     """Positions as a slice where they ascend evenly, which every reader does faster; as they are otherwise.
 
     Examples
@@ -64,77 +88,99 @@ def as_slice(positions):
 class NpyFile:
     """A ``.npy`` file, mapped for the length of a read only."""
 
-    def __init__(self, path):
+    def __init__(self, path: str) -> None:
         self.path = path
         array = self.load()
         self.shape, self.ndim, self.dtype = array.shape, array.ndim, array.dtype
 
-    def load(self):
+    def load(self) -> Array:
         """The mapped array."""
         try:
-            return np.load(self.path, mmap_mode="r", allow_pickle=False)
+            mapped: Array = np.load(self.path, mmap_mode="r", allow_pickle=False)
         except (ValueError, EOFError) as error:
             raise ValueError(f"{self.path} is not an array of numbers that NumPy can map ({error}).") from None
+        return mapped
 
 
 class PictureFile:
-    """A picture of a section, decoded when it is read; the last ones stay in memory for as long as they fit."""
+    """A picture of a section, decoded when it is read; the last ones stay in memory for as long as they fit.
+
+    Parameters
+    ----------
+    path : str
+    codes : bool
+        Whether its pixels are codes of classes and stay as they are.
+
+    Attributes
+    ----------
+    raw : bool
+        Whether it holds amplitudes rather than grey values from 0 to 1: floating-point numbers beyond these.
+    """
 
     decoded = Kept()
 
-    def __init__(self, path, *, codes):
-        from PIL import Image
-
+    def __init__(self, path: str, *, codes: bool) -> None:
         self.path, self.codes = path, codes
-        with Image.open(path) as image:
-            self.shape = (image.height, image.width)
-        self.ndim, self.dtype = 2, np.dtype(np.float32)
+        with open_image(path) as image:
+            self.shape, is_float = (image.height, image.width), image.mode == "F"
+        self.ndim, self.dtype, self.raw = 2, np.dtype(np.float32), False
+        if is_float and not codes:
+            pixels = self.load()
+            self.raw = bool(np.nanmin(pixels, initial=0) < 0 or np.nanmax(pixels, initial=1) > 1)
 
-    def load(self):
+    def load(self) -> Array:
         """Pixels, rows downwards."""
         stat = os.stat(self.path)
         key = (self.path, self.codes, stat.st_size, stat.st_mtime_ns)
-        return self.decoded.get(key, functools.partial(self.decode))
-
-    def decode(self):
-        """Pixels as they are in the file now."""
-        pixels = open_picture(self.path, codes=self.codes)
-        if pixels.shape != self.shape:
-            raise ValueError(f"{self.path} has changed since it was opened; open it again.")
+        pixels: Array = self.decoded.get(key, self.decode)
         return pixels
 
+    def decode(self) -> Array:
+        """Grey values from 0 to 1 of the file now; codes and floating-point numbers as they are."""
+        with open_image(self.path) as image:
+            if (image.height, image.width) != self.shape:
+                raise ValueError(f"{self.path} has changed since it was opened; open it again.")
+            if self.codes or image.mode == "F":
+                return np.array(image.convert("L") if len(image.getbands()) > 1 else image, np.float32)
+            if image.mode.startswith("I"):
+                return np.clip(np.asarray(image, np.float32) / 65535, 0, 1)
+            return np.asarray(image.convert("L"), np.float32) / 255
 
-def open_picture(path, *, codes=False):
-    """Grey values in [0, 1] of a picture of a section, or its pixels as they are where these are codes of classes."""
-    from PIL import Image
 
-    with Image.open(path) as image:
-        if codes:
-            return np.asarray(image.convert("L") if len(image.getbands()) > 1 else image, np.float32)
-        if image.mode == "F" or image.mode.startswith("I"):
-            return np.clip(np.asarray(image, np.float32) / (1 if image.mode == "F" else 65535), 0, 1)
-        return np.asarray(image.convert("L"), np.float32) / 255
+def open_image(path: str) -> Any:
+    """Open a picture with Pillow, TIFF of 64-bit floating-point numbers included."""
+    from PIL import Image, TiffImagePlugin, UnidentifiedImageError
+
+    for order, raw in ((b"II", "F;64F"), (b"MM", "F;64BF")):  # Pillow has the decoder, not the entry for it
+        TiffImagePlugin.OPEN_INFO.setdefault((order, 1, (3,), 1, (64,), ()), ("F", raw))  # type: ignore[arg-type]
+    try:
+        return Image.open(path)
+    except UnidentifiedImageError:
+        raise ValueError(
+            f"{path} is a picture that Pillow cannot read; save it as PNG or as TIFF of 8, 16 or 32 bits, or its "
+            "numbers with numpy.save."
+        ) from None
 
 
-def take_block(array, axes, key):
+def take_block(array: Any, axes: tuple[int | None, ...], key: Key) -> Array:
     """Block of an array whose axis ``axes[i]`` is axis i of a volume, for a key of slices or arrays."""
     present = [axis for axis in axes if axis is not None]
     wanted = tuple(key[axes.index(axis)] for axis in sorted(present))
     if isinstance(array, NpyFile | PictureFile | np.ndarray):
-        array = array if isinstance(array, np.ndarray) else array.load()
+        block = array if isinstance(array, np.ndarray) else array.load()
         for axis, k in enumerate(wanted):
-            array = array[(slice(None),) * axis + (k,)]
+            block = block[(slice(None),) * axis + (k,)]
     else:
-        array = array[wanted].values if isinstance(array, xr.Variable) else array.oindex[wanted]
-    return array.transpose(present)[tuple(None if axis is None else slice(None) for axis in axes)]
+        block = array[wanted].values if isinstance(array, xr.Variable) else array.oindex[wanted]
+    return block.transpose(present)[tuple(None if axis is None else slice(None) for axis in axes)]
 
 
-def live_traces(volume):
+def live_traces(volume: xr.DataArray) -> npt.NDArray[np.bool_]:
     """Which traces of a volume hold data, shape (n_inline, n_crossline): all of them unless it says otherwise."""
     return volume.coords["live"].values if "live" in volume.coords else np.broadcast_to(True, volume.shape[:2])
 
 
-def check_axes(volume):
+def check_axes(volume: xr.DataArray) -> None:
     """Refuse a volume with two lines of one number, for nobody could tell them apart, or with uneven samples."""
     for name in volume.dims:
         labels, counts = np.unique(volume[name].values, return_counts=True)

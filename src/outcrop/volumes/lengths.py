@@ -3,9 +3,10 @@
 import re
 
 import numpy as np
+import xarray as xr
 
 
-def parse_size(text, volume, *, along="inline"):
+def parse_size(text: object, volume: xr.DataArray, *, along: str = "inline") -> tuple[int, int]:
     """Height in samples and width in traces of a patch given in samples and traces or in physical units.
 
     Parameters
@@ -23,19 +24,17 @@ def parse_size(text, volume, *, along="inline"):
     >>> parse_size("99", volume), parse_size("400ms,2500m", volume), parse_size("0.2 s, 40", volume)
     ((99, 99), (100, 100), (50, 40))
     """
-    parts = str(text).split(",")
-    height, width = parts if len(parts) == 2 else (str(text), str(text))
+    height, comma, width = str(text).partition(",")
     bins = volume.attrs.get("bin_size") or (np.nan, np.nan)
-    lengths = {"m": 1, "km": 1000}
+    across, down = {"m": 1, "km": 1000}, {"ms": 1, "s": 1000}
+    interval = volume.attrs.get("sample_interval")
     return (
-        parse_length(
-            height, volume.attrs.get("sample_interval"), lengths if volume.dims[2] == "depth" else {"ms": 1, "s": 1000}
-        ),
-        parse_length(width, bins[1 if along == "inline" else 0], lengths),
+        parse_length(height, interval, across if volume.dims[2] == "depth" else down),
+        parse_length(width if comma else height, bins[1 if along == "inline" else 0], across),
     )
 
 
-def parse_length(text, step, units):
+def parse_length(text: str, step: float | None, units: dict[str, int]) -> int:
     """Length as a number of steps: a bare number is one already, one with a unit is divided by the step.
 
     Examples
@@ -52,7 +51,7 @@ def parse_length(text, step, units):
         raise ValueError(
             f"Size {text!r} needs a spacing that this volume does not tell; write a number of samples or traces."
         )
-    length = round(float(match[1]) * units[match[2]] / step) if match[2] else int(match[1])
+    length = round(float(match[1]) * units[match[2]] / step) if match[2] and step else int(match[1])
     if length < 1:
         raise ValueError(f"Size {text!r} is less than one sample or trace; choose a larger one.")
     return length

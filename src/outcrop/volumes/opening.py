@@ -1,44 +1,34 @@
-"""Any seismic volume as one lazy xarray.DataArray: SEG-Y, ZGY, Zarr, NumPy, pictures, lines."""
+"""Any seismic volume as one lazy xarray.DataArray: SEG-Y, ZGY, Zarr, NumPy, pictures, lines.
+
+This is the one place where a volume is normalised: axes in the order inline, crossline, time or depth, in ms or m;
+missing traces and the value of zero amplitude known.
+"""
 
 import functools
 import math
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import xarray as xr
 from xarray.core import indexing
 
 from outcrop.parallel import memory_budget
 from outcrop.volumes import class_table, folders, segy, segy_headers
-from outcrop.volumes.axes import in_seconds, name_axes, stated_units
-from outcrop.volumes.lazy import LazyVolume, NpyFile, check_axes, open_picture, take_block
+from outcrop.volumes.amplitude import find_offset
+from outcrop.volumes.axes import fit_grid, name_axes, stated_units, unit_factor
+from outcrop.volumes.lazy import LazyVolume, NpyFile, PictureFile, check_axes, lazy_volume, take_block
 from outcrop.volumes.recognise import recognise, refuse_foreign, refuse_remote
 from outcrop.volumes.zgy import open_zgy
 
-PICTURES = folders.KINDS["pictures"]
+Array = npt.NDArray[Any]
 # What is converted to ms or m.
-CONVERTED = {
-    ("time", 1000.0): "seconds",
-    ("time", 0.001): "microseconds",
-    ("depth", 1000.0): "km",
-    ("depth", 0.3048): "feet",
-}
+CONVERTED = {1000.0: {"time": "seconds", "depth": "km"}, 0.001: {"time": "microseconds"}, 0.3048: {"depth": "feet"}}
+STORED = "stored"  # entry of the encoding of an axis that was converted: its labels before that
 MOST_LINES = 10**7  # no survey has more; labels of an axis that claims to would not fit in memory
-FORMAT_NAMES = {
-    1: "IBM float, 32 bit",
-    2: "integer, 32 bit",
-    3: "integer, 16 bit",
-    5: "IEEE float, 32 bit",
-    6: "IEEE float, 64 bit",
-    8: "integer, 8 bit",
-    9: "integer, 64 bit",
-    10: "unsigned integer, 32 bit",
-    11: "unsigned integer, 16 bit",
-    12: "unsigned integer, 64 bit",
-    16: "unsigned integer, 8 bit",
-}
 
 
 def open_volume(
@@ -51,8 +41,8 @@ def open_volume(
     source : path, address or array
         A SEG-Y or ZGY file, a Zarr or MDIO folder, a ``.npy`` file, a picture of one section (rows are time downwards),
         a folder of single lines (pictures, ``.npy`` or SEG-Y files), or an array: (inline, crossline, time), or
-        (time, crossline) for one section, or a DataArray with named axes. Names of codes come from
-        ``SOURCE.classes.toml``; pixels of pictures that have one are codes.
+        (time, crossline) for one section, or a DataArray with named axes; a volume that this function returned stays
+        the same. Names of codes come from ``SOURCE.classes.toml``; pixels of pictures that have one are codes.
     header_bytes : (int, int), optional
         SEG-Y only: bytes of inline and crossline in the trace header, counted from 1; found if not given.
     endian : {"big", "little"}, optional
@@ -66,7 +56,8 @@ def open_volume(
         Missing and dead traces are NaN and False in the coordinate ``live``, which exists where traces are missing.
         Time is in ms, depth in m. Attributes: source, format, domain, and where known sample_interval, delay, bin_size
         (metres between inlines, between crosslines), map (X and Y of line 0, 0 and steps per line number),
-        header_bytes, text, classes, scaled, notes (what was corrected).
+        header_bytes, text, classes, scaled, offset (the value that stands for zero amplitude, where none is negative),
+        notes (what was corrected).
         ``open_volume(volume.attrs["source"], **volume.attrs["options"])`` opens the same volume again.
 
     Raises
@@ -83,9 +74,11 @@ def open_volume(
         raise ValueError(f"domain is {domain!r}; choose time or depth.")
     is_path = isinstance(source, str | os.PathLike)
     try:
-        if not is_path:
-            return from_array(source, domain=domain)
-        return open_path(os.fspath(source), header_bytes=header_bytes, endian=endian, domain=domain)
+        if is_path:
+            volume = open_path(os.fspath(source), header_bytes=header_bytes, endian=endian, domain=domain)
+        else:
+            volume = from_array(source, domain=domain)
+        return note_offset(volume)
     except Exception as error:  # decoders of other formats raise what they like
         if isinstance(error, ValueError | OSError) and "\n" not in str(error):
             raise
@@ -93,13 +86,33 @@ def open_volume(
         raise ValueError(f"{what} cannot be opened as a volume ({type(error).__name__}: {why}).") from error
 
 
-def open_path(path, *, header_bytes, endian, domain):
+def note_offset(volume: xr.DataArray) -> xr.DataArray:
+    """Set the offset of a volume without negative amplitudes, and a note of it; amplitudes stay as they are."""
+    try:
+        offset = find_offset(volume)
+    except (ValueError, OSError):  # damaged samples are refused where they are used
+        return volume
+    if offset == volume.attrs.get("offset", 0.0):
+        return volume
+    kept = {name: value for name, value in volume.attrs.items() if name != "offset"}
+    notes = [note for note in kept.get("notes", ()) if not note.startswith("no amplitude is negative")]
+    if offset:
+        kept["offset"] = offset
+        notes.append(f"no amplitude is negative: {offset:g} is taken as zero amplitude")
+    volume = volume.copy(deep=False)
+    volume.attrs = kept | {"notes": notes}
+    return volume
+
+
+def open_path(
+    path: str, *, header_bytes: tuple[int, int] | None, endian: str | None, domain: str | None
+) -> xr.DataArray:
     """Open what lies at a path by the kind of thing it is, and note with which options."""
     options = {} if domain is None else {"domain": domain}
     if "://" in path:
         return open_remote(path, domain=domain).assign_attrs(options=options)
     kind, path = Path(path).suffix.lower(), os.path.abspath(path)
-    choices = {"header_bytes": header_bytes, "endian": endian, "domain": domain}
+    choices: dict[str, Any] = {"header_bytes": header_bytes, "endian": endian, "domain": domain}
     if not os.path.exists(path):
         raise FileNotFoundError(f"{path} does not exist; give the path of a volume.")
     if os.path.isdir(path):
@@ -108,10 +121,10 @@ def open_path(path, *, header_bytes, endian, domain):
         volume = open_zarr(path, domain=domain)
     elif not os.path.isfile(path):
         raise ValueError(f"{path} is neither a file nor a folder; give the path of a volume.")
-    elif kind in PICTURES:
-        codes = bool(class_table.read_class_table(path))
-        attrs = {"source": path, "format": "picture", "scaled": not codes}
-        volume = assemble(open_picture(path, codes=codes), attrs=attrs, domain=domain)
+    elif kind in folders.KINDS["pictures"]:
+        picture = PictureFile(path, codes=bool(class_table.read_class_table(path)))
+        attrs = {"source": path, "format": "picture", "scaled": not (picture.codes or picture.raw)}
+        volume = assemble(picture, attrs=attrs, domain=domain)
     else:
         found = "NumPy" if kind == ".npy" else recognise(path)
         if found is None:
@@ -125,7 +138,7 @@ def open_path(path, *, header_bytes, endian, domain):
     return add_classes(volume.assign_attrs(options=options), path)
 
 
-def open_remote(address, *, domain):
+def open_remote(address: str, *, domain: str | None) -> xr.DataArray:
     """Open a Zarr or MDIO store on another machine; anything else is refused with what to do."""
     refuse_remote(address)
     try:
@@ -137,50 +150,33 @@ def open_remote(address, *, domain):
         ) from error
 
 
-def add_classes(volume, path):
+def add_classes(volume: xr.DataArray, path: str) -> xr.DataArray:
     """Set on a volume the names of its codes, where a class table ``FILE.classes.toml`` lies next to its file."""
     classes = class_table.read_class_table(path)
     return volume.assign_attrs(classes=classes) if classes else volume
 
 
-def open_segy(path, **choices):
+def open_segy(path: str, **choices: Any) -> xr.DataArray:
     """Open a SEG-Y file; see `open_volume`."""
     geometry = segy.scan(path, **choices)
-    layout = geometry.layout
-    data = LazyVolume(functools.partial(read_segy, geometry), (*geometry.traces.shape, layout.n_samples))
-    volume = xr.DataArray(
-        indexing.LazilyIndexedArray(data),
-        dims=("inline", "crossline", geometry.domain),
-        coords={"inline": geometry.inlines, "crossline": geometry.crosslines, geometry.domain: geometry.samples},
-        name="amplitude",
-        attrs={
-            "source": layout.path,
-            "format": f"SEG-Y, {FORMAT_NAMES[layout.format]}, {segy_headers.ENDIANS[layout.order]} endian",
-            "domain": geometry.domain,
-            "sample_interval": geometry.interval,
-            "delay": geometry.delay,
-            "header_bytes": geometry.header_bytes,
-            "sorting": geometry.sorting,
-            "duplicates": geometry.duplicates,
-            "dead": geometry.dead,
-            "notes": geometry.notes,
-            "text": geometry.text,
-            "scaled": False,
-            "options": {
-                "header_bytes": list(geometry.header_bytes),
-                "endian": segy_headers.ENDIANS[layout.order],
-                "domain": geometry.domain,
-            },
-        },
-    )
-    if geometry.missing:
-        volume = volume.assign_coords(live=(("inline", "crossline"), geometry.traces.live()))
-    if geometry.bin_size is not None:
-        volume.attrs["bin_size"] = geometry.bin_size
-    return add_classes(volume, path)
+    layout, domain = geometry.layout, geometry.domain
+    endian = segy_headers.ENDIANS[layout.order]
+    axes = {"inline": geometry.inlines, "crossline": geometry.crosslines, domain: geometry.samples}
+    attrs = {
+        "source": layout.path,
+        "format": f"SEG-Y, {segy_headers.format_name(layout.format)}, {endian} endian",
+        "domain": domain,
+        "sample_interval": geometry.interval,
+        "scaled": False,
+        "options": {"header_bytes": list(geometry.header_bytes), "endian": endian, "domain": domain},
+    }
+    names = ("delay", "header_bytes", "sorting", "duplicates", "dead", "notes", "text", "bin_size")
+    attrs |= {name: getattr(geometry, name) for name in names}
+    live = geometry.traces.live() if geometry.missing else None
+    return add_classes(lazy_volume(functools.partial(read_segy, geometry), axes, attrs, live=live), path)
 
 
-def read_segy(geometry, key):
+def read_segy(geometry: segy.Geometry, key: tuple[Any, ...]) -> Array:
     """Block of a SEG-Y volume for a key of slices or arrays."""
     rows, columns, samples = (
         np.arange(n)[k] for k, n in zip(key, (*geometry.traces.shape, len(geometry.samples)), strict=True)
@@ -191,7 +187,7 @@ def read_segy(geometry, key):
     return segy.read(geometry, rows, columns, samples=slice(first, samples.max() + 1))[..., samples - first]
 
 
-def open_zarr(path, *, domain):
+def open_zarr(path: str, *, domain: str | None) -> xr.DataArray:
     """Open a Zarr array, or the volume in a Zarr group as xarray, MDIO or plain zarr write it."""
     import zarr
 
@@ -219,7 +215,7 @@ def open_zarr(path, *, domain):
     return assemble(array, dims, attrs=attrs, companions=arrays, domain=domain)
 
 
-def group_arrays(group):
+def group_arrays(group: Any) -> dict[str, Any]:
     """Arrays of a Zarr group by name: decoded as xarray does where axes have names, as they are otherwise."""
     try:
         # Times stay numbers: "seconds" would become a time difference.
@@ -230,85 +226,114 @@ def group_arrays(group):
         return dict(group.arrays())
 
 
-def from_array(array, *, domain):
-    """Volume of an array in memory, or of a DataArray, lazy or not, by the names of its axes."""
+def from_array(array: Any, *, domain: str | None) -> xr.DataArray:
+    """Volume of an array in memory, or of a DataArray, lazy or not, by the names of its axes.
+
+    A DataArray keeps its data where these need no other order and type, and is returned itself where nothing changes.
+    """
     attrs = {"source": "array", "format": "array"}
     if not isinstance(array, xr.DataArray):
         return assemble(np.asarray(array), attrs=attrs, domain=domain)
+    stored = array.values if array.variable._in_memory else array.variable
     companions = {str(name): coord.variable for name, coord in array.coords.items()}
-    return assemble(array.variable, array.dims, attrs={**attrs, **array.attrs}, companions=companions, domain=domain)
+    attrs |= array.attrs
+    volume = assemble(stored, array.dims, attrs=attrs, companions=companions, domain=domain, computed=True)
+    if volume.dims != array.dims or volume.dtype != array.dtype:
+        return volume
+    new = {name: value for name, value in volume.attrs.items() if not same(value, array.attrs.get(name))}
+    coords = {name: c.variable for name, c in volume.coords.items() if not same(c.values, companions.get(str(name)))}
+    named = array if array.name == volume.name else array.rename(volume.name)
+    return named.assign_coords(coords).assign_attrs(new) if new or coords else named
 
 
-def assemble(array, dims=None, *, attrs, domain, companions=None):
+def same(value: Any, other: Any) -> bool:
+    """Whether two attributes or axes are equal."""
+    return value is other or (other is not None and bool(np.array_equal(value, other)))
+
+
+def assemble(
+    array: Any,
+    dims: tuple[Any, ...] | None = None,
+    *,
+    attrs: dict[str, Any],
+    domain: str | None,
+    companions: Mapping[str, Any] | None = None,
+    computed: bool = False,
+) -> xr.DataArray:
     """Volume on the axes inline, crossline and time or depth of an array of two or three dimensions.
 
     Parameters
     ----------
-    array : numpy.ndarray, xarray.Variable, zarr.Array or NpyFile
+    array : numpy.ndarray, xarray.Variable, zarr.Array, NpyFile or PictureFile
     dims : sequence of str, optional
         Names of its axes; where one is unknown they are inline, crossline, time, or time, crossline for a section.
     attrs : dict
     domain : str or None
     companions : dict of arrays
         What belongs to it by name: labels of the axes, and which traces are live.
+    computed : bool
+        Whether no file holds the same samples.
     """
-    dims, companions = dims or [None] * array.ndim, companions or {}
+    dims, companions = dims or (None,) * array.ndim, companions or {}
     units = {name: stated_units(labels) for name, labels in companions.items()}
-    names, axes, factor, notes = name_axes(dims, domain=domain, units=units)
+    names, places, factor, notes = name_axes(dims, domain=domain, units=units)
     if array.dtype.kind not in "biuf" or 0 in array.shape or max(array.shape) > MOST_LINES:
         raise ValueError(f"{attrs['source']} holds {array.dtype} of shape {array.shape}; give a volume of numbers.")
-    lazy = LazyVolume(functools.partial(take_block, array, axes), [1 if i is None else array.shape[i] for i in axes])
+    shape = tuple(1 if i is None else array.shape[i] for i in places)
+    lazy = LazyVolume(functools.partial(take_block, array, places), shape, computed=computed)
     data = lazy.block((slice(None),) * 3) if isinstance(array, np.ndarray) else indexing.LazilyIndexedArray(lazy)
     labels = [
-        companions.get(name if i is None or dims[i] is None else dims[i]) for name, i in zip(names, axes, strict=True)
+        companions.get(name if i is None or dims[i] is None else dims[i]) for name, i in zip(names, places, strict=True)
     ]
-    coords = {name: axis_labels(label, n) for name, label, n in zip(names, labels, lazy.shape, strict=True)}
-    coords[names[2]] = coords[names[2]].astype(np.float64)
-    if factor is None and names[2] == "time" and in_seconds(labels[2]):
-        factor = 1000.0
-    if factor not in (None, 1.0) and labels[2] is not None:
-        coords[names[2]] = np.round(factor * coords[names[2]], 3)  # whole microseconds, as sampling is
+    coords: dict[str, Any] = {name: axis_labels(label, n) for name, label, n in zip(names, labels, shape, strict=True)}
+    samples = coords[names[2]].astype(np.float64)
+    stored, factor = samples, factor or unit_factor(labels[2], names[2])
+    if factor != 1 and labels[2] is not None:
+        samples = np.round(factor * samples, 3)  # whole microseconds, as sampling is
         unit = "ms" if names[2] == "time" else "m"
-        notes.append(f"the {names[2]} axis is in {CONVERTED[names[2], factor]}, converted to {unit}")
+        notes.append(f"the {names[2]} axis is in {CONVERTED[factor][names[2]]}, converted to {unit}")
+    # Jobs that were made before axes were converted know their volume by the axis as it was stored.
+    coords[names[2]] = xr.Variable(names[2], samples, encoding={} if samples is stored else {STORED: stored})
     if notes:
-        attrs = {**attrs, "notes": [*attrs.get("notes", ()), *notes]}
+        attrs = attrs | {"notes": [*attrs.get("notes", ()), *notes]}
     volume = xr.DataArray(data, coords, names, name="amplitude", attrs={"scaled": False, **attrs, "domain": names[2]})
-    if labels[2] is not None and lazy.shape[2] > 1:
-        first, last = map(float, coords[names[2]][[0, -1]])
-        volume.attrs.update(sample_interval=(last - first) / (lazy.shape[2] - 1), delay=first)
-    plane = [dims[i] for i in axes[:2] if i is not None]
+    counts = not stated_units(labels[2]) and np.array_equal(samples, np.arange(shape[2]))
+    if labels[2] is not None and shape[2] > 1 and not counts:
+        volume.attrs.update(sample_interval=float(samples[-1] - samples[0]) / (shape[2] - 1), delay=float(samples[0]))
+    plane = [dims[i] for i in places[:2] if i is not None]
     check_axes(volume)
     return add_survey(volume, {name: upright(other, plane) for name, other in companions.items()})
 
 
-def upright(variable, plane):
+def upright(variable: Any, plane: list[Any]) -> Any:
     """A map of the survey with its axes in the order of the volume; anything else as it is."""
     is_map = isinstance(variable, xr.Variable) and len(plane) == 2 and set(variable.dims) == set(plane)
     return variable.transpose(*plane) if is_map else variable
 
 
-def axis_labels(labels, n):
+def axis_labels(labels: Any, n: int) -> Array:
     """Labels of an axis, whole numbers as such; positions where there are none."""
-    labels = np.arange(n) if labels is None else np.asarray(labels, np.float64).reshape(n)
-    return labels.astype(np.int64) if np.array_equal(labels, np.rint(labels)) else labels
+    found = np.arange(n) if labels is None else np.asarray(labels, np.float64).reshape(n)
+    return found.astype(np.int64) if np.array_equal(found, np.rint(found)) else found
 
 
-def add_survey(volume, companions):
+def add_survey(volume: xr.DataArray, companions: Mapping[str, Any]) -> xr.DataArray:
     """Set on a volume what belongs to it: missing traces, distances between lines, names of codes."""
     live = companions.get("live", companions.get("trace_mask"))  # the latter is MDIO's
+    if live is None and isinstance(volume.variable._data, np.ndarray):
+        empty = np.isnan(volume.values[..., :: max(1, volume.shape[2] // 2)]).all(-1)
+        empty[empty] = np.isnan(volume.values[empty]).all(-1)
+        if empty.any() and not empty.all():
+            live, volume.attrs["empty_traces"] = ~empty, int(empty.sum())
     if live is not None and live.shape == volume.shape[:2] and not np.all(live):
         volume.coords["live"] = (("inline", "crossline"), np.asarray(live).astype(bool))
-    if {"cdp_x", "cdp_y"} <= set(companions) and companions["cdp_x"].shape == companions["cdp_y"].shape == volume.shape[
-        :2
-    ]:
+    x, y = companions.get("cdp_x"), companions.get("cdp_y")
+    if x is not None and y is not None and x.shape == y.shape == volume.shape[:2]:
         some = tuple(slice(None, None, -(-n // 64)) for n in volume.shape[:2])
-        points = np.asarray(companions["cdp_x"][some]) + 1j * np.asarray(companions["cdp_y"][some])
-        rows, columns = np.meshgrid(
-            *(np.arange(n)[part] for n, part in zip(volume.shape[:2], some, strict=True)), indexing="ij"
-        )
-        steps = segy.fit_steps(rows.ravel(), columns.ravel(), points.ravel())
-        if steps is not None:
-            volume.attrs["bin_size"] = steps
+        rows, columns = np.mgrid[tuple(slice(0, n, part.step) for n, part in zip(x.shape, some, strict=True))]
+        grid = fit_grid(rows.ravel(), columns.ravel(), (np.asarray(x[some]) + 1j * np.asarray(y[some])).ravel())
+        if grid is not None:
+            volume.attrs["bin_size"] = tuple(np.abs(grid[1:]).round(2).tolist())
     if "bin_size" in volume.attrs:
         volume.attrs["bin_size"] = tuple(map(float, volume.attrs["bin_size"]))
     if "classes" in volume.attrs:

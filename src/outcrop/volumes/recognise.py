@@ -4,43 +4,37 @@ import os
 import re
 import struct
 from pathlib import Path
+from typing import NoReturn
 
 from outcrop.volumes import zgy
 
 OPENING = 4096  # bytes that are looked at
 HDF5 = b"\x89HDF\r\n\x1a\n"
-NETCDF = (b"CDF\x01", b"CDF\x02", b"CDF\x05")
+
+# First bytes of files by format.
+OPENINGS = {
+    zgy.MAGIC: "ZGY",
+    b"\x93NUMPY": "NumPy",
+    b"VCS\0": "old ZGY",
+    b"HueDataStore": "VDS",
+    b"MATLAB 5.0": "MAT",
+    b"dGB": "CBVS",
+    **dict.fromkeys((b"CDF\x01", b"CDF\x02", b"CDF\x05"), "netCDF"),
+    **dict.fromkeys((b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"7z\xbc\xaf\x27\x1c", b"\xfd7zXZ\0"), "archive"),
+}
 
 # What a format is called, and what to do with a file of it; {path} is the file, {stem} its name without the ending.
 WAYS = {
-    "VDS": (
-        "a VDS file (Bluware, OpenVDS)",
-        "write it as SEG-Y with OpenVDS: SEGYExport --vdsfile {path} {stem}.sgy",
-    ),
-    "SGZ": (
-        "an SGZ file (seismic-zfp)",
-        "write it as SEG-Y with seismic-zfp: seismic-zfp sgz2sgy {path} {stem}.sgy",
-    ),
-    "old ZGY": (
-        "a compressed ZGY file of the old kind (VCS)",
-        "export it from Petrel as SEG-Y or as plain ZGY",
-    ),
-    "CBVS": (
-        "a CBVS file (OpendTect)",
-        "export it from OpendTect as SEG-Y",
-    ),
+    "VDS": ("a VDS file (Bluware, OpenVDS)", "write it as SEG-Y with OpenVDS: SEGYExport --vdsfile {path} {stem}.sgy"),
+    "SGZ": ("an SGZ file (seismic-zfp)", "write it as SEG-Y with seismic-zfp: seismic-zfp sgz2sgy {path} {stem}.sgy"),
+    "old ZGY": ("a compressed ZGY file of the old kind (VCS)", "export it from Petrel as SEG-Y or as plain ZGY"),
+    "CBVS": ("a CBVS file (OpendTect)", "export it from OpendTect as SEG-Y"),
     "HDF5": (
         "an HDF5 file",
         "save its array: numpy.save('{stem}.npy', h5py.File('{path}')['NAME']), or write it as Zarr",
     ),
-    "netCDF": (
-        "a netCDF file",
-        "write it as Zarr: xarray.open_dataset('{path}').to_zarr('{stem}.zarr')",
-    ),
-    "MAT": (
-        "a MATLAB file",
-        "save its array: numpy.save('{stem}.npy', scipy.io.loadmat('{path}')['NAME'])",
-    ),
+    "netCDF": ("a netCDF file", "write it as Zarr: xarray.open_dataset('{path}').to_zarr('{stem}.zarr')"),
+    "MAT": ("a MATLAB file", "save its array: numpy.save('{stem}.npy', scipy.io.loadmat('{path}')['NAME'])"),
     "MAT 7.3": (
         "a MATLAB file of version 7.3, which is HDF5 inside",
         "save its array: numpy.save('{stem}.npy', h5py.File('{path}')['NAME'][:].T)",
@@ -64,7 +58,7 @@ COPIES = {
 }
 
 
-def recognise(path):
+def recognise(path: str | Path) -> str | None:
     """Name of the format of a file as far as its first bytes tell it; None where it may be SEG-Y.
 
     Parameters
@@ -78,30 +72,19 @@ def recognise(path):
     with open(path, "rb") as file:
         opening = file.read(OPENING)
     kind = Path(path).suffix.lower()
-    if opening.startswith(zgy.MAGIC):
-        return "ZGY"
-    if opening.startswith(b"\x93NUMPY"):
-        return "NumPy"
-    if opening.startswith(b"VCS\0"):
-        return "old ZGY"
-    if opening.startswith(b"HueDataStore"):
-        return "VDS"
     if any(opening[place:].startswith(HDF5) for place in (0, 512, 1024, 2048)):
         return {".mat": "MAT 7.3", ".nc": "netCDF", ".nc4": "netCDF"}.get(kind, "HDF5")
-    if opening.startswith(b"MATLAB 5.0") or kind == ".mat":
+    found = next((name for magic, name in OPENINGS.items() if opening.startswith(magic)), None)
+    if found == "archive" and kind == ".npz":
+        return "NPZ"
+    if found:
+        return found
+    if kind == ".mat":
         return "MAT"
-    if opening.startswith(NETCDF):
-        return "netCDF"
-    if opening.startswith(b"dGB"):
-        return "CBVS"
-    if opening.startswith(b"PK\x03\x04"):
-        return "NPZ" if kind == ".npz" else "archive"
-    if opening.startswith((b"\x1f\x8b", b"BZh", b"7z\xbc\xaf\x27\x1c", b"\xfd7zXZ\0")):
-        return "archive"
     return "SGZ" if is_sgz(opening) else None
 
 
-def is_sgz(opening):
+def is_sgz(opening: bytes) -> bool:
     """Whether a file opens as seismic-zfp writes it: it has no magic, but its blocks hold 4096 bytes each.
 
     Notes
@@ -116,17 +99,17 @@ def is_sgz(opening):
     if not 1 <= blocks <= 64 or min(*sizes, *shape) < 1 or bits == 0:
         return False
     rate = bits if bits > 0 else -1 / bits
-    return shape[0] * shape[1] * shape[2] * rate == 8 * 4096
+    return bool(shape[0] * shape[1] * shape[2] * rate == 8 * 4096)
 
 
-def refuse_foreign(path, name):
+def refuse_foreign(path: str, name: str) -> NoReturn:
     """Raise what tells the user which format a file is of and how to go on."""
     title, way_out = WAYS[name]
     stem = os.path.splitext(os.path.basename(path))[0]
     raise ValueError(f"{path} is {title}, which Outcrop does not read; {way_out.format(path=path, stem=stem)}.")
 
 
-def refuse_remote(address):
+def refuse_remote(address: str) -> None:
     """Raise for an address that can be no Zarr store, by its scheme or its ending.
 
     Examples

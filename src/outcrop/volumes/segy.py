@@ -8,27 +8,19 @@ import dataclasses
 import itertools
 import os
 import re
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
+import numpy.typing as npt
 
-from outcrop.volumes.segy_headers import (
-    BINARY_SIZE,
-    DEAD,
-    ENDIANS,
-    HEADER_SIZE,
-    TEXT_SIZE,
-    TRACE_WORDS,
-    binary_dtype,
-    coordinate_scalars,
-    decode,
-    decode_text,
-    trace_dtype,
-    word_at,
-    words_dtype,
-)
+from outcrop.volumes import segy_headers
+from outcrop.volumes.axes import fit_grid
+from outcrop.volumes.segy_headers import BINARY_SIZE, DEAD, ENDIANS, HEADER_SIZE, TEXT_SIZE, word_at
 from outcrop.volumes.segy_layout import WINDOW, Layout, find_layout, sample_headers, trace_records
 from outcrop.volumes.traces import Traces, find_runs, make_grid, place
 
+Array = npt.NDArray[Any]
 # Where inline and crossline stand, the commonest first; the last is a 2-D line that has only CDP numbers.
 HEADER_BYTES = [(189, 193), (9, 21), (5, 21), (17, 21), (9, 13), (17, 13), (21, 25), (233, 237), (213, 217), (189, 21)]
 BATCH = 1 << 18  # samples decoded at a time: what they need stays in the cache of a core
@@ -77,10 +69,10 @@ class Geometry:
     """
 
     layout: Layout
-    header_bytes: tuple
-    inlines: np.ndarray
-    crosslines: np.ndarray
-    samples: np.ndarray
+    header_bytes: tuple[int, int]
+    inlines: Array
+    crosslines: Array
+    samples: Array
     traces: Traces
     missing: int
     duplicates: int
@@ -89,16 +81,22 @@ class Geometry:
     interval: float
     delay: float
     domain: str
-    bin_size: tuple | None
+    bin_size: tuple[float, float] | None
     text: str
-    notes: tuple
-    stamp: tuple
+    notes: tuple[str, ...]
+    stamp: tuple[int, int]
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return unpack, ({field.name: getattr(self, field.name) for field in dataclasses.fields(self)},)
 
 
-def scan(path, *, header_bytes=None, endian=None, domain=None):
+def scan(
+    path: str | Path,
+    *,
+    header_bytes: tuple[int, int] | None = None,
+    endian: str | None = None,
+    domain: str | None = None,
+) -> Geometry:
     """Geometry of a SEG-Y file from its headers; samples are not read.
 
     Parameters
@@ -130,14 +128,17 @@ def scan(path, *, header_bytes=None, endian=None, domain=None):
         layout, notes = find_layout(file, opening, path=path, size=stat.st_size, endian=endian)
         headers = sample_headers(file, layout)
         header_bytes, grid = find_grid(file, layout, headers, header_bytes=header_bytes)
-    binary = np.frombuffer(opening, binary_dtype(layout.order), 1, TEXT_SIZE)[0]
-    words = headers.view(trace_dtype(layout.order)).ravel()
+    binary = np.frombuffer(opening, segy_headers.binary_dtype(layout.order), 1, TEXT_SIZE)[0]
+    words = headers.view(segy_headers.trace_dtype(layout.order)).ravel()
     rows, columns = (
         place(axis, word_at(headers, byte, layout.order).ravel())
         for axis, byte in zip([grid["inlines"], grid["crosslines"]], header_bytes, strict=True)
     )
-    text = decode_text(opening[:TEXT_SIZE])
-    domain = domain or ("depth" if DEPTH.search(text) else "time")
+    text = segy_headers.decode_text(opening[:TEXT_SIZE])
+    hint = "depth" if DEPTH.search(text) else "time"
+    if hint == "depth":
+        notes.append(f"the text header says that samples are in depth; they are read as {domain or hint}")
+    domain = domain or hint
     metres = 0.3048 if binary["units"] == 2 else 1.0
     interval, delay, remarks = sampling(binary, words, unit=metres if domain == "depth" else 1.0)
     return Geometry(
@@ -155,7 +156,7 @@ def scan(path, *, header_bytes=None, endian=None, domain=None):
     )
 
 
-def unpack(fields):
+def unpack(fields: dict[str, Any]) -> Geometry:
     """Geometry that another process has scanned; refused where the file has changed since."""
     path, stat = fields["layout"].path, os.stat(fields["layout"].path)
     if fields["stamp"] != (stat.st_size, stat.st_mtime_ns):
@@ -163,9 +164,11 @@ def unpack(fields):
     return Geometry(**fields)
 
 
-def find_grid(file, layout, headers, *, header_bytes):
+def find_grid(
+    file: BinaryIO, layout: Layout, headers: Array, *, header_bytes: tuple[int, int] | None
+) -> tuple[tuple[int, int], dict[str, Any]]:
     """Header bytes of inline and crossline, given or found, and the grid that they make."""
-    pairs = HEADER_BYTES if header_bytes is None else [tuple(map(int, header_bytes))]
+    pairs: list[Any] = HEADER_BYTES if header_bytes is None else [tuple(map(int, header_bytes))]
     if len(pairs[0]) != 2 or not all(1 <= byte <= HEADER_SIZE - 3 for byte in pairs[0]):
         raise ValueError(
             f"Header bytes are {header_bytes}; give two from 1 to {HEADER_SIZE - 3}, inline and crossline."
@@ -183,7 +186,7 @@ def find_grid(file, layout, headers, *, header_bytes):
     )
 
 
-def line_likeness(inline, crossline):
+def line_likeness(inline: Array, crossline: Array) -> float:
     """How much two header words behave as line labels, from 0 to 1: no position twice, one label steady at each step.
 
     Examples
@@ -194,20 +197,16 @@ def line_likeness(inline, crossline):
     0.0
     """
     position = inline.astype(np.int64) << 32 | crossline.astype(np.int64) & 0xFFFFFFFF
-    distinct = len(np.unique(position)) / position.size
+    distinct = float(len(np.unique(position)) / position.size)
     steady = (np.diff(inline) == 0) != (np.diff(crossline) == 0)
     # Unsorted files have no steady steps, and positions held twice are the worse sign.
     return 0.0 if distinct < 0.5 else distinct**2 * (1 + (float(steady.mean()) if steady.size else 1.0)) / 2
 
 
-def read_runs(file, layout, header_bytes):
+def read_runs(file: BinaryIO, layout: Layout, header_bytes: tuple[int, int]) -> tuple[Array, Array]:
     """Labels of all traces as runs, and the numbers of those marked dead."""
-    words = {
-        "inline": (header_bytes[0], "i4"),
-        "crossline": (header_bytes[1], "i4"),
-        "mark": TRACE_WORDS["identification"],
-    }
-    kind = words_dtype(words, first=1, size=layout.trace.itemsize, order=layout.order)
+    words = {"inline": (header_bytes[0], "i4"), "crossline": (header_bytes[1], "i4"), "mark": (29, "i2")}
+    kind = segy_headers.words_dtype(words, first=1, size=layout.trace.itemsize, order=layout.order)
     step = max(1, WINDOW // kind.itemsize)
     runs, dead = [], []
     for first in range(0, layout.n_traces, step):
@@ -217,7 +216,7 @@ def read_runs(file, layout, header_bytes):
     return np.concatenate(runs), np.concatenate(dead)
 
 
-def sampling(binary, words, *, unit):
+def sampling(binary: Any, words: Array, *, unit: float) -> tuple[float, float, list[str]]:
     """Sample interval and first sample, in ms or m, and remarks where the headers do not agree on them."""
     traced, delay = commonest(words["interval"]), commonest(words["delay"])
     interval = int(binary["interval"]) or traced
@@ -231,45 +230,26 @@ def sampling(binary, words, *, unit):
     return (interval or 4000) / 1000 * unit, delay * unit, remarks
 
 
-def commonest(values):
+def commonest(values: Array) -> int:
     """The value that occurs most often."""
     distinct, counts = np.unique(values, return_counts=True)
     return int(distinct[counts.argmax()])
 
 
-def find_bin_size(words, rows, columns, *, metres):
+def find_bin_size(words: Array, rows: Array, columns: Array, *, metres: float) -> tuple[float, float] | None:
     """Metres between neighbouring inlines and crosslines by coordinates of some traces, None if they do not tell."""
     if commonest(words["coordinate_units"]) > 1:  # angles
         return None
-    scalar = coordinate_scalars(words) * metres
+    scalar = segy_headers.coordinate_scalars(words) * metres
     for name in ("cdp", "source"):
-        steps = fit_steps(rows, columns, (words[f"{name}_x"] + 1j * words[f"{name}_y"]) * scalar)
-        if steps is not None:
-            return steps
+        grid = fit_grid(rows, columns, (words[f"{name}_x"] + 1j * words[f"{name}_y"]) * scalar)
+        if grid is not None:
+            inline, crossline = np.abs(grid[1:]).round(2).tolist()
+            return inline, crossline
     return None
 
 
-def fit_steps(rows, columns, points):
-    """Distances from row to row and column to column of points x + iy, NaN along an axis of one; None if no grid."""
-    known = np.isfinite(points)
-    if known.sum() < 2:
-        return None
-    rows, columns, points = rows[known], columns[known], points[known]
-    varies = [np.ptp(rows) > 0, np.ptp(columns) > 0]
-    design = np.column_stack([np.ones(len(rows)), rows, columns]).astype(np.complex128)[:, [True, *varies]]
-    kept = np.ones(len(rows), bool)
-    for _ in range(5):  # a few wild coordinates must not tilt the fit
-        steps, _, rank, _ = np.linalg.lstsq(design[kept], points[kept])
-        off = np.abs(points - design @ steps)
-        kept = off <= 3 * np.median(off) + 1e-6
-    lengths = np.full(2, np.nan)
-    lengths[varies] = np.abs(steps[1:])
-    if rank < design.shape[1] or not any(varies) or not np.nanmin(lengths) > 2 * np.median(off):
-        return None
-    return tuple(np.round(lengths, 2).tolist())
-
-
-def read(geometry, rows, columns, *, samples=slice(None)):
+def read(geometry: Geometry, rows: Array, columns: Array, *, samples: slice = slice(None)) -> Array:
     """Amplitudes of a block of a SEG-Y volume, NaN where a trace is missing or dead.
 
     Parameters
@@ -295,11 +275,12 @@ def read(geometry, rows, columns, *, samples=slice(None)):
             raise ValueError(f"{geometry.layout.path} has changed since it was opened; open it again.")
         for first in range(0, len(order), step):
             part = order[first : first + step]
-            block[part] = decode(stored_samples(file, geometry.layout, wanted[part], samples), geometry.layout.format)
+            stored = stored_samples(file, geometry.layout, wanted[part], samples)
+            block[part] = segy_headers.decode(stored, geometry.layout.format)
     return block.reshape(len(rows), len(columns), n_samples)
 
 
-def stored_samples(file, layout, numbers, samples):
+def stored_samples(file: BinaryIO, layout: Layout, numbers: Array, samples: slice) -> Array:
     """Samples as stored of traces in ascending order, read by runs of neighbours."""
     stride = layout.trace.itemsize
     jumps = np.diff(numbers) > 1 + NEAR // stride

@@ -1,8 +1,13 @@
 """Headers of SEG-Y by the standard: words, text, sample formats."""
 
 import textwrap
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
 
 TEXT_SIZE, BINARY_SIZE, HEADER_SIZE = 3200, 400, 240
 # Sample formats of the SEG-Y standard by code; 1 is IBM floating point, which NumPy knows only as bits.
@@ -18,6 +23,7 @@ BINARY_WORDS = {
     "revision": (3501, "u1"),
     "fixed_length": (3503, "i2"),
     "extended_text": (3505, "i2"),
+    "extensions": (3507, "u4"),
     "first_trace": (3521, "u8"),
 }
 TRACE_WORDS = {
@@ -42,7 +48,25 @@ DEAD = 2  # trace identification code
 ENDIANS = {">": "big", "<": "little"}
 
 
-def words_dtype(words, *, first, size, order=">"):
+def number_name(kind: npt.DTypeLike) -> str:
+    """Return what a type of numbers is called, for instance ``integer, 16 bit``."""
+    kind = np.dtype(kind)
+    names = {"i": "integer", "u": "unsigned integer", "f": "IEEE float"}
+    return f"{names[kind.kind]}, {8 * kind.itemsize} bit"
+
+
+def format_name(code: int) -> str:
+    """Return what a SEG-Y sample format is called.
+
+    Examples
+    --------
+    >>> format_name(1), format_name(16)
+    ('IBM float, 32 bit', 'unsigned integer, 8 bit')
+    """
+    return "IBM float, 32 bit" if code == 1 else number_name(FORMATS[code])
+
+
+def words_dtype(words: Mapping[str, tuple[int, str]], *, first: int, size: int, order: str = ">") -> np.dtype[Any]:
     """NumPy type of a header of `size` bytes with some words named; byte 0 is the standard's byte `first`."""
     return np.dtype(
         {
@@ -54,22 +78,22 @@ def words_dtype(words, *, first, size, order=">"):
     )
 
 
-def trace_dtype(order=">"):
+def trace_dtype(order: str = ">") -> np.dtype[Any]:
     """NumPy type of a trace header."""
     return words_dtype(TRACE_WORDS, first=1, size=HEADER_SIZE, order=order)
 
 
-def binary_dtype(order=">"):
+def binary_dtype(order: str = ">") -> np.dtype[Any]:
     """NumPy type of the binary header."""
     return words_dtype(BINARY_WORDS, first=TEXT_SIZE + 1, size=BINARY_SIZE, order=order)
 
 
-def word_at(headers, byte, order):
+def word_at(headers: Array, byte: int, order: str) -> Array:
     """The four-byte integer at a byte, counted from 1, of every trace header."""
     return headers.view(words_dtype({"word": (byte, "i4")}, first=1, size=HEADER_SIZE, order=order))["word"]
 
 
-def coordinate_scalars(headers):
+def coordinate_scalars(headers: Any) -> Array:
     """What the coordinates of trace headers are multiplied by; a negative scalar in a file divides, 0 is 1.
 
     Examples
@@ -81,7 +105,7 @@ def coordinate_scalars(headers):
     return np.where(scalar < 0, -1 / np.where(scalar < 0, scalar, 1), np.where(scalar == 0, 1, scalar))
 
 
-def decode_text(raw):
+def decode_text(raw: bytes) -> str:
     """Text header, EBCDIC or ASCII, as lines without what cannot be printed."""
     readings = [raw.decode(code) for code in ("cp037", "latin-1")]
     text = max(readings, key=lambda text: sum(c.isascii() and (c.isalnum() or c == " ") for c in text))
@@ -89,7 +113,7 @@ def decode_text(raw):
     return "\n".join(text[i : i + 80].rstrip() for i in range(0, len(text), 80)).rstrip()
 
 
-def decode(stored, format):
+def decode(stored: Array, format: int) -> Array:
     """Samples as stored in a SEG-Y format as float32; what float32 cannot hold becomes infinite or zero.
 
     Examples
@@ -102,13 +126,12 @@ def decode(stored, format):
             return stored.astype(np.float32)
         bits = stored.astype(np.uint32)
         fraction = (bits & 0xFFFFFF).astype(np.float32)
-        power = (bits >> 22 & 0x1FC).astype(
-            np.int32
-        ) - 280  # four times (exponent - 64), less the 24 bits of the fraction
+        # Four times (exponent - 64), less the 24 bits of the fraction.
+        power = (bits >> 22 & 0x1FC).astype(np.int32) - 280
         return np.copysign(np.ldexp(fraction, power), bits.view(np.float32))
 
 
-def ibm_bits(x):
+def ibm_bits(x: npt.ArrayLike) -> Array:
     """Bits of the IBM single-precision numbers nearest to `x`; NaN, which IBM cannot say, becomes 0.
 
     Notes
@@ -131,7 +154,7 @@ def ibm_bits(x):
     return np.where(exponent < 129, words, np.where(bits & 0x7FFFFF == 0, sign | 0x7FFFFFFF, 0)).astype(np.uint32)
 
 
-def encode(x, *, format, order=">"):
+def encode(x: npt.ArrayLike, *, format: int, order: str = ">") -> Array:
     """Samples as a SEG-Y format stores them: IBM bits, or rounded and clipped where the format is an integer.
 
     Examples
@@ -148,7 +171,7 @@ def encode(x, *, format, order=">"):
     return np.clip(np.rint(np.nan_to_num(np.asarray(x, np.float64))), limits.min, limits.max).astype(kind)
 
 
-def text_header(text):
+def text_header(text: str) -> bytes:
     """Text as the 3200 EBCDIC bytes (40 lines of 80 characters) that open a SEG-Y file.
 
     Examples

@@ -2,27 +2,27 @@
 
 import functools
 import mmap
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from outcrop.volumes.segy_headers import (
-    BINARY_SIZE,
-    ENDIANS,
-    FORMATS,
-    HEADER_SIZE,
-    TEXT_SIZE,
-    binary_dtype,
-    trace_dtype,
-)
+from outcrop.volumes import segy_headers
+from outcrop.volumes.segy_headers import BINARY_SIZE, ENDIANS, FORMATS, HEADER_SIZE, TEXT_SIZE
 
+Array = npt.NDArray[Any]
 WINDOW = 1 << 26  # bytes of the file mapped at a time
+MOST_EXTENSIONS = 64  # of a trace header; a larger number is no such count
 
 
 @functools.lru_cache
-def trace_type(kind, n_samples):
-    """NumPy type of a trace of `n_samples` of a type."""
-    return np.dtype([("header", f"V{HEADER_SIZE}"), ("samples", kind, n_samples)])
+def trace_type(kind: str, n_samples: int, extensions: int = 0) -> np.dtype[Any]:
+    """NumPy type of a trace of `n_samples` of a type, with so many further trace headers."""
+    start = HEADER_SIZE * (1 + extensions)
+    samples = np.dtype((kind, n_samples))
+    fields = {"names": ["header", "samples"], "formats": [f"V{HEADER_SIZE}", samples], "offsets": [0, start]}
+    return np.dtype({**fields, "itemsize": start + samples.itemsize})
 
 
 class Layout(NamedTuple):
@@ -34,18 +34,21 @@ class Layout(NamedTuple):
     start: int  # byte of the first trace
     n_samples: int
     n_traces: int
+    extensions: int = 0  # further trace headers of 240 bytes, between the first one and the samples
 
     @property
-    def trace(self):
+    def trace(self) -> np.dtype[Any]:
         """NumPy type of one trace: header and samples."""
-        return trace_type(self.order + FORMATS[self.format], self.n_samples)
+        return trace_type(self.order + FORMATS[self.format], self.n_samples, self.extensions)
 
 
-def find_layout(file, opening, *, path, size, endian):
+def find_layout(
+    file: BinaryIO, opening: bytes, *, path: str, size: int, endian: str | None
+) -> tuple[Layout, list[str]]:
     """Layout that the headers state as far as the size of the file bears it out, and notes on where it does not."""
     if size <= TEXT_SIZE + BINARY_SIZE + HEADER_SIZE:
         raise ValueError(f"{path} holds {size} bytes, too few for a SEG-Y file; is it empty or truncated?")
-    binaries = {order: np.frombuffer(opening, binary_dtype(order), 1, TEXT_SIZE)[0] for order in ENDIANS}
+    binaries = {order: np.frombuffer(opening, segy_headers.binary_dtype(order), 1, TEXT_SIZE)[0] for order in ENDIANS}
     orders = [order for order, name in ENDIANS.items() if endian in (None, name)]
     order = next((order for order in orders if binaries[order]["format"] in FORMATS), None)
     if order is None:
@@ -55,13 +58,19 @@ def find_layout(file, opening, *, path, size, endian):
     binary = binaries[order]
     starts = [start for start in trace_starts(binary) if start + HEADER_SIZE < size]
     file.seek(starts[0])
-    first = np.frombuffer(file.read(HEADER_SIZE), trace_dtype(order))[0]
+    first = np.frombuffer(file.read(HEADER_SIZE), segy_headers.trace_dtype(order))[0]
     stated = {"binary": int(binary["samples"]), "trace": int(first["samples"])}
     if binary["revision"] == 2:
         stated = {"extended binary": int(binary["long_samples"]), **stated}
+    extensions = int(binary["extensions"]) if binary["revision"] == 2 else 0
     unknown = Layout(path, order, int(binary["format"]), start=0, n_samples=0, n_traces=0)
-    layout = fit_layout(file, unknown, size, starts=starts, counts=list(stated.values()))
-    if layout is None:
+    for number in (extensions, 0) if 0 < extensions <= MOST_EXTENSIONS else (0,):
+        layout = fit_layout(
+            file, unknown._replace(extensions=number), size, starts=starts, counts=list(stated.values())
+        )
+        if layout:
+            break
+    else:
         raise ValueError(
             f"{path}: {size} bytes do not hold a whole number of traces of {stated['binary']} samples; "
             "the file is truncated or its headers are wrong."
@@ -73,7 +82,7 @@ def find_layout(file, opening, *, path, size, endian):
     ]
 
 
-def trace_starts(binary):
+def trace_starts(binary: Any) -> list[int]:
     """Bytes where the first trace may begin, the likeliest first: after the extended text headers, if there are any."""
     extended = int(binary["extended_text"])
     counts = range(17) if extended < 0 else (extended, 0)  # -1: as many as there are
@@ -82,7 +91,7 @@ def trace_starts(binary):
     return [start for start in stated + starts if start >= TEXT_SIZE + BINARY_SIZE]
 
 
-def fit_layout(file, layout, size, *, starts, counts):
+def fit_layout(file: BinaryIO, layout: Layout, size: int, *, starts: list[int], counts: Iterable[int]) -> Layout | None:
     """The layout whose traces fill the file and whose trace headers agree, None if none does.
 
     Sample counts that the headers state come first, then any other, which needs four traces to be believed.
@@ -97,25 +106,25 @@ def fit_layout(file, layout, size, *, starts, counts):
     return likely[0] if likely else None
 
 
-def filling(layout, size, *, starts, counts):
+def filling(layout: Layout, size: int, *, starts: list[int], counts: Iterable[int]) -> list[Layout]:
     """Layouts that fill a file of `size` bytes with whole traces, for starts of the first trace and sample counts."""
-    counts = np.array([count for count in counts if count > 0], np.int64)
-    strides = HEADER_SIZE + counts * np.dtype(FORMATS[layout.format]).itemsize
+    wanted = np.array([count for count in counts if count > 0], np.int64)
+    strides = HEADER_SIZE * (1 + layout.extensions) + wanted * np.dtype(FORMATS[layout.format]).itemsize
     return [
-        layout._replace(start=start, n_samples=int(counts[i]), n_traces=int((size - start) // strides[i]))
+        layout._replace(start=start, n_samples=int(wanted[i]), n_traces=int((size - start) // strides[i]))
         for start in starts
         for i in np.flatnonzero((size - start) % strides == 0)
     ]
 
 
-def headers_agree(file, layout):
+def headers_agree(file: BinaryIO, layout: Layout) -> bool:
     """Whether traces all over the file state the sample count and interval that the first one states."""
     numbers = np.linspace(0, layout.n_traces - 1, min(16, layout.n_traces)).astype(np.int64)
     stated = [trace_records(file, layout, n, n + 1)["header"].tobytes()[114:118] for n in numbers.tolist()]
     return any(stated[0]) and stated.count(stated[0]) > 0.75 * len(stated)
 
 
-def trace_records(file, layout, first, last):
+def trace_records(file: BinaryIO, layout: Layout, first: int, last: int) -> Array:
     """Traces from number `first` to before `last` as stored; a large span is mapped, and only what is used is read."""
     trace = layout.trace
     start, size = layout.start + first * trace.itemsize, (last - first) * trace.itemsize
@@ -127,7 +136,7 @@ def trace_records(file, layout, first, last):
     return np.frombuffer(window, trace, last - first, start - page)
 
 
-def sample_headers(file, layout, *, n_blocks=32, block=128):
+def sample_headers(file: BinaryIO, layout: Layout, *, n_blocks: int = 32, block: int = 128) -> Array:
     """Headers of some thousand traces, shape (n_blocks, block): blocks of neighbours spread evenly over the file."""
     if layout.n_traces <= n_blocks * block:
         return trace_records(file, layout, 0, layout.n_traces)["header"][None].copy()

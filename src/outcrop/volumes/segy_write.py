@@ -1,10 +1,15 @@
 """SEG-Y files written inline by inline, whole or not at all."""
 
 import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
+import numpy.typing as npt
 
 from outcrop.storage.workspace import whole_file
+from outcrop.volumes.segy import Geometry
 from outcrop.volumes.segy_headers import (
     BINARY_SIZE,
     DEAD,
@@ -15,11 +20,25 @@ from outcrop.volumes.segy_headers import (
     text_header,
     trace_dtype,
 )
-from outcrop.volumes.segy_layout import trace_records
+from outcrop.volumes.segy_layout import trace_records, trace_type
+
+Array = npt.NDArray[Any]
+Write = Callable[[int, npt.ArrayLike], None]  # stores one inline
+Grid = tuple[tuple[float, float], tuple[float, float], tuple[float, float]]
 
 
 @contextlib.contextmanager
-def create(path, inlines, crosslines, times, *, bin_size=(25.0, 25.0), grid=None, text="", format=5):
+def create(
+    path: str | Path,
+    inlines: npt.ArrayLike,
+    crosslines: npt.ArrayLike,
+    times: npt.ArrayLike,
+    *,
+    bin_size: tuple[float, float] = (25.0, 25.0),
+    grid: Grid | None = None,
+    text: str = "",
+    format: int = 5,
+) -> Iterator[Write]:
     """Write a SEG-Y file inline by inline; it appears under its name only when it is whole.
 
     Parameters
@@ -55,35 +74,31 @@ def create(path, inlines, crosslines, times, *, bin_size=(25.0, 25.0), grid=None
     binary = np.zeros(1, binary_dtype())
     binary["interval"], binary["samples"], binary["format"], binary["sorting"] = interval, len(times), format, 4
     binary["units"] = binary["revision"] = binary["fixed_length"] = 1
-    line = np.zeros(len(crosslines), [("header", trace_dtype()), ("samples", ">" + FORMATS[format], len(times))])
-    fill_headers(line["header"], crosslines, delay=times[0], interval=interval, n_samples=len(times))
-    written = np.zeros(len(inlines), bool)
+    line = np.zeros(len(crosslines), trace_type(">" + FORMATS[format], len(times)))
+    headers = line["header"].view(trace_dtype())
+    headers["crossline"] = headers["cdp"] = crosslines
+    headers["scalar"], headers["coordinate_units"] = -100, 1  # coordinates in centimetres
+    headers["delay"], headers["interval"], headers["samples"] = times[0], interval, len(times)
 
-    with whole_file(path) as aside, open(aside, "wb") as file:
-        file.write(text_header(text) + binary.tobytes())
+    def store(file: BinaryIO, row: int, section: Array) -> None:
+        dead: Array = np.isnan(section).all(1)
+        headers["line_sequence"] = headers["file_sequence"] = 1 + row * len(crosslines) + np.arange(len(crosslines))
+        headers["record"] = headers["inline"] = inlines[row]
+        headers["identification"] = np.where(dead, DEAD, 1)
+        x, y = trace_places(row, inlines[row], crosslines, bin_size=bin_size, grid=grid)
+        headers["cdp_x"] = headers["source_x"] = x
+        headers["cdp_y"] = headers["source_y"] = y
+        line["samples"] = encode(np.where(dead[:, None], 0, section), format=format)
+        file.seek(TEXT_SIZE + BINARY_SIZE + int(row) * line.nbytes)
+        file.write(line.tobytes())
 
-        def write(row, section):
-            section = np.asarray(section)
-            check_section(row, section, line["samples"].shape)
-            dead = np.isnan(section).all(1)
-            number = 1 + row * len(crosslines) + np.arange(len(crosslines))
-            line["header"]["line_sequence"] = line["header"]["file_sequence"] = number
-            line["header"]["record"] = line["header"]["inline"] = inlines[row]
-            line["header"]["identification"] = np.where(dead, DEAD, 1)
-            x, y = trace_places(row, inlines[row], crosslines, bin_size=bin_size, grid=grid)
-            line["header"]["cdp_x"] = line["header"]["source_x"] = x
-            line["header"]["cdp_y"] = line["header"]["source_y"] = y
-            line["samples"] = encode(np.where(dead[:, None], 0, section), format=format)
-            file.seek(TEXT_SIZE + BINARY_SIZE + int(row) * line.nbytes)
-            file.write(line.tobytes())
-            written[row] = True
-
+    shape = len(inlines), len(crosslines), len(times)
+    with write_lines(path, text_header(text) + binary.tobytes(), shape, store) as write:
         yield write
-        check_written(path, written)
 
 
 @contextlib.contextmanager
-def create_like(path, geometry, *, text="", format=5):
+def create_like(path: str | Path, geometry: Geometry, *, text: str = "", format: int = 5) -> Iterator[Write]:
     """Write a volume on the grid of a SEG-Y file with the trace headers of that file, byte for byte.
 
     Parameters
@@ -105,55 +120,63 @@ def create_like(path, geometry, *, text="", format=5):
     """
     check_format(format)
     source = geometry.layout
-    target = source._replace(format=format, start=TEXT_SIZE + BINARY_SIZE)
-    written = np.zeros(len(geometry.inlines), bool)
-    with open(source.path, "rb") as original, whole_file(path) as aside, open(aside, "wb") as file:
+    target = source._replace(format=format, start=TEXT_SIZE + BINARY_SIZE, extensions=0)
+    across = np.arange(len(geometry.crosslines))
+    with open(source.path, "rb") as original:
         opening = bytearray(original.read(target.start))
         binary = np.frombuffer(opening, binary_dtype(source.order), 1, TEXT_SIZE)
         binary["format"] = format
         if source.start != target.start:
             binary["extended_text"] = binary["first_trace"] = 0
-        file.write(text_header(text) + opening[TEXT_SIZE:])
-        across = np.arange(len(geometry.crosslines))
+        if source.extensions:
+            binary["extensions"] = 0
 
-        def write(row, section):
-            check_section(row, section, (len(geometry.crosslines), source.n_samples))
+        def store(file: BinaryIO, row: int, section: Array) -> None:
             numbers, _, columns = geometry.traces.inside(np.array([row]), across)
             cuts = np.flatnonzero(np.diff(numbers) > 1) + 1
-            for run, columns_of_run in (
-                zip(np.split(numbers, cuts), np.split(columns, cuts), strict=True) if len(numbers) else []
-            ):
+            for run, columns_of_run in zip(np.split(numbers, cuts), np.split(columns, cuts), strict=True):
+                if not len(run):
+                    continue
                 traces = np.empty(len(run), target.trace)
                 traces["header"] = trace_records(original, source, int(run[0]), int(run[-1]) + 1)["header"]
                 traces["samples"] = encode(section[columns_of_run], format=format, order=target.order)
                 file.seek(target.start + int(run[0]) * target.trace.itemsize)
                 file.write(traces.tobytes())
+
+        shape = len(geometry.inlines), len(geometry.crosslines), source.n_samples
+        with write_lines(path, text_header(text) + opening[TEXT_SIZE:], shape, store) as write:
+            yield write
+
+
+@contextlib.contextmanager
+def write_lines(
+    path: str | Path, opening: bytes, shape: tuple[int, int, int], store: Callable[[BinaryIO, int, Array], None]
+) -> Iterator[Write]:
+    """Write the opening of a file and then its inlines by `store(file, row, section)`; refused where one is missing."""
+    written = np.zeros(shape[0], bool)
+    with whole_file(path) as aside, open(aside, "wb") as file:
+        file.write(opening)
+
+        def write(row: int, section: npt.ArrayLike) -> None:
+            section = np.asarray(section)
+            if section.shape != shape[1:]:
+                raise ValueError(f"Section {row} has shape {section.shape}; it must be {shape[1:]}.")
+            store(file, row, section)
             written[row] = True
 
         yield write
-        check_written(path, written)
+        if not written.all():
+            missing = np.sum(~written)
+            raise ValueError(f"{path}: {missing} of {len(written)} inlines were never written; write every row.")
 
 
-def check_format(format):
+def check_format(format: int) -> None:
     """Refuse a sample format that is not known."""
     if format not in FORMATS:
         raise ValueError(f"SEG-Y format is {format}; choose one of {', '.join(map(str, FORMATS))}.")
 
 
-def check_section(row, section, shape):
-    """Refuse a section that does not fit the file."""
-    if section.shape != shape:
-        raise ValueError(f"Section {row} has shape {section.shape}; it must be {shape}.")
-
-
-def check_written(path, written):
-    """Refuse a file of which some inlines were never written."""
-    if not written.all():
-        missing = np.sum(~written)
-        raise ValueError(f"{path}: {missing} of {len(written)} inlines were never written; write every row.")
-
-
-def check_times(times):
+def check_times(times: Array) -> int:
     """Sample interval in whole microseconds of evenly spaced times in ms that SEG-Y headers can hold."""
     interval = round(1000 * (times[-1] - times[0]) / (len(times) - 1)) if len(times) > 1 else 4000
     even = np.allclose(times, times[0] + np.arange(len(times)) * interval / 1000, rtol=0, atol=1e-3)
@@ -165,7 +188,9 @@ def check_times(times):
     return interval
 
 
-def trace_places(row, inline, crosslines, *, bin_size, grid):
+def trace_places(
+    row: int, inline: int, crosslines: Array, *, bin_size: tuple[float, float], grid: Grid | None
+) -> Array:
     """X and Y in whole centimetres of the traces of an inline, by bin sizes from the first trace on or by a grid."""
     if grid is None:
         places = np.column_stack(
@@ -178,11 +203,3 @@ def trace_places(row, inline, crosslines, *, bin_size, grid):
     if np.abs(places).max() > np.iinfo(np.int32).max:
         raise ValueError(f"X and Y reach {np.abs(places).max() / 100:.0f} m, more than SEG-Y headers hold in cm.")
     return places.T
-
-
-def fill_headers(headers, crosslines, *, delay, interval, n_samples):
-    """Set what the trace headers of every inline have in common."""
-    headers["crossline"] = headers["cdp"] = crosslines
-    headers["scalar"] = -100  # coordinates in centimetres
-    headers["coordinate_units"] = 1
-    headers["delay"], headers["interval"], headers["samples"] = delay, interval, n_samples

@@ -1,23 +1,39 @@
 """What a user wants to know of a volume before working on it."""
 
-import numpy as np
+from typing import Any
 
-from outcrop.volumes.amplitude import sample_lines, volume_name
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from outcrop.volumes.amplitude import LOUD, centre, clip_of, loud_traces, sample_lines, volume_name
 from outcrop.volumes.lazy import live_traces
 
+Array = npt.NDArray[Any]
 
-def describe(volume, *, lines=16):
+
+def describe(volume: xr.DataArray, *, lines: int = 16) -> dict[str, Any]:
     """What a user wants to know of a volume before working on it, as plain numbers, text, lists and dicts.
 
     Amplitudes are those of `lines` evenly spaced inlines. ``drift`` says by how many dB the RMS amplitude differs
-    between eighths of the survey and between eighths of the time axis, the loudest against the quietest.
+    between eighths of the survey and between eighths of the time axis, the loudest against the quietest. Dead traces
+    are those marked dead in the file and, estimated from the sampled lines, those that hold one value throughout.
     """
     attrs, live = volume.attrs, live_traces(volume)
     rows, sample = sample_lines(volume, lines)
     finite = np.isfinite(sample)
     if not finite.any():
         raise ValueError(f"{volume_name(volume)} holds no finite amplitude; give one with data.")
-    axes = {name: describe_axis(volume[name].values) for name in volume.dims}
+    axes = {str(name): describe_axis(volume[name].values) for name in volume.dims}
+    marked, held = attrs.get("dead", 0), finite.any(-1)
+    silent = held & (sample.min(-1) == sample.max(-1)) & (volume.shape[2] > 1)
+    dead = marked + round(float(live.sum() * silent.sum() / held.sum()))
+    zero = centre(volume)
+    centred = sample - np.float32(zero)
+    notes, loud = list(attrs.get("notes", ())), int(loud_traces(centred).sum())
+    if loud:
+        found = f"{loud} of {silent.size} sampled traces"
+        notes.append(f"{found} are more than {LOUD:g} times louder than the others and do not set the amplitude scale")
     return {
         "source": attrs.get("source"),
         "format": attrs.get("format"),
@@ -28,19 +44,19 @@ def describe(volume, *, lines=16):
         "geometry": {
             "regular": bool(live.all()) and all(axis["step"] is not None for axis in axes.values()),
             "sorting": attrs.get("sorting"),
-            "missing_traces": int(np.sum(~live)) - attrs.get("dead", 0),
-            "dead_traces": attrs.get("dead", 0),
+            "missing_traces": int(np.sum(~live)) - marked,
+            "dead_traces": dead,
             "duplicate_traces": attrs.get("duplicates", 0),
         },
-        "notes": list(attrs.get("notes", ())),
+        "notes": notes,
         "text": attrs.get("text", "").splitlines(),
         "scaled": bool(attrs.get("scaled", False)),
-        "amplitude": describe_amplitude(sample, finite),
-        "rms": describe_rms(sample, finite, volume["inline"].values[rows], volume[volume.dims[2]].values),
+        "amplitude": describe_amplitude(sample, finite, zero) | {"loud_traces": loud},
+        "rms": describe_rms(centred, finite, volume["inline"].values[rows], volume[volume.dims[2]].values),
     }
 
 
-def sample_unit(volume):
+def sample_unit(volume: xr.DataArray | xr.Dataset) -> str | None:
     """Unit of the last axis of a volume or a section, ms or m; None where it only counts samples or tells no unit.
 
     Examples
@@ -56,7 +72,7 @@ def sample_unit(volume):
     return "m" if volume.dims[-1] == "depth" else "ms"
 
 
-def describe_axis(labels):
+def describe_axis(labels: Array) -> dict[str, Any]:
     """First, last, step (None where it varies) and count of the labels of an axis."""
     steps = np.diff(labels)
     even = len(steps) > 0 and np.allclose(steps, steps[0])
@@ -64,12 +80,11 @@ def describe_axis(labels):
     return {"first": labels[0].item(), "last": labels[-1].item(), "step": step, "count": len(labels)}
 
 
-def describe_amplitude(sample, finite):
-    """Range, percentiles, clip and histogram of a sample of amplitudes, and how many are not numbers or all zero."""
+def describe_amplitude(sample: Array, finite: Array, zero: float) -> dict[str, Any]:
+    """Range, percentiles, clip and histogram of sampled amplitudes; how many are not numbers or all zero."""
     values = sample[finite].astype(np.float64)
-    sizes = np.abs(values[values != 0])
-    clip = float(np.percentile(sizes, 99.5)) if sizes.size else 0.0
-    counts, edges = np.histogram(values, bins=64, range=(-(clip or 1), clip or 1))
+    clip = clip_of(sample - np.float32(zero))
+    counts, edges = np.histogram(values, bins=64, range=(zero - (clip or 1), zero + (clip or 1)))
     return {
         "minimum": values.min().item(),
         "maximum": values.max().item(),
@@ -83,7 +98,7 @@ def describe_amplitude(sample, finite):
     }
 
 
-def describe_rms(sample, finite, inlines, times):
+def describe_rms(sample: Array, finite: Array, inlines: Array, times: Array) -> dict[str, Any]:
     """RMS amplitude of each sampled line and of each sample time, and how far it drifts along both."""
     power = np.where(finite, sample, 0).astype(np.float64) ** 2
     with np.errstate(invalid="ignore"):
@@ -99,7 +114,7 @@ def describe_rms(sample, finite, inlines, times):
     }
 
 
-def drift(rms):
+def drift(rms: Array) -> float:
     """Decibels between the loudest and the quietest eighth of an axis, of those that hold anything.
 
     Examples

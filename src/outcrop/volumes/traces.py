@@ -3,9 +3,12 @@
 import dataclasses
 import functools
 import itertools
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+Array = npt.NDArray[Any]
 BLOCK = 1 << 17  # traces placed at a time
 FAR = 16  # lines; a gap in what is asked for that is not worth looking up
 
@@ -32,23 +35,23 @@ class Traces:
         Numbers of the traces marked dead, ascending.
     """
 
-    inlines: np.ndarray
-    crosslines: np.ndarray
-    runs: np.ndarray
-    dead: np.ndarray
+    inlines: Array
+    crosslines: Array
+    runs: Array
+    dead: Array
 
     @property
-    def shape(self):
+    def shape(self) -> tuple[int, int]:
         """Numbers of inlines and of crosslines."""
         return len(self.inlines), len(self.crosslines)
 
     @functools.cached_property
-    def reach(self):
+    def reach(self) -> tuple[Array, Array]:
         """Lowest inline of every run, and highest of it and all before it: both ascend."""
         low, high = ends(self.runs, "inline")
         return low, np.maximum.accumulate(high)
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: tuple[npt.ArrayLike, npt.ArrayLike]) -> Array:
         (rows, down), (columns, across) = (np.unique(np.asarray(k, int), return_inverse=True) for k in key)
         # Lines far from each other are looked up by themselves: all that lies between would be unrolled.
         groups = [np.split(labels, np.flatnonzero(np.diff(labels) > FAR) + 1) for labels in (rows, columns)]
@@ -56,7 +59,7 @@ class Traces:
         table = np.block([[self.block(part, group) for group in groups[1]] for part in parts])
         return table[np.ix_(down.ravel(), across.ravel())]
 
-    def block(self, rows, columns):
+    def block(self, rows: Array, columns: Array) -> Array:
         """Table of ascending rows and columns."""
         if not rows.size or not columns.size:
             return np.empty((rows.size, columns.size), np.int64)
@@ -66,7 +69,7 @@ class Traces:
         table[at_row[live] - rows[0], at_column[live] - columns[0]] = numbers[live]  # the last of equals stays
         return table[np.ix_(rows - rows[0], columns - columns[0])]
 
-    def inside(self, rows, columns):
+    def inside(self, rows: Array, columns: Array) -> tuple[Array, Array, Array]:
         """Number, row and column of every trace between the first and last of some rows and columns, dead or not."""
         lines, traces = self.inlines[rows[[0, -1]]], self.crosslines[columns[[0, -1]]]
         low, high = self.reach
@@ -80,7 +83,7 @@ class Traces:
         numbers, inline, crossline = (unroll(some, name, begin, count) for name in ("number", "inline", "crossline"))
         return numbers, place(self.inlines, inline), place(self.crosslines, crossline)
 
-    def live(self):
+    def live(self) -> npt.NDArray[np.bool_]:
         """Which crossings have a live trace, shape (n_inline, n_crossline)."""
         live, columns = np.empty(self.shape, bool), np.arange(self.shape[1])
         for rows in np.array_split(np.arange(len(live)), -(-live.size // BLOCK)):
@@ -88,7 +91,7 @@ class Traces:
         return live
 
 
-def find_runs(inline, crossline, *, first=0):
+def find_runs(inline: npt.ArrayLike, crossline: npt.ArrayLike, *, first: int = 0) -> Array:
     """Labels of traces that follow each other in a file as runs of even steps, the number of the first trace given.
 
     Examples
@@ -110,14 +113,14 @@ def find_runs(inline, crossline, *, first=0):
     return runs
 
 
-def ends(runs, name):
+def ends(runs: Array, name: str) -> tuple[Array, Array]:
     """Lowest and highest label of every run."""
     first = runs[name].astype(np.int64)
     last = first + runs[f"{name}_step"] * (runs["count"] - 1)
     return np.minimum(first, last), np.maximum(first, last)
 
 
-def steps_within(first, step, low, high):
+def steps_within(first: Array, step: Array, low: int, high: int) -> tuple[Array, Array]:
     """Least and greatest number of steps that lead from `first` to between two limits.
 
     Examples
@@ -131,7 +134,7 @@ def steps_within(first, step, low, high):
     return np.where(still, 0, -(-near // divisor)), np.where(still, np.where(inside, 1 << 62, -1), far // divisor)
 
 
-def unroll(runs, name, begin, count):
+def unroll(runs: Array, name: str, begin: Any, count: Array) -> Array:
     """Labels, or numbers, of some traces of every run, from the `begin`-th on.
 
     Examples
@@ -144,7 +147,7 @@ def unroll(runs, name, begin, count):
     return np.repeat(first, count) + np.repeat(step, count) * np.arange(np.sum(count))
 
 
-def make_grid(runs, dead):
+def make_grid(runs: Array, dead: Array) -> dict[str, Any] | None:
     """Axes of a survey and the trace at each crossing, as fields of Geometry; None where labels make no grid."""
     inlines, crosslines = line_axis(runs, "inline"), line_axis(runs, "crossline")
     n_traces, size = int(runs["count"].sum(dtype=np.int64)), len(inlines) * len(crosslines)
@@ -168,7 +171,7 @@ def make_grid(runs, dead):
     }
 
 
-def line_axis(runs, name):
+def line_axis(runs: Array, name: str) -> Array:
     """Lines of a survey by label, ascending; lines missing between them are filled in unless they outnumber the rest.
 
     Examples
@@ -195,14 +198,14 @@ def line_axis(runs, name):
     return np.arange(first, last + 1, step) if (last - first) // step < 2 * len(present) else present
 
 
-def place(axis, labels):
+def place(axis: Array, labels: Array) -> Array:
     """Row of each label on an axis that holds it."""
     if len(axis) > 1 and axis[-1] - axis[0] == (len(axis) - 1) * (axis[1] - axis[0]):
         return (labels.astype(np.int64) - axis[0]) // (axis[1] - axis[0])
     return np.searchsorted(axis, labels)
 
 
-def sorting(runs):
+def sorting(runs: Array) -> str:
     """Which line is contiguous in the file, by the share of neighbouring traces that lie on the same one."""
     still = {name: runs[f"{name}_step"] == 0 for name in ("inline", "crossline")}
     within = np.where(still["inline"] != still["crossline"], runs["count"] - 1, 0)

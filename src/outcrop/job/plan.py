@@ -1,0 +1,285 @@
+"""A plan: everything that follows from a volume and a list of decisions, before anything is computed.
+
+`resolve` is called once per command. A `Plan` is a plain value: stages read it, nothing changes it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, cast
+
+from outcrop.features.encoder import weights_digest
+from outcrop.job.options import IndexOptions, LabelOptions, RetrievalOptions
+from outcrop.job.state import Exemplar, State, background_of
+from outcrop.mapping.registry import MAPPERS
+from outcrop.patches.grid import DIRECTIONS
+from outcrop.storage.stages import digest
+
+ACROSS = 1  # lines on either side that vote too
+# Versions of the code of a stage: raised when the same inputs would give another result.
+TABLE_CODE, MAPPER_CODE, UPDATE_CODE, VOTES_CODE = 4, 3, 1, 2
+LEARNT = ("what", "class", "along", "line", "runs", "points", "radius", "filled")  # of a stroke, by a mapper
+NEIGHBOURHOOD = "neighbourhood"  # option of a job whose index covers the lines around one only
+
+
+class Stage(NamedTuple):
+    """A result to be computed: its kind, and everything it is made from."""
+
+    kind: str
+    inputs: Mapping[str, Any]
+
+    @property
+    def key(self) -> str:
+        """Return the digest under which the result is stored."""
+        return digest(self.kind, self.inputs)
+
+
+class Joined(NamedTuple):
+    """Another job that is labelled together with this one: its folder, and its plan (None where it is missing)."""
+
+    path: str
+    plan: "Plan | None"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Options with every automatic value filled in, classes, evidence, and the key of every stage.
+
+    Attributes
+    ----------
+    volume : dict
+        As `known_volume` gives it: digest, shape, dims, source.
+    state : State
+        Classes, exemplars, verdicts, strokes and answers that are in force: the evidence.
+    codes : dict
+        First name of a class -> its code, also of classes that were removed.
+    index : IndexOptions
+        With the size and the step that fit the survey.
+    survey : IndexOptions or None
+        Options of the index of the whole survey while `index` covers the lines around one only.
+    retrieval : RetrievalOptions
+    label : LabelOptions
+    joined : tuple of Joined
+    across : bool
+        Label the lines of the other direction than that of the index.
+    """
+
+    volume: Mapping[str, Any]
+    state: State
+    codes: Mapping[str, int]
+    index: IndexOptions
+    survey: IndexOptions | None
+    retrieval: RetrievalOptions
+    label: LabelOptions
+    joined: tuple[Joined, ...] = ()
+    across: bool = False
+
+    # ---- classes ----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def background(self) -> str | None:
+        """First name of the class that may appear in any patch."""
+        return background_of(self.state)
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """Present name of every class in use by its first name."""
+        return {first: facts["name"] for first, facts in self.state.classes.items()}
+
+    @cached_property
+    def firsts(self) -> dict[str, str]:
+        """First name of every class in use by its present name."""
+        return {name: first for first, name in self.names.items()}
+
+    @cached_property
+    def classes(self) -> dict[str, int]:
+        """Code of every class in use by its present name."""
+        return {name: self.codes[first] for first, name in self.names.items()}
+
+    # ---- evidence ---------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def queries(self) -> dict[str, list[Exemplar]]:
+        """Exemplars of every class that has some, by first name; a class without any has its accepted patches."""
+        return self.state.queries()
+
+    @cached_property
+    def verdicts(self) -> dict[str, dict[str, list[list[Any]]]]:
+        """Places and directions of accepted and of rejected patches, by class."""
+        found: dict[str, dict[str, list[list[Any]]]] = {"accepted": {}, "rejected": {}}
+        for one in sorted(self.state.verdicts, key=lambda one: (one.place, one.along)):
+            if one.name in self.queries:
+                kind = "accepted" if one.accept else "rejected"
+                found[kind].setdefault(one.name, []).append([*one.place, one.along])
+        return found
+
+    @cached_property
+    def strokes(self) -> list[dict[str, Any]]:
+        """Strokes of this job and of all joined ones, under the first names of the classes of this job."""
+        jobs = [self, *(plan for _, plan in self.joined if plan is not None)]
+        return [stroke for plan in jobs for stroke in plan.strokes_for(self)]
+
+    def strokes_for(self, other: "Plan") -> list[dict[str, Any]]:
+        """Return the strokes of this job under the first names of the classes of another one."""
+        present = self.names | {"erase": "erase"}
+        return [
+            stroke | {"class": other.firsts.get(present[stroke["class"]], stroke["class"])}
+            for stroke in self.state.strokes
+            if stroke["class"] in present
+        ]
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height in samples and width in traces of a patch."""
+        height, width = cast(tuple[int, int], self.index.size)
+        return height, width
+
+    # ---- stages -----------------------------------------------------------------------------------------------------
+
+    @property
+    def along(self) -> int:
+        """Direction of the lines that are labelled: 0 inline, 1 crossline."""
+        return int((self.index.along == "crossline") != self.across)
+
+    @cached_property
+    def index_stage(self) -> Stage:
+        """The index of descriptors."""
+        return Stage("index", self.index.inputs(self.volume["digest"]))
+
+    @cached_property
+    def retrieved_stage(self) -> Stage | None:
+        """The retrieved patches; None without an exemplar."""
+        if not self.queries:
+            return None
+        exemplars = {name: [one.packed or list(one.place or ()) for one in some] for name, some in self.queries.items()}
+        code = TABLE_CODE + bool(self.verdicts["rejected"])  # since 5 a rejected patch is barred from its class alone
+        made_from = {"index": self.index_stage.key, "code": code, "classes": list(exemplars)}
+        made_from |= {"exemplars": exemplars, "diverse": False, **self.verdicts}  # `diverse` was an option once
+        made_from |= {"count": self.retrieval.count, "per_exemplar": self.retrieval.per_exemplar}
+        if self.background not in (None, "other"):  # ranking took "other" for the background before jobs named theirs
+            made_from["background"] = self.background
+        return Stage("retrieved", made_from)
+
+    @cached_property
+    def updates(self) -> bool:
+        """Whether a fitted mapper learns strokes without being fitted again."""
+        mapping = self.label.mapping  # one that another program registered is unknown here
+        return mapping in MAPPERS and hasattr(MAPPERS[mapping](), "updated")
+
+    @cached_property
+    def base_stage(self) -> Stage | None:
+        """The mapper before strokes update it; None where nothing can be learnt, or a mapper is borrowed."""
+        if self.retrieved_stage is None or self.label.mapper:
+            return None
+        others: list[Any] = []
+        for path, plan in self.joined:
+            if plan is None:
+                others.append(path)
+            else:
+                retrieved = plan.retrieved_stage
+                others.append((retrieved and retrieved.key, [] if self.updates else plan.state.strokes))
+        inputs = {
+            "retrieved": self.retrieved_stage.key,
+            "strokes": [] if self.updates else [learnt(stroke) for stroke in self.state.strokes],
+            "mapping": self.label.mapping,
+            "seed": self.label.seed,
+            "background": self.background,
+            "with": others,
+            "code": MAPPER_CODE,
+        }
+        if self.label.mapping == "encoder":
+            inputs["encoder"] = weights_digest()
+        return Stage("mapper", inputs)
+
+    @cached_property
+    def mapper_stage(self) -> Stage | None:
+        """The mapper after all strokes; None where nothing can be learnt, or a mapper is borrowed."""
+        if self.base_stage is None or not (self.updates and self.strokes):
+            return self.base_stage
+        strokes = [learnt(stroke) for stroke in self.strokes]
+        return Stage("mapper", {"base": self.base_stage.key, "strokes": strokes, "code": UPDATE_CODE})
+
+    @property
+    def mapper_key(self) -> str | None:
+        """Key of the mapper; None where nothing can be learnt yet."""
+        return self.label.mapper or (self.mapper_stage and self.mapper_stage.key)
+
+    @cached_property
+    def votes_stage(self) -> Stage | None:
+        """The votes of the lines; None where nothing can be learnt yet."""
+        if self.mapper_key is None:
+            return None
+        grid = {name: getattr(self.index, name) for name in ("size", "along", "gain", "clip")} | {"area": self.area}
+        if self.across:
+            grid["along"] = DIRECTIONS[self.along]
+        plain = {"grid": grid, "step": self.label.step, "across": ACROSS, "code": VOTES_CODE}
+        return Stage("votes", {"mapper": self.mapper_key, "volume": self.volume["digest"], **plain})
+
+    @property
+    def area(self) -> dict[str, Any] | None:
+        """Area of interest; that of the whole survey while patches are searched around one line only."""
+        area = self.index.area if self.survey is None else self.survey.area
+        return area and {name: [float(end) for end in ends] for name, ends in area.items()}
+
+    @property
+    def keys(self) -> dict[str, str | None]:
+        """Key of every stage, None where it cannot be made yet."""
+        stages = {"index": self.index_stage, "retrieved": self.retrieved_stage, "votes": self.votes_stage}
+        keys = {name: stage and stage.key for name, stage in stages.items()}
+        return {"volume": self.volume["digest"], **keys, "mapper": self.mapper_key}
+
+
+def resolve(volume: Mapping[str, Any], state: State, codes: Mapping[str, int], joined: Sequence[Joined] = ()) -> Plan:
+    """Resolve what is known of a volume and the decisions in force into a plan.
+
+    Parameters
+    ----------
+    volume : dict
+        As `known_volume` gives it.
+    state : State
+    codes : dict
+        First name of a class -> its code.
+    joined : sequence of Joined
+        Jobs that are labelled together with this one.
+    """
+    chosen = dict(state.options)
+    given = chosen.get("index", {})
+    mark = chosen.get(NEIGHBOURHOOD) or {}
+    around_a_line = bool(mark) and mark["area"] == given.get("area")
+    return Plan(
+        volume,
+        state,
+        codes,
+        IndexOptions.read(given).fitted(tuple(volume["shape"])),
+        IndexOptions.read(mark["survey"]) if around_a_line else None,
+        RetrievalOptions(chosen.get("count", "auto"), chosen.get("per_exemplar", False)),
+        label_options(chosen),
+        tuple(joined),
+    )
+
+
+def label_options(chosen: Mapping[str, Any]) -> LabelOptions:
+    """Return the options of labels from the options that decisions hold."""
+    label = dict(chosen.get("label", {}))
+    label["with_jobs"] = label.pop("with", ())
+    return LabelOptions.read(label | chosen.get("limits", {}))
+
+
+def option_values(index: IndexOptions, retrieval: RetrievalOptions, label: LabelOptions) -> dict[str, Any]:
+    """Return options as decisions hold them; None stands for the default."""
+    kept = label.changed()
+    limits = {name: kept.pop(name) for name in ("min_confidence", "max_error") if name in kept}
+    if "with_jobs" in kept:
+        kept["with"] = kept.pop("with_jobs")
+    return {
+        "index": index.changed() or None,
+        "count": retrieval.changed().get("count"),
+        "per_exemplar": retrieval.changed().get("per_exemplar"),
+        "label": kept or None,
+        "limits": limits or None,
+    }
+
+
+def learnt(stroke: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part of a stroke that a mapper learns from."""
+    return {name: stroke[name] for name in LEARNT if name in stroke}

@@ -1,0 +1,151 @@
+"""The stage of the retrieved patches: asked for by a plan, kept as arrays under its key."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from outcrop.job.plan import Plan
+from outcrop.job.state import Exemplar
+from outcrop.patches.grid import PatchGrid
+from outcrop.retrieval.index import GRID_OPTIONS, Index, drop_damaged
+from outcrop.retrieval.ranking import retrieve
+from outcrop.retrieval.weak import FACTS, WeakLabels
+from outcrop.storage.workspace import Damaged
+
+if TYPE_CHECKING:
+    from outcrop.job.core import Job
+
+ARRAYS = "weak.npz"
+DOUBTFUL = 0.5  # estimated share of wrong patches from which a class is warned about
+MOST = 0.5  # share of the index from which a class is warned about
+
+
+def weak_labels(job: "Job", plan: Plan, *, device: str | None = None) -> WeakLabels:
+    """Return the patches that a plan retrieves, classes by present names; searched where they are not kept yet."""
+    index = job._index(plan)
+
+    def load(path: Path) -> WeakLabels:
+        return WeakLabels.load_arrays(path, index.grid)
+
+    def make() -> WeakLabels:
+        return search(job, plan, index, device)
+
+    return renamed(job.stages.get(plan.retrieved_stage, ARRAYS, make, load, WeakLabels.save_arrays), plan)
+
+
+def kept(job: "Job", plan: Plan) -> WeakLabels | None:
+    """Return the patches that a plan retrieves where they are kept, None otherwise; nothing is written."""
+    if plan.retrieved_stage is None or not job._indexed(plan):
+        return None
+    return _read(job, plan.retrieved_stage.key, job._index(plan).grid, plan)
+
+
+def newest(job: "Job", plan: Plan) -> tuple[str, WeakLabels] | None:
+    """Return key and patches of the last search, of whatever decisions; None where none can be read."""
+    for key, *_ in reversed(job.stages.journal("retrieved")):
+        index = job.stages.facts("retrieved", key).get("inputs", {}).get("index", "")
+        given = job.stages.facts("index", index).get("inputs")
+        if not given:
+            continue
+        options = {name: given[name] for name in GRID_OPTIONS if name != "between"}  # its files may have changed
+        weak = _read(job, key, PatchGrid(job.volume, **options), plan)
+        if weak is not None:
+            return key, weak
+    return None
+
+
+def earlier(job: "Job", plan: Plan) -> pd.DataFrame | None:
+    """Return the tables of earlier searches in the same index, the last one first, by their column `row`."""
+    grid = job._index(plan).grid
+    keys = dict.fromkeys(key for key, *_ in reversed(job.stages.journal("retrieved")))
+    inputs = {key: job.stages.facts("retrieved", key).get("inputs", {}) for key in keys}
+    same = [key for key in keys if inputs[key].get("index") == plan.index_stage.key]
+    found = [weak.table for key in same if (weak := _read(job, key, grid, plan)) is not None]
+    return pd.concat(found).set_index("row") if found else None
+
+
+def _read(job: "Job", key: str, grid: PatchGrid, plan: Plan) -> WeakLabels | None:
+    path = job.stages.path("retrieved", key) / ARRAYS
+    try:
+        return renamed(WeakLabels.load_arrays(path, grid), plan) if path.is_file() else None
+    except ValueError:  # damaged: the next search makes it again
+        return None
+
+
+def search(job: "Job", plan: Plan, index: Index, device: str | None) -> WeakLabels:
+    """Search the index for the exemplars of a plan; classes by first names."""
+    exemplars = fitting_exemplars(index.grid, plan)
+    if not exemplars:
+        raise ValueError(
+            "No exemplar lies inside the volume with the whole of its patch; move one, or choose a smaller size."
+        )
+    usable = int((index.status == 0).sum())  # a count that was chosen for another index may be more than this one has
+    count = plan.retrieval.count
+    if isinstance(count, dict):
+        count = {name: _bounded(n, usable) for name, n in count.items() if name in exemplars}
+    else:
+        count = _bounded(count, usable)
+    options: dict[str, Any] = {"per_exemplar": plan.retrieval.per_exemplar, "background": plan.background}
+    try:
+        weak = retrieve(index, exemplars, count, device=device, **options | plan.verdicts)
+    except Damaged:
+        drop_damaged(job.path, index)
+        job._drop("index")
+        raise
+    weak.similarity, weak.weights = np.round(weak.similarity.astype(float), 6), np.round(weak.weights, 4)
+    weak.curves = {name: np.round(curve.astype(float), 6) for name, curve in weak.curves.items()}
+    return weak
+
+
+def _bounded(count: int | str, most: int) -> int | str:
+    return count if isinstance(count, str) else min(count, most)
+
+
+def fitting_exemplars(grid: PatchGrid, plan: Plan) -> dict[str, list[Any]]:
+    """Return the exemplars of every class, as `outcrop.retrieve` takes them, whose patch lies inside the volume."""
+    found = {name: [one.patch for one in some if fits(grid, one)] for name, some in plan.queries.items()}
+    return {name: some for name, some in found.items() if some}
+
+
+def fits(grid: PatchGrid, exemplar: Exemplar) -> bool:
+    """Return whether the whole patch of an exemplar lies inside the volume; pictures always fit."""
+    try:
+        return exemplar.place is None or grid.start_at(exemplar.place) is not None
+    except ValueError:
+        return False
+
+
+def renamed(weak: WeakLabels, plan: Plan) -> WeakLabels:
+    """Return weak labels under the present names of the classes."""
+    weak.classes = np.array([plan.names.get(name, name) for name in weak.classes], str)
+    for part in (*FACTS, "curves"):
+        setattr(weak, part, {plan.names.get(name, name): value for name, value in getattr(weak, part).items()})
+    return weak
+
+
+def warnings(weak: WeakLabels, usable: int) -> list[str]:
+    """Return sentences about classes that take most of the index, and about classes that are likely wrong."""
+    counts = pd.Series(weak.classes).value_counts(sort=False)
+    doubtful = [
+        f"{wrong:.0%} of the patches of {name!r} are likely wrong; take fewer (--count), another exemplar, or some "
+        "verdicts back."
+        for name, wrong in weak.wrong.items()
+        if wrong > DOUBTFUL
+    ]
+    return doubtful + [
+        f"Class {name!r} takes {n} of the {usable} patches of the index; a smaller step (more patches) or a smaller "
+        "count keeps it to what really looks like it."
+        for name, n in counts.items()
+        if n > MOST * usable
+    ]
+
+
+def class_counts(folder: Path) -> dict[str, int]:
+    """Return the patches of every class that a stage holds, empty where it cannot be read."""
+    try:
+        with np.load(folder / ARRAYS, allow_pickle=False) as arrays:
+            return pd.Series(arrays["classes"]).value_counts(sort=False).to_dict()
+    except (OSError, ValueError, KeyError):
+        return {}

@@ -1,0 +1,38 @@
+"""Sections of a volume as mappers take them."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from outcrop.job.plan import Plan
+from outcrop.job.strokes import excluded_sections, painted_sections
+from outcrop.patches.grid import DIRECTIONS, PatchGrid
+
+if TYPE_CHECKING:
+    from outcrop.job.core import Job
+
+
+def labelling_grid(job: "Job", plan: Plan) -> PatchGrid:
+    """Return the patches by which lines are labelled: on every line, overlapping by two thirds; the last is held."""
+    options: dict[str, Any] = {name: getattr(plan.index, name) for name in ("size", "gain", "clip")}
+    step = plan.label.step or tuple(max(1, n // 3) for n in plan.size)
+    options |= {"step": step, "along": DIRECTIONS[plan.along], "area": plan.area}
+    key = plan.volume["digest"], options
+    return job._held(f"grid of {options['along']}s", key, lambda: PatchGrid(job.volume, **options))
+
+
+def marked_sections(job: "Job", plan: Plan) -> tuple[dict[Any, np.ndarray], dict[Any, np.ndarray]]:
+    """Return what is painted and what is excluded, by section; see `painted_sections` and `excluded_sections`."""
+
+    def make() -> tuple[dict[Any, np.ndarray], dict[Any, np.ndarray]]:
+        strokes = [stroke for stroke in plan.state.strokes if stroke["class"] in (*plan.names, "erase")]
+        names = sorted(plan.codes, key=plan.codes.__getitem__)
+        return painted_sections(strokes, names, job.axes), excluded_sections(strokes, names, job.axes)
+
+    return job._held("marked sections", (plan.state, plan.codes), make)
+
+
+def filled_section(job: "Job", plan: Plan, direction: int, line: int) -> np.ndarray:
+    """Return a section, shape (1, n_samples, n_traces), with values in [0, 1]; missing samples are silent."""
+    section, _ = labelling_grid(job, plan).section(job.volume, direction, line)
+    return np.where(np.isfinite(section), section, np.float32(0.5)).T[None]

@@ -1,0 +1,91 @@
+"""Arrays of a survey on disk: one Zarr group, one file for each line, and a log of finished lines."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zarr
+from zarr.codecs import Crc32cCodec, ZstdCodec
+
+from outcrop.storage.chunks import confirm_chunks
+from outcrop.storage.workspace import DoneLog, whole_file
+
+TRACES = 32  # of a chunk: a section across the lines reads one chunk of each line
+Seals = dict[str, list[str]]  # of the chunks of a line, by array
+
+
+def create_group(
+    path: Path,
+    arrays: Mapping[str, tuple[Sequence[int], str]],
+    axes: Mapping[str, int],
+    *,
+    dims: Mapping[str, Sequence[str]] | None = None,
+    coords: Mapping[str, np.ndarray] | None = None,
+    attrs: Mapping[str, Any],
+) -> None:
+    """Make a Zarr group whole, with arrays that keep each line in a file of its own, in chunks of some traces.
+
+    Parameters
+    ----------
+    path : Path
+    arrays : dict
+        Name -> shape and type. The last two axes but that of the lines are traces and samples.
+    axes : dict
+        Name -> axis of the lines.
+    dims, coords : dict, optional
+        Names of the axes of each array, and their labels.
+    attrs : dict
+    """
+    with whole_file(path) as aside:
+        group = zarr.open_group(aside, mode="w", attributes=dict(attrs))
+        for name, values in (coords or {}).items():
+            group.create_array(name, data=values, dimension_names=(name,))
+        for name, (shape, dtype) in arrays.items():
+            chunks, shards = file_layout(shape, axes[name])
+            codecs: list[Any] = [ZstdCodec(), Crc32cCodec()]
+            layout: dict[str, Any] = {"chunks": chunks} if shards == chunks else {"chunks": chunks, "shards": shards}
+            layout["dimension_names"] = (dims or {}).get(name)
+            group.create_array(name, shape=tuple(shape), dtype=dtype, fill_value=0, compressors=codecs, **layout)
+
+
+def file_layout(shape: Sequence[int], axis: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the shapes of a chunk and of a file of an array whose lines lie along an axis.
+
+    Examples
+    --------
+    >>> file_layout((100, 3, 70, 462), 0)
+    ((1, 3, 32, 462), (1, 3, 96, 462))
+    """
+    chunk = [max(1, n) for n in shape]
+    chunk[axis] = 1
+    traces = next((other for other in range(len(shape) - 2, -1, -1) if other != axis), None)
+    if traces is None or len(shape) < 3:
+        return tuple(chunk), tuple(chunk)
+    whole = list(chunk)
+    chunk[traces] = min(TRACES, chunk[traces])
+    whole[traces] = -(-whole[traces] // chunk[traces]) * chunk[traces]
+    return tuple(chunk), tuple(whole)
+
+
+class LineStore:
+    """Arrays by name whose lines are written one by one, by whichever process, and counted once they are seen here.
+
+    Parameters
+    ----------
+    path : path
+        Of the Zarr group; ``NAME.done`` next to it lists the finished lines.
+    """
+
+    arrays: dict[str, Any]
+    axes: dict[str, int]  # name -> axis of the lines
+
+    def __init__(self, path: str | Path):
+        self.path = Path(path)
+        self.done = DoneLog(self.path.with_suffix(".done"))
+
+    def confirm(self, line: int, seals: Seals) -> None:
+        """Count a line as done whose chunks are seen here as they were written."""
+        for name, seal in seals.items():
+            confirm_chunks(self.arrays[name], self.axes[name], line, seal)
+        self.done.add(line)

@@ -1,0 +1,149 @@
+"""Votes of lines on disk, from which labels are decided when they are read."""
+
+import contextlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+import zarr
+
+from outcrop.labels.decision import decide
+from outcrop.labels.line_store import LineStore, Seals, create_group
+from outcrop.storage.chunks import read_chunk, write_file
+from outcrop.storage.workspace import Damaged, damage
+from outcrop.volumes.identity import line_digest
+from outcrop.volumes.lazy import as_slice
+
+REMEDY = "run 'outcrop label' again and it is made anew"
+Part = slice | np.ndarray  # of an axis
+EVERY = slice(None)
+
+
+class VoteStore(LineStore):
+    """Votes of lines under one key: uint8, 255 = all of the vote.
+
+    Of the traces of a chunk the differences from one to the next are stored, modulo 256, which take two thirds of the
+    space; nothing is lost.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the stage.
+    """
+
+    axes = {"votes": 0, "counts": 0}  # noqa: RUF012
+
+    def __init__(self, folder: Path):
+        super().__init__(folder / "votes.zarr")
+        self.folder = folder
+        with damage(self.path, REMEDY):
+            group: Any = zarr.open_group(self.path, mode="r+")
+            self.arrays = {name: group[name] for name in self.axes}
+            self.votes, self.counts = self.arrays["votes"], self.arrays["counts"]
+            self.classes = [str(name) for name in group.attrs["classes"]]
+            self.width = self.votes.chunks[2]
+            if self.votes.ndim != 4 or self.votes.shape[1] != len(self.classes) or self.votes.dtype != "uint8":
+                raise ValueError(f"votes are {self.votes.dtype} of shape {self.votes.shape}")
+            if self.votes.shards is None:
+                raise ValueError("votes are those of an earlier version")
+
+    @classmethod
+    def make(cls, folder: Path, shape: Sequence[int], classes: Iterable[str]) -> "VoteStore":
+        """Open the store of ``shape`` (lines, traces, samples) and classes; made where it does not exist."""
+        names = list(classes)
+        if not (folder / "votes.zarr").is_dir():
+            lines, traces, samples = shape
+            arrays = {"votes": ((lines, len(names), traces, samples), "uint8"), "counts": ((lines, 256), "uint32")}
+            create_group(folder / "votes.zarr", arrays, cls.axes, attrs={"classes": names})
+        return cls(folder)
+
+    def write(self, line: int, votes: np.ndarray) -> Seals:
+        """Store the votes of a line, shape (n_classes, n_traces, n_samples), and how often each confidence occurs.
+
+        Returns
+        -------
+        dict
+            Seals of the chunks, for `confirm`.
+        """
+        counts = np.bincount(decide(votes)[1].ravel(), minlength=256).astype(np.uint32)
+        packed = votes.copy()  # of a chunk the first trace, then differences
+        packed[:, 1:] -= votes[:, :-1]
+        packed[:, :: self.width] = votes[:, :: self.width]
+        return {"votes": write_file(self.votes, line, packed), "counts": write_file(self.counts, line, counts)}
+
+    def read(self, line: int, traces: Part = EVERY, samples: Part = EVERY) -> np.ndarray:
+        """Return the votes of a line, or of a part of it."""
+        try:
+            with damage(self.path, REMEDY):
+                return self._read([line], traces, samples)[:, 0]
+        except Damaged:
+            with contextlib.suppress(OSError):
+                self.done.drop(line)
+            raise
+
+    def read_lines(self, lines: Sequence[int], traces: Part = EVERY, samples: Part = EVERY) -> np.ndarray:
+        """Return votes of several lines, or of a part of them, shape (n_classes, n_lines, n_traces, n_samples)."""
+        try:
+            with damage(self.path, REMEDY):
+                return self._read(lines, traces, samples)
+        except Damaged:  # one after the other, so that the damaged one is noted
+            return np.stack([self.read(line, traces, samples) for line in lines], axis=1)
+
+    def _read(self, lines: Sequence[int], traces: Part, samples: Part) -> np.ndarray:
+        wanted = np.arange(self.votes.shape[2])[traces]
+        samples = as_slice(np.arange(self.votes.shape[3])[samples])
+        if len(lines) > 1 and len(wanted) and np.ptp(wanted // self.width) == 0:
+            return self._across(lines, wanted, samples)
+        every = np.unique(wanted // self.width)[:, None] * self.width + np.arange(self.width)
+        columns = every[every < self.votes.shape[2]]
+        # slices, for with arrays Zarr is ten times as slow
+        found = self.votes.oindex[as_slice(np.asarray(lines)), slice(None), as_slice(columns), samples]
+        found = np.moveaxis(found, 0, 1)
+        for start in range(0, len(columns), self.width):
+            part = found[:, :, start : start + self.width]
+            np.add.accumulate(part, axis=2, out=part)
+        return found if len(columns) == len(wanted) else found[:, :, np.searchsorted(columns, wanted)]
+
+    def _across(self, lines: Sequence[int], wanted: np.ndarray, samples: Part) -> np.ndarray:
+        """Return votes of some traces of one chunk on many lines, as a section across the lines reads them."""
+        number, inside = int(wanted[0]) // self.width, wanted % self.width
+        found = []
+        for line in lines:
+            chunk = read_chunk(self.votes, int(line), number)[0][:, : inside.max() + 1, samples]
+            if len(inside) == 1:
+                found.append(np.add.reduce(chunk, axis=1, dtype=np.uint8)[:, None])
+            else:
+                found.append(np.add.accumulate(chunk, axis=1, dtype=np.uint8)[:, inside])
+        return np.stack(found, axis=1)
+
+
+class LineWriter:
+    """Stores the votes of a line where they were made, and returns the digests of the lines that vote on it.
+
+    Parameters
+    ----------
+    store : VoteStore
+    volume : DataArray or None
+        None where no digests are wanted.
+    along, across : int
+        Direction of the lines, and how many on either side vote.
+    """
+
+    def __init__(self, store: VoteStore, volume: xr.DataArray | None, along: int, across: int):
+        self.store, self.volume, self.along, self.across = store, volume, along, across
+        self.digests: dict[tuple[int, int], str] = {}  # of the lines around the last one
+
+    def __call__(self, line: int, votes: np.ndarray) -> tuple[Seals, dict[tuple[int, int], str]]:
+        """Return the seals of what was written, and (direction, position) -> digest."""
+        seals = self.store.write(line, votes)
+        if self.volume is None:
+            return seals, {}
+        near = range(max(0, line - self.across), min(line + self.across + 1, self.volume.shape[self.along]))
+        before = self.digests
+        self.digests = {}
+        for one in near:
+            known = before.get((self.along, one))
+            self.digests[self.along, one] = known or line_digest(self.volume.isel({self.volume.dims[self.along]: one}))
+        return seals, self.digests

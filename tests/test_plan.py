@@ -1,0 +1,176 @@
+"""A plan is a plain value, resolved from a volume and decisions without a folder; and the faults that it ends."""
+
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import outcrop as oc
+from outcrop.job.entries import valid_option
+from outcrop.job.options import IndexOptions, LabelOptions, RetrievalOptions
+from outcrop.job.plan import resolve
+from outcrop.job.state import fold
+from outcrop.labels.decision import confidence_for, decide
+from outcrop.retrieval.ranking import retrieve
+
+VOLUME = {
+    "digest": "0" * 16,
+    "samples": "0" * 16,
+    "shape": [8, 110, 96],
+    "dims": ["inline", "crossline", "time"],
+    "source": "",
+}
+PLACES = {"fault": (104, 350, 200), "layering": (105, 330, 100)}
+
+
+def entries(*decisions):
+    """Entries of a log, one after the other."""
+    return [
+        {"id": str(number), "time": f"2026-01-01T00:00:{number:02d}", "who": "a@b-1", **decision}
+        for number, decision in enumerate(decisions)
+    ]
+
+
+def planned(*decisions):
+    """The plan of some decisions on a volume that does not exist."""
+    state = fold(entries(*decisions))
+    return resolve(VOLUME, state, {name: code for code, name in enumerate(state.classes, 1)})
+
+
+FAULT = {"what": "exemplar", "class": "fault", "place": [104, 350, 200]}
+OTHER = {"what": "exemplar", "class": "other", "place": [105, 330, 100]}
+STROKE = {"what": "stroke", "class": "fault", "along": "inline", "points": [[104, 350, 200]], "radius": 4.0}
+
+
+def test_a_plan_needs_no_folder_and_compares_by_value():
+    """The same decisions give equal plans with the same keys; automatic values are filled in."""
+    plan, again = planned(FAULT, OTHER), planned(FAULT, OTHER)
+    assert plan == again and plan.keys == again.keys and "fault" in repr(plan)
+    assert plan.size == (96, 99) and plan.index.step == (10, 11)
+    assert plan.background == "other" and plan.classes == {"fault": 1, "other": 2}
+
+
+def test_nothing_can_be_learnt_without_an_exemplar():
+    """The index has a key from the start, the other stages have none before the first exemplar."""
+    keys = planned().keys
+    assert keys["index"] and keys["retrieved"] is keys["mapper"] is keys["votes"] is None
+
+
+@pytest.mark.parametrize(
+    ("decision", "stages"),
+    [
+        (STROKE, {"mapper", "votes"}),
+        ({"what": "set", "name": "label", "value": {"seed": 3}}, {"mapper", "votes"}),
+        ({"what": "set", "name": "limits", "value": {"max_error": 0.1}}, set()),
+        ({"what": "class", "class": "fault", "colour": "#ff0000"}, set()),
+        ({"what": "rename", "class": "fault", "name": "rift"}, set()),
+        ({"what": "set", "name": "count", "value": 7}, {"retrieved", "mapper", "votes"}),
+        ({"what": "set", "name": "index", "value": {"size": 48}}, {"index", "retrieved", "mapper", "votes"}),
+        ({"what": "set", "name": "background", "value": "fault"}, {"retrieved", "mapper", "votes"}),
+    ],
+)
+def test_a_decision_changes_the_keys_of_what_it_reaches(decision, stages):
+    """A stroke leaves the index, a limit or a colour leaves everything."""
+    before, after = planned(FAULT, OTHER).keys, planned(FAULT, OTHER, decision).keys
+    assert {name for name in before if before[name] != after[name]} == stages
+
+
+def test_options_that_are_not_named_keep_their_value():
+    """For every stage; auto resets one option alone."""
+    index = IndexOptions(size=64, every=3).updated(step=16, every=None)
+    assert index == IndexOptions(size=64, step=16, every=3)
+    assert index.updated(size="auto") == IndexOptions(step=16, every=3)
+    assert RetrievalOptions(7, True).updated(count="auto") == RetrievalOptions("auto", True)
+    assert LabelOptions(seed=3, step=9).updated(mapping="paper") == LabelOptions("paper", 3, 9)
+
+
+@pytest.mark.parametrize(
+    ("options", "given", "says"),
+    [
+        (IndexOptions, {"size": 0}, "size is 0"),
+        (IndexOptions, {"step": (1, 2, 3)}, "step is"),
+        (IndexOptions, {"along": "time"}, "Direction 'time'"),
+        (IndexOptions, {"area": {"inline": [1]}}, "area is"),
+        (RetrievalOptions, {"count": 0}, "Count is 0"),
+        (LabelOptions, {"seed": -1}, "seed is -1"),
+        (LabelOptions, {"max_error": 1.5}, "between 0 and 1"),
+        (LabelOptions, {"max_error": 0.1, "min_confidence": 0.2}, "no min_confidence with it"),
+    ],
+)
+def test_wrong_options_are_refused_where_they_are_made(options, given, says):
+    """One place checks, whoever builds them; an entry of a log with such a value is refused too."""
+    with pytest.raises(ValueError, match=says):
+        options(**given)
+    name = {IndexOptions: "index", LabelOptions: "limits"}.get(options, "count")
+    assert not valid_option(name, given["count"] if name == "count" else given)
+
+
+def test_a_job_resolves_its_plan_once(source, tmp_path, monkeypatch):
+    """However often it is asked for; a decision makes another one."""
+    shutil.copy(source, tmp_path / "v.sgy")
+    with oc.Job(tmp_path / "v.outcrop", volume=tmp_path / "v.sgy") as job:
+        plan = job.plan
+        monkeypatch.setattr("outcrop.job.folder.resolve", None)
+        assert job.plan is plan and job.status()["keys"] == plan.keys
+        monkeypatch.undo()
+        job.add_class("fault")
+        assert job.plan is not plan and job.plan != plan
+
+
+def test_the_background_of_a_job_reaches_the_ranking(source, tmp_path):
+    """A class of any name that was chosen as the background is spread like one called other."""
+    shutil.copy(source, tmp_path / "v.sgy")
+    with oc.Job(tmp_path / "v.outcrop", volume=tmp_path / "v.sgy") as job:
+        index = job.index(32, step=8)
+        for name, place in PLACES.items():
+            job.add_exemplar(name, place)
+        job.set_background("layering")
+        weak = job.retrieve(count=30)
+        places = {name: [place] for name, place in PLACES.items()}
+        expected = retrieve(index, places, 30, background="layering")
+        np.testing.assert_array_equal(weak.rows, expected.rows)
+        assert not np.array_equal(weak.rows, retrieve(index, places, 30, background="other").rows)
+
+
+def test_labels_within_a_limit_of_error_stay_labelled():
+    """The confidence at which the limit lies counts as sure enough, and those below it do not."""
+    rng = np.random.default_rng(0)
+    shares = rng.dirichlet((4, 1), 5000)
+    votes = np.round(255 * shares).astype(np.uint8).T
+    for max_error in (0.02, 0.05, 0.1, 0.2):
+        sure = decide(votes)[1]
+        limit = confidence_for(sure, max_error)
+        labels, _ = decide(votes, limit)
+        np.testing.assert_array_equal(labels != 255, sure >= round(255 * limit))
+        assert (1 - sure[labels != 255] / 255).mean() <= max_error
+        if (labels == 255).any():  # the next lower confidence would bring too many errors
+            assert (1 - sure[sure >= sure[labels == 255].max()] / 255).mean() > max_error
+
+
+@pytest.mark.usefixtures("quick_mapping")
+def test_a_net_has_no_scores_and_learns_from_no_stale_line(source, tmp_path):
+    """Scores of the mapping do not pass for those of a net; a net is refused labels that an export refuses."""
+    from outcrop.job.exports import export
+    from outcrop.job.training import train_net
+
+    shutil.copy(source, tmp_path / "v.sgy")
+    with oc.Job(tmp_path / "v.outcrop", volume=tmp_path / "v.sgy") as job:
+        job.index(32, step=16)
+        for name, place in PLACES.items():
+            job.add_exemplar(name, place)
+        job.set_background("layering")
+        labels = job.label([103])
+        with pytest.raises(ValueError, match="keeps no scores"):
+            export(job, tmp_path / "x.zarr", what="score:fault", labels=labels)
+        job.paint("fault", [(104, 350, 200)])
+        with pytest.raises(ValueError, match="older decisions"):
+            train_net(job)
+
+
+def test_lines_of_the_other_direction_have_votes_of_their_own():
+    """The same mapper, other lines."""
+    plan = planned(FAULT, OTHER)
+    across = replace(plan, across=True)
+    assert across.along == 1 - plan.along and across.mapper_key == plan.mapper_key
+    assert across.keys["votes"] != plan.keys["votes"] and across.keys["index"] == plan.keys["index"]
