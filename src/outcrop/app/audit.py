@@ -1,9 +1,10 @@
 """Audits of a session: questions about the result that are drawn in a thread, and answers that are decisions."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from outcrop.app.work import Last, Task
-from outcrop.job.auditing import ANSWERS, Audit
+from outcrop.job.auditing import Audit
+from outcrop.job.entries import AUDIT_ANSWERS as ANSWERS
 
 if TYPE_CHECKING:
     from outcrop.app.session import Session
@@ -80,7 +81,5 @@ class Audits:
             raise ValueError(f"{answer!r} is no answer; choose {', '.join(ANSWERS)}.")
         if self.audit is None or not self.is_current(self.audit):
             raise ValueError("The result changed since these questions were drawn; draw them again.")
-        if really:
-            self.audit.answer(really={number: really})
-        else:
-            self.audit.answer(**{answer: [number]})
+        given: dict[str, Any] = {"really": {number: really}} if really else {answer: [number]}
+        self.audit.answer(**given)

@@ -6,7 +6,7 @@ import html
 import io
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import panel as pn
@@ -15,9 +15,8 @@ from bokeh.models import Button, CustomJS, Div
 from panel.custom import JSComponent
 
 from outcrop.app.pictures import Codes
-
-if TYPE_CHECKING:
-    from outcrop.app.session import Session
+from outcrop.app.session import Session
+from outcrop.app.view import value_of
 
 HERE = Path(__file__).parent
 CSS = (HERE / "page.css").read_text(encoding="utf-8")
@@ -40,7 +39,7 @@ class Part:
         Shows a line of text to the interpreter.
     """
 
-    def __init__(self, session: "Session", say: Callable[..., None]) -> None:
+    def __init__(self, session: Session, say: Callable[..., None]) -> None:
         self.session, self.say = session, say
         self.job, self.survey, self.labelling = session.job, session.survey, session.labelling
         self.actions: list[Any] = []  # buttons that rest while the interpreter waits for something
@@ -72,11 +71,6 @@ def guarded(method: Method) -> Method:
         return self.attempt(method, self, *arguments, **options)
 
     return safe  # type: ignore[return-value]
-
-
-def value_of(widget: Any) -> str:
-    """Name of the property that holds what is chosen in a widget."""
-    return "active" if hasattr(widget, "active") else "value"
 
 
 class Talking:

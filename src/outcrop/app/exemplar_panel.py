@@ -45,7 +45,7 @@ class ExemplarPanel(Panel):
     @guarded
     def _on_class(self, message: Message) -> None:
         session, job, verb = self.session, self.job, message["verb"]
-        name, value = message.get("name"), message.get("value")
+        name, value = message.get("name", ""), message.get("value", "")
         if verb == "select" and name in job.palette:
             self.choose(name)
         elif verb == "add":

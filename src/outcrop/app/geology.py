@@ -167,7 +167,7 @@ class Geology:
 
     def _class(self) -> str:
         """Class to which sticks are accepted."""
-        return faults.fault_class(self.job, None if self.of == ALL else self.of)
+        return str(faults.fault_class(self.job, None if self.of == ALL else self.of))
 
     # ---- bodies -----------------------------------------------------------------------------------------------------
 

@@ -181,11 +181,10 @@ class GeologyPanel(ExportPanel):
             self._let_go()
             return
         scale = np.array(SCREEN) / [abs(one.end - one.start) for one in (figure.x_range, figure.y_range)]
-        found = [
-            (distance((event.x, event.y), *map(np.array, self._placed(one.across, one.down)), scale), one)
-            for one in self._traces
-            if one.stick >= 0
-        ]
+        found = []
+        for one in (trace for trace in self._traces if trace.stick >= 0):
+            x, y = map(np.array, self._placed(one.across, one.down))
+            found.append((distance((event.x, event.y), x, y, scale), one))
         off, nearest = min(found, key=lambda one: one[0], default=(np.inf, None))
         self._let_go()
         if nearest is not None and off <= NEAR and self._sticks is not None:
@@ -232,4 +231,4 @@ def _coordinates(axis: Axis, labels: npt.ArrayLike) -> npt.NDArray[Any]:
     """Coordinates of labels on an axis of a picture, between its places too."""
     places = axis.start + axis.step * np.arange(len(axis))
     order = np.argsort(axis.labels)
-    return np.interp(np.asarray(labels, float), axis.labels[order], places[order])
+    return np.asarray(np.interp(np.asarray(labels, float), axis.labels[order], places[order]))

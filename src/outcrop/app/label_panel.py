@@ -58,15 +58,9 @@ class LabelPanel(Panel):
             (plot.cut, "visible", hide, outline), (self.what, "active", hide, outline),
         ):  # fmt: skip
             one.js_on_change(name, *scripts)
-        parts = {"labels": plot.labels, "sure": plot.confidence, "bar": plot.bar, "hatch": plot.hatch}
-        labels = CustomJS(
-            args={"what": self.what, "opacity": self.opacity, "expert": [plot.over, plot.expert_image]} | parts,
-            code="""const [codes, confidence, changes, nothing] = [0, 1, 2, 3].map((i) => what.active === i);
-                labels.visible = codes || changes; sure.visible = bar.visible = confidence;
-                hatch.visible = codes || confidence;
-                labels.glyph.global_alpha = changes ? Math.max(0.7, opacity.value) : opacity.value;
-                for (const one of expert) one.glyph.global_alpha = opacity.value""",
-        )
+        layers = {"labels": plot.labels, "sure": plot.confidence, "bar": plot.bar, "hatch": plot.hatch}
+        expert = [plot.over, plot.expert_image]
+        labels = script("layers", what=self.what, opacity=self.opacity, expert=expert, **layers)
         self.what.js_on_change("active", labels)
         self.opacity.js_on_change("value", labels)
         self.on_ready = [labels, hide, outline]
@@ -182,7 +176,7 @@ class LabelPanel(Panel):
         elif labelling.changed is not None and corrected:
             yield f"the last correction changed {100 * labelling.changed:.1f} % of the line"
         gone = [("", *one) for one in labelling.vanished]
-        gone += [(f" on line {number}", *one) for number, *one in labelling.vanished_near]
+        gone += [(f" on line {number}", name, before, after) for number, name, before, after in labelling.vanished_near]
         for where, name, before, after in gone if corrected else ():
             words = f"{escape(name)} nearly vanished{where}: {100 * before:.1f} % before, {100 * after:.1f} % now"
             yield f"<b style='color:#b01818'>{words}; undo takes the stroke back</b>"

@@ -168,12 +168,12 @@ class PageLabels(ShownLabels):
         painted, _ = self.job.painted_on(self.survey.along, position)
         elsewhere = (before != after) & (painted is None or painted == 0)
         gone = {name for name, *_ in self.vanished}
-        found = []
+        found: list[tuple[str, float, float]] = []
         for code, name in enumerate(self.shown().names, 1):
             was = before == code
             total, lost = np.count_nonzero(was), np.count_nonzero(was & elsewhere)
             if name not in gone and lost >= TAKEN * total and lost > OF_LINE * before.size:
-                found.append((name, lost / total, lost / before.size))
+                found.append((name, float(lost / total), lost / before.size))
         return found
 
     # ---- strokes ----------------------------------------------------------------------------------------------------

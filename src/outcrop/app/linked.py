@@ -35,8 +35,8 @@ class Pane(Frame):
     """
 
     def __init__(self, number: int, plot: SectionPlot) -> None:
-        names = {"ending": f"linked-{{}}-{number}", "scale": 18}
-        super().__init__(plot.survey, f"linked-{number}", plot.amplitudes, plot.codes, **names)
+        colours = (plot.amplitudes, plot.codes)
+        super().__init__(plot.survey, f"linked-{number}", *colours, ending=f"linked-{{}}-{number}", scale=18)
         self.direction = self.position = -1
         self.labels_of: object = None  # what the labels that are drawn come from
         self.figure.update(min_height=120, min_width=120, min_border_left=40, min_border_bottom=24)
@@ -82,11 +82,13 @@ class LinkedViews(Part):
     def __init__(self, viewer: Viewer) -> None:
         super().__init__(viewer.session, viewer.say)
         self.viewer = viewer
-        kept, shape = viewer.view.get("crosshair", []), self.survey.volume.shape
+        kept: list[int] = viewer.view.get("crosshair", [])
+        shape = self.survey.volume.shape
         inside = len(kept) == 3 and all(isinstance(i, int) and 0 <= i < n for i, n in zip(kept, shape, strict=True))
         self.at = list(kept) if inside else [n // 2 for n in shape]  # positions of the crosshair along the three axes
         self.toggle = self.react(viewer.view.follow(Toggle(label="linked ( V )", name="linked")), self._on_toggle)
         self.panes = [Pane(number, viewer.plot) for number in (1, 2)]
+        self._views: list[Viewer | Pane] = [viewer, *self.panes]
         self._figures = [viewer.plot.figure, *(pane.figure for pane in self.panes)]
         self._crosses = [self._crosshair(figure) for figure in self._figures]
         wide = {"visible": self.toggle.active, "styles": {"max-width": "38%"}}
@@ -106,7 +108,7 @@ class LinkedViews(Part):
             hover = script("linked", number=number, figures=self._figures, crosses=self._crosses, toggle=self.toggle)
             for event in MOUSE:
                 figure.js_on_event(event, hover)
-            figure.on_event(events.Tap, functools.partial(self._on_tap, [self.viewer, *self.panes][number]))
+            figure.on_event(events.Tap, functools.partial(self._on_tap, self._views[number]))
         for pane in self.panes:
             for name in ("inner_width", "inner_height"):
                 pane.figure.on_change(name, pane.keep_scale)
@@ -148,7 +150,7 @@ class LinkedViews(Part):
         self.show_labels()
 
     def _show_crosshairs(self) -> None:
-        for cross, view in zip(self._crosses, [self.viewer, *self.panes], strict=True):
+        for cross, view in zip(self._crosses, self._views, strict=True):
             axes = [self.survey.axes[i] for i in FRAMES[view.direction]]
             x, y = (axis.start + axis.step * self.at[i] for axis, i in zip(axes, FRAMES[view.direction], strict=True))
             cross.update(tags=[x, y], data={"x": [x], "y": [y]})

@@ -3,7 +3,7 @@
 import functools
 import json
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import panel as pn
 from bokeh.models import Button, CustomJS, Div
@@ -17,11 +17,9 @@ from outcrop.app.linked import LinkedViews
 from outcrop.app.plot import SIDE_BY_SIDE
 from outcrop.app.result_panel import ResultPanel
 from outcrop.app.retrieved_panel import RetrievedPanel
+from outcrop.app.session import Session
 from outcrop.app.unseen_panel import UnseenPanel
 from outcrop.app.viewer import LOOK, PAINTING, PLACE, Viewer
-
-if TYPE_CHECKING:
-    from outcrop.app.session import Session
 
 EXEMPLARS, RETRIEVED, LABELS, RESULTS, GEOLOGY = range(5)  # numbers of the steps
 STEP_OF = {PLACE: EXEMPLARS} | dict.fromkeys(PAINTING, LABELS)  # where a tool belongs
@@ -43,7 +41,7 @@ class Page(Part):
         Of this tab.
     """
 
-    def __init__(self, session: "Session", document: Any) -> None:
+    def __init__(self, session: Session, document: Any) -> None:
         super().__init__(session, self._say)
         self.document = document
         self._pending: set[str] = set()

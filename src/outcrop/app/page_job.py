@@ -14,7 +14,7 @@ from outcrop.app.work import Last
 from outcrop.job import labelling, options, tables
 from outcrop.job.core import Job
 from outcrop.job.decisions import Decisions
-from outcrop.job.state import Exemplar, State
+from outcrop.job.state import State
 from outcrop.job.strokes import section_of
 from outcrop.mapping.registry import DEFAULT_MAPPING
 from outcrop.patches.grid import PatchGrid
@@ -58,8 +58,8 @@ class Found(NamedTuple):
     """Retrieved patches, their key, and a key that yes and no to patches do not change."""
 
     weak: WeakLabels
-    key: str
-    basis: str
+    key: str | None
+    basis: str | None
 
 
 class PageJob(Job):
@@ -71,6 +71,8 @@ class PageJob(Job):
     volume : path or DataArray, optional
         As for `Job`.
     """
+
+    log: PageLog
 
     def __init__(self, path: Path, volume: Any = None) -> None:
         super().__init__(path, volume, origin="page")
@@ -101,14 +103,14 @@ class PageJob(Job):
         return self.state.first_name(name) or name
 
     @property
-    def exemplars(self) -> list[Exemplar]:
+    def exemplars(self) -> list[Any]:
         """Exemplars with the present names of their classes; ``place`` is None for a picture."""
         names = self.names
         return [one._replace(name=names[one.name]) for one in self.state.exemplars]
 
-    def queries(self) -> dict[str, list[Exemplar]]:
+    def queries(self) -> dict[str, list[Any]]:
         """Exemplars, or accepted patches, to look for, by first names of classes that have some."""
-        return self.state.queries()
+        return dict(self.state.queries())
 
     @property
     def strokes(self) -> list[dict[str, Any]]:
@@ -122,7 +124,8 @@ class PageJob(Job):
 
     def section_of(self, stroke: dict[str, Any]) -> tuple[int, int] | None:
         """Direction and position of the section a stroke lies on, None where the volume does not have it."""
-        return section_of(stroke, self.axes)
+        section: tuple[int, int] | None = section_of(stroke, self.axes)
+        return section
 
     def painted_on(self, direction: int, position: int) -> tuple[npt.NDArray[Any] | None, npt.NDArray[Any] | None]:
         """Codes of what is painted on a section, and whether each code is excluded; None for nothing."""
@@ -133,12 +136,12 @@ class PageJob(Job):
 
     def chosen(self, stage: str) -> dict[str, Any]:
         """Options of a stage (index, label, limits) that were decided on."""
-        return self.state.options.get(stage, {})
+        return dict(self.state.options.get(stage, {}))
 
     @property
     def mapping(self) -> str:
         """Name of the mapper that is chosen."""
-        return self.chosen("label").get("mapping", DEFAULT_MAPPING)
+        return str(self.chosen("label").get("mapping", DEFAULT_MAPPING))
 
     @property
     def index_now(self) -> dict[str, Any]:
@@ -147,16 +150,17 @@ class PageJob(Job):
 
     def full_options(self, chosen: dict[str, Any]) -> dict[str, Any]:
         """Options of an index with all defaults."""
-        return options.index_options(chosen, self.volume.shape)
+        return dict(options.index_options(chosen, self.volume.shape))
 
     def patches_of(self, chosen: dict[str, Any]) -> int:
         """About how many patches the index of some options has."""
         full = self.full_options(chosen)
-        return options.patch_count(full, self.volume.shape, full["step"])
+        return int(options.patch_count(full, self.volume.shape, full["step"]))
 
     def whole_survey(self) -> dict[str, Any] | None:
         """Options of the index of the survey while only a neighbourhood of it is searched, None otherwise."""
-        return options.whole_survey(self.state.options)
+        whole: dict[str, Any] | None = options.whole_survey(self.state.options)
+        return whole
 
     def choose_where(self, index: dict[str, Any], survey: dict[str, Any] | None, *, by_page: bool = False) -> None:
         """Decide on the options of the index; where it is of a neighbourhood, also on those of the whole `survey`.
@@ -223,7 +227,7 @@ class PageJob(Job):
     def _basis(self, state: State) -> str:
         asked = tables.retrieval_options(state)
         exemplars = [(one.id, one.place) for one in state.exemplars]
-        return digest(exemplars, self.index_key(state), [asked.get(name) for name in ("count", *FLAGS)])
+        return str(digest(exemplars, self.index_key(state), [asked.get(name) for name in ("count", *FLAGS)]))
 
     # ---- labels -----------------------------------------------------------------------------------------------------
 
@@ -233,7 +237,7 @@ class PageJob(Job):
 
     def learns_at_once(self, work: labelling.Labelling) -> bool:
         """Whether the mapper learns from strokes without being fitted again."""
-        return not work.options["mapper"] and work.updates and work.fitted()
+        return not work.options["mapper"] and bool(work.updates) and bool(work.fitted())
 
     def result_key(self, of: str) -> str | None:
         """Key of the retrieved "patches", or of the labels ("samples"), that the decisions lead to."""

@@ -232,7 +232,7 @@ def encode(values: npt.NDArray[Any], clip: float, *, scaled: bool = False) -> Co
     >>> encode(np.array([-9.0, 0.0, 2.0, np.nan]), clip=2.0)
     array([  1, 128, 255,   0], dtype=uint8)
     """
-    codes = np.multiply(values, np.float32(127 / clip), dtype=np.float32)
+    codes: npt.NDArray[np.float32] = np.multiply(values, np.float32(127 / clip), dtype=np.float32)
     if scaled:
         codes -= np.float32(63.5 / clip)
     np.clip(codes, -127, 127, out=codes)

@@ -134,12 +134,10 @@ def holds_signal(codes: Codes, size: Size) -> npt.NDArray[np.bool_]:
     energy = uniform_filter(values**2, size)
     agreement = uniform_filter(values[1:] * values[:-1], size)
     agreement = np.concatenate([agreement, agreement[-1:]]) / np.maximum(energy, 1e-6)
-    return (agreement > AGREEMENT) & (uniform_filter(silent.astype(np.float32), size) < SILENT)
+    return np.asarray((agreement > AGREEMENT) & (uniform_filter(silent.astype(np.float32), size) < SILENT))
 
 
-def spread(
-    found: Sequence[Spot], size: tuple[int, int, int], count: int, before: Sequence[Sequence[int]] = ()
-) -> list[Spot]:
+def spread(found: list[Spot], size: Sequence[int], count: int, before: Sequence[Sequence[int]] = ()) -> list[Spot]:
     """The first of some values with places of which no two lie within a box of that size around one another.
 
     Examples

@@ -63,11 +63,12 @@ class Frame:
     @property
     def unit(self) -> str | None:
         """Unit of the sample axis, None where it is not known."""
-        return sample_unit(self.survey.volume)
+        unit: str | None = sample_unit(self.survey.volume)
+        return unit
 
     def names(self, direction: int) -> list[str]:
         """Dimensions across and down the sections of a direction."""
-        return [self.survey.volume.dims[i] for i in FRAMES[direction]]
+        return [str(self.survey.volume.dims[i]) for i in FRAMES[direction]]
 
     def set_frame(self, direction: int) -> None:
         """Take the ranges of a direction."""

@@ -6,18 +6,14 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-import outcrop as oc
 from outcrop.app.page_job import FLAGS, PageJob
 from outcrop.app.shown_labels import ShownLabels
 from outcrop.app.work import Task
 
-EXPORTS = {
-    "segy": "labels.sgy",
-    "confidence": "confidence.sgy",
-    "zarr": "labels.zarr",
-    "training": "training",
+EXPORTS = {  # kind -> name of the file or folder
+    "segy": "labels.sgy", "confidence": "confidence.sgy", "zarr": "labels.zarr", "training": "training",
     "figure": "figure.png",
-}
+}  # fmt: skip
 AGAIN = "again.outcrop"  # job folder of the command lines
 
 
@@ -57,9 +53,7 @@ class Results:
 
         return self.labelling.work.start(f"writing {EXPORTS[kind]}", write)
 
-    def export(
-        self, kind: str, name: str | None = None, *, line: float | None = None, stale: bool = False
-    ) -> Written:
+    def export(self, kind: str, name: str | None = None, *, line: float | None = None, stale: bool = False) -> Written:
         """Write a result into the export folder.
 
         Parameters
@@ -100,15 +94,28 @@ class Results:
 
     def free_path(self, name: str) -> Path:
         """Path of that name in the export folder, numbered where it is taken."""
-        return free_name(self.job.path / "export", name)
+        folder = (self.job.path / "export").resolve()
+        out = (folder / name).resolve()
+        if out.parent != folder or not re.fullmatch(r"[\w][\w .()-]{0,100}", name):
+            raise ValueError(f"{name!r} is not a plain file name; use letters, digits, dots and hyphens.")
+        folder.mkdir(parents=True, exist_ok=True)
+        stem, dot, suffix = name.partition(".")
+        number = 1
+        while out.exists():
+            number += 1
+            out = folder / f"{stem}-{number}{dot}{suffix}"
+        return out
 
     def _draw(self, out: Path, line: float | None) -> None:
+        from outcrop.plots.sections import labelled_section
+
         if line is None or self.labelling.codes(line) is None:
             raise ValueError("This section has no labels to draw; show a labelled line.")
         place = {self.survey.line_name: line}
-        truth = self.labelling.truth.sel(place) if self.labelling.scores(line) else None
+        truth = self.labelling.truth
+        truth = truth.sel(place) if truth is not None and self.labelling.scores(line) else None
         labels = self.job.labels.sel(place)
-        oc.plots.labelled_section(self.survey.volume.sel(place), labels, truth=truth).savefig(out, dpi=150)
+        labelled_section(self.survey.volume.sel(place), labels, truth=truth).savefig(out, dpi=150)
 
     def summary(self) -> str:
         """Lines labelled, stale and missing, in words."""
@@ -182,21 +189,6 @@ def label_command(job: PageJob, done: Collection[float], total: int) -> list[str
 def hyphened(name: str) -> str:
     """Name of a class as the command line takes it."""
     return name.replace(" ", "-")
-
-
-def free_name(folder: Path, name: str) -> Path:
-    """Path of that name in a folder, numbered where it is taken."""
-    folder = folder.resolve()
-    out = (folder / name).resolve()
-    if out.parent != folder or not re.fullmatch(r"[\w][\w .()-]{0,100}", name):
-        raise ValueError(f"{name!r} is not a plain file name; use letters, digits, dots and hyphens.")
-    folder.mkdir(parents=True, exist_ok=True)
-    stem, dot, suffix = name.partition(".")
-    number = 1
-    while out.exists():
-        number += 1
-        out = folder / f"{stem}-{number}{dot}{suffix}"
-    return out
 
 
 def shown_path(path: str | Path) -> str:

@@ -48,6 +48,9 @@ class Search:
         self._latest = Latest(self._follow)
         self._mine = False
         self._covered = Last()
+        self.weak: Any = None
+        self.key: str | None = None
+        self.basis: str | None = None
         self._take(job.patches(newest=True))
         self._asked = self.weak is not None
 
@@ -116,7 +119,8 @@ class Search:
 
     def places(self) -> npt.NDArray[Any]:
         """Inline, crossline and time of the retrieved patches, shape (n_patches, 3)."""
-        return self.weak.positions[list(self.survey.volume.dims)].to_numpy()
+        places: npt.NDArray[Any] = self.weak.positions[list(self.survey.volume.dims)].to_numpy()
+        return places
 
     def asked(self, name: str) -> tuple[int, int] | None:
         """How many patches of a class are asked for, and how many are suggested; None where it was not searched."""
@@ -132,7 +136,7 @@ class Search:
             start = grid.start_at(place, along=along)
         except ValueError:  # a patch of another size
             return self.survey.patch(place)
-        patch = grid.cut(self.survey.volume, np.array([start]))[0]
+        patch: npt.NDArray[np.float32] = grid.cut(self.survey.volume, np.array([start]))[0]
         return np.round(255 * np.nan_to_num(patch)).astype(np.uint8)
 
     # ---- where it is looked for -------------------------------------------------------------------------------------
@@ -198,12 +202,14 @@ class Search:
 
     def _is_large(self, whole: Options) -> bool:
         """Whether a neighbourhood is searched before a survey: it is larger and not indexed yet."""
-        lines = -(-len(self.survey.lines) // self.job.full_options(whole)["every"])
+        lines = self._lines(whole)
         return not self.job.index_finished(whole) and lines * self._per_line(whole) > NEAR_PATCHES
 
+    def _lines(self, whole: Options) -> int:
+        return -(-len(self.survey.lines) // int(self.job.full_options(whole)["every"]))
+
     def _per_line(self, whole: Options) -> int:
-        lines = -(-len(self.survey.lines) // self.job.full_options(whole)["every"])
-        return max(1, self.job.patches_of(whole) // lines)
+        return max(1, self.job.patches_of(whole) // self._lines(whole))
 
     def _covers(self, line: float | None) -> bool:
         """Whether the neighbourhood that is chosen holds a line."""

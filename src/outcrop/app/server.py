@@ -9,8 +9,9 @@ import socket
 import sys
 import threading
 import webbrowser
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from outcrop.app.session import Session
@@ -27,9 +28,6 @@ try:
     from outcrop.app.page import Page, chooser
 except ImportError as error:
     raise ImportError("The page needs Panel and Bokeh; run pip install 'outcrop[app]'.") from error
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 OPENING = (Path(__file__).parent / "opening.js").read_text(encoding="utf-8")
 TEMPLATE = BASE_TEMPLATE.environment.from_string(
@@ -66,7 +64,7 @@ class Gate(Router):
     a cell of a notebook, where a browser sends no cookies. Every answer forbids the browser to ask another computer.
     """
 
-    def __init__(self, application: Any, token: str, hosts: "Sequence[str]") -> None:
+    def __init__(self, application: Any, token: str, hosts: Sequence[str]) -> None:
         self.application, self.prefix, self.hosts = application, f"/{token}/", hosts
         self._refusals = Application([])
 
@@ -241,7 +239,7 @@ def read_address(path: Path) -> tuple[int, str | None]:
 
 def serve(
     source: Any = None, *, port: int = 0, host: str = "127.0.0.1", browser: bool = True,
-    ready: "Callable[[str], object]" = print, **options: Any,
+    ready: Callable[[str], object] = print, **options: Any,
 ) -> None:  # fmt: skip
     """Serve the page until interrupted.
 
@@ -279,13 +277,9 @@ def serve(
 
 
 def explore(
-    volume: Any,
-    *,
-    job: str | Path | None = None,
-    size: int | tuple[int, int] | None = None,
-    truth: Any = None,
+    volume: Any, *, job: str | Path | None = None, size: int | tuple[int, int] | None = None, truth: Any = None,
     height: int = 800,
-) -> "Explorer":
+) -> "Explorer":  # fmt: skip
     """Show the interpreter's page of a volume in a cell of a notebook.
 
     Parameters

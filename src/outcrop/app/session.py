@@ -233,10 +233,10 @@ class Session:
         done = change()
         now = self.job.strokes
         for stroke in [*(one for one in before if one not in now), *(one for one in now if one not in before)]:
-            direction, position = self.job.section_of(stroke) or (None, None)
-            if direction == self.survey.along:
-                self.labelling.begin_correction(position, shown)
-                self.labelling.follow(position)
+            section = self.job.section_of(stroke)
+            if section is not None and section[0] == self.survey.along:
+                self.labelling.begin_correction(section[1], shown)
+                self.labelling.follow(section[1])
         return done
 
     # ---- brush ------------------------------------------------------------------------------------------------------
@@ -270,7 +270,7 @@ class Session:
             self._check_class(name)
         places = [self.survey.place(direction, position, x, y) for x, y in points[:5000]]
         if direction != self.survey.along:  # the line through the middle of the stroke follows first
-            position = self.survey.line_at(np.mean([place[self.survey.along] for place in places]))
+            position = self.survey.line_at(float(np.mean([place[self.survey.along] for place in places])))
         how: dict[str, Any] = {"radius": float(np.clip(radius, 0.5, 100)), "along": DIRECTIONS[direction]}
         self.decide_on(position, self.job.paint, name, places, filled=filled, id=id, **how)
 

@@ -267,11 +267,11 @@ class ShownLabels:
 
     def scores(self, line: float) -> dict[str, Any] | None:
         """Pixel scores of a labelled line against the truth, None where one of them is missing."""
-        name, found = self.survey.line_name, self.shown()
-        if self.truth is None or line not in self.truth[name].values:
+        name, found, truth = self.survey.line_name, self.shown(), self.truth
+        if truth is None or line not in truth[name].values:
             return None
         key = (line, self.source(self.survey.along, self.survey.line_at(line)), found.names)
-        return self._scores.get(key, lambda: self._score(self.truth.sel({name: [line]}), found.names))
+        return self._scores.get(key, lambda: self._score(truth.sel({name: [line]}), found.names))
 
     def _score(self, truth: xr.DataArray, names: list[str]) -> dict[str, Any] | None:
         """Scores of the line that an expert's labels are of."""

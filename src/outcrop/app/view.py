@@ -60,7 +60,7 @@ class View:
 
     def follow(self, widget: Any) -> Any:
         """Give a widget what was chosen in it last, and remember what is chosen from now on."""
-        name = "active" if hasattr(widget, "active") else "value"
+        name = value_of(widget)
         now = getattr(widget, name)
         value = self.get(widget.name, now)
         ends = (widget.start, widget.end) if hasattr(widget, "start") else (0, len(getattr(widget, "labels", "01")) - 1)
@@ -77,3 +77,8 @@ class View:
         """A disk that is full or read-only is no reason to stop looking."""
         with contextlib.suppress(OSError), whole_file(self.path) as aside:
             aside.write_text(json.dumps(self._chosen), encoding="utf-8")
+
+
+def value_of(widget: Any) -> str:
+    """Name of the property that holds what is chosen in a widget."""
+    return "active" if hasattr(widget, "active") else "value"

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import panel as pn
@@ -14,14 +14,11 @@ from outcrop.app.components import BOTH, WIDE, Legend, Message, Part, guarded, s
 from outcrop.app.pictures import MOST_PIXELS, Axis, Window
 from outcrop.app.plot import BRUSH as BRUSH_COLOUR
 from outcrop.app.plot import FOLLOWS, MISSING, SOME_STALE, STALE, SectionPlot
-from outcrop.app.session import MARKS
+from outcrop.app.session import MARKS, Session
 from outcrop.app.shown_labels import class_shares
 from outcrop.app.survey import Place
 from outcrop.mapping.confidence import UNCERTAIN
 from outcrop.plots.colours import COLOURS
-
-if TYPE_CHECKING:
-    from outcrop.app.session import Session
 
 TOOLS = ("Look", "Place", "Brush", "Line", "Outline")
 LOOK, PLACE, BRUSH, LINE, OUTLINE = range(5)
@@ -48,7 +45,7 @@ class Viewer(Part):
         Of this tab; classes that are chosen are kept by their first names, which stay when a class is renamed.
     """
 
-    def __init__(self, session: "Session", say: Callable[..., None]) -> None:
+    def __init__(self, session: Session, say: Callable[..., None]) -> None:
         super().__init__(session, say)
         self.view = session.view.of_tab()
         self.direction = min(max(int(self.view.get("direction", self.survey.along)), 0), 2)
@@ -115,7 +112,8 @@ class Viewer(Part):
     @property
     def hidden(self) -> set[str]:
         """Classes whose labels are not shown."""
-        return {self._name(first) for first in self.view.get("hidden", [])} - {""}
+        hidden: list[str] = self.view.get("hidden", [])
+        return {self._name(first) for first in hidden} - {""}
 
     @hidden.setter
     def hidden(self, names: Iterable[str]) -> None:
