@@ -36,9 +36,9 @@ class Audits:
 
     def start(self, of: str, clicks: int = QUESTIONS) -> Task:
         """Draw questions about the "patches" or the "samples" of the labels, in a thread."""
-        if of == "patches" and not (self.job.retrievable() and self.job.indexed()):
+        if of == "patches" and not (self.job.plan.queries and self.job.indexed):
             raise ValueError("There are no retrieved patches to ask about yet; find similar patches first (step 1).")
-        if of == "samples" and all(self.job.labelled().values()):
+        if of == "samples" and all(self.job.labelled.values()):
             raise ValueError(
                 "There are no labels of the present decisions to ask about yet; label a line first (step 3)."
             )
@@ -66,14 +66,13 @@ class Audits:
         """Whether questions are about the patches or labels of the present decisions."""
 
         def compare() -> bool:
-            same = self.job.result_key(audit.of) == audit.population.key
-            return same and self._classes == self._first_names(audit)
+            key = self.job.plan.keys["retrieved" if audit.of == "patches" else "votes"]
+            return key == audit.population.key and self._classes == self._first_names(audit)
 
-        return self._current.get((audit, self.job.state), compare)
+        return self._current.get((audit, self.job.plan), compare)
 
     def _first_names(self, audit: Audit) -> dict[str, str | None]:
-        first = {name: first for first, name in self.job.names.items()}
-        return {name: first.get(name) for name in audit.population.classes}
+        return {name: self.job.plan.firsts.get(name) for name in audit.population.classes}
 
     def answer(self, number: int, answer: str, really: str | None = None) -> None:
         """Answer a question with "yes", "no" or "unknown"; of a sample, with what it `really` is."""

@@ -75,7 +75,7 @@ class AuditPanel(Panel):
     @guarded
     def show(self) -> None:
         """Bring it up to the answers."""
-        self._shown.get((self.audits.audit, self.job.state, self.number), self._show)
+        self._shown.get((self.audits.audit, self.job.plan, self.number), self._show)
 
     def _show(self) -> None:
         audit = self.audits.audit

@@ -108,7 +108,7 @@ class Geology:
         stores = self.session.labelling.shown().labels.stores
         at = np.flatnonzero(np.isin(lines, numbers)).tolist()
         labels = tuple(stores[i].folder.name if i in stores else None for i in at)
-        return self.of, tuple(numbers), self.job.state, labels
+        return self.of, tuple(numbers), self.job.plan, labels
 
     def _pick(self) -> None:
         wanted = self._wanted

@@ -27,7 +27,7 @@ class LabelPanel(Panel):
         self._shown = 0  # what lay over the section before it was hidden
         self.scores, self.changed = note("scores"), note("changed")
         self.next_cards = Cards(self._on_next, keys={"Enter": "go"}, **WIDE)
-        mapping = Select(title="mapping", options=list(oc.MAPPERS), value=self.job.mapping, width=130, name="mapping")
+        mapping = Select(title="mapping", options=list(oc.MAPPERS), value=self.job.plan.label.mapping, width=130, name="mapping")
         self.mapping = self.react(mapping, self.session.set_mapping)
         self.actions = [
             self.button("Label this line", self._on_label, "label", button_type="primary"),
@@ -142,7 +142,7 @@ class LabelPanel(Panel):
         """Offer the classes to the brush, and show the mapping that is chosen."""
         self.says.options = self.viewer.brush_options()
         self.says.value = self.viewer.says
-        self.mapping.value = self.job.mapping
+        self.mapping.value = self.job.plan.label.mapping
         if round(100 * self.labelling.limit) != round(self.limit.value):
             self.limit.value = round(100 * self.labelling.limit)
 

@@ -16,9 +16,7 @@ from outcrop.app.shown_labels import Before, Draft, Shown, ShownLabels, class_sh
 from outcrop.app.survey import Place, Survey
 from outcrop.app.view import View
 from outcrop.app.work import Latest, Task, Work
-from outcrop.labels.decision import decide
-from outcrop.labels.votes import line_votes
-from outcrop.mapping.confidence import UNCERTAIN
+from outcrop.job.plan import Plan
 from outcrop.parallel import checked, n_cores, one_blas_thread
 
 DRAFT_PATCHES = 20  # per class, for labels to look at while the full fit runs
@@ -92,16 +90,15 @@ class PageLabels(ShownLabels):
 
     def label(self, lines: Sequence[float] | None = None) -> Task:
         """Label some lines, by their numbers, or the whole survey."""
-        work = self.job.labels_now()
-        if not work.options["mapper"]:
-            asked = self.job.queries()
-            if not asked or not self.job.indexed():
+        plan = self.job.plan
+        if not plan.label.mapper:
+            if not plan.queries or not self.job.indexed:
                 raise ValueError("Nothing is retrieved yet; find similar patches first.")
-            if len(asked) < 2:
+            if len(plan.queries) < 2:
                 raise ValueError("Labels need patches of two classes or more; add an exemplar of another class.")
-        return self.work.start("labelling", self._label, work, lines)
+        return self.work.start("labelling", self._label, plan, lines)
 
-    def _label(self, task: Task, work: Any, lines: Sequence[float] | None) -> None:
+    def _label(self, task: Task, plan: Plan, lines: Sequence[float] | None) -> None:
         """Label as the decisions were when it began: what is decided meanwhile makes these labels stale, not wrong."""
         position = None if lines is None else self.survey.line_at(lines[0])
         if position is None:
@@ -110,10 +107,13 @@ class PageLabels(ShownLabels):
             self.begin_correction(position)
         try:
             with one_blas_thread():  # two BLAS threads are slower than one where something else runs
-                if lines is not None and not work.fitted():
+                if lines is not None and not self.job.is_fitted(plan):
                     task.stage("fitting a quick draft")
-                    self._make_draft(work, lines[0], task)
-                work.label(lines, workers=max(1, n_cores() - 1), progress=task.stage)  # one core answers clicks
+                    both = self.job.draft(plan, lines[0], DRAFT_PATCHES, lambda _, *done: task.progress(*done))
+                    self.draft = Draft(lines[0], both)
+                    self.work.tell("labels")
+                workers = max(1, n_cores() - 1)  # one core answers clicks
+                self.job.label_lines(plan, lines, workers=workers, progress=task.stage)
             if position is None:
                 self.view.keep(**{BROKEN_OFF: False})
             else:
@@ -212,7 +212,7 @@ class PageLabels(ShownLabels):
         try:
             if position is not None and position in self.shown().labels.stores:
                 self._read_again(position)
-            self._corrected = position if self.job.learns_at_once(self.job.labels_now()) else None
+            self._corrected = position if self.job.learns_at_once(self.job.plan) else None
         except Exception as error:
             self._give_up(error)
         self._learner.request()
@@ -225,11 +225,11 @@ class PageLabels(ShownLabels):
             return
         try:
             self._pause(self._followed_at + SETTLE - time.monotonic())  # spreading took some of it
-            work = self.job.labels_now()
-            updated = self.job.learns_at_once(work)
+            plan = self.job.plan
+            updated = self.job.learns_at_once(plan)
             with one_blas_thread(), checked(self._unless_newer):
                 if updated:
-                    work.label([self.survey.lines[position]], workers=1, progress=self._unless_newer)
+                    self._label_now(plan, position)
                 self._unless_newer()
                 if position in self.shown().labels.stores:
                     self._read_again(position)
@@ -240,7 +240,7 @@ class PageLabels(ShownLabels):
                 self.work.tell("labels")
                 if updated and self.shown().stale:
                     self._pause(QUIET)
-                    self._label_near(work)
+                    self._label_near(plan)
             self._corrected = None
         except Newer:
             return
@@ -261,18 +261,22 @@ class PageLabels(ShownLabels):
             return []
         return sorted(self.shown().stale - {self.correcting}, key=lambda line: abs(line - at))[:FOLLOW]
 
-    def _label_near(self, work: Any) -> None:
+    def _label_near(self, plan: Plan) -> None:
         """Label the lines near a corrected one again that are stale by now."""
         for line in self.following():
             self._unless_newer()
             number, found = self.survey.lines[line], self.shown()
             stale = line in found.labels.stores
             before = found.labels.section(line, painted=False)[0] if stale else None
-            work.label([number], workers=1, progress=self._unless_newer)
+            self._label_now(plan, line)
             after = self.codes(number)
             if before is not None and after is not None:
                 self.vanished_near += [(int(number), *one) for one in self._vanished(before, after)]
             self.work.tell("labels")
+
+    def _label_now(self, plan: Plan, position: int) -> None:
+        """Label a line unless there is a newer stroke."""
+        self.job.label_lines(plan, [self.survey.lines[position]], workers=1, progress=self._unless_newer)
 
     def _pause(self, seconds: float) -> None:
         """Let the page answer first."""
@@ -292,21 +296,6 @@ class PageLabels(ShownLabels):
         for limit in {0.0, float(found.labels.limit)}:
             self._read_section(found, position, limit)
         self._n_read += 1
-        self.work.tell("labels")
-
-    # ---- drafts -----------------------------------------------------------------------------------------------------
-
-    def _make_draft(self, work: Any, line: float, task: Task) -> None:
-        """Labels of a line by a mapper fitted on few patches: seconds instead of a minute, and never stored."""
-        mapper = work.fit(draft=DRAFT_PATCHES, progress=lambda _, done, total: task.progress(done, total))
-        codes, table = self.job.classes, np.zeros(256, np.uint8)
-        table[UNCERTAIN] = UNCERTAIN
-        for label, first in enumerate(mapper.classes_, 1):
-            table[label] = codes.get(self.job.names.get(str(first), str(first)), 0)
-        device = getattr(mapper, "torch_device", None)
-        for _, votes in line_votes(self.job.volume, work.grid(), mapper, [line], device=device):
-            labels, sure = decide(votes)
-            self.draft = Draft(line, (table[labels], sure))
         self.work.tell("labels")
 
     # ---- where to look next -----------------------------------------------------------------------------------------

@@ -3,29 +3,27 @@
 import contextlib
 import copy
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from outcrop.app.work import Last
-from outcrop.job import labelling, options, tables
+from outcrop.job import fitting, labelling, retrieved
 from outcrop.job.core import Job
 from outcrop.job.decisions import Decisions
-from outcrop.job.state import State
+from outcrop.job.options import IndexOptions
+from outcrop.job.plan import Plan, Stage
+from outcrop.job.sections import labelling_grid, marked_sections
 from outcrop.job.strokes import section_of
-from outcrop.mapping.registry import DEFAULT_MAPPING
-from outcrop.patches.grid import PatchGrid
-from outcrop.retrieval.index import GRID_OPTIONS, build_index, index_inputs
+from outcrop.labels.votes import line_votes
+from outcrop.retrieval.index import build_index, finished_index
 from outcrop.retrieval.weak import WeakLabels
 from outcrop.storage.stages import digest
 from outcrop.storage.workspace import Workspace
 from outcrop.volumes.identity import known_volume
 from outcrop.volumes.lengths import parse_size
-
-FLAGS = ("per_exemplar", "diverse")  # options of a retrieval that are on or off
 
 
 class PageLog(Decisions):
@@ -77,7 +75,6 @@ class PageJob(Job):
     def __init__(self, path: Path, volume: Any = None) -> None:
         super().__init__(path, volume, origin="page")
         self.log = PageLog(path)
-        self._index_options, self._sections, self._patches_key = Last(), Last(), Last()
         self._chooser: PageJob | None = None  # the same job as another writer
 
     def close(self) -> None:
@@ -93,34 +90,25 @@ class PageJob(Job):
 
     # ---- decisions --------------------------------------------------------------------------------------------------
 
-    @property
-    def names(self) -> dict[str, str]:
-        """First name of every class, which stays when it is renamed -> its present name."""
-        return {first: about["name"] for first, about in self.state.classes.items()}
-
     def first_name(self, name: str) -> str:
         """First name of the class that is called so now; anything else as it is."""
-        return self.state.first_name(name) or name
+        return self.plan.firsts.get(name, name)
 
     @property
     def exemplars(self) -> list[Any]:
         """Exemplars with the present names of their classes; ``place`` is None for a picture."""
-        names = self.names
-        return [one._replace(name=names[one.name]) for one in self.state.exemplars]
-
-    def queries(self) -> dict[str, list[Any]]:
-        """Exemplars, or accepted patches, to look for, by first names of classes that have some."""
-        return dict(self.state.queries())
+        plan = self.plan
+        return [one._replace(name=plan.names[one.name]) for one in plan.state.exemplars]
 
     @property
     def strokes(self) -> list[dict[str, Any]]:
         """What was painted, as entries of the decisions."""
-        return self.state.strokes
+        return self.plan.state.strokes
 
     def verdicts(self, name: str) -> dict[tuple[Any, str], bool]:
         """Yes (True) and no (False) to patches of a class, by place and direction."""
         first = self.first_name(name)
-        return {(one.place, one.along): one.accept for one in self.state.verdicts if one.name == first}
+        return {(one.place, one.along): one.accept for one in self.plan.state.verdicts if one.name == first}
 
     def section_of(self, stroke: dict[str, Any]) -> tuple[int, int] | None:
         """Direction and position of the section a stroke lies on, None where the volume does not have it."""
@@ -129,47 +117,22 @@ class PageJob(Job):
 
     def painted_on(self, direction: int, position: int) -> tuple[npt.NDArray[Any] | None, npt.NDArray[Any] | None]:
         """Codes of what is painted on a section, and whether each code is excluded; None for nothing."""
-        painted, excluded = self._sections.get(self.state, lambda: (self.painted(), self.excluded()))
+        painted, excluded = marked_sections(self, self.plan)
         return painted.get((direction, position)), excluded.get((direction, position))
 
     # ---- options ----------------------------------------------------------------------------------------------------
 
-    def chosen(self, stage: str) -> dict[str, Any]:
-        """Options of a stage (index, label, limits) that were decided on."""
-        return dict(self.state.options.get(stage, {}))
-
-    @property
-    def mapping(self) -> str:
-        """Name of the mapper that is chosen."""
-        return str(self.chosen("label").get("mapping", DEFAULT_MAPPING))
-
-    @property
-    def index_now(self) -> dict[str, Any]:
-        """Options of the index as they are decided now, with all defaults."""
-        return self._index_options.get(self.state, self.index_options)
-
-    def full_options(self, chosen: dict[str, Any]) -> dict[str, Any]:
-        """Options of an index with all defaults."""
-        return dict(options.index_options(chosen, self.volume.shape))
-
-    def patches_of(self, chosen: dict[str, Any]) -> int:
+    def patches_of(self, chosen: IndexOptions) -> int:
         """About how many patches the index of some options has."""
-        full = self.full_options(chosen)
-        return int(options.patch_count(full, self.volume.shape, full["step"]))
+        return chosen.fitted(self.volume.shape).patch_count(self.volume.shape)
 
-    def whole_survey(self) -> dict[str, Any] | None:
-        """Options of the index of the survey while only a neighbourhood of it is searched, None otherwise."""
-        whole: dict[str, Any] | None = options.whole_survey(self.state.options)
-        return whole
-
-    def choose_where(self, index: dict[str, Any], survey: dict[str, Any] | None, *, by_page: bool = False) -> None:
+    def choose_where(self, index: IndexOptions, survey: IndexOptions | None, *, by_page: bool = False) -> None:
         """Decide on the options of the index; where it is of a neighbourhood, also on those of the whole `survey`.
 
         What the page chooses by itself is not what the interpreter's undo takes back.
         """
-        mark = {} if survey is None else {options.NEIGHBOURHOOD: {"area": index["area"], "survey": survey}}
-        writer = self._as_page() if by_page else self
-        writer.set_options(mark | {"index": self.check_index(**index) or None})
+        mark = None if survey is None else {"area": index.area, "survey": survey.changed()}
+        (self._as_page() if by_page else self).choose(index=index, neighbourhood=mark)
 
     def _as_page(self) -> "PageJob":
         if self._chooser is None:
@@ -180,31 +143,31 @@ class PageJob(Job):
 
     def counts(self) -> dict[str, Any]:
         """Class -> patches asked for, of the classes for which a number was given."""
-        names, count = self.names, self.state.options.get("count") or {}
-        given = count if isinstance(count, dict) else dict.fromkeys(names, count)
+        names, count = self.plan.names, self.plan.retrieval.count
+        given = count if isinstance(count, dict) else {} if count == "auto" else dict.fromkeys(names, count)
         return {names[first]: number for first, number in given.items() if first in names}
-
-    def retrieval_now(self) -> dict[str, Any]:
-        """Options of the retrieval as they are decided now, with all defaults."""
-        return {name: self.state.options.get(name, default) for name, default in options.RETRIEVE.items()}
 
     # ---- index and retrieved patches --------------------------------------------------------------------------------
 
-    def index_finished(self, chosen: dict[str, Any]) -> bool:
+    def index_finished(self, chosen: IndexOptions) -> bool:
         """Whether the index of some options is finished."""
-        key = digest("index", index_inputs(self.known["digest"], self.full_options(chosen)))
-        return any(words[0] == key for words in self.stages.journal("index"))
+        stage = Stage("index", chosen.fitted(self.volume.shape).inputs(self.plan.volume["digest"]))
+        return finished_index(self.stages, stage.key)
 
     def ever_indexed(self) -> bool:
         """Whether any index was finished, of whatever options."""
-        return self.indexed() or bool(self.stages.last("index"))
+        return self.indexed or bool(self.stages.last("index"))
 
-    def build(self, chosen: dict[str, Any], task: Any) -> None:
+    def opened_index(self, progress: Any = None) -> Any:
+        """The index of the decisions, made where it is missing."""
+        return self._index(self.plan, progress=progress)
+
+    def build(self, chosen: IndexOptions, task: Any) -> None:
         """Make the index of some options, which decides nothing; `task` is told how far it is."""
-        full = self.full_options(chosen)
-        grid = PatchGrid(self.volume, **{name: full[name] for name in GRID_OPTIONS})
+        full = chosen.fitted(self.volume.shape)
+        grid = full.grid(self.volume)
         task.total = len(grid)
-        measure = {name: full[name] for name in ("measure", "truncate", "finest")}
+        measure: dict[str, Any] = {name: getattr(full, name) for name in ("measure", "truncate", "finest")}
         build_index(self.volume, grid, self.path, progress=task.progress_behind, **measure)
 
     def patches(self, *, newest: bool = False) -> Found | None:
@@ -212,36 +175,40 @@ class PageJob(Job):
 
         Where they were not, None, or the `newest` patches, of whatever decisions.
         """
-        state = self.state
-        weak = tables.kept(self, state)
+        plan = self.plan
+        weak, key = retrieved.kept(self, plan), plan.keys["retrieved"]
         if weak is not None:
-            return Found(weak, self.retrieved_key(state), self._basis(state))
-        last = tables.newest(self, state) if newest and self.retrievable() else None
+            exemplars = [(one.id, one.place) for one in plan.state.exemplars]
+            return Found(weak, key, digest(exemplars, plan.index_stage.key, vars(plan.retrieval)))
+        last = retrieved.newest(self, plan) if newest and plan.queries else None
         return last and Found(last[1], last[0], last[0])
-
-    def patches_key(self) -> str | None:
-        """Key of the patches that the decisions lead to."""
-        state = self.state
-        return self._patches_key.get(state, lambda: self.retrieved_key(state))
-
-    def _basis(self, state: State) -> str:
-        asked = tables.retrieval_options(state)
-        exemplars = [(one.id, one.place) for one in state.exemplars]
-        return str(digest(exemplars, self.index_key(state), [asked.get(name) for name in ("count", *FLAGS)]))
 
     # ---- labels -----------------------------------------------------------------------------------------------------
 
-    def labels_now(self) -> labelling.Labelling:
-        """How lines are labelled by the present decisions."""
-        return labelling.Labelling(self)
+    def read_labels(self, plan: Plan) -> tuple[Any, set[int], list[str]]:
+        """How labels are read, the positions of the stale lines, and the names of the codes from 1 on."""
+        labels, stale = labelling.label_view(self, plan)
+        return labels, stale, labelling.class_names(plan, labels)
 
-    def learns_at_once(self, work: labelling.Labelling) -> bool:
+    def is_fitted(self, plan: Plan) -> bool:
+        """Whether labelling by a plan starts at once."""
+        return fitting.is_fitted(self, plan)
+
+    def learns_at_once(self, plan: Plan) -> bool:
         """Whether the mapper learns from strokes without being fitted again."""
-        return not work.options["mapper"] and bool(work.updates) and bool(work.fitted())
+        return not plan.label.mapper and plan.updates and fitting.is_fitted(self, plan)
 
-    def result_key(self, of: str) -> str | None:
-        """Key of the retrieved "patches", or of the labels ("samples"), that the decisions lead to."""
-        return self.patches_key() if of == "patches" else self.labels_now().votes_key()
+    def label_lines(self, plan: Plan, lines: Sequence[float] | None, **options: Any) -> None:
+        """Label lines, by their numbers, or the whole survey, as `outcrop.job.labelling.label_lines` does."""
+        labelling.label_lines(self, plan, lines, **options)
+
+    def draft(self, plan: Plan, line: float, patches: int, progress: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """Labels of a line and their confidence by a mapper fitted on few patches of a class, which is not stored."""
+        mapper = fitting.fit(self, plan, draft=patches, progress=progress)
+        device, grid = getattr(mapper, "torch_device", None), labelling_grid(self, plan)
+        ((_, votes),) = line_votes(self.volume, grid, mapper, [line], device=device)
+        labels, _ = labelling.label_view(self, plan)
+        return labels._replace(limit=0.0).decided(list(map(str, mapper.classes_)), votes)
 
     # ---- what was written -------------------------------------------------------------------------------------------
 

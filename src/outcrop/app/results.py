@@ -4,9 +4,9 @@ import re
 import shlex
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from outcrop.app.page_job import FLAGS, PageJob
+from outcrop.app.page_job import PageJob
 from outcrop.app.shown_labels import ShownLabels
 from outcrop.app.work import Task
 
@@ -132,7 +132,7 @@ class Results:
 
         What is no option of a command travels in a file of decisions: yes and no, strokes, colours, pictures.
         """
-        if not self.job.indexed():
+        if not self.job.indexed:
             return []
         lines = [index_command(self.job)]
         if self.job.exemplars or self.job.strokes:
@@ -149,15 +149,15 @@ class Results:
 
 def index_command(job: PageJob) -> list[str]:
     """Words of the command that makes the index of a job."""
-    options, chosen = job.index_now, job.chosen("index")
-    words = ["outcrop", "index", shown_path(job.known["source"] or "VOLUME"), "-o", AGAIN]
-    words += ["--size", comma(options["size"]), "--step", comma(options["step"])]
+    full, chosen = job.plan.index, job.options.index.changed()
+    words = ["outcrop", "index", shown_path(job.plan.volume["source"] or "VOLUME"), "-o", AGAIN]
+    words += ["--size", comma(job.plan.size), "--step", comma(full.step)]
     for option in ("along", "every", "gain", "clip", "measure"):
         words += [f"--{option}", str(chosen[option])] if option in chosen else []
-    for axis, ends in (options["area"] or {}).items():
+    for axis, ends in (full.area or {}).items():
         word = {"inline": "--inlines", "crossline": "--crosslines"}.get(axis, "--times")
         words += [word, comma(ends)]
-    return words + (["--between", comma(chosen["between"])] if "between" in chosen else [])
+    return words + (["--between", comma(full.between)] if full.between else [])
 
 
 def retrieve_command(job: PageJob) -> list[str]:
@@ -166,23 +166,19 @@ def retrieve_command(job: PageJob) -> list[str]:
     for one in job.exemplars:
         if one.place is not None:
             words += ["--exemplar", f"{hyphened(one.name)}={comma(one.place)}"]
-    asked = job.retrieval_now()
-    count = asked["count"]
+    count: Any = job.plan.retrieval.count
     if isinstance(count, dict):
         count = ",".join(f"{hyphened(name)}={n}" for name, n in job.counts().items())
-    words += ["--count", str(count)]
-    return words + [f"--{option.replace('_', '-')}" for option in FLAGS if asked.get(option)]
+    return [*words, "--count", str(count), *(["--per-exemplar"] if job.plan.retrieval.per_exemplar else [])]
 
 
 def label_command(job: PageJob, done: Collection[float], total: int) -> list[str]:
     """Words of the command that labels the same lines, those that are `done` of a `total`, in the same way."""
-    chosen = job.chosen("label")
-    words = ["outcrop", "label", AGAIN, "--mapping", job.mapping]
-    for option in ("seed", "step"):
-        words += [f"--{option}", str(chosen[option])] if option in chosen else []
-    words += [word for path in chosen.get("with", ()) for word in ("--with", path)]
-    for option, value in job.chosen("limits").items():
-        words += [f"--{option.replace('_', '-')}", f"{value:g}"]
+    chosen = job.plan.label.changed()
+    words = ["outcrop", "label", AGAIN, "--mapping", job.plan.label.mapping]
+    for option in ("seed", "step", "min_confidence", "max_error"):
+        words += [f"--{option.replace('_', '-')}", f"{chosen[option]:g}"] if option in chosen else []
+    words += [word for path in job.plan.label.with_jobs for word in ("--with", path)]
     return words + (["--lines", comma(done)] if len(done) < total else [])
 
 

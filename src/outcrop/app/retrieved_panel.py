@@ -110,7 +110,7 @@ class RetrievedPanel(Panel):
 
     @guarded
     def _on_cut(self, similarity: float) -> None:
-        if self.search.weak is not None and self.cut.visible:
+        if self.search.weak is not None:
             self.session.cut_at(self.viewer.outlined, float(similarity))
 
     def _on_count(self, new: int | None) -> None:
@@ -227,7 +227,7 @@ class RetrievedPanel(Panel):
         self.note.text = "; ".join(words) if name else "Add a class and place an exemplar first."
 
     def _show_curve(self) -> None:
-        """The curve of all patches, and a line above which they are taken, where it is that simple."""
+        """The curve of all patches, and a line above which they are taken."""
         curve = np.array(self.search.weak.curves.get(self.viewer.outlined, []) if self.search.weak else [])
         self.curve.visible = len(curve) > 0
         if not len(curve):
@@ -237,8 +237,6 @@ class RetrievedPanel(Panel):
         self.curve.x_range.update(start=0, end=len(curve) + 1)
         span = float(curve[0] - curve[-1]) or 0.1
         self.curve.y_range.update(start=float(curve[-1]) - 0.05 * span, end=float(curve[0]) + 0.05 * span)
-        # patches beside others are passed over: no similarity divides those taken from the rest
-        self.cut.visible = not self.job.retrieval_now().get("diverse")
         self.cut.location = float(curve[int(np.clip(self._asked()[0], 1, len(curve))) - 1])
 
 

@@ -5,7 +5,7 @@ area, chosen in the job as everybody sees it, and with it the options of the who
 next search after that chooses the survey.
 """
 
-from collections.abc import Sequence
+import math
 from typing import Any
 
 import numpy as np
@@ -16,11 +16,11 @@ from outcrop.app.page_job import Found, PageJob
 from outcrop.app.pictures import Codes
 from outcrop.app.survey import Place, Survey
 from outcrop.app.work import Last, Latest, Task, Work
+from outcrop.job.options import IndexOptions
 
 NEAR_PATCHES = 4000  # of the neighbourhood that is searched first: seconds, not minutes
 SURVEY_PATCHES = 100_000  # of the whole survey; lines are skipped where it has more
 IN_MEMORY = 1 << 30  # bytes of descriptors that are kept in memory, so that a search is a matter of milliseconds
-Options = dict[str, Any]  # of an index
 
 
 class Search:
@@ -71,7 +71,7 @@ class Search:
     @property
     def stale(self) -> bool:
         """Whether the patches shown are of older decisions."""
-        return self.weak is not None and self.key != self.job.patches_key()
+        return self.weak is not None and self.key != self.job.plan.keys["retrieved"]
 
     def refresh(self, *, mine: bool = True) -> None:
         """Bring the patches up to the decisions; returns at once.
@@ -90,7 +90,7 @@ class Search:
         mine, self._mine = self._mine, False
         try:
             found = self.job.patches()
-            if found is None and mine and self._asked and self.job.retrievable() and self.job.indexed():
+            if found is None and mine and self._asked and self.job.plan.queries and self.job.indexed:
                 found = self._searched()
             self._show(found)
         except (ValueError, OSError) as error:
@@ -98,7 +98,7 @@ class Search:
 
     def _searched(self) -> Found | None:
         """Patches of the present decisions, searched for with the descriptors in memory where they are not too many."""
-        index = self.job.open_index()
+        index = self.job.opened_index()
         if index.features.nbytes <= IN_MEMORY and not isinstance(index.features.store, zarr.storage.MemoryStore):
             index.features = zarr.create_array({}, data=index.features[:], compressors=None)
         self.job.retrieve()
@@ -107,7 +107,7 @@ class Search:
     def _show(self, found: Found | None) -> None:
         """Take over patches; older ones stay, marked, while there are exemplars to look for."""
         self._asked |= found is not None
-        if found is not None or not self.job.retrievable():
+        if found is not None or not self.job.plan.queries:
             self._take(found)
         self.work.tell("weak")
 
@@ -154,71 +154,69 @@ class Search:
         """What the index covers, and whether that of the survey waits; looked up where something changed."""
 
         def look() -> tuple[str, bool]:
-            whole = self.job.whole_survey()
-            scope = "" if not self.job.indexed() else "survey" if whole is None else "neighbourhood"
+            whole = self.job.plan.survey
+            scope = "" if not self.job.indexed else "survey" if whole is None else "neighbourhood"
             return scope, whole is not None and self.job.index_finished(whole)
 
-        return self._covered.get((self.job.state, self.job.written("index")), look)
+        return self._covered.get((self.job.plan, self.job.written("index")), look)
 
-    def choose_size(self, size: Sequence[int], line: float | None = None) -> None:
+    def choose_size(self, size: tuple[int, int], line: float | None = None) -> None:
         """Take patches of another height and width from now on; the next search describes them.
 
         A large survey is searched around a line first.
         """
-        chosen = self.job.whole_survey() or self.job.chosen("index")
-        others = {name: value for name, value in chosen.items() if name != "step"}
-        self._decide(others | {"size": [int(n) for n in size]}, line)
+        chosen = self.job.plan.survey or self.job.options.index
+        self._decide(chosen.updated(size=size, step="auto"), line)
 
-    def _decide(self, whole: Options, line: float | None, *, by_page: bool = False) -> None:
+    def _decide(self, whole: IndexOptions, line: float | None, *, by_page: bool = False) -> None:
         """Choose the survey with these options, or the neighbourhood of a line where it is large."""
         near = self._around(whole, line) if self._is_large(whole) else None
         self.job.choose_where(near or whole, near and whole, by_page=by_page)
 
     def retrieve(self, line: float | None = None) -> Task:
         """Find patches like the exemplars: in the survey where it is indexed, around a line otherwise."""
-        if not self.job.retrievable():
+        if not self.job.plan.queries:
             raise ValueError("There is no exemplar yet; choose a class and click on the section.")
         return self.work.start("searching", self._retrieve, line)
 
     def _retrieve(self, task: Task, line: float | None) -> None:
         self._choose(line)
-        self.job.open_index(progress=task.stage)
+        self.job.opened_index(task.stage)
         task.stage("searching")
         self._show(self._searched())
         self._index_behind()
 
     def _choose(self, line: float | None) -> None:
         """Decide where to look: the survey where it is indexed or small, the neighbourhood of a line otherwise."""
-        whole = self.job.whole_survey()
+        whole = self.job.plan.survey
         if whole is None:
             if self.job.ever_indexed():
                 return  # somebody planned it
-            whole, every = self.job.chosen("index"), self.job.index_now["every"]
-            every = max(every, round(self.job.patches_of(whole) * every / SURVEY_PATCHES))
-            whole = whole | ({"every": every} if every > 1 else {})
+            whole = self.job.options.index
+            whole = whole.updated(every=max(whole.every, round(self.job.patches_of(whole) * whole.every / SURVEY_PATCHES)))
         if not (self._is_large(whole) and self._covers(line)):
             self._decide(whole, line, by_page=True)
             self.work.tell("state")
 
-    def _is_large(self, whole: Options) -> bool:
+    def _is_large(self, whole: IndexOptions) -> bool:
         """Whether a neighbourhood is searched before a survey: it is larger and not indexed yet."""
         lines = self._lines(whole)
         return not self.job.index_finished(whole) and lines * self._per_line(whole) > NEAR_PATCHES
 
-    def _lines(self, whole: Options) -> int:
-        return -(-len(self.survey.lines) // int(self.job.full_options(whole)["every"]))
+    def _lines(self, whole: IndexOptions) -> int:
+        return math.ceil(len(self.survey.lines) / whole.every)
 
-    def _per_line(self, whole: Options) -> int:
+    def _per_line(self, whole: IndexOptions) -> int:
         return max(1, self.job.patches_of(whole) // self._lines(whole))
 
     def _covers(self, line: float | None) -> bool:
         """Whether the neighbourhood that is chosen holds a line."""
-        ends = (self.job.index_now["area"] or {}).get(self.survey.line_name)
-        if self.job.whole_survey() is None or not ends:
+        ends = (self.job.plan.index.area or {}).get(self.survey.line_name)
+        if self.job.plan.survey is None or not ends:
             return False
         return line is None or ends[0] <= line <= ends[1]
 
-    def _around(self, whole: Options, line: float | None) -> Options:
+    def _around(self, whole: IndexOptions, line: float | None) -> IndexOptions:
         """Options of an index on some lines around one, by default the middle one."""
         lines = self.survey.lines
         count = max(1, NEAR_PATCHES // self._per_line(whole))
@@ -226,12 +224,12 @@ class Search:
         every = max(1, min(3, len(lines) // count))
         first = at - every * min(at // every, count // 2)
         ends = lines[[first, min(first + every * (count - 1), len(lines) - 1)]]
-        around = {self.survey.line_name: [float(ends.min()), float(ends.max())]}
-        return whole | {"every": every, "area": (whole.get("area") or {}) | around, "sample": None}
+        area = (whole.area or {}) | {self.survey.line_name: (float(ends.min()), float(ends.max()))}
+        return whole.updated(every=every, area=area, sample="auto")
 
     def _index_behind(self) -> None:
         """Index the whole survey behind the interpreter's work, where only a neighbourhood is; it decides nothing."""
-        whole = self.job.whole_survey()
+        whole = self.job.plan.survey
         if whole is None or self.job.index_finished(whole):
             return
 

@@ -121,10 +121,10 @@ class Session:
     def catch_up(self) -> None:
         """Show what other writers decided, retrieved and labelled since."""
         now = self._now()
-        (state, tables, labels), self._seen = self._seen, now
-        if now[0] is not state:
+        (plan, tables, labels), self._seen = self._seen, now
+        if now[0] is not plan:
             self.tell("state")
-        if now[0] is not state or now[1] != tables:
+        if now[0] is not plan or now[1] != tables:
             self.search.refresh(mine=False)
         if now[2] != labels:
             self.tell("labels")
@@ -132,7 +132,7 @@ class Session:
 
     def _now(self) -> tuple[Any, int, int]:
         """Decisions, and the bytes of the journals of retrieved patches and of labels."""
-        return self.job.state, self.job.written("retrieved"), self.job.labels_written()
+        return self.job.plan, self.job.written("retrieved"), self.job.labels_written()
 
     # ---- decisions --------------------------------------------------------------------------------------------------
 
@@ -149,7 +149,7 @@ class Session:
     def _told(self, what: str) -> None:
         """Tell the pages of a decision made here."""
         self.work.forget()
-        self._seen = (self.job.state, *self._seen[1:])
+        self._seen = (self.job.plan, *self._seen[1:])
         self.tell(what)
 
     def add_exemplar(self, name: str, place: Place, *, new: bool = False) -> list[float]:
@@ -177,7 +177,7 @@ class Session:
     def set_count(self, name: str, count: int | None) -> None:
         """Take that many patches of a class, or as many as ``auto_count`` says (None); other classes keep theirs."""
         counts = self.job.counts() | {name: "auto" if count is None else max(1, count)}
-        self.decide(self.job.choose_retrieval, count=counts)
+        self.decide(self.job.choose_counts, counts)
 
     def set_size(self, size: str | Sequence[int], line: float | None = None) -> None:
         """Take patches of another size, as `parse_size` takes it; exemplars stay where they are."""
@@ -193,7 +193,7 @@ class Session:
 
     def set_mapping(self, name: str) -> None:
         """Choose the mapper by its name in `MAPPERS`; other options of the labels stay."""
-        if name != self.job.mapping:
+        if name != self.job.plan.label.mapping:
             self.decide(self.job.choose_labels, mapping=name)
 
     def set_limit(self, confidence: float) -> None:
@@ -218,10 +218,10 @@ class Session:
 
     def _go_back(self, change: Callable[[], bool], verb: str) -> bool:
         """Undo or redo, and say what was changed by it."""
-        before = self.job.names
+        before = self.job.plan.names
         done = self.decide(self._follow_strokes, change)
         if done:
-            words = in_words(self.job.last_act(), before if verb == "undo" else self.job.names)
+            words = in_words(self.job.last_act(), before if verb == "undo" else self.job.plan.names)
             self.work.say(f"{'Taken back' if verb == 'undo' else 'Done again'}: {words}.")
         else:
             self.work.say(f"There is nothing to {verb}.")

@@ -13,6 +13,7 @@ from outcrop.app.page_job import PageJob
 from outcrop.app.pictures import MOST_PIXELS, Codes, Picture, Size, Window, crop
 from outcrop.app.survey import Survey
 from outcrop.app.work import Last, Latest, Work
+from outcrop.job.plan import Plan
 
 MOST_LINES = 20  # of labels that are read before a section across them is shown; the others follow
 KEPT = 4  # sections of labels in memory
@@ -38,7 +39,7 @@ class Before(NamedTuple):
 class Shown(NamedTuple):
     """Labels as they can be read now."""
 
-    state: Any
+    plan: Plan
     written: int  # bytes of the journal of votes
     labels: Any  # of `outcrop.job.votes`
     stale: set[int]
@@ -83,15 +84,9 @@ class ShownLabels:
 
     def shown(self) -> Shown:
         """Labels of the survey as they can be read now."""
-        state, written = self.job.state, self.job.labels_written()
-
-        def read() -> Shown:
-            work = self.job.labels_now()
-            labels, stale = work.labels()
-            return Shown(work.state, written, labels, stale, work.class_names(labels))
-
+        plan, written = self.job.plan, self.job.labels_written()
         with self._reading:
-            return self._shown.get((state, written), read)
+            return self._shown.get((plan, written), lambda: Shown(plan, written, *self.job.read_labels(plan)))
 
     def counts(self) -> tuple[int, int, int]:
         """How many lines there are, are labelled, and are stale."""
@@ -110,7 +105,7 @@ class ShownLabels:
         """Whether strokes on a line are not learnt from before it is labelled again, for the mapper is not fitted."""
         here = (self.survey.along, position)
         painted = any(self.job.section_of(one) == here for one in self.job.strokes)
-        return painted and self.is_stale(position) and not self.job.learns_at_once(self.job.labels_now())
+        return painted and self.is_stale(position) and not self.job.learns_at_once(self.job.plan)
 
     def codes(self, line: float) -> Codes | None:
         """Label codes of a line, None where it is not labelled."""
@@ -157,9 +152,9 @@ class ShownLabels:
             store = found.labels.stores.get(position)
             return (
                 store and store.folder.name, self.is_stale(position), position in self.following(),
-                found.state if position != self.correcting else None, self._n_read, self._before and self._before[2:],
+                found.plan if position != self.correcting else None, self._n_read, self._before and self._before[2:],
             )  # fmt: skip
-        key = (direction, position, found.written, found.state)
+        key = (direction, position, found.written, found.plan)
         return (key, self._all_lines.get(direction, (None,))[0] == key)
 
     def _draft_on(self, direction: int, position: int) -> Draft | None:
@@ -199,7 +194,7 @@ class ShownLabels:
         At first some of the labelled lines stand for the others, without what strokes on other lines spread to; all of
         them are read behind.
         """
-        key = (direction, position, found.written, found.state)
+        key = (direction, position, found.written, found.plan)
         kept = self._all_lines.get(direction)
         if kept is not None and kept[0] == key:
             return kept[1]
@@ -215,7 +210,7 @@ class ShownLabels:
         """Read all lines of the sections across them that were asked for last."""
         for direction, key in list(self._wanted.items()):
             found = self.shown()
-            if key[2:] != (found.written, found.state) or self._all_lines.get(direction, (None,))[0] == key:
+            if key[2:] != (found.written, found.plan) or self._all_lines.get(direction, (None,))[0] == key:
                 continue
             with contextlib.suppress(ValueError, OSError):  # the coarse picture stays
                 both = self._read_across(found.labels, key[0], key[1], len(found.labels.stores))

@@ -27,18 +27,17 @@ class Survey:
     @property
     def along(self) -> int:
         """Direction of the lines that are searched and labelled: 0 inline, 1 crossline."""
-        return DIRECTIONS.index(self.line_name)
+        return self.job.plan.along
 
     @property
     def line_name(self) -> str:
         """What those lines are called: inline or crossline."""
-        return "crossline" if self.job.index_now["along"] == "crossline" else "inline"
+        return DIRECTIONS[self.along]
 
     @property
     def size(self) -> tuple[int, int]:
         """Height and width of a patch."""
-        height, width = self.job.index_now["size"]
-        return height, width
+        return self.job.plan.size
 
     @property
     def lines(self) -> np.ndarray:

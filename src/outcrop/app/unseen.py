@@ -39,9 +39,9 @@ class Unseen:
 
     def look(self) -> Task:
         """Find the groups in a thread."""
-        if not self.job.retrievable():
+        if not self.job.plan.queries:
             raise ValueError("There is no exemplar yet to compare with; choose a class and click on the section.")
-        if not self.job.indexed():
+        if not self.job.indexed:
             raise ValueError("The survey is not described yet; find similar patches first, then look again.")
 
         def find(_: Task) -> None:

@@ -50,7 +50,7 @@ class UnseenPanel(Panel):
             self.viewer.jump(place)
             return
         group = str(self.unseen.groups[number].places)  # what tells it from others
-        names = self.job.names
+        names = self.job.plan.names
         before = names.get(self._made.get(group, ""))
         name = names.get(self.of.value) or self.name.value.strip() or before or self.unseen.free_name()
         self.name.value = ""
@@ -61,7 +61,7 @@ class UnseenPanel(Panel):
 
     def show_classes(self) -> None:
         """Offer the classes; of a new one its name is asked for."""
-        names = self.job.names
+        names = self.job.plan.names
         self.of.options = [(NEW, "a new class"), *names.items()]
         if self.of.value not in names:
             self.of.value = NEW

@@ -79,7 +79,7 @@ class Viewer(Part):
 
     def _name(self, first: str) -> str:
         """Present name of a class, "" where it is gone."""
-        return self.job.names.get(first, "")
+        return self.job.plan.names.get(first, "")
 
     @property
     def chosen(self) -> str:
@@ -127,7 +127,7 @@ class Viewer(Part):
     def brush_options(self) -> list[tuple[str, str]]:
         """What the brush can say, with its text for the interpreter."""
         right, wrong, erase = ((mark, mark) for mark in MARKS)
-        return [right, wrong, *self.job.names.items(), erase]
+        return [right, wrong, *self.job.plan.names.items(), erase]
 
     # ---- widgets ----------------------------------------------------------------------------------------------------
 
