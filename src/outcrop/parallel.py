@@ -11,11 +11,11 @@ import re
 import sys
 import threading
 from collections import deque
-from collections.abc import Sized
+from collections.abc import Callable, Sized
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
@@ -31,6 +31,24 @@ DASK = {
     "distributed.nanny.pre-spawn-environ": {f"{name}_NUM_THREADS": 1 for name in ("OMP", "MKL", "OPENBLAS")},
 }
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+
+
+Progress = Callable[[str, int, int], object]  # ``progress(what, done, total)``; what it raises ends the work
+
+
+class Where(TypedDict, total=False):
+    """Where work runs, and who is told how far it is; the last arguments of many functions.
+
+    ``device`` is a torch device such as ``cuda``; ``client`` a Dask cluster, by default the threads of this process;
+    ``workers`` the number of threads, by default one a core; ``memory`` the bytes to use, by default a quarter of the
+    machine; ``progress`` is called as ``progress(what, done, total)``.
+    """
+
+    device: str | None
+    client: Any
+    workers: int | None
+    memory: int | None
+    progress: Progress | None
 
 
 def n_cores():
