@@ -174,7 +174,7 @@ def along_strike(support: list[tuple[int, np.ndarray]]) -> np.ndarray:
     if len(support) == 1:
         return support[0][1]
     shifted = [[_shifted(part, strike * away) for away, part in support] for strike in (-1, 0, 1)]
-    return np.max([np.sum(parts, axis=0) / len(support) for parts in shifted], axis=0)
+    return np.asarray(np.max([np.sum(parts, axis=0) / len(support) for parts in shifted], axis=0))
 
 
 def _shifted(section: np.ndarray, traces: int) -> np.ndarray:
