@@ -11,13 +11,13 @@ import pandas as pd
 
 from outcrop.plots.colours import COLOURS, colours
 from outcrop.plots.figure import new_axes, new_figure
-from outcrop.retrieval.weak import WeakLabels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from outcrop.plots.figure import Canvas, Palette
+    from outcrop.retrieval.weak import WeakLabels
 
 
 def confusion(matrix: npt.ArrayLike, classes: Sequence[str], *, ax: Canvas = None) -> Axes:
