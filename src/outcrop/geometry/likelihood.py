@@ -51,10 +51,10 @@ def section_of_line(volume: DataArray, direction: int, position: int) -> tuple[n
     live = live_traces(volume)[(slice(None),) * direction + (position,)]
     section = np.where(np.isfinite(section), section, 0)
     live = live & (np.ptp(section, axis=1) > 0)
-    section = bridge(section, live)
-    valid = np.isfinite(section).all(axis=1)
+    section = np.asarray(bridge(section, live))
+    valid = np.asarray(np.isfinite(section).all(axis=1))
     if not valid.any():
-        return np.full(section.T.shape, 0.5, np.float32), valid
+        return np.full_like(section.T, 0.5, np.float32), valid
     if not volume.attrs.get("scaled"):
         section = scale(section, float(np.percentile(np.abs(section[valid]), 99.5)) or 1.0)
     return np.where(valid[:, None], section, np.float32(0.5)).T.astype(np.float32), valid
