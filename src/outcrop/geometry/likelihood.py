@@ -10,7 +10,7 @@ from xarray import DataArray
 
 from outcrop.features.encoder import Encoder, balanced
 from outcrop.patches.gaps import bridge
-from outcrop.volumes.amplitude import scale
+from outcrop.volumes.amplitude import centre, scale
 from outcrop.volumes.lazy import live_traces
 
 SCALES = (1.0, 1.0), (1.5, 3.0)  # times the samples and traces of a section at which the encoder sees it
@@ -56,6 +56,7 @@ def section_of_line(volume: DataArray, direction: int, position: int) -> tuple[n
     if not valid.any():
         return np.full_like(section.T, 0.5, np.float32), valid
     if not volume.attrs.get("scaled"):
+        section = section - np.float32(centre(volume))
         section = scale(section, float(np.percentile(np.abs(section[valid]), 99.5)) or 1.0)
     return np.where(valid[:, None], section, np.float32(0.5)).T.astype(np.float32), valid
 

@@ -10,6 +10,7 @@ import xarray as xr
 from outcrop.labels.volume import label_volume
 from outcrop.mapping.confidence import labelled
 from outcrop.patches.grid import PatchGrid
+from outcrop.volumes.amplitude import centre
 
 
 def stability(
@@ -52,7 +53,7 @@ def stability(
         return found
 
     scaled = bool(few.attrs.get("scaled"))
-    middle = 0.5 if scaled else 0.0
+    middle = centre(few)
     inlines = volume["inline"].values
     next_lines = [inlines[min(int(np.flatnonzero(inlines == line)[0]) + 1, len(inlines) - 1)] for line in lines]
     changes = {
