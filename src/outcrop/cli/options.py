@@ -16,6 +16,9 @@ HEADER_BYTES = Annotated[
         help="First bytes of inline and crossline in the SEG-Y trace headers, e.g. 189,193; found by default."
     ),
 ]
+DOMAIN = Annotated[
+    str | None, typer.Option(help="What the samples measure, time or depth, where the file does not say it.")
+]
 WORKERS = Annotated[
     int | None,
     typer.Option(help="Processes of a local Dask cluster; by default threads, all cores, which start at once."),
@@ -24,11 +27,10 @@ SCHEDULER = Annotated[str | None, typer.Option(help="Address of a Dask scheduler
 MEMORY = Annotated[str | None, typer.Option(help="Memory to use, e.g. 2GB; a quarter of the machine by default.")]
 
 
-def open_volume(path, header_bytes=None):
+def open_volume(path, header_bytes=None, domain=None):
     """Open a volume with header bytes given as text."""
-    if header_bytes is None:
-        return oc.open_volume(path)
-    return oc.open_volume(path, header_bytes=numbers(header_bytes, 2, "--header-bytes"))
+    options = {} if header_bytes is None else {"header_bytes": numbers(header_bytes, 2, "--header-bytes")}
+    return oc.open_volume(path, domain=domain, **options)
 
 
 def check_device(name: str | None) -> str | None:

@@ -8,7 +8,7 @@ import typer
 
 import outcrop as oc
 from outcrop.cli.console import plain, progress_bar, say, show_facts
-from outcrop.cli.options import AS_JSON, HEADER_BYTES, numbers, open_volume
+from outcrop.cli.options import AS_JSON, DOMAIN, HEADER_BYTES, numbers, open_volume
 from outcrop.cli.program import app
 from outcrop.storage.workspace import spare_survey
 
@@ -18,6 +18,7 @@ def info(
     volume: str,
     json_: AS_JSON = False,
     header_bytes: HEADER_BYTES = None,
+    domain: DOMAIN = None,
     size: Annotated[str, typer.Option(help="Patch size whose extent in ms and m is shown.")] = "99",
     picture: Annotated[str | None, typer.Option(help="Draw the middle inline to this file, e.g. line.png.")] = None,
 ) -> None:
@@ -25,11 +26,13 @@ def info(
     from outcrop.volumes.lengths import parse_size
     from outcrop.volumes.summary import describe
 
-    data = open_volume(volume, header_bytes)
+    data = open_volume(volume, header_bytes, domain)
     facts = describe(data)
     facts["patch"] = patch_extent(data, parse_size(size, data))
     if picture:
-        oc.plots.section(data[len(data) // 2]).figure.savefig(picture, dpi=150)
+        figure = oc.plots.new_figure(figsize=(12, 5), layout="constrained")
+        oc.plots.section(data[len(data) // 2], ax=figure.add_subplot())
+        figure.savefig(picture, dpi=150)
     if json_:
         print(json.dumps(facts, default=plain))
     else:
