@@ -11,15 +11,13 @@ import re
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sized
+from collections.abc import Callable, Sized
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from threadpoolctl import OpenBLASController, ThreadpoolController
-
-Work = Callable[[Any], Any]  # called with one block
 
 CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")  # version 2 and 1
 DASK = {
@@ -35,12 +33,30 @@ DASK = {
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
-def n_cores() -> int:
+Progress = Callable[[str, int, int], object]  # ``progress(what, done, total)``; what it raises ends the work
+
+
+class Where(TypedDict, total=False):
+    """Where work runs, and who is told how far it is; the last arguments of many functions.
+
+    ``device`` is a torch device such as ``cuda``; ``client`` a Dask cluster, by default the threads of this process;
+    ``workers`` the number of threads, by default one a core; ``memory`` the bytes to use, by default a quarter of the
+    machine; ``progress`` is called as ``progress(what, done, total)``.
+    """
+
+    device: str | None
+    client: Any
+    workers: int | None
+    memory: int | None
+    progress: Progress | None
+
+
+def n_cores():
     """Number of cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def spans(n: int, size: int) -> list[slice]:
+def spans(n, size):
     """Consecutive slices of at most `size` that cover `range(n)`.
 
     Examples
@@ -51,7 +67,7 @@ def spans(n: int, size: int) -> list[slice]:
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
 
-def memory_budget(text: str | int | None = None) -> int:
+def memory_budget(text=None):
     """Bytes that a command may use: a size such as 2GB, or by default a quarter of the machine (or of the container).
 
     Examples
@@ -62,7 +78,7 @@ def memory_budget(text: str | int | None = None) -> int:
     if text is None:
         import psutil
 
-        return int(min([psutil.virtual_memory().total, *_cgroup_limits()])) // 4
+        return min([psutil.virtual_memory().total, *_cgroup_limits()]) // 4
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(I?)B?", str(text).strip().upper())
     size = float(match[1]) * (UNITS[match[2]] if not match[3] else 1024 ** list(UNITS).index(match[2])) if match else 0
     if not 10**8 <= size <= 10**15:
@@ -70,7 +86,7 @@ def memory_budget(text: str | int | None = None) -> int:
     return int(size)
 
 
-def _cgroup_limits() -> list[int]:
+def _cgroup_limits():
     """Bytes that the container allows, where it has a limit."""
     texts = [Path(path).read_text().strip() for path in CGROUP_LIMITS if os.path.isfile(path)]
     return [int(text) for text in texts if text.isdecimal()]
@@ -85,7 +101,7 @@ class _Limit:
 
 
 @contextlib.contextmanager
-def one_blas_thread() -> Iterator[None]:
+def one_blas_thread():
     """Give BLAS one thread while any thread of this process is inside; the last one out restores what was before.
 
     BLAS has one number of threads for the whole process, OpenMP one for each thread of it.
@@ -107,25 +123,25 @@ def one_blas_thread() -> Iterator[None]:
                 _any_thread_may_limit()
 
 
-def _one_thread(kind: str) -> Any:
+def _one_thread(kind):
     """Limit of one thread on the libraries of a kind; `threadpool_limits` would restore those of other kinds too."""
     return _libraries(len(sys.modules)).select(user_api=kind).limit(limits=1)
 
 
 @lru_cache(maxsize=1)
-def _libraries(_n_modules: int) -> ThreadpoolController:
+def _libraries(_n_modules):
     """Libraries with threads, looked for again (3 ms) once another module was imported, which may have brought one."""
     return ThreadpoolController()
 
 
-def _any_thread_may_limit() -> None:
+def _any_thread_may_limit():
     """Let any thread set the threads of OpenBLAS: newer threadpoolctl allows only the first that did."""
     if hasattr(OpenBLASController, "clear_controlling_thread"):
         OpenBLASController.clear_controlling_thread(force=True)
 
 
 @contextlib.contextmanager
-def cluster(*, workers: int | None = None, scheduler: str | None = None, memory: int | None = None) -> Iterator[Any]:
+def cluster(*, workers=None, scheduler=None, memory=None):
     """Give a Dask client, or None where threads of this process do the work.
 
     Parameters
@@ -153,7 +169,7 @@ def cluster(*, workers: int | None = None, scheduler: str | None = None, memory:
     with dask.config.set(DASK), contextlib.ExitStack() as stack:
         if scheduler is None:
             options = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", "silence_logs": "CRITICAL"}
-            share = (memory or memory_budget()) // (workers or 1)
+            share = (memory or memory_budget()) // workers
             scheduler = stack.enter_context(LocalCluster(n_workers=workers, memory_limit=share, **options))
         try:
             client = stack.enter_context(Client(scheduler, timeout="10s", set_as_default=False))
@@ -162,7 +178,7 @@ def cluster(*, workers: int | None = None, scheduler: str | None = None, memory:
         yield client
 
 
-def inference_options() -> Any:
+def inference_options():
     """Options of an onnxruntime session: one thread, for sections and patches are spread over threads by `map_blocks`.
 
     Examples
@@ -189,7 +205,7 @@ _here = _Here()
 
 
 @contextlib.contextmanager
-def checked(check: Callable[[], Any] | None) -> Iterator[None]:
+def checked(check):
     """Call `check` before every block that `map_blocks` works on, from here on down; what it raises ends the work.
 
     Examples
@@ -208,7 +224,7 @@ def checked(check: Callable[[], Any] | None) -> Iterator[None]:
         _here.check = before
 
 
-def _in_block(function: Work, check: Callable[[], Any] | None, cores: int, block: Any) -> Any:
+def _in_block(function, check, cores, block):
     """Result of one block, which may use so many cores."""
     before, _here.cores = _here.cores, cores
     try:
@@ -220,15 +236,7 @@ def _in_block(function: Work, check: Callable[[], Any] | None, cores: int, block
         _here.cores = before
 
 
-def map_blocks(
-    function: Work,
-    blocks: Iterable[Any],
-    *,
-    workers: int | None = None,
-    client: Any = None,
-    memory: int | None = None,
-    cost: int = 0,
-) -> Generator[Any, None, None]:
+def map_blocks(function, blocks, *, workers=None, client=None, memory=None, cost=0):
     """Yield `function(block)` for every block, in order, from a pool of threads or a Dask cluster.
 
     Each worker gets one BLAS thread: more of them slow stacks of small matrices down by up to 90 times. At most two
@@ -276,7 +284,7 @@ def map_blocks(
             yield from _in_order(lambda block: pool.submit(function, block), blocks, 2 * workers)
 
 
-def _map_on(client: Any, function: Work, blocks: Iterable[Any]) -> Iterator[Any]:
+def _map_on(client, function, blocks):
     """Results of the blocks from the workers of a cluster."""
     n_workers = max(1, sum(client.nthreads().values()))
     # As the result of a task the function is sent once to each worker, and made again where a worker took it along.
@@ -284,12 +292,7 @@ def _map_on(client: Any, function: Work, blocks: Iterable[Any]) -> Iterator[Any]
     yield from _in_order(lambda block: client.submit(_call, work, block, pure=False), blocks, 2 * n_workers)
 
 
-def map_groups(
-    client: Any,
-    function: Work,
-    join: Callable[[Any, dict[Any, Any]], Any],
-    groups: Iterable[tuple[Any, dict[Any, Any]]],
-) -> Iterator[Any]:
+def map_groups(client, function, join, groups):
     """Yield `join(name, results)` for every group of blocks, in order; all of it is done on the workers of a cluster.
 
     What `function` gives for a block stays on the workers until the last group that needs it; it travels between them,
@@ -308,9 +311,9 @@ def map_groups(
     """
     n_workers = max(1, sum(client.nthreads().values()))
     work, joining = (client.submit(lambda part=part: part, pure=False) for part in (function, join))
-    made: dict[Any, Any] = {}
+    made: dict = {}
 
-    def submit(group: tuple[Any, dict[Any, Any]]) -> Any:
+    def submit(group):
         name, blocks = group
         for one, block in blocks.items():
             if one not in made:
@@ -322,19 +325,19 @@ def map_groups(
     yield from _in_order(submit, groups, 2 * n_workers, name=lambda group: group[0])
 
 
-def _joined(join: Callable[[Any, dict[Any, Any]], Any], name: Any, names: list[Any], results: list[Any]) -> Any:
+def _joined(join, name, names, results):
     return _call(lambda results: join(name, results), dict(zip(names, results, strict=True)))
 
 
-def _call(function: Work, block: Any) -> Any:
+def _call(function, block):
     """Result of one block on a worker, of which a machine has as many as it has cores."""
     with one_blas_thread():
         return _in_block(function, None, 1, block)
 
 
-def _in_order(submit: Work, blocks: Iterable[Any], most: int, *, name: Work | None = None) -> Iterator[Any]:
+def _in_order(submit, blocks, most, *, name=None):
     """Results of submitted blocks in order, with at most so many under way; errors name the block."""
-    pending: deque[tuple[Any, Any]] = deque()
+    pending: deque = deque()
     blocks = iter(blocks)
     try:
         for block in blocks:
@@ -348,12 +351,12 @@ def _in_order(submit: Work, blocks: Iterable[Any], most: int, *, name: Work | No
             future.cancel()
 
 
-def _take(pending: deque[tuple[Any, Any]]) -> Any:
+def _take(pending):
     block, future = pending.popleft()
     return _result(block, future.result)
 
 
-def _result(block: Any, function: Callable[..., Any], *arguments: Any) -> Any:
+def _result(block, function, *arguments):
     try:
         return function(*arguments)
     except Exception as error:
