@@ -11,7 +11,7 @@ import re
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Generator, Iterable, Iterator, Sized
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from functools import lru_cache, partial
 from pathlib import Path
@@ -249,7 +249,7 @@ def map_blocks(
     client: Any = None,
     memory: int | None = None,
     cost: int = 0,
-) -> Iterator[Any]:
+) -> Generator[Any, None, None]:
     """Yield `function(block)` for every block, in order, from a pool of threads or a Dask cluster.
 
     Each worker gets one BLAS thread: more of them slow stacks of small matrices down by up to 90 times. At most two
