@@ -81,9 +81,8 @@ def apart(grid: PatchGrid, rows: np.ndarray) -> np.ndarray:
     return rows[chosen]
 
 
-def draw_unseen(job: "Job", table: pd.DataFrame, path: Path | None = None) -> Path:
+def draw_unseen(job: "Job", table: pd.DataFrame) -> Path:
     """Save a picture of the groups, a row each; return its path."""
-    path = path or job.path / "unseen.png"
     patches = job._grid(job.plan).extract(job.volume, table["row"].to_numpy())
     cells = list(zip(table["group"] - 1, table.groupby("group").cumcount(), strict=True))
     figure, axes = image_axes(dict(zip(cells, patches, strict=True)), columns=SHOWN, size=(1.5, 1.85))
@@ -91,5 +90,5 @@ def draw_unseen(job: "Job", table: pd.DataFrame, path: Path | None = None) -> Pa
         ax.set_title(", ".join(f"{row[name]:g}" for name in job.volume.dims), fontsize=7, pad=2)
         if column == 0:
             ax.set_ylabel(f"group {row['group']:.0f}\n{100 * row['share']:.1f} %", fontsize=10)
-    save(figure, path)
-    return path
+    save(figure, job.path / "unseen.png")
+    return job.path / "unseen.png"
