@@ -236,7 +236,8 @@ def show_gain(gain):
     import pandas as pd
 
     agreement = pd.DataFrame([gain["agreement"]])
-    show_frame(agreement, f"share of the labels that the net repeats, {len(gain['inlines'])} inlines")
+    along = "crosslines" if "crosslines" in gain else "inlines"
+    show_frame(agreement, f"share of the labels that the net repeats, {len(gain[along])} {along}")
     if "rows" in gain:
         scores = pd.DataFrame(gain["rows"]).set_index("what").T
         show_frame(scores.rename_axis("score", axis=0).reset_index(), "against the truth")
@@ -280,9 +281,11 @@ def show_status(job, report):
 
 
 def _disk_words(disk):
-    """Bytes of index and votes, in words."""
+    """Bytes of index, mappers and votes, in words."""
     if "index" in disk:
         yield f"index {disk['index'] / 1e6:.1f} MB, {disk['bytes_a_patch']:.0f} bytes a patch"
+    if "mapper" in disk:
+        yield f"mappers {disk['mapper'] / 1e6:.1f} MB"
     if "votes" in disk:
         yield f"votes {disk['votes'] / 1e6:.1f} MB, {disk['bytes_a_sample']:.2f} bytes a sample"
 

@@ -30,7 +30,7 @@ def stability(
     grid : PatchGrid
         How it is labelled.
     fit : callable
-        ``fit(seed)`` gives a fitted mapper.
+        ``fit(seed)`` gives a fitted mapper, or None for another seed than 0 where it cannot be fitted again.
     lines : sequence of int
         Survey labels of the inlines to try it on.
     progress : callable, optional
@@ -62,8 +62,10 @@ def stability(
         "3 dB louder": lambda: labels(few.copy(data=_clipped((few.values - middle) * 10**0.15 + middle, scaled))),
         "polarity reversed": lambda: labels(few.copy(data=2 * middle - few.values)),
         "neighbouring line": lambda: labels(volume.sel(inline=next_lines).load()),
-        "another seed": lambda: labels(few, fit(1)),
     }
+    reseeded = fit(1)
+    if reseeded is not None:
+        changes["another seed"] = lambda: labels(few, reseeded)
     base = labels(few)
     rows: list[dict[str, Any]] = []
     for count, (name, change) in enumerate(changes.items(), 1):
