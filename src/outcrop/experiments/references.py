@@ -57,9 +57,10 @@ def on_sections(yard: "Yard") -> Iterator[Labelled]:
         total = np.zeros((*truth.shape[1:], len(names)), np.float32)
         weak = np.array([names.index(name) for name in yard.dataset["weak"].values])
         starts = np.column_stack([yard.dataset["crossline"].values - 300, yard.dataset["sample"].values - 20])
-        ones, counts = np.ones(yard.dataset["image"].shape), np.zeros(truth.shape[1:], np.float32)
+        size, counts = yard.dataset["image"].shape[1:], np.zeros(truth.shape[1:], np.float32)
         for code in range(len(names)):
-            add_windows(total[..., code], counts, ones[weak == code], starts[weak == code])
+            of_class = starts[weak == code]
+            add_windows(total[..., code], counts, np.ones((len(of_class), *size)), of_class)
         total[..., names.index("other")] += 1e-6  # where no patch lies
         yield "position prior", truth.copy(data=np.broadcast_to(total.argmax(axis=-1) + 1, truth.shape)), truth
 
