@@ -61,7 +61,7 @@ def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
     return Result(table, draw(dataset, labels, names, every=3 if quick else 1), remark)
 
 
-def bands(labels: np.ndarray, classes: npt.ArrayLike, names: Sequence[str]) -> list[float]:
+def bands(labels: np.ndarray, classes: npt.ArrayLike, names: Any) -> list[float]:
     """Share of foreign labels in the middle third of the rows over their share in all rows, by class.
 
     Above 1 the certainly wrong labels gather in a horizontal band through the middle, as the paper says they do without

@@ -1,6 +1,5 @@
 """How the labels of the paper's own patches come about, from the random start to the 200th iteration."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -66,7 +65,7 @@ def on_device(patches: np.ndarray, device: Device) -> Array:
     return torch.from_numpy(patches).to(device)
 
 
-def draw(dataset: xr.Dataset, labels: dict[str, np.ndarray], classes: Sequence[str], *, every: int) -> Any:
+def draw(dataset: xr.Dataset, labels: dict[str, np.ndarray], classes: Any, *, every: int) -> Any:
     """Draw several labels of the patches that the paper shows, or of every Nth of these, by their titles."""
     missing = sorted(set(SHOWN) - set(dataset["patch"].values.tolist()))
     if missing:
@@ -75,14 +74,13 @@ def draw(dataset: xr.Dataset, labels: dict[str, np.ndarray], classes: Sequence[s
     shown = np.stack([found[rows] for found in labels.values()])
     figure = oc.plots.evolution(dataset["image"].values[rows], shown, classes, list(labels))
     palette = oc.plots.colours(list(dataset.attrs["classes"]))
-    first = [ax for ax in figure.axes if ax.get_subplotspec().is_first_col()]
-    for ax, row in zip(first, rows, strict=True):
+    for ax, row in zip(figure.axes[:: len(labels)], rows, strict=True):
         name, number = dataset["weak"].values[row], dataset["patch"].values[row]
         ax.set_ylabel(f"{name} {number}", color=palette[name], fontsize=9)
     return figure
 
 
-def shares(labels: np.ndarray, classes: npt.ArrayLike, names: Sequence[str]) -> pd.DataFrame:
+def shares(labels: np.ndarray, classes: npt.ArrayLike, names: npt.ArrayLike) -> pd.DataFrame:
     """What the patches of every class are labelled as: their class, another one, `uncertain`, and how speckled.
 
     Parameters
@@ -105,11 +103,11 @@ def shares(labels: np.ndarray, classes: npt.ArrayLike, names: Sequence[str]) -> 
     [[0.25, 0.25, 0.25, 0.25, 1.0]]
     """
     rows = []
-    classes = np.asarray(classes)
+    classes, listed = np.asarray(classes), np.asarray(names).tolist()
     for name in dict.fromkeys(classes.tolist()):
         labels_of_class = labels[classes == name]
-        count = np.bincount(labels_of_class.ravel(), minlength=len(names) + 1) / labels_of_class.size
-        found = dict(zip(["uncertain", *names], count.tolist(), strict=True))
+        count = np.bincount(labels_of_class.ravel(), minlength=len(listed) + 1) / labels_of_class.size
+        found = dict(zip(["uncertain", *listed], count.tolist(), strict=True))
         kept = {"its class": found[name], "other": 0.0 if name == "other" else found.get("other", 0.0)}
         foreign = 1 - sum(kept.values()) - found["uncertain"]
         speckle = float((labels_of_class[:, 1:] != labels_of_class[:, :-1]).mean())

@@ -206,7 +206,7 @@ def draw(yard: Yard, shown: dict[str, dict[int, xr.DataArray]], table: pd.DataFr
             panels[title] = found[line].sel(inline=line, time=truth["time"])
         for row, (title, codes) in enumerate(panels.items()):
             ax = oc.plots.overlay(section, codes, CLASSES, opacity=0.55, ax=figure.add_subplot(grid[row, column]))
-            ax.get_legend().remove()
+            ax.legend(handles=[]).remove()
             ax.set_title(title, loc="left", fontsize=11)
             if row < len(panels) - 1:
                 ax.set(xlabel="", xticklabels=[])
