@@ -54,8 +54,7 @@ def run(
     folder.mkdir(parents=True, exist_ok=True)
     name = f"synthetic-{seed}" if seed else "synthetic"
     source, truth_path = folder / f"{name}.sgy", folder / f"{name}.truth.sgy"
-    seconds: Seconds = {}
-    begin = time.perf_counter()
+    begin, seconds = time.perf_counter(), Seconds()
 
     def lap(stage: str) -> None:
         seconds[stage] = round(time.perf_counter() - begin - sum(seconds.values()), 1)
