@@ -173,7 +173,7 @@ class PageJob(Job):
         grid = full.grid(self.volume)
         task.total = len(grid)
         measure: dict[str, Any] = {name: getattr(full, name) for name in ("measure", "truncate", "finest")}
-        build_index(self.volume, grid, self.path, progress=task.progress_behind, **measure)
+        build_index(self.volume, grid, self.path, progress=lambda _, done, total: task.progress_behind(done), **measure)
 
     def patches(self, *, newest: bool = False) -> Found | None:
         """Patches of the present decisions where they were searched for before; nothing is computed or written.
