@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import outcrop as oc
-from outcrop.cli.console import picture
 from outcrop.cli.program import main
+from outcrop.cli.tables import picture
 from outcrop.job.unseen import draw_unseen
 from outcrop.retrieval.audit import confidence_shift, draw_order, estimate, groups_alike, iou_estimates
 

@@ -8,22 +8,13 @@ import typer
 from rich.console import Console
 from typer import Option
 
-from outcrop.cli.console import (
-    answer,
-    counted,
-    picture,
-    say,
-    show_decisions,
-    show_frame,
-    show_stages,
-    show_status,
-    warn,
-)
+from outcrop.cli.console import answer, counted, say, show_frame, warn
 from outcrop.cli.opening import open_job
-from outcrop.cli.options import AS_JSON, Text, Texts
+from outcrop.cli.options import AS_JSON
 from outcrop.cli.program import app
 from outcrop.cli.retrieving import exemplars_outside
-from outcrop.cli.texts import named_value, number_list
+from outcrop.cli.tables import picture, show_decisions, show_stages, show_status
+from outcrop.cli.texts import OnePath, Text, Texts, named_value, number_list
 from outcrop.parallel import memory_budget
 
 if TYPE_CHECKING:
@@ -44,11 +35,8 @@ def status(job: Path, json_: AS_JSON = False) -> None:
 @app.command()
 def decisions(
     job: Path,
-    export_to: Annotated[Path | None, Option("--export", help="Write all decisions to FILE.")] = None,
-    import_from: Annotated[
-        Path | None,
-        Option("--import", help="Add the decisions of FILE (a colleague's, another survey's), sticks or a horizon."),
-    ] = None,
+    export_to: Annotated[OnePath, Option("--export", help="Write all decisions to FILE.")] = None,
+    import_from: Annotated[OnePath, Option("--import", help="Add the decisions, sticks or horizon of FILE.")] = None,
     class_: Annotated[Text, Option("--class", help="Of sticks or a horizon: the class.")] = None,
     as_: Annotated[str, Option("--as", help="Sticks or a horizon become strokes or exemplars.")] = "strokes",
     undo: Annotated[bool, Option("--undo", help="Take back your last decision here.")] = False,
@@ -127,9 +115,7 @@ def audit(
     yes: Annotated[Text, Option(help="Questions whose class is right: their numbers.")] = None,
     no: Annotated[Text, Option(help="Questions whose class is wrong.")] = None,
     unknown: Annotated[Text, Option(help="Questions that cannot be answered.")] = None,
-    really: Annotated[
-        Texts, Option("--is", help="Of samples: NUMBER=CLASS, the class of a wrong one; gives IoU.")
-    ] = None,
+    really: Annotated[Texts, Option("--is", help="Of samples: NUMBER=CLASS, the class of a wrong one.")] = None,
     seed: Annotated[int, Option(help="Another seed asks about others.")] = 0,
     json_: AS_JSON = False,
 ) -> None:
@@ -188,7 +174,8 @@ def prompt_audit(found: "Audit", palette: dict[str, str]) -> None:
         if name in palette and name != row["class"]:
             found.answer(really={number: name})
         else:
-            found.answer(**{kind: [number]})
+            answers: dict[str, Any] = {kind: [number]}
+            found.answer(**answers)
 
 
 @app.command()

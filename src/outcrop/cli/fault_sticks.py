@@ -10,9 +10,9 @@ from typer import Argument, Option
 import outcrop as oc
 from outcrop.cli.console import answer, counted, say, work_bars
 from outcrop.cli.opening import open_job, open_volume
-from outcrop.cli.options import AS_JSON, DEVICES, HEADER_BYTES, LINES, Text, Texts
+from outcrop.cli.options import AS_JSON, DEVICES, HEADER_BYTES, LINES
 from outcrop.cli.program import app
-from outcrop.cli.texts import line_list, named_value, number_list, numbers
+from outcrop.cli.texts import OnePath, Text, Texts, line_list, named_value, number_list, numbers
 from outcrop.storage.workspace import refuse_volume_name
 
 if TYPE_CHECKING:
@@ -24,9 +24,7 @@ def faults(
     source: Annotated[str, Argument(metavar="VOLUME | JOB", help="A volume: all faults; a job: those of a class.")],
     output: Annotated[Path, Option("--output", "-o", help="FILE.csv, .dat (OpendTect), .charisma, .pol (IRAP).")],
     format_: Annotated[Text, Option("--format", help="csv, opendtect, charisma or irap.")] = None,
-    along: Annotated[
-        Text, Option(help="Of a volume: sections to pick on, inline (default), crossline or both.")
-    ] = None,
+    along: Annotated[Text, Option(help="Of a volume: pick on inline (default), crossline or both.")] = None,
     lines: LINES = None,
     threshold: Annotated[float, Option(help="Likelihood that a stick must reach somewhere.")] = 0.4,
     class_: Annotated[Text, Option("--class", help="Of a job: the class; by default that named fault.")] = None,
@@ -34,10 +32,10 @@ def faults(
     reject: Annotated[Text, Option(help="Of a job: sticks of FILE to say no to.")] = None,
     forget: Annotated[Text, Option(help="Of a job: sticks of FILE whose yes or no is taken back.")] = None,
     extend: Annotated[Texts, Option(help="Of a job: STICK=INLINE,CROSSLINE,TIME, a place to extend it to.")] = None,
-    import_from: Annotated[Path | None, Option("--import", help="Of a job: a file of sticks to accept.")] = None,
-    truth: Annotated[Path | None, Option(help="An interpreter's sticks, to score those found.")] = None,
+    import_from: Annotated[OnePath, Option("--import", help="Of a job: a file of sticks to accept.")] = None,
+    truth: Annotated[OnePath, Option(help="An interpreter's sticks, to score those found.")] = None,
     velocity: Annotated[float, Option(help="m/s that turns time into depth where a dip is stated.")] = 2500.0,
-    report: Annotated[Path | None, Option(help="FILE.html: sticks drawn over sections and a slice.")] = None,
+    report: Annotated[OnePath, Option(help="FILE.html: sticks drawn over sections and a slice.")] = None,
     device: DEVICES = None,
     header_bytes: HEADER_BYTES = None,
     json_: AS_JSON = False,
@@ -57,7 +55,8 @@ def faults(
     given = {"accept": accept, "reject": reject, "forget": forget}
     judged = {what: number_list(text, f"--{what}") for what, text in given.items() if text}
     extended = dict(parse_extension(text) for text in extend or [])
-    twice = [number for number, n in Counter(sum(judged.values(), [])).items() if n > 1]
+    named = [number for some in judged.values() for number in some]
+    twice = [number for number, n in Counter(named).items() if n > 1]
     if twice or len(extended) < len(extend or []):
         raise ValueError(f"A stick is named twice ({', '.join(map(str, twice)) or '--extend'}); say one thing of each.")
     check_files([path for path in (output, report) if path], [path for path in (truth, import_from) if path])
@@ -77,8 +76,8 @@ def faults(
             sticks = sticks_of_class(job, class_, lines=wanted, threshold=threshold, progress=progress)
         if before is not None:
             sticks = numbered_as(sticks, before, volume)
-            lost = sorted(set(before["stick"]) - set(sticks["stick"]) - set(sum(judged.values(), [])))
-            if lost and any(judged.values()):
+            lost = sorted(set(before["stick"]) - set(sticks["stick"]) - set(named))
+            if lost and named:
                 say(f"gone too, for a decision counts on lines nearby: sticks {', '.join(map(str, lost))}")
     else:
         volume, along = open_volume(source, header_bytes), along or "inline"

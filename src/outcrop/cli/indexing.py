@@ -9,9 +9,9 @@ from typer import Option
 
 from outcrop.cli.console import answer, counted, duration, listed, say, warn
 from outcrop.cli.opening import open_job, open_volume, resources
-from outcrop.cli.options import DEVICES, DRY_RUN_AS_JSON, HEADER_BYTES, MEMORY, SCHEDULER, WORKERS, Text
+from outcrop.cli.options import DEVICES, DRY_RUN_AS_JSON, HEADER_BYTES, MEMORY, SCHEDULER, WORKERS
 from outcrop.cli.program import app
-from outcrop.cli.texts import numbers
+from outcrop.cli.texts import Text, numbers
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -25,23 +25,14 @@ if TYPE_CHECKING:
 def index(
     volume: str,
     output: Annotated[Path, Option("--output", "-o", help="Job folder, by convention NAME.outcrop.")],
-    size: Annotated[
-        Text, Option(help="Patch size, at least 32: 99 (default), or height,width, or 400ms,2500m.")
-    ] = None,
-    step: Annotated[
-        Text,
-        Option(
-            help="Samples and traces from patch to patch: 11, or down,across; by default as the survey's size allows."
-        ),
-    ] = None,
+    size: Annotated[Text, Option(help="Patch size from 32 on: 99 (default), height,width, or 400ms,2500m.")] = None,
+    step: Annotated[Text, Option(help="From patch to patch: 11, or down,across; by default by survey size.")] = None,
     along: Annotated[Text, Option(help="Sections to use: inline (default), crossline or both.")] = None,
     every: Annotated[int | None, Option(help="Use every Nth line (default 1); neighbours are near-copies.")] = None,
     inlines: Annotated[Text, Option(help="Only inlines FIRST,LAST; auto: all.")] = None,
     crosslines: Annotated[Text, Option(help="Only crosslines FIRST,LAST; auto: all.")] = None,
     times: Annotated[Text, Option(help="Only times (or depths) FIRST,LAST; auto: all.")] = None,
-    between: Annotated[
-        Text, Option(help="Centres between two horizon files: TOP.txt,BASE.txt; auto: anywhere.")
-    ] = None,
+    between: Annotated[Text, Option(help="Centres between two horizons: TOP.txt,BASE.txt; auto: anywhere.")] = None,
     gain: Annotated[Text, Option(help="Scale to [0, 1] by: volume (one clip, default), agc:MS, or patch.")] = None,
     clip: Annotated[Text, Option(help="Amplitude that becomes 0 and 1; auto (default): a robust percentile.")] = None,
     measure: Annotated[Text, Option(help="Compare patches by: encoder (default) or curvelet-svd (paper's).")] = None,
@@ -56,7 +47,8 @@ def index(
     """Describe every patch of a VOLUME into a job folder; goes on where an interrupted run stopped.
 
     Exemplars, verdicts and strokes of the job stay, whatever step, size or path is given. Options that are not given
-    stay as they were chosen for the job before; 'auto' for size, step, area or clip gives the default again.
+    stay as they were chosen for the job before; 'auto' for size, step, area or clip gives the default again. The
+    default step is as small as the size of the survey allows.
     """
     from outcrop.job.decisions import Decisions
     from outcrop.job.options import IndexOptions
@@ -77,7 +69,7 @@ def index(
         gain=gain,
         measure=measure,
     )
-    fitted = chosen.fitted(data.shape)
+    fitted = chosen.fitted((data.shape[0], data.shape[1], data.shape[2]))
     grid = fitted.grid(data)
     cost = announce(data, grid, fitted, by_size=chosen.step is None, workers=workers)
     if dry_run:
@@ -153,7 +145,7 @@ def announce(
     from outcrop.job.costs import index_cost
     from outcrop.volumes.summary import describe
 
-    cost = index_cost(volume, grid, options, workers=workers)
+    cost: Cost = index_cost(volume, grid, options, workers=workers)
     left = f", {grid.left_out} left out at missing traces or outside the area" if grid.left_out else ""
     clip = "none" if grid.clip is None else f"{grid.clip:.4g}"
     step = f"step {grid.step[0]}" if grid.step[0] == grid.step[1] else "step {} down, {} across".format(*grid.step)

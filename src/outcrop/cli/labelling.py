@@ -9,19 +9,9 @@ from typer import Argument, Option
 
 from outcrop.cli.console import answer, counted, duration, say, warn
 from outcrop.cli.opening import open_job, open_volume, resources
-from outcrop.cli.options import (
-    BACKGROUND,
-    DEVICES,
-    DRY_RUN_AS_JSON,
-    HEADER_BYTES,
-    LINES,
-    MEMORY,
-    SCHEDULER,
-    WORKERS,
-    Text,
-)
+from outcrop.cli.options import BACKGROUND, DEVICES, DRY_RUN_AS_JSON, HEADER_BYTES, LINES, MEMORY, SCHEDULER, WORKERS
 from outcrop.cli.program import app
-from outcrop.cli.texts import line_list, numbers
+from outcrop.cli.texts import OnePath, Text, Texts, line_list, numbers
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -35,23 +25,16 @@ def label(
     step: Annotated[Text, Option(help="Samples and traces between patches; auto: a third of the size.")] = None,
     min_confidence: Annotated[float | None, Option(help="Samples below it, 0 to 1, are uncertain.")] = None,
     max_error: Annotated[float | None, Option(help="Maximum error rate, e.g. 0.05; chooses --min-confidence.")] = None,
-    with_jobs: Annotated[
-        list[Path] | None,
-        Option("--with", help="A job with patches of another size, to learn from too. Repeat it; 'none' clears them."),
-    ] = None,
+    with_jobs: Annotated[Texts, Option("--with", help="A job with another patch size. Repeat it; none clears.")] = None,
     background: BACKGROUND = None,
-    mapper: Annotated[
-        Path | None, Option(help="Use the mapper of this job: label OTHER.sgy -o OTHER.outcrop --mapper JOB.")
-    ] = None,
-    output: Annotated[Path | None, Option("--output", "-o", help="Job folder, with --mapper.")] = None,
+    mapper: Annotated[OnePath, Option(help="Use the mapper of this job on a volume; needs --output.")] = None,
+    output: Annotated[OnePath, Option("--output", "-o", help="Job folder, with --mapper.")] = None,
     seed: Annotated[int | None, Option(help="Same seed, same labels; by default the last one, 0 at first.")] = None,
     device: DEVICES = None,
     workers: WORKERS = None,
     scheduler: SCHEDULER = None,
     memory: MEMORY = None,
-    dry_run: Annotated[
-        bool, Option("--dry-run", help="Say lines, time and disk, and stop; the mapper is kept.")
-    ] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Say lines, time and disk, and stop; fits.")] = False,
     json_: DRY_RUN_AS_JSON = False,
     header_bytes: HEADER_BYTES = None,
 ) -> None:
@@ -59,7 +42,9 @@ def label(
 
     Votes are kept: the same command again computes nothing, another limit is applied on reading, and lines of other
     decisions stay until they are labelled again, marked as stale. Options that are not given stay as they were chosen
-    for the job before.
+    for the job before; '--with none' clears the jobs to learn from, and '--mapping encoder' a mapper of another job. To
+    label another volume with the mapper of a job: outcrop label OTHER.sgy -o OTHER.outcrop --mapper JOB. A dry run fits
+    the mapper and keeps it.
     """
     from outcrop.job.costs import label_cost
     from outcrop.job.options import LabelOptions
@@ -67,14 +52,14 @@ def label(
     from outcrop.patches.grid import DIRECTIONS
 
     begin, wanted = time.perf_counter(), line_list(lines)
-    limits = {"min_confidence": min_confidence, "max_error": max_error}
-    LabelOptions(**limits)  # refused before anything is decided
+    LabelOptions(min_confidence=min_confidence, max_error=max_error)  # refused before anything is decided
     folder, volume = (job, None) if mapper is None else volume_to_label(str(job), mapper, output, header_bytes)
     if mapper is None and output is not None:
         raise ValueError("--output goes with --mapper; without it the labels stay in the JOB folder.")
     chosen: dict[str, Any] = {"mapping": mapping, "seed": seed}
+    limits: dict[str, Any] = {"min_confidence": min_confidence, "max_error": max_error}
     patches = step if step in (None, "auto") else numbers(str(step), 1, "--step")[0]
-    joined = None if with_jobs is None else [path for path in with_jobs if path != Path("none")]
+    joined = None if with_jobs is None else [path for path in with_jobs if path != "none"]
     with (
         resources(None if dry_run else workers, scheduler, memory) as where,
         open_job(folder, volume) as opened,
@@ -124,7 +109,7 @@ def label(
     )
 
 
-def volume_to_label(path: str, mapper: Path, output: Path | None, header_bytes: Text) -> "tuple[Path, xr.DataArray]":
+def volume_to_label(path: str, mapper: Path, output: OnePath, header_bytes: Text) -> "tuple[Path, xr.DataArray]":
     """Return the job folder and the volume that the mapper of another job labels."""
     from outcrop.volumes.identity import identify, known_volume
 

@@ -3,27 +3,17 @@
 import time
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Option
 
 import outcrop as oc
-from outcrop.cli.console import (
-    answer,
-    counted,
-    duration,
-    say,
-    show_comparison,
-    show_frame,
-    show_gain,
-    show_scores,
-    warn,
-    work_bars,
-)
+from outcrop.cli.console import answer, counted, duration, say, show_frame, warn, work_bars
 from outcrop.cli.opening import open_job
-from outcrop.cli.options import AS_JSON, DEVICE, LINES, MEMORY, NET, STALE, Text, Texts
+from outcrop.cli.options import AS_JSON, DEVICE, LINES, MEMORY, NET, STALE
 from outcrop.cli.program import app
-from outcrop.cli.texts import line_list, named_value
+from outcrop.cli.tables import show_comparison, show_gain, show_scores
+from outcrop.cli.texts import OnePath, Text, Texts, line_list, named_value
 from outcrop.parallel import memory_budget
 from outcrop.storage.workspace import spare_survey
 
@@ -31,19 +21,18 @@ from outcrop.storage.workspace import spare_survey
 @app.command()
 def evaluate(
     job: Path,
-    truth: Annotated[
-        Text,
-        Option(help="Expert labels (SEG-Y, .npy, picture with FILE.classes.toml, Zarr), fault sticks or a horizon."),
-    ] = None,
-    class_: Annotated[
-        Text, Option("--class", help="Of sticks (by default that named fault) or of a top: the class.")
-    ] = (None),
-    against: Annotated[Path | None, Option(help="Another job on the same survey, to compare its labels.")] = None,
+    truth: Annotated[Text, Option(help="Expert labels with FILE.classes.toml, fault sticks or a horizon.")] = None,
+    class_: Annotated[Text, Option("--class", help="Of sticks (default: that named fault) or a top.")] = None,
+    against: Annotated[OnePath, Option(help="Another job on the same survey, to compare its labels.")] = None,
     lines: LINES = None,
     net: NET = False,
     json_: AS_JSON = False,
 ) -> None:
-    """Score the labels of a JOB against expert labels or another job; without them, say how stable the labels are."""
+    """Score the labels of a JOB against expert labels or another job; without them, say how stable the labels are.
+
+    Expert labels are SEG-Y, .npy or a picture with a table FILE.classes.toml, or Zarr; fault sticks or a horizon of
+    another program are understood too.
+    """
     from outcrop.job.interpretations import is_interpretation, score_interpretation
     from outcrop.job.scoring import compare_jobs, probe_labels, score_labels
     from outcrop.job.training import net_labels
@@ -117,26 +106,25 @@ def export(
 def bodies(
     job: Path,
     output: Annotated[Path, Option("--output", "-o", help="Folder for the table, tops, bases and pictures.")],
-    classes: Annotated[
-        Texts, Option("--class", help="Only this class; may be repeated. By default all but the background.")
-    ] = None,
+    classes: Annotated[Texts, Option("--class", help="Only this class; default: all but the background.")] = None,
     min_samples: Annotated[int, Option(help="Smaller bodies are left out.")] = 1000,
     velocity: Annotated[float | None, Option(help="Mean velocity in m/s: volumes in m3 of a survey in time.")] = None,
-    fuse: Annotated[
-        bool | None,
-        Option("--fuse/--no-fuse", help="Label the lines across too; by default where every line is labelled."),
-    ] = None,
+    fuse: Annotated[bool | None, Option("--fuse/--no-fuse", help="Label the lines across too.")] = None,
     top: Annotated[Texts, Option(help="CLASS=FILE: compare the top of its largest body with a horizon.")] = None,
     stale: STALE = False,
     memory: MEMORY = None,
     json_: AS_JSON = False,
 ) -> None:
-    """Find the connected bodies of every class of a JOB: a table, tops and bases as horizons (csv, IRAP), pictures."""
+    """Find the connected bodies of every class of a JOB: a table, tops and bases as horizons (csv, IRAP), pictures.
+
+    With --fuse the lines across are labelled too, so that bodies are not striped; this is the default where every line
+    is labelled.
+    """
     from outcrop.job.bodies import read_tops, top_misfits, write_bodies
     from outcrop.job.inputs import class_name
 
     files = dict(named_value(text, "--top", "CLASS=FILE, e.g. salt-dome=top.csv") for text in top or [])
-    options = {"min_samples": min_samples, "velocity": velocity, "fuse": fuse, "stale": stale}
+    options: dict[str, Any] = {"min_samples": min_samples, "velocity": velocity, "fuse": fuse, "stale": stale}
     options |= {"classes": [class_name(name) for name in classes or []] or None, "memory": memory_budget(memory)}
     with open_job(job) as opened, work_bars() as progress:
         tops = read_tops(opened, {class_name(name): path for name, path in files.items()})

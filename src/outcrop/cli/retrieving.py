@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 import outcrop as oc
-from outcrop.cli.console import answer, counted, show_summary, warn
+from outcrop.cli.console import answer, counted, warn
 from outcrop.cli.opening import open_job, resources
-from outcrop.cli.options import AS_JSON, BACKGROUND, DEVICE, MEMORY, SCHEDULER, WORKERS, Text, Texts
+from outcrop.cli.options import AS_JSON, BACKGROUND, DEVICE, MEMORY, SCHEDULER, WORKERS
 from outcrop.cli.program import app
-from outcrop.cli.texts import named_value, number_list
+from outcrop.cli.tables import show_summary
+from outcrop.cli.texts import Text, Texts, named_value, number_list
 
 if TYPE_CHECKING:
     from outcrop.retrieval.weak import WeakLabels
@@ -19,24 +20,14 @@ if TYPE_CHECKING:
 @app.command()
 def retrieve(
     job: Path,
-    exemplar: Annotated[
-        Texts,
-        Option(help="CLASS=INLINE,CROSSLINE,TIME of the centre, or CLASS=PICTURE of a patch; added. Repeat it."),
-    ] = None,
+    exemplar: Annotated[Texts, Option(help="Add CLASS=INLINE,CROSSLINE,TIME or CLASS=PICTURE. Repeat it.")] = None,
     remove: Annotated[Texts, Option(help="CLASS=INLINE,CROSSLINE,TIME of an exemplar to remove. Repeat it.")] = None,
-    count: Annotated[
-        Text,
-        Option(
-            help="Patches per class: auto (default: by the similarity curve), 500, or fault=500,salt-dome=200; kept."
-        ),
-    ] = None,
+    count: Annotated[Text, Option(help="Patches per class: auto (default), 500, or fault=500,salt-dome=200.")] = None,
     per_exemplar: Annotated[bool | None, Option(help="Share a class's count evenly among its exemplars.")] = None,
     diverse: Annotated[bool, Option("--diverse", hidden=True)] = False,
     background: BACKGROUND = None,
     device: DEVICE = None,
-    accept: Annotated[
-        Text, Option(help="Patches that show their class: numbers of column row in retrieved.csv.")
-    ] = None,
+    accept: Annotated[Text, Option(help="Patches that show their class: column row of retrieved.csv.")] = None,
     reject: Annotated[Text, Option(help="Patches that do not; they never come back.")] = None,
     forget: Annotated[bool, Option("--forget", help="Drop what was accepted and rejected before.")] = False,
     workers: WORKERS = None,
@@ -47,7 +38,9 @@ def retrieve(
     """Find the patches that look like the exemplars; writes retrieved.csv and pictures into the JOB folder.
 
     Say yes and no to what was found with --accept and --reject: the patches are ranked again, and the job remembers.
-    A row taken out of retrieved.csv by hand counts as a no, a row added as a yes.
+    A row taken out of retrieved.csv by hand counts as a no, a row added as a yes. An exemplar is given by the centre of
+    its patch, or as a picture of the size of a patch; those given before stay. The count is kept for the next time;
+    auto ends at the knee of the similarity curve.
     """
     from outcrop.job.pictures import draw_retrieval
     from outcrop.job.table_file import summarise
@@ -101,7 +94,7 @@ def exemplar_at(job: "oc.Job", name: str, place: list[float]) -> str:
     first = job.plan.firsts.get(class_name(name))
     for one in job.plan.state.exemplars:
         if one.name == first and one.place and list(one.place) == list(place):
-            return one.id
+            return str(one.id)
     raise ValueError(
         f"There is no exemplar {name}={','.join(f'{x:g}' for x in place)}; 'outcrop decisions' lists them."
     )

@@ -2,16 +2,16 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Option
 
-import outcrop as oc
-from outcrop.cli.console import answer, counted, say, show_facts, work_bars
+from outcrop.cli.console import answer, counted, say, work_bars
 from outcrop.cli.opening import open_volume
-from outcrop.cli.options import AS_JSON, HEADER_BYTES, Text
+from outcrop.cli.options import AS_JSON, HEADER_BYTES
 from outcrop.cli.program import app
-from outcrop.cli.texts import numbers
+from outcrop.cli.tables import show_facts
+from outcrop.cli.texts import Text, numbers
 from outcrop.storage.workspace import spare_survey
 
 
@@ -37,7 +37,10 @@ def info(
     if "bin_size" in data.attrs:
         facts["patch"]["width_m"] = width * float(data.attrs["bin_size"][1])
     if picture:
-        oc.plots.section(data[len(data) // 2]).figure.savefig(picture, dpi=150)
+        from outcrop.plots.sections import section
+
+        figure: Any = section(data[len(data) // 2]).figure
+        figure.savefig(picture, dpi=150)
     answer(json_, facts, show_facts, volume, facts)
 
 

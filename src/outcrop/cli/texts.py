@@ -2,7 +2,12 @@
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+Text = str | None
+Texts = list[str] | None
+OnePath = Path | None
 
 
 def numbers(text: str, count: int, option: str, kind: Callable[[str], Any] = int) -> tuple[Any, ...]:
@@ -22,7 +27,7 @@ def numbers(text: str, count: int, option: str, kind: Callable[[str], Any] = int
     return values
 
 
-def number_list(text: str | None, option: str) -> list[int]:
+def number_list(text: Text, option: str) -> list[int]:
     """Read numbers of an option, none where it was not given.
 
     Examples
@@ -39,7 +44,7 @@ def number_list(text: str | None, option: str) -> list[int]:
     return found
 
 
-def line_list(text: str | None) -> list[int] | None:
+def line_list(text: Text) -> list[int] | None:
     """Read line numbers of a --lines option."""
     return number_list(text, "--lines") or None
 

@@ -7,19 +7,17 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from outcrop.cli.console import answer, duration, say, show_frame, show_scores, warn, work_bars
-from outcrop.cli.options import AS_JSON, DEVICE, Text, Texts
+from outcrop.cli.console import answer, duration, say, show_frame, warn, work_bars
+from outcrop.cli.options import AS_JSON, DEVICE
 from outcrop.cli.program import app
+from outcrop.cli.tables import show_scores
+from outcrop.cli.texts import OnePath, Text, Texts
 
 
 @app.command("app")
 def page(
-    source: Annotated[
-        Text, Argument(metavar="[VOLUME | JOB]", help="A volume or a job; else chosen on the page.")
-    ] = None,
-    job: Annotated[
-        Path | None, Option("--output", "-o", help="Job folder of a volume; NAME.outcrop by default.")
-    ] = None,
+    source: Annotated[Text, Argument(metavar="[VOLUME | JOB]", help="By default chosen on the page.")] = None,
+    job: Annotated[OnePath, Option("--output", "-o", help="Job folder; NAME.outcrop by default.")] = None,
     size: Annotated[Text, Option(help="Patch size of a new job: 99, or height,width, or 400ms,2500m.")] = None,
     truth: Annotated[Text, Option(help="Expert labels to compare with.")] = None,
     port: Annotated[int, Option(help="0 takes a free one.")] = 0,
@@ -57,7 +55,7 @@ def demo(
 @app.command()
 def reproduce(
     name: Annotated[str, Argument(help="An experiment, or all.")],
-    data: Annotated[Path | None, Option(help="Folder of the real data; default: OUTCROP_DATA.")] = None,
+    data: Annotated[OnePath, Option(help="Folder of the real data; default: OUTCROP_DATA.")] = None,
     output: Annotated[Path, Option("--output", "-o", help="Folder for figures, tables and the page.")] = Path("out"),
     quick: Annotated[bool, Option("--quick", help="Small sizes, to see that everything runs.")] = False,
     device: DEVICE = None,
