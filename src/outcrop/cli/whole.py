@@ -25,10 +25,10 @@ def page(
     browser: Annotated[bool, Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
 ) -> None:
     """Open the interpreter's page: pick exemplars, correct what is retrieved, label, export, all by looking."""
-    from outcrop.app.server import LOOPBACK, serve
-
     if not 0 <= port <= 65535:
         raise ValueError(f"--port is {port}; choose 1 to 65535, or 0 for a free one.")
+    from outcrop.app.server import LOOPBACK, serve
+
     if host not in LOOPBACK:
         warn(f"{host} opens the page to the network; whoever has the address can change the job.")
     say_address = partial(print, flush=True)
