@@ -79,7 +79,7 @@ def first_labels(path):
         axes = [session.survey.volume[name].values for name in session.survey.volume.dims]
         line = axes[0][len(axes[0]) // 2].item()
         for name, across, down in (("fault", 0.3, 0.7), ("chaotic", 0.5, 0.4), ("other", 0.7, 0.6)):
-            session.add_class(name)
+            session.decide(session.job.add_class, name)
             session.add_exemplar(
                 name, (line, *(a[int(at * len(a))] for a, at in zip(axes[1:], (across, down), strict=True)))
             )

@@ -183,7 +183,7 @@ class JobMachine(RuleBasedStateMachine):
         """Click on the page."""
         page = self._page()
         if name not in page.job.classes:
-            page.add_class(name)
+            page.decide(page.job.add_class, name)
             self._note(page.job.log.who, "other", None)
         before = self._entries()
         page.add_exemplar(name, place)

@@ -23,7 +23,7 @@ def session(tmp_path, quick_mapping):
     datasets.write_synthetic(path, (10, 200, 200), seed=0)
     one = Session(path, tmp_path / "v.outcrop", size=48)
     for name in ("fault", "other"):
-        one.add_class(name)
+        one.decide(one.job.add_class, name)
     one.job.index(48, step=24)
     one.add_exemplar("fault", (LINE, 440, 560))
     one.add_exemplar("other", (LINE, 340, 120))
@@ -109,9 +109,9 @@ def tap(panel, number, middle=None):
 
 def label_another_line(session, line):
     """Label a line that is not in view, as those that follow a decision are."""
-    before = session.labelling.written()
+    before = session.job.labels_written()
     session.job.label(lines=[line])
-    assert session.labelling.written() > before
+    assert session.job.labels_written() > before
 
 
 @pytest.mark.parametrize("what", ["reject", "extend"])
@@ -219,18 +219,20 @@ def test_sticks_and_bodies_are_exported(session):
 
 def test_exports_of_stale_labels_are_refused(panel):
     """As those of labels are: until they are labelled again or the box is ticked, and then it is said."""
+    from bokeh.events import ButtonClick
+
     session = panel.session
     session.add_exemplar("other", (LINE, 340, 160))
     drawn(panel)
     assert panel.stale.visible
-    for export in (panel._on_export, panel._on_export_bodies):
-        export()
+    for button in panel.actions[2:]:
+        button._trigger_event(ButtonClick(button))
         with pytest.raises(ValueError, match=r"1 labelled line is of older decisions.*tick the box"):
             session.work.wait()
     assert not session.results.written
     panel.stale.active = [0]
-    for export in (panel._on_export, panel._on_export_bodies):
-        export()
+    for button in panel.actions[2:]:
+        button._trigger_event(ButtonClick(button))
         session.work.wait()
     panel.show_written()
     for name in ("sticks.csv", "bodies"):

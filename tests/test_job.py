@@ -579,7 +579,6 @@ def test_outlines_are_filled_and_travel(job, tmp_path):
     [
         (lambda job: job.add_exemplar("fault", (1, 2, 3)), "outside the volume"),
         (lambda job: job.add_exemplar("uncertain", (104, 350, 200)), "not a class name"),
-        (lambda job: job.add_exemplar("fault", (104, 301, 200)), "sticks out"),
         (lambda job: job.paint("fault", [(104, 350, 200), (105, 350, 200)]), "lies on one inline"),
         (lambda job: job.paint("fault", [(999, 350, 200)]), "no inline 999"),
         (lambda job: job.paint("fault", [(104, 350, 200)], radius=0), "radius"),
@@ -631,7 +630,7 @@ def test_decisions_travel_to_another_folder(job, tmp_path):
     other = oc.Job(tmp_path / "o.outcrop", volume=tmp_path / "v.sgy")
     other.log.take(tmp_path / "all.jsonl")
     assert counts(other)[0] == counts(job)[0] and other.status()["keys"] == job.status()["keys"]
-    datasets.write_synthetic(tmp_path / "small.sgy", (8, 90, 96), seed=1)
+    datasets.write_synthetic(tmp_path / "small.sgy", (8, 80, 96), seed=1)
     away = oc.Job(tmp_path / "s.outcrop", volume=tmp_path / "small.sgy")
     away.log.take(tmp_path / "all.jsonl")
     assert counts(away)[0]["exemplars"] == 3

@@ -131,7 +131,7 @@ def test_answers_of_older_patches_no_longer_count(session):
     panel.show()
     assert not panel.question.item["current"] and "changed since" in panel.note.text
     with pytest.raises(ValueError, match="draw them again"):
-        session.answer(2, "yes")
+        session.decide(session.audits.answer, 2, "yes")
     panel = asked(session)
     assert panel.question.item["number"] == 1 and "1 older answer no longer count" in panel.note.text
     session.job.label(lines=[LINE])
@@ -143,9 +143,9 @@ def test_a_renamed_class_is_asked_by_its_new_name(session):
     panel = asked(session)
     name = panel.question.item["name"]
     answer(panel, answer="yes")
-    session.rename_class(name, "renamed")
+    session.decide(session.job.rename_class, name, "renamed")
     panel.show()
-    assert not panel.audits.current
+    assert not panel.audits.is_current(panel.audits.audit)
     panel = asked(session)
     assert panel.audits.audit.questions.loc[1, ["class", "answer"]].tolist() == ["renamed", "yes"]
 
@@ -210,7 +210,7 @@ def test_a_click_makes_an_exemplar(session):
     panel._on_card(2, plus[0])
     panel.of.value = "fault"
     panel._on_card(2, plus[1])
-    made = [(one.name, one.place) for one in session.exemplars()[len(PLACES) :]]
+    made = [(one.name, one.place) for one in session.job.exemplars[len(PLACES) :]]
     places = [tuple(one.places[i]) for one, i in zip([panel.unseen.groups[g] for g in (0, 1, 0, 2, 2)], (0, 0, 1, 0, 1),
                                                      strict=True)]  # fmt: skip
     names = ["unnamed 1", "unnamed 2", "unnamed 1", "mass transport", "fault"]
@@ -218,6 +218,6 @@ def test_a_click_makes_an_exemplar(session):
     assert panel.unseen.old and panel.cards[2].items[0]["title"] == "mass transport"
     session.undo()
     session.undo()
-    assert "mass transport" not in session.job.palette and len(session.exemplars()) == len(PLACES) + 3
+    assert "mass transport" not in session.job.palette and len(session.job.exemplars) == len(PLACES) + 3
     with oc.Job(session.path) as again:
         assert [one.place for one in again.state.exemplars][-1] == places[2]

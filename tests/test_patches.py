@@ -274,15 +274,16 @@ def test_stitch_leaves_uncovered_samples_at_weight_zero():
 
 
 def test_exemplar_is_cut_where_it_was_put():
-    """A position names the centre, off the grid too; outside or at the rim it is refused with what would do."""
+    """A position names the centre, off the grid too; at the rim the patch is shifted inwards, outside it is refused."""
     volume = coded((6, 90, 90))
     grid = PatchGrid(volume, size=33, step=33)
     patch = grid.cut(volume, grid.start_at((104, 333, 4 + 4 * 41)))[0]
     assert patch[16, 16] == pytest.approx(float(volume.sel(inline=104, crossline=333, time=4 + 4 * 41)), abs=1e-6)
     with pytest.raises(ValueError, match="inline 1 is outside"):
         grid.start_at((1, 333, 200))
-    with pytest.raises(ValueError, match="sticks out of the volume; choose 316 to"):
-        grid.start_at((104, 305, 200))
+    assert grid.start_at((104, 301, 4 + 4 * 88)).tolist() == [0, 2, 0, 90 - 33]
+    with pytest.raises(ValueError, match="no inline 101; the nearest one is"):
+        PatchGrid(volume[::2], size=33).start_at((101, 333, 200))
     with pytest.raises(ValueError, match="2 numbers"):
         grid.start_at((104, 305))
 

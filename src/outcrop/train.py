@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 CHANNELS = (16, 32, 64, 128)
 SEEN = 12_000  # patches, some of them again: two minutes on two cores for 64 x 64
+BATCH, RATE = 16, 3e-3  # patches of a step; highest learning rate, which falls to zero along a cosine
 HALVED = 2 ** (len(CHANNELS) - 1)  # sides of what the net sees are multiples of this
 
 
@@ -58,8 +59,6 @@ def train(
     path: str | Path,
     *,
     epochs: int | None = None,
-    batch: int = 16,
-    rate: float = 3e-3,
     seed: int = 0,
     device: str | None = None,
     progress: Callable[[int, int, float], object] | None = None,
@@ -74,10 +73,6 @@ def train(
         File of weights, written whole after every epoch: a ``.npz`` of arrays.
     epochs : int, optional
         Times that every patch is seen; by default so often that 12,000 are seen in all.
-    batch : int
-        Patches a step.
-    rate : float
-        Highest learning rate; it falls to zero along a cosine.
     seed : int
         Of the first weights, the order of the patches and their mirroring.
     device : str, optional
@@ -96,11 +91,11 @@ def train(
     epochs = math.ceil(SEEN / len(data)) if epochs is None else epochs
     if epochs < 1:
         raise ValueError(f"epochs is {epochs}; choose 1 or more.")
-    module, optimizer = _begin(len(data.classes), rate, seed, device)
-    about = {"classes": data.classes, "epochs": epochs, "batch": batch, "rate": rate, "seed": seed}
+    module, optimizer = _begin(len(data.classes), seed, device)
+    about = {"classes": data.classes, "epochs": epochs, "batch": BATCH, "rate": RATE, "seed": seed}
     about["patches"] = hashlib.sha256((Path(folder) / "manifest.csv").read_bytes()).hexdigest()
     for epoch in range(_resume(path, about, module, optimizer), epochs):
-        loss = _epoch(module, optimizer, data, batch, (seed, epoch), rate=rate * _falling(epoch / epochs))
+        loss = _epoch(module, optimizer, data, seed, epoch, epochs)
         _save(path, about, module, optimizer, epoch + 1)
         if progress:
             progress(epoch + 1, epochs, loss)
@@ -114,8 +109,6 @@ def train_on_arrays(
     *,
     weights: npt.ArrayLike | None = None,
     epochs: int = 1,
-    batch: int = 16,
-    rate: float = 3e-3,
     seed: int = 0,
     device: str | None = None,
 ) -> Net:
@@ -130,7 +123,7 @@ def train_on_arrays(
     classes : sequence of str
     weights : array, shape (n, height, width), optional
         How much every pixel counts, between 0 and 1; 1 by default.
-    epochs, batch, rate, seed, device
+    epochs, seed, device
         As in `train`.
 
     Returns
@@ -140,14 +133,14 @@ def train_on_arrays(
     torch = _torch()
     if epochs < 1:
         raise ValueError(f"epochs is {epochs}; choose 1 or more.")
-    module, optimizer = _begin(len(classes), rate, seed, device)
+    module, optimizer = _begin(len(classes), seed, device)
     labels = torch.as_tensor(np.asarray(masks, np.int64))
     counts = torch.ones(labels.shape) if weights is None else torch.as_tensor(np.asarray(weights, np.float32))
     parts = torch.as_tensor(np.asarray(images, np.float32))[:, None], labels, torch.where(labels > 0, counts, 0)
     target = next(module.parameters()).device
     data = torch.utils.data.TensorDataset(*(part.to(target) for part in parts))
     for epoch in range(epochs):
-        _epoch(module, optimizer, data, batch, (seed, epoch), rate=rate * _falling(epoch / epochs))
+        _epoch(module, optimizer, data, seed, epoch, epochs)
     return Net(module, classes)
 
 
@@ -171,20 +164,13 @@ def _torch() -> Any:
     return torch
 
 
-def _begin(
-    n_classes: int, rate: float, seed: int, device: str | None
-) -> "tuple[torch.nn.Module, torch.optim.Optimizer]":
+def _begin(n_classes: int, seed: int, device: str | None) -> "tuple[torch.nn.Module, torch.optim.Optimizer]":
     """A U-Net with the first weights of a seed, and its optimiser."""
     import torch
 
     torch.manual_seed(seed)
     module = _to(_unet(n_classes), device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    return module, torch.optim.AdamW(module.parameters(), lr=rate)
-
-
-def _falling(done: float) -> float:
-    """Share of the highest learning rate where a share of the epochs is done: it falls to zero along a cosine."""
-    return (1 + math.cos(math.pi * done)) / 2
+    return module, torch.optim.AdamW(module.parameters(), lr=RATE)
 
 
 def _unet(n_classes: int) -> "torch.nn.Module":
@@ -213,24 +199,18 @@ def _forward(module: "torch.nn.Module", images: "torch.Tensor") -> "torch.Tensor
 
 
 def _epoch(
-    module: "torch.nn.Module",
-    optimizer: "torch.optim.Optimizer",
-    data: Any,
-    batch: int,
-    seed: tuple[int, int],
-    *,
-    rate: float,
+    module: "torch.nn.Module", optimizer: "torch.optim.Optimizer", data: Any, seed: int, epoch: int, epochs: int
 ) -> float:
     """See every patch once, some of them mirrored, reversed in polarity or louder; returns the mean loss."""
     import torch
     from torch.nn.functional import cross_entropy
 
     for group in optimizer.param_groups:
-        group["lr"] = rate
-    rng, device = np.random.default_rng(np.random.SeedSequence(seed)), next(module.parameters()).device
+        group["lr"] = RATE * (1 + math.cos(math.pi * epoch / epochs)) / 2
+    rng, device = np.random.default_rng(np.random.SeedSequence((seed, epoch))), next(module.parameters()).device
     order, total, weight = rng.permutation(len(data)), 0.0, 0.0
     module.train()
-    for rows in np.array_split(order, math.ceil(len(order) / batch)):
+    for rows in np.array_split(order, math.ceil(len(order) / BATCH)):
         items = [data[int(row)] for row in rows]
         images, masks, weights = (torch.stack(part).to(device) for part in zip(*items, strict=True))
         if rng.random() < 0.5:

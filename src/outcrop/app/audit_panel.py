@@ -1,17 +1,24 @@
 """Audit on the page: random patches or labelled samples to say yes or no to, and how good the result is by that."""
 
+from collections.abc import Iterator, Sequence
+from typing import Any
+
 import numpy as np
+import pandas as pd
 import panel as pn
-from bokeh.models import Div, RadioButtonGroup
+from bokeh.models import RadioButtonGroup
 
 from outcrop.app.audit import QUESTIONS
-from outcrop.app.components import Question, button, escape, guarded, heading, hint, thumbnail
+from outcrop.app.components import SMALL, WIDE, Message, Question, escape, guarded, heading, hint, note, thumbnail
+from outcrop.app.viewer import Panel, Viewer
+from outcrop.app.work import Last
+from outcrop.job.auditing import Audit
 
 SUBJECTS = {"the patches": "patches", "the labels": "samples"}  # on the page -> as `Audit` has it
 TABLE = "width:100%; border-collapse:collapse; font-size:12px; font-variant-numeric:tabular-nums"
 
 
-class AuditPanel:
+class AuditPanel(Panel):
     """Questions one by one, and a table of what the answers say.
 
     Parameters
@@ -19,107 +26,98 @@ class AuditPanel:
     viewer : Viewer
     """
 
-    def __init__(self, viewer):
-        self.viewer, self.session, self.say = viewer, viewer.session, viewer.say
+    def __init__(self, viewer: Viewer) -> None:
+        super().__init__(viewer)
         self.audits = self.session.audits
         self.number: int | None = None  # of a question that was gone back to; None: the first without an answer
-        self._picture: tuple = (None, {})
-        self._shown: tuple = ("", "", "")  # audit, decisions and number that are shown
-        self.subject = self.session.view.follow(RadioButtonGroup(labels=list(SUBJECTS), active=0, name="audit-of"))
-        ask = button(f"Ask {QUESTIONS} questions", self._on_ask, name="audit-ask", button_type="primary")
-        self.more = button(f"{QUESTIONS} more", self._on_more, name="audit-more")
-        self.close = button("Close", self._on_close, name="audit-close")
+        self._drawn, self._shown = Last(), Last()
+        self.subject = self.view.follow(RadioButtonGroup(labels=list(SUBJECTS), active=0, name="audit-of"))
+        ask = self.button(f"Ask {QUESTIONS} questions", self._on_ask, "audit-ask", button_type="primary")
+        self.more = self.button(f"{QUESTIONS} more", self._on_more, "audit-more")
+        self.close = self.button("Close", self.audits.close, "audit-close")
         self.actions = [ask, self.more]
         self.what = hint("Say yes or no to random patches, or to random samples of the labels.")
-        self.question = Question(self._on_question, sizing_mode="stretch_width")
-        self.note = Div(text="", name="audit-note", sizing_mode="stretch_width", styles={"font-size": "12px"})
-        self.table = Div(text="", name="audit-table", sizing_mode="stretch_width")
+        self.question = Question(self._on_question, **WIDE)
+        self.note, self.table = note("audit-note", **SMALL), note("audit-table")
 
-    def layout(self):
+    def layout(self) -> Any:
         """Everything, arranged."""
         chosen = pn.FlexBox(self.subject, *self.actions, self.close)
         column = [heading("How good is it?"), self.what, chosen, self.question, self.note, self.table]
-        return pn.Column(*column, sizing_mode="stretch_width")
+        return pn.Column(*column, **WIDE)
 
     # ---- doing ------------------------------------------------------------------------------------------------------
 
-    @guarded
-    def _on_ask(self):
+    def _on_ask(self) -> None:
         self.number = None
         self.audits.start(SUBJECTS[self.subject.labels[self.subject.active]])
 
-    @guarded
-    def _on_more(self):
+    def _on_more(self) -> None:
         self.number = None
         self.audits.more()
 
-    def _on_close(self):
-        self.audits.close()
-
     @guarded
-    def _on_question(self, message):
-        shown = self.question.item
-        if self.audits.audit is None or int(message["number"]) != shown.get("number"):
+    def _on_question(self, message: Message) -> None:
+        shown, number = self.question.item, int(message["number"])
+        if self.audits.audit is None or number != shown.get("number"):
             return  # a second click, before the next question was shown
         if message["verb"] == "go":
             self.viewer.jump(shown["place"])
         elif message["verb"] == "back":
-            self.number = int(message["number"]) - 1
+            self.number = number - 1
             self.show()
         else:
             self.number = None
-            self.session.answer(int(message["number"]), message["answer"], message["really"] or None)
+            self.session.decide(self.audits.answer, number, message["answer"], message["really"] or None)
 
     # ---- showing ----------------------------------------------------------------------------------------------------
 
     @guarded
-    def show(self):
+    def show(self) -> None:
         """Bring it up to the answers."""
+        self._shown.get((self.audits.audit, self.job.plan, self.number), self._show)
+
+    def _show(self) -> None:
         audit = self.audits.audit
-        now = (audit, self.session.job.state, self.number)
-        if all(one is before for one, before in zip(now, self._shown, strict=True)):
-            return
-        self._shown = now
         self.more.visible, self.what.visible = False, audit is None
         for part in (self.close, self.question, self.note, self.table):
             part.visible = audit is not None
         if audit is None:
             self.question.item = {}
             return
-        questions = audit.questions
-        number = self.number or self.audits.open_question()
-        self.question.item = self._item(audit, questions, number)
-        answered = int((questions["answer"] != "").sum())
-        self.more.visible = answered == len(questions) == self.audits.clicks
-        self.note.text = "; ".join(notes(audit, answered, len(questions), current=self.audits.current))
-        self.table.text = table_text(audit.estimates, samples=audit.of == "samples", palette=self.session.job.palette)
+        questions, current = audit.questions, self.audits.is_current(audit)
+        waiting = questions.index[questions["answer"] == ""]
+        number = self.number or (int(waiting[0]) if len(waiting) else None)
+        self.question.item = self._item(audit, questions, number, current)
+        answered, total = len(questions) - len(waiting), len(questions)
+        self.more.visible = answered == total == self.audits.clicks
+        self.note.text = "; ".join(notes(audit, answered, total, current=current))
+        self.table.text = table_text(audit.estimates, samples=audit.of == "samples", palette=self.job.palette)
 
-    def _item(self, audit, questions, number):
+    def _item(self, audit: Audit, questions: pd.DataFrame, number: int | None, current: bool) -> dict[str, Any]:
         """What is shown of a question; no picture where all are answered."""
         if number is None:
             return {"number": len(questions) + 1}
-        row, palette, dims = questions.loc[number], self.session.job.palette, self.session.job.volume.dims
-        name, place = row["class"], [float(row[dim]) for dim in dims]
+        row, palette = questions.loc[number], self.job.palette
+        name, place = row["class"], [float(row[dim]) for dim in self.survey.volume.dims]
         others = [{"name": other, "colour": colour} for other, colour in palette.items() if other != name]
         return {
             "number": number, "name": name, "colour": palette.get(name, "#888888"), "place": place,
             "where": f"{number} of {len(questions)} · " + ", ".join(f"{value:g}" for value in place),
-            "answer": row["answer"], "classes": others if audit.of == "samples" else [],
-            "current": self.audits.current, **self._drawn(audit, number),
+            "answer": row["answer"], "classes": others if audit.of == "samples" else [], "current": current,
+            **self._drawn.get((audit, number), lambda: drawn(audit, number)),
         }  # fmt: skip
 
-    def _drawn(self, audit, number):
-        """The picture of a question, and where in it the patch or sample lies."""
-        if self._picture[0] != (audit, number):
-            amplitudes, box = audit.picture(number)
-            codes = np.round(255 * np.clip(np.nan_to_num(amplitudes, nan=0.5), 0, 1)).astype(np.uint8)
-            height, width = codes.shape
-            drawn = {"src": thumbnail(codes), "width": width, "height": height, "box": [int(part) for part in box]}
-            self._picture = ((audit, number), drawn)
-        return self._picture[1]
+
+def drawn(audit: Audit, number: int) -> dict[str, Any]:
+    """The picture of a question, and where in it the patch or sample lies."""
+    amplitudes, box = audit.picture(number)
+    codes = np.round(255 * np.clip(np.nan_to_num(amplitudes, nan=0.5), 0, 1)).astype(np.uint8)
+    height, width = codes.shape
+    return {"src": thumbnail(codes), "width": width, "height": height, "box": [int(part) for part in box]}
 
 
-def notes(audit, answered, total, *, current):
+def notes(audit: Audit, answered: int, total: int, *, current: bool) -> Iterator[str]:
     """How many questions are answered, and what no longer counts."""
     yield f"<b>{answered} of {total} answered</b>"
     things = "patches" if audit.of == "patches" else "labels"
@@ -129,7 +127,7 @@ def notes(audit, answered, total, *, current):
         yield f"{audit.older} older answer{'s' * (audit.older != 1)} no longer count: the {things} changed"
 
 
-def table_text(estimates, *, samples, palette):
+def table_text(estimates: pd.DataFrame, *, samples: bool, palette: dict[str, str]) -> str:
     """Shares that are right by class with their intervals, as a table."""
     iou = samples and "IoU" in estimates
     heads = ["class", "right" if samples else "purity", *(["IoU"] if iou else []), "yes", "no", "?"]
@@ -149,15 +147,14 @@ def table_text(estimates, *, samples, palette):
     return f"<table style='{TABLE}'>{head}{body}</table><div style='color:#667; font-size:11.5px'>{what}</div>"
 
 
-def table_cells(cells, tag):
+def table_cells(cells: Sequence[str], tag: str) -> str:
     """Cells of a row: the first to the left, the others to the right."""
     sides = ["left", *["right"] * (len(cells) - 1)]
-    styled = zip(cells, sides, strict=True)
-    return "".join(f"<{tag} style='text-align:{side}; padding:2px 4px; font-weight:inherit'>{cell}</{tag}>"
-                   for cell, side in styled)  # fmt: skip
+    style = "padding:2px 4px; font-weight:inherit; text-align"
+    return "".join(f"<{tag} style='{style}:{side}'>{cell}</{tag}>" for cell, side in zip(cells, sides, strict=True))
 
 
-def interval_text(share, low, high):
+def interval_text(share: float, low: float, high: float) -> str:
     """A share with its interval in percent.
 
     Examples

@@ -4,8 +4,9 @@ import base64
 import functools
 import html
 import io
+from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import panel as pn
@@ -13,18 +14,73 @@ import param
 from bokeh.models import Button, CustomJS, Div
 from panel.custom import JSComponent
 
+from outcrop.app.pictures import Codes
+from outcrop.app.session import Session
+from outcrop.app.view import value_of
+
 HERE = Path(__file__).parent
 CSS = (HERE / "page.css").read_text(encoding="utf-8")
+REFUSED = (ValueError, OSError, KeyError, IndexError, TypeError, ImportError)
+WIDE = {"sizing_mode": "stretch_width"}
+BOTH = {"sizing_mode": "stretch_both"}
+SMALL = {"styles": {"font-size": "12px"}}
+Message = dict[str, Any]  # of a script
+Method = TypeVar("Method", bound=Callable[..., Any])
+Widget = TypeVar("Widget")
+
+
+class Part:
+    """A part of the page; what goes wrong in what the interpreter does in it is said, and ends nothing.
+
+    Parameters
+    ----------
+    session : Session
+    say : callable
+        Shows a line of text to the interpreter.
+    """
+
+    def __init__(self, session: Session, say: Callable[..., None]) -> None:
+        self.session, self.say = session, say
+        self.job, self.survey, self.labelling = session.job, session.survey, session.labelling
+        self.actions: list[Any] = []  # buttons that rest while the interpreter waits for something
+
+    def attempt(self, action: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """Do something, and say what went wrong."""
+        try:
+            return action(*arguments, **options)
+        except REFUSED as error:
+            self.say(str(error) or type(error).__name__, wrong=True)
+
+    def button(self, label: str, action: Callable[[], object], name: str, **options: Any) -> Any:
+        """A button that does something."""
+        one = Button(label=label, name=name, **options)
+        one.on_click(lambda: self.attempt(action))
+        return one
+
+    def react(self, widget: Widget, action: Callable[[Any], object]) -> Widget:
+        """Call ``action(new)`` whenever something else is chosen in a widget, which is returned."""
+        widget.on_change(value_of(widget), lambda _attr, _old, new: self.attempt(action, new))  # type: ignore[attr-defined]
+        return widget
+
+
+def guarded(method: Method) -> Method:
+    """Do the same as a method of a `Part`, but say what went wrong instead of dying of it."""
+
+    @functools.wraps(method)
+    def safe(self: Part, *arguments: Any, **options: Any) -> Any:
+        return self.attempt(method, self, *arguments, **options)
+
+    return safe  # type: ignore[return-value]
 
 
 class Talking:
     """A part of the page that hands on what its script says."""
 
-    def __init__(self, handle, **options):
+    def __init__(self, handle: Callable[[Message], object], **options: Any) -> None:
         self._handle = handle
         super().__init__(**options)
 
-    def _handle_msg(self, message):
+    def _handle_msg(self, message: Message) -> None:
         document = pn.state.curdoc
         if document is None or document.session_context is None:
             self._handle(message)
@@ -84,53 +140,47 @@ class Keys(Talking, JSComponent):
     _esm = HERE / "keys.js"
 
 
-def script(name, **arguments):
+def script(name: str, **arguments: Any) -> Any:
     """Client code of a file beside this one."""
     return CustomJS(args=arguments, code=(HERE / f"{name}.js").read_text(encoding="utf-8"))
 
 
-def guarded(method):
-    """Show what went wrong instead of dying of it."""
-
-    @functools.wraps(method)
-    def safe(self, *arguments, **options):
-        try:
-            return method(self, *arguments, **options)
-        except (ValueError, OSError, KeyError, IndexError, TypeError, ImportError) as error:
-            self.say(str(error) or type(error).__name__, wrong=True)
-            return None
-
-    return safe
+def card(key: object, picture: str, title: str, colour: str, **more: str) -> dict[str, str]:
+    """One of `Cards`; `more` are its note, its state (accepted, rejected) and its hint."""
+    return {"key": str(key), "src": picture, "title": title, "colour": colour, **more}
 
 
-def button(label, action, **options):
-    """A button that does something."""
-    one = Button(label=label, **options)
-    one.on_click(action)
-    return one
+def note(name: str, **options: Any) -> Any:
+    """An empty text, to be filled."""
+    return Div(text="", name=name, **WIDE, **options)
 
 
-def hint(text):
+def scrolled(*parts: Any) -> Any:
+    """Parts of a step, one below the other."""
+    return pn.Column(*parts, scroll="y-auto", **BOTH)
+
+
+def hint(text: str) -> Any:
     """A line that says what to do."""
-    return Div(text=escape(text), styles={"color": "#667", "font-size": "12px"}, sizing_mode="stretch_width")
+    return Div(text=escape(text), styles={"color": "#667", "font-size": "12px"}, **WIDE)
 
 
-def heading(text):
+def heading(text: str) -> Any:
     """A small heading."""
     return Div(text=f"<b>{escape(text)}</b>", styles={"font-size": "13px", "margin-top": "6px"})
 
 
-def title(text):
+def title(text: object) -> Any:
     """The name of what is open."""
     return Div(text=f"<b>Outcrop</b> &nbsp; {escape(text)}", styles={"font-size": "15px"}, align="center")
 
 
-def escape(text):
+def escape(text: object) -> str:
     """Text that is safe inside HTML."""
     return html.escape(str(text))
 
 
-def thumbnail(codes):
+def thumbnail(codes: Codes) -> str:
     """8-bit picture as an address that holds it."""
     from PIL import Image
 

@@ -1,16 +1,19 @@
 """Step 3 of the page: labels, their confidence, the brush, and where to look next."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import panel as pn
 from bokeh.models import CheckboxGroup, CustomJS, Div, RadioButtonGroup, Select, Slider
 
 import outcrop as oc
-from outcrop.app.components import Cards, button, escape, guarded, heading, hint, script, thumbnail
+from outcrop.app.components import WIDE, Cards, Message, card, escape, heading, hint, note, script, scrolled, thumbnail
+from outcrop.app.places import Unsure
 from outcrop.app.plot import ALONE, OPACITY, SIDE_BY_SIDE, SWIPE
-from outcrop.app.viewer import BRUSH, PAINTING
-from outcrop.patches.grid import DIRECTIONS
+from outcrop.app.viewer import BRUSH, PAINTING, Panel, Viewer
 
 
-class LabelPanel:
+class LabelPanel(Panel):
     """Everything about labels.
 
     Parameters
@@ -18,30 +21,22 @@ class LabelPanel:
     viewer : Viewer
     """
 
-    def __init__(self, viewer):
-        self.viewer, self.session, self.say = viewer, viewer.session, viewer.say
-        self.labelling = self.session.labelling
-        self._places: list = []  # to look at next
-        self._quiet = False  # the widget follows the brush, not the other way round
+    def __init__(self, viewer: Viewer) -> None:
+        super().__init__(viewer)
+        self._places: list[Unsure] = []  # to look at next
         self._shown = 0  # what lay over the section before it was hidden
-        wide = {"sizing_mode": "stretch_width"}
-        self.scores = Div(text="", name="scores", **wide)
-        self.changed = Div(text="", name="changed", **wide)
-        self.next_cards = Cards(self._on_next, keys={"Enter": "go"}, **wide)
-        self._make_work()
+        self.scores, self.changed = note("scores"), note("changed")
+        self.next_cards = Cards(self._on_next, keys={"Enter": "go"}, **WIDE)
+        mapping = Select(title="mapping", options=list(oc.MAPPERS), value=self.job.plan.label.mapping, width=130, name="mapping")
+        self.mapping = self.react(mapping, self.session.set_mapping)
+        self.actions = [
+            self.button("Label this line", self._on_label, "label", button_type="primary"),
+            self.button("Label the survey", self.labelling.label, "label-all"),
+        ]
         self._make_overlay()
         self._make_brush()
 
-    def _make_work(self):
-        chosen = self.session.mapping
-        self.mapping = Select(title="mapping", options=list(oc.MAPPERS), value=chosen, width=130, name="mapping")
-        self.mapping.on_change("value", self._on_mapping)
-        self.actions = [
-            button("Label this line", self._on_label, name="label", button_type="primary"),
-            button("Label the survey", self._on_label_all, name="label-all"),
-        ]
-
-    def _make_overlay(self):
+    def _make_overlay(self) -> None:
         """What changes in the browser alone, but for the expert's labels."""
         plot = self.viewer.plot
         self.what = RadioButtonGroup(labels=["labels", "confidence", "changes", "nothing"], active=0, name="overlay")
@@ -49,155 +44,119 @@ class LabelPanel:
         self.limit = Slider(
             start=0, end=100, step=1, value=0, title="least confidence (%)", name="confidence", width=190
         )
-        self.limit.on_change("value_throttled", self._on_limit)
-        self.share = Div(text="", name="share")
-        hide = script(
-            "overlay", source=plot.overlay, truth=plot.truth, cut=plot.cut, slider=self.limit, share=self.share,
-            what=self.what,
-        )  # fmt: skip
-        for one, name in (
-            (self.limit, "value"), (plot.overlay, "data"), (plot.truth, "data"), (plot.cut, "location"),
-            (plot.cut, "visible"), (self.what, "active"),
-        ):  # fmt: skip
-            one.js_on_change(name, hide)
-        plot.overlay.js_on_change("data", self.viewer.read)  # after what it reads
-        outline = script("strokes", source=plot.painted, cut=plot.cut, what=self.what)
-        for one, name in ((plot.painted, "data"), (plot.cut, "location"), (plot.cut, "visible"), (self.what, "active")):
-            one.js_on_change(name, outline)
-        parts = {"labels": plot.labels, "sure": plot.confidence, "bar": plot.bar, "hatch": plot.hatch}
-        labels = CustomJS(
-            args={"what": self.what, "opacity": self.opacity, "expert": [plot.over, plot.expert_image]} | parts,
-            code="""const [codes, confidence, changes, nothing] = [0, 1, 2, 3].map((i) => what.active === i);
-                labels.visible = codes || changes; sure.visible = bar.visible = confidence;
-                hatch.visible = codes || confidence;
-                labels.glyph.global_alpha = changes ? Math.max(0.7, opacity.value) : opacity.value;
-                for (const one of expert) one.glyph.global_alpha = opacity.value""",
+        # a limit that is let go of is a decision: exports and the command line have it too
+        self.limit.on_change(
+            "value_throttled", lambda _attr, _old, new: self.attempt(self.session.set_limit, new / 100)
         )
+        self.share = Div(text="", name="share")
+        parts: dict[str, Any] = {"cut": plot.cut, "what": self.what}
+        hide = script("overlay", source=plot.overlay, truth=plot.truth, slider=self.limit, share=self.share, **parts)
+        outline = script("strokes", source=plot.painted, **parts)
+        for one, name, *scripts in (
+            (self.limit, "value", hide), (plot.overlay, "data", hide, self.viewer.read), (plot.truth, "data", hide),
+            (plot.painted, "data", outline), (plot.cut, "location", hide, outline),
+            (plot.cut, "visible", hide, outline), (self.what, "active", hide, outline),
+        ):  # fmt: skip
+            one.js_on_change(name, *scripts)
+        layers = {"labels": plot.labels, "sure": plot.confidence, "bar": plot.bar, "hatch": plot.hatch}
+        expert = [plot.over, plot.expert_image]
+        labels = script("layers", what=self.what, opacity=self.opacity, expert=expert, **layers)
         self.what.js_on_change("active", labels)
         self.opacity.js_on_change("value", labels)
         self.on_ready = [labels, hide, outline]
         ways = [ALONE, SWIPE] if self.labelling.truth is None else [ALONE, SIDE_BY_SIDE, SWIPE]
-        self.compare = RadioButtonGroup(labels=ways, active=0, name="compare")
-        self.compare.on_change("active", self._on_compare)
+        self.compare = self.react(RadioButtonGroup(labels=ways, active=0, name="compare"), self._on_compare)
 
-    def _make_brush(self):
-        self.says = Select(title="brush says", width=120, name="brush-class")  # of classes their first names
-        self.says.on_change("value", self._on_says)
+    def _make_brush(self) -> None:
+        # of classes their first names
+        self.says = self.react(Select(title="brush says", width=120, name="brush-class"), self._on_says)
+        shown = self.viewer.plot.strokes_shown
         self.strokes = CheckboxGroup(labels=["show strokes ( S )"], active=[0], name="strokes")
-        self.strokes.js_on_change("active", CustomJS(
-            args={"painted": self.viewer.plot.strokes_shown}, code="painted.visible = cb_obj.active.length > 0"
-        ))  # fmt: skip
+        show = CustomJS(args={"painted": shown}, code="painted.visible = cb_obj.active.length > 0")
+        self.strokes.js_on_change("active", show)
         for one in (self.opacity, self.what, self.strokes):
-            self.session.view.follow(one)
-        self.viewer.plot.strokes_shown.visible = bool(self.strokes.active)
+            self.view.follow(one)
+        shown.visible = bool(self.strokes.active)
 
-    def layout(self):
+    def layout(self) -> Any:
         """Everything, arranged."""
-        return pn.Column(
-            pn.Row(self.mapping, pn.Column(*self.actions)),
-            self.what,
-            self.compare,
-            pn.Row(self.opacity, self.limit),
-            self.share,
-            self.scores,
-            heading("Correct: brush, line or outline"),
-            hint(
-                "Paint the class that it is, or over labels that are right or wrong (striped). The line follows at "
-                "once; the mapping learns from it a moment later."
-            ),
-            pn.Row(self.says, self.viewer.radius),
-            self.strokes,
-            self.changed,
-            heading("Look here next ( N )"),
-            hint("Uncertain, large, and unlike what you looked at before."),
-            self.next_cards,
-            scroll="y-auto",
-            sizing_mode="stretch_both",
+        correct = hint(
+            "Paint the class that it is, or over labels that are right or wrong (striped). The line follows at "
+            "once; the mapping learns from it a moment later."
         )
+        unlike = hint("Uncertain, large, and unlike what you looked at before.")
+        shown = [self.what, self.compare, pn.Row(self.opacity, self.limit), self.share, self.scores]
+        brush = [pn.Row(self.says, self.viewer.radius), self.strokes, self.changed]
+        return scrolled(
+            pn.Row(self.mapping, pn.Column(*self.actions)), *shown,
+            heading("Correct: brush, line or outline"), correct, *brush,
+            heading("Look here next ( N )"), unlike, self.next_cards,
+        )  # fmt: skip
 
-    @guarded
-    def _on_mapping(self, _attr, _old, new):
-        self.session.set_mapping(new)
-
-    @guarded
-    def _on_label(self):
+    def _on_label(self) -> None:
         if self.viewer.line is None:
-            raise ValueError(f"Labels are made on {DIRECTIONS[self.session.survey.along]}s; show one, then label it.")
+            raise ValueError(f"Labels are made on {self.survey.line_name}s; show one, then label it.")
         self.labelling.label([self.viewer.line])
 
-    @guarded
-    def _on_label_all(self):
-        self.labelling.label()
-
-    @guarded
-    def _on_limit(self, _attr, _old, new):
-        """A limit that is let go of is a decision: exports and the command line have it too."""
-        self.session.set_limit(new / 100)
-
-    def _on_compare(self, _attr, _old, new):
+    def _on_compare(self, new: int) -> None:
         other = "section" if self.labelling.truth is None else "expert"
         self.viewer.plot.compare(self.compare.labels[new], other=other)
         self.viewer.show_labels()
 
-    def _on_says(self, _attr, _old, new):
-        if not self._quiet:
-            self.viewer.say_with_brush(new)
+    def _on_says(self, new: str) -> None:
+        if new != self.viewer.says:
+            self.viewer.says = new
             self._take_brush()
 
-    def brush_with(self, what):
+    def brush_with(self, what: str) -> None:
         """Paint a class from now on, what is right or wrong, or what erases."""
-        self.says.value = self.viewer.first_name(what)
+        self.says.value = self.job.first_name(what)
         self._take_brush()
 
-    def _take_brush(self):
+    def _take_brush(self) -> None:
         """Take the brush, unless something that paints is in hand."""
         if self.viewer.tool_buttons.active not in PAINTING:
             self.viewer.take(BRUSH)
 
-    def toggle(self):
+    def toggle(self) -> None:
         """Hide what lies over the section, or show it again."""
         nothing = len(self.what.labels) - 1
         self._shown, self.what.active = self.what.active, self._shown if self.what.active == nothing else nothing
 
-    @guarded
-    def _on_next(self, message):
-        self._visit(int(message["key"]))
+    def _on_next(self, message: Message) -> None:
+        self.attempt(self._visit, self._places[int(message["key"])].place)
 
-    def go_next(self):
+    def go_next(self) -> None:
         """Go to the place where a correction would teach most, of those that were not looked at yet."""
-        left = [number for number, one in enumerate(self._places) if one["place"] not in self.labelling.visited]
+        left = [one.place for one in self._places if one.place not in self.labelling.visited]
         if not left:
             raise ValueError("There is no other place to look at; label more lines, and new ones are found.")
         self._visit(left[0])
 
-    def _visit(self, number):
-        place = self._places[number]["place"]
+    def _visit(self, place: list[float]) -> None:
         self.viewer.jump(place)
         self.labelling.visit(place)
         self.show_next()
 
-    def show_classes(self):
+    def show_classes(self) -> None:
         """Offer the classes to the brush, and show the mapping that is chosen."""
         self.says.options = self.viewer.brush_options()
-        if self.says.value != self.viewer.says:
-            self._quiet = True
-            self.says.value = self.viewer.says
-            self._quiet = False
-        self.mapping.value = self.session.mapping
+        self.says.value = self.viewer.says
+        self.mapping.value = self.job.plan.label.mapping
         if round(100 * self.labelling.limit) != round(self.limit.value):
             self.limit.value = round(100 * self.labelling.limit)
 
-    def show(self):
+    def show(self) -> None:
         """Bring it up to the labels and the section in view."""
         line = self.viewer.line
         scores = self.labelling.scores(line) if line is not None else None
         self.scores.text = scores_text(scores) if scores else ""
         self.changed.text = "; ".join(self._news())
 
-    def _news(self):
+    def _news(self) -> Iterator[str]:
         """What there is to say about the labels."""
-        labelling, line = self.labelling, self.viewer.line
-        corrected = line is not None and labelling.correcting is None and labelling.corrected(self.viewer.position)
+        labelling, line, position = self.labelling, self.viewer.line, self.viewer.position
+        corrected = line is not None and labelling.correcting is None and labelling.corrected(position)
         total, labelled, stale = labelling.counts()
         following = labelling.following()
         if labelled:
@@ -207,46 +166,40 @@ class LabelPanel:
             yield ", ".join(lines)
         if labelling.correcting is not None:
             yield "learning from the stroke ..."
-        stale_here = line is not None and labelling.is_stale(self.viewer.position)
-        if stale_here and not labelling.draft and self.viewer.position not in following:
+        stale_here = line is not None and labelling.is_stale(position)
+        if stale_here and not labelling.draft and position not in following:
             yield "<b>labels of this line are stale: label again</b>"
-            if labelling.waits(self.viewer.position):
+            if labelling.waits(position):
                 yield "<b>strokes change it only near themselves; the mapping learns from them when you label again</b>"
         if labelling.draft:
             yield "a quick draft is shown while the full fit runs"
         elif labelling.changed is not None and corrected:
             yield f"the last correction changed {100 * labelling.changed:.1f} % of the line"
         gone = [("", *one) for one in labelling.vanished]
-        gone += [(f" on line {line}", *one) for line, *one in labelling.vanished_near]
+        gone += [(f" on line {number}", name, before, after) for number, name, before, after in labelling.vanished_near]
         for where, name, before, after in gone if corrected else ():
             words = f"{escape(name)} nearly vanished{where}: {100 * before:.1f} % before, {100 * after:.1f} % now"
             yield f"<b style='color:#b01818'>{words}; undo takes the stroke back</b>"
         for name, part, share in labelling.taken if corrected else ():
             words = f"{100 * part:.0f} % of {escape(name)} ({100 * share:.1f} % of the line)"
             yield f"<b style='color:#8a4b00'>it took {words} where nothing is painted: <i>changes</i> shows where</b>"
-        strokes = len(self.session.job.state.strokes)
-        if strokes:
-            yield f"strokes painted: {strokes}"
+        if self.job.strokes:
+            yield f"strokes painted: {len(self.job.strokes)}"
 
-    def show_next(self):
+    def show_next(self) -> None:
         """Offer the places where a correction would teach most."""
-        survey = self.session.survey
+        survey = self.survey
         self._places = list(self.labelling.least_sure)
-        self.next_cards.items = [
-            {
-                "key": str(number),
-                "src": thumbnail(survey.patch(one["place"])),
-                "title": f"{100 * one['confidence']:.0f} % sure",
-                "note": f"{DIRECTIONS[survey.along]} {one['place'][survey.along]:g}"
-                + (", seen" if one["place"] in self.labelling.visited else ""),
-                "colour": "#b0a000",
-                "hint": "Look here",
-            }
-            for number, one in enumerate(self._places)
-        ]
+        items = []
+        for number, (place, confidence) in enumerate(self._places):
+            where = f"{survey.line_name} {place[survey.along]:g}"
+            where += ", seen" if place in self.labelling.visited else ""
+            picture, title = thumbnail(survey.patch(place)), f"{100 * confidence:.0f} % sure"
+            items.append(card(number, picture, title, "#b0a000", note=where, hint="Look here"))
+        self.next_cards.items = items
 
 
-def scores_text(scores):
+def scores_text(scores: dict[str, Any]) -> str:
     """Scores against the expert in a line."""
     classes = ", ".join(f"{escape(name)} {value:.2f}" for name, value in scores["IU"].items())
     return f"against the expert: <b>mean IU {scores['MIU']:.3f}</b>, pixels {scores['PA']:.3f}; {classes}"

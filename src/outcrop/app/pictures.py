@@ -1,11 +1,15 @@
 """Sections of a volume as 8-bit pictures of the size of a screen, kept and read ahead."""
 
+import functools
 import threading
 from collections import OrderedDict
-from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
+import xarray as xr
 
 from outcrop.app.work import Latest
 from outcrop.volumes.amplitude import amplitude_clip
@@ -16,6 +20,9 @@ ROWS = 40_000  # traces that are read behind in one piece
 SLICES = 8  # time slices read at once: the neighbours of one cost next to nothing
 KEPT, MOST_BYTES = 24, 300_000_000  # sections in memory
 AHEAD = 2  # sections read in the direction of travel
+Codes = npt.NDArray[np.uint8]
+Size = tuple[int, int]
+Window = tuple[float, float, float, float]  # left, right, top, bottom, in coordinates
 FRAMES = ((1, 2), (0, 2), (1, 0))  # axes of the volume across and down an inline, a crossline and a time slice
 
 
@@ -25,43 +32,42 @@ class Axis:
     Examples
     --------
     >>> axis = Axis(np.array([300, 302, 304]))
-    >>> axis.low, axis.high, axis.position(303.1), axis.coordinate(304)
-    (299.0, 305.0, 2, 304.0)
+    >>> axis.low, axis.high, axis.position(303.1), axis.nearest(303.1), axis.coordinate(304)
+    (299.0, 305.0, 2, 2, 304.0)
     """
 
-    def __init__(self, labels):
+    def __init__(self, labels: npt.ArrayLike) -> None:
         self.labels = np.asarray(labels)
         steps = np.diff(self.labels.astype(float))
         self.even = bool(len(steps)) and bool(np.allclose(steps, steps[0])) and bool(steps[0] != 0)
         self.step = float(steps[0]) if self.even else 1.0
         self.start = float(self.labels[0]) if self.even or len(self.labels) == 1 else 0.0
+        self.low, self.high = self.ends(0, len(self))
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.labels)
 
-    @property
-    def low(self):
-        """Smaller end of the picture."""
-        return min(self.start - self.step / 2, self.start + (len(self) - 0.5) * self.step)
+    def ends(self, first: int, last: int) -> list[float]:
+        """Edges, the smaller one first, of a picture from a position to the one before `last`, in coordinates."""
+        return sorted(self.start + (at - 0.5) * self.step for at in (first, last))
 
-    @property
-    def high(self):
-        """Larger end of the picture."""
-        return max(self.start - self.step / 2, self.start + (len(self) - 0.5) * self.step)
-
-    def position(self, coordinate):
+    def position(self, coordinate: float) -> int:
         """Position nearest to a coordinate, inside the axis."""
         return int(np.clip(np.floor((coordinate - self.start) / self.step + 0.5), 0, len(self) - 1))
 
-    def coordinate(self, label):
+    def nearest(self, label: float) -> int:
+        """Position of the survey label that is nearest to a value."""
+        return int(np.argmin(np.abs(self.labels - label)))
+
+    def coordinate(self, label: float) -> float:
         """Coordinate of a survey label."""
-        return self.start + self.step * int(np.argmin(np.abs(self.labels - label)))
+        return self.start + self.step * self.nearest(label)
 
 
 class Picture(NamedTuple):
     """Codes of a section, rows downwards and columns to the right, and the edges of the picture in coordinates."""
 
-    codes: np.ndarray  # uint8, shape (n_down, n_across)
+    codes: Codes  # uint8, shape (n_down, n_across)
     left: float
     right: float
     top: float
@@ -86,32 +92,36 @@ class Sections:
         Called when a time slice has become finer.
     """
 
-    def __init__(self, volume):
+    def __init__(self, volume: xr.DataArray) -> None:
         self.volume = volume
         self.axes = [Axis(volume[name].values) for name in volume.dims]
-        self._kept: OrderedDict = OrderedDict()
-        self._coming: dict = {}
+        self._kept: OrderedDict[tuple[int, int], Codes] = OrderedDict()
+        self._coming: dict[tuple[int, int], Future[Codes]] = {}
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="read-ahead")
-        self._fine: dict = {}  # first of some time slices -> rows, columns and how fine they were read
-        self._wanted: tuple = (0, None)  # time slice in view, and its window
+        self._fine: dict[
+            int, tuple[int, ...]
+        ] = {}  # first of some time slices -> rows, columns and how fine they were read
+        self._wanted: tuple[int, Window | None] = (0, None)  # time slice in view, and its window
         self._refiner = Latest(self._refine)
-        self.refined = lambda: None
+        self.refined: Callable[[], None] = lambda: None
         self._closed = False
-        self._clip = None
+        self._scaled = bool(volume.attrs.get("scaled"))
 
-    @property
-    def clip(self):
+    @functools.cached_property
+    def clip(self) -> float:
         """Amplitude of full black and white."""
-        if self._clip is None:
-            self._clip = 0.5 if self.volume.attrs.get("scaled") else float(amplitude_clip(self.volume, percentile=99))
-        return self._clip
+        return 0.5 if self._scaled else float(amplitude_clip(self.volume, percentile=99))
 
-    def frame(self, direction):
+    def _encode(self, *where: Any) -> Codes:
+        """Codes of a part of the volume."""
+        return encode(self.volume[where].values, self.clip, scaled=self._scaled)
+
+    def frame(self, direction: int) -> list[Axis]:
         """Axes across and down of the sections of a direction, 0 inline, 1 crossline, 2 time."""
         return [self.axes[i] for i in FRAMES[direction]]
 
-    def picture(self, direction, position, window=None, *, ahead=0):
+    def picture(self, direction: int, position: int, window: Window | None = None, *, ahead: int = 0) -> Picture:
         """Picture of a section, or of a window (left, right, top, bottom) of it.
 
         Parameters
@@ -128,11 +138,13 @@ class Sections:
             self._wanted = (position, window)
             self._refiner.request()
         for step in range(1, AHEAD + 1) if ahead else ():
-            if 0 <= position + ahead * step < self.volume.shape[direction]:
-                self._read_ahead((direction, position + ahead * step))
+            key = (direction, position + ahead * step)
+            with self._lock:
+                if 0 <= key[1] < self.volume.shape[direction] and key not in self._kept and key not in self._coming:
+                    self._coming[key] = self._pool.submit(self._keep, key)
         return crop(codes, self.frame(direction), window)
 
-    def codes(self, direction, position):
+    def codes(self, direction: int, position: int) -> Codes:
         """All samples of a section as codes, shape (n_down, n_across); the last ones are kept."""
         key = (direction, position)
         with self._lock:
@@ -144,12 +156,7 @@ class Sections:
             return coming.result()
         return self._keep(key)
 
-    def _read_ahead(self, key):
-        with self._lock:
-            if key not in self._kept and key not in self._coming:
-                self._coming[key] = self._pool.submit(self._keep, key)
-
-    def _keep(self, key):
+    def _keep(self, key: tuple[int, int]) -> Codes:
         """Read a section, and forget those that were not looked at for longest."""
         try:
             if key in self._kept:  # it came with another
@@ -158,42 +165,42 @@ class Sections:
             with self._lock:
                 self._kept |= found
                 self._kept.move_to_end(key)
-                while len(self._kept) > 1 and (len(self._kept) > KEPT or self._bytes() > MOST_BYTES):
+                while len(self._kept) > 1 and (
+                    len(self._kept) > KEPT or sum(codes.size for codes in self._kept.values()) > MOST_BYTES
+                ):
                     self._kept.popitem(last=False)
             return found[key]
         finally:
             with self._lock:
                 self._coming.pop(key, None)
 
-    def _bytes(self):
-        return sum(codes.size for codes in self._kept.values())
-
-    def _read(self, direction, position):
+    def _read(self, direction: int, position: int) -> dict[tuple[int, int], Codes]:
         """Codes of a section, and of the time slices next to it, by direction and position."""
-        scaled = self.volume.attrs.get("scaled")
         if direction < 2:
-            values = self.volume[(position,) if direction == 0 else (slice(None), position)].values
-            return {(direction, position): np.ascontiguousarray(encode(values, self.clip, scaled=scaled).T)}
+            codes = self._encode(*(slice(None),) * direction, position)
+            return {(direction, position): np.ascontiguousarray(codes.T)}
         n_inline, n_crossline = self.volume.shape[:2]
         thin, first = self._thin(), position // SLICES * SLICES
-        codes = encode(self.volume[::thin, ::thin, first : first + SLICES].values, self.clip, scaled=scaled)
+        codes = self._encode(slice(None, None, thin), slice(None, None, thin), slice(first, first + SLICES))
         full = np.repeat(np.repeat(np.moveaxis(codes, 2, 0), thin, axis=1), thin, axis=2)[:, :n_inline, :n_crossline]
         self._fine.pop(first, None)
         return {(direction, first + i): one for i, one in enumerate(full)}
 
-    def _thin(self):
+    def _thin(self) -> int:
         """Every how many lines and traces a time slice is read at first."""
         n_inline, n_crossline = self.volume.shape[:2]
         return int(np.ceil(np.sqrt(max(1, n_inline * n_crossline / MOST_TRACES))))
 
-    def _refine(self):
+    def _refine(self) -> None:
         """Read what is in view of a time slice as fine as the screen, a piece at a time, while it is in view."""
         position, window = wanted = self._wanted
         first = position // SLICES * SLICES
         (left, right), (top, bottom) = spans_of(self.frame(2), window)
         step, trace_step = max(1, (bottom - top) // MOST_PIXELS[1]), max(1, (right - left) // MOST_PIXELS[0])
-        reached = (top, bottom, left, right, step, trace_step)
-        if finer(self._fine.get(first), reached) or (2, position) not in self._kept:
+        reached = (top, -bottom, left, -right, step, trace_step)
+        before = self._fine.get(first)
+        enough = before is not None and all(one <= wished for one, wished in zip(before, reached, strict=True))
+        if enough or (2, position) not in self._kept:
             return
         fine = {i: self._kept[2, first + i].copy() for i in range(SLICES) if (2, first + i) in self._kept}
         rows = max(1, ROWS * trace_step // (right - left)) * step
@@ -201,8 +208,7 @@ class Sections:
             if self._wanted != wanted or self._closed:
                 return
             end = min(start + rows, bottom)
-            values = self.volume[start:end:step, left:right:trace_step, first : first + SLICES].values
-            codes = encode(values, self.clip, scaled=self.volume.attrs.get("scaled"))
+            codes = self._encode(slice(start, end, step), slice(left, right, trace_step), slice(first, first + SLICES))
             for i, one in fine.items():
                 block = np.repeat(np.repeat(codes[..., i], step, axis=0), trace_step, axis=1)
                 one[start:end, left:right] = block[: end - start, : right - left]
@@ -211,14 +217,14 @@ class Sections:
         self._fine[first] = reached
         self.refined()
 
-    def close(self):
+    def close(self) -> None:
         """Stop reading ahead."""
         self._closed = True
         self._refiner.wait()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-def encode(values, clip, *, scaled=False):
+def encode(values: npt.NDArray[Any], clip: float, *, scaled: bool = False) -> Codes:
     """Amplitudes as codes 1 to 255, 0 where there is none.
 
     Examples
@@ -226,7 +232,7 @@ def encode(values, clip, *, scaled=False):
     >>> encode(np.array([-9.0, 0.0, 2.0, np.nan]), clip=2.0)
     array([  1, 128, 255,   0], dtype=uint8)
     """
-    codes = np.multiply(values, np.float32(127 / clip), dtype=np.float32)
+    codes: npt.NDArray[np.float32] = np.multiply(values, np.float32(127 / clip), dtype=np.float32)
     if scaled:
         codes -= np.float32(63.5 / clip)
     np.clip(codes, -127, 127, out=codes)
@@ -236,7 +242,9 @@ def encode(values, clip, *, scaled=False):
     return codes.astype(np.uint8)
 
 
-def crop(codes, frame, window=None, *, mean=True, most=MOST_PIXELS):
+def crop(
+    codes: Codes, frame: Sequence[Axis], window: Window | None = None, *, mean: bool = True, most: Size = MOST_PIXELS
+) -> Picture:
     """Window of a section as a picture with no more pixels than a screen, coordinates rising to the right and down.
 
     Parameters
@@ -251,45 +259,25 @@ def crop(codes, frame, window=None, *, mean=True, most=MOST_PIXELS):
     most : (int, int)
         Pixels across and down.
     """
-    across, down = frame
     spans = spans_of(frame, window)
     (left, right), (top, bottom) = spans
     part = codes[top:bottom, left:right]
-    factors = [max(1, -(-n // limit)) for n, limit in zip((right - left, bottom - top), most, strict=True)]
-    part = shrink(part, factors[1], factors[0]) if mean else part[:: factors[1], :: factors[0]]
-    edges = []
-    for axis, (first, last), flip in ((across, spans[0], 1), (down, spans[1], 0)):
-        ends = (axis.start + (first - 0.5) * axis.step, axis.start + (last - 0.5) * axis.step)
-        if axis.step < 0:
-            part = np.flip(part, flip)
-        edges += sorted(ends)
+    across, down = (max(1, -(-(last - first) // limit)) for (first, last), limit in zip(spans, most, strict=True))
+    part = shrink(part, down, across) if mean else part[::down, ::across]
+    part = part[tuple(slice(None, None, -1 if axis.step < 0 else 1) for axis in reversed(frame))]
+    edges = [end for axis, span in zip(frame, spans, strict=True) for end in axis.ends(*span)]
     return Picture(np.ascontiguousarray(part), *edges)
 
 
-def finer(before, wanted):
-    """Whether rows, columns and steps that were read (two ends, two ends, two steps) hold those that are wanted.
-
-    Examples
-    --------
-    >>> finer((0, 900, 0, 900, 1, 1), (20, 40, 0, 900, 1, 2)), finer((0, 900, 0, 900, 2, 2), (20, 40, 0, 900, 1, 1))
-    (True, False)
-    """
-    if before is None:
-        return False
-    inside = before[0] <= wanted[0] and before[1] >= wanted[1] and before[2] <= wanted[2] and before[3] >= wanted[3]
-    return inside and before[4] <= wanted[4] and before[5] <= wanted[5]
-
-
-def spans_of(frame, window):
+def spans_of(frame: Sequence[Axis], window: Window | None) -> list[tuple[int, int]]:
     """First position and the one after the last, across and down, of a window of a section or of all of it."""
-    found = []
-    for axis, ends in zip(frame, (window and window[:2], window and window[2:]), strict=True):
-        first, last = sorted(axis.position(end) for end in ends) if ends else (0, len(axis) - 1)
-        found.append((first, last + 1))
-    return found
+    if window is None:
+        return [(0, len(axis)) for axis in frame]
+    ends = [sorted(map(axis.position, part)) for axis, part in zip(frame, (window[:2], window[2:]), strict=True)]
+    return [(first, last + 1) for first, last in ends]
 
 
-def shrink(codes, down, across):
+def shrink(codes: Codes, down: int, across: int) -> Codes:
     """Means over blocks of codes; where the rim fills no block its last codes count more than once.
 
     Examples

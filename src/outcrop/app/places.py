@@ -1,8 +1,14 @@
 """Places where a correction would teach most: uncertain, large, of signal, unlike one another and those seen before."""
 
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 from scipy.ndimage import uniform_filter
 
+from outcrop.app.pictures import Codes, Size
+from outcrop.app.survey import Place, Survey
 from outcrop.features.energies import describe
 from outcrop.retrieval.index import NEAR_LINES
 
@@ -12,58 +18,65 @@ AGREEMENT = 0.2  # correlation of neighbouring traces below which a window holds
 SILENT = 0.5  # share of samples without amplitude from which a window is muted
 
 
-def places(labelling, seen=(), count=6, check=lambda: None):
+Spot = tuple[float, int, int, int]  # a confidence, and position of a line, trace and sample
+Floats = npt.NDArray[np.floating[Any]]
+
+
+class Unsure(NamedTuple):
+    """A place to look at, and the mean confidence over a patch around it, 0 to 1."""
+
+    place: list[float]
+    confidence: float
+
+
+def places(
+    survey: Survey, labels: Any, seen: Sequence[Place] = (), count: int = 6, check: Callable[[], object] = lambda: None
+) -> list[Unsure]:
     """Places of the labelled lines where a correction would teach most, the best first.
 
     Parameters
     ----------
-    labelling : Labelling
+    survey : Survey
+    labels : Labels
+        Of the job.
     seen : sequence of (inline, crossline, time)
         Places that were looked at before.
     count : int
     check : callable
         Called on the way; what it raises ends the work.
-
-    Returns
-    -------
-    list of dict
-        ``place`` (inline, crossline, time) and ``confidence``, 0 to 1, the mean over a patch around it.
     """
-    survey, labels = labelling.survey, labelling.shown().labels
+
+    def line_first(at: Sequence[int]) -> Sequence[int]:
+        """Positions with that of the line first, or back from there."""
+        return at if survey.along == 0 else (at[1], at[0], at[2])
+
     size, done = survey.size[::-1], sorted(labels.stores)
-    found: list = []
+    found: list[Spot] = []
     for line in done[:: max(1, len(done) // MOST_LINES)]:
         check()
         allowed = holds_signal(survey.sections.codes(survey.along, line).T, size)
         if line in labels.corrections.lines:
             allowed &= uniform_filter((labels.corrections.codes(line) > 0).astype(np.float32), size) < 1e-4
         found += [(value, line, *at) for value, *at in least(labels.section(line)[1], size, CANDIDATES, allowed)]
-    before = [_line_first(survey, survey.positions(place)) for place in seen]
+    before = [line_first(survey.positions(place)) for place in seen]
     found = spread(sorted(found), (2 * NEAR_LINES + 1, *size), CANDIDATES, before)
-    at = [_line_first(survey, one[1:]) for one in found]
-    offered = [[axis.labels[i].item() for axis, i in zip(survey.axes, one, strict=True)] for one in at]
+    offered = [survey.place_at(line_first(one[1:])) for one in found]
     unsure = np.array([1 - value / 255 for value, *_ in found])
     looks = []
     for place in [*offered, *seen]:
         check()
         looks.append(look(survey.patch(place)))
     rows = most_different(unsure, np.array(looks[: len(found)]), np.array(looks[len(found) :]), count)
-    return [{"place": offered[row], "confidence": 1 - float(unsure[row])} for row in rows]
+    return [Unsure(offered[row], 1 - float(unsure[row])) for row in rows]
 
 
-def _line_first(survey, at):
-    """Positions with that of the line first, or back from there."""
-    first, second, sample = at
-    return (first, second, sample) if survey.along == 0 else (second, first, sample)
-
-
-def look(patch):
+def look(patch: Codes) -> Floats:
     """How an 8-bit patch looks: means and spreads of its log energies."""
     nodes = describe(patch[None] / np.float32(255))[0]
     return np.concatenate([nodes.mean(axis=(0, 1)), nodes.std(axis=(0, 1))])
 
 
-def most_different(unsure, looks, seen, count):
+def most_different(unsure: Floats, looks: Floats, seen: Floats, count: int) -> list[int]:
     """Rows of the least sure places, each the more so the less it looks like those chosen before it and those seen.
 
     Parameters
@@ -89,7 +102,7 @@ def most_different(unsure, looks, seen, count):
     nearest = np.full(len(looks), np.inf)
     for one in seen:
         nearest = np.minimum(nearest, np.sqrt(np.mean(((looks - one) / scale) ** 2, axis=-1)))
-    rows: list = []
+    rows: list[int] = []
     while len(rows) < min(count, len(looks)):
         value = unsure * np.minimum(nearest / mean_distance, 1)
         value[rows] = -1
@@ -99,7 +112,7 @@ def most_different(unsure, looks, seen, count):
     return rows
 
 
-def holds_signal(codes, size):
+def holds_signal(codes: Codes, size: Size) -> npt.NDArray[np.bool_]:
     """Whether the window of that size around each sample is neither muted nor noise.
 
     Parameters
@@ -121,10 +134,10 @@ def holds_signal(codes, size):
     energy = uniform_filter(values**2, size)
     agreement = uniform_filter(values[1:] * values[:-1], size)
     agreement = np.concatenate([agreement, agreement[-1:]]) / np.maximum(energy, 1e-6)
-    return (agreement > AGREEMENT) & (uniform_filter(silent.astype(np.float32), size) < SILENT)
+    return np.asarray((agreement > AGREEMENT) & (uniform_filter(silent.astype(np.float32), size) < SILENT))
 
 
-def spread(found, size, count, before=()):
+def spread(found: list[Spot], size: Sequence[int], count: int, before: Sequence[Sequence[int]] = ()) -> list[Spot]:
     """The first of some values with places of which no two lie within a box of that size around one another.
 
     Examples
@@ -134,7 +147,7 @@ def spread(found, size, count, before=()):
     >>> spread([(0.1, 5, 50, 50), (0.3, 5, 90, 50)], (7, 20, 20), count=2, before=[(4, 50, 50)])
     [(0.3, 5, 90, 50)]
     """
-    kept: list = []
+    kept: list[Spot] = []
     for one in found:
         taken = [*before, *(other[1:] for other in kept)]
         if all(any(abs(a - b) >= n for a, b, n in zip(one[1:], other, size, strict=True)) for other in taken):
@@ -142,7 +155,7 @@ def spread(found, size, count, before=()):
     return kept[:count]
 
 
-def least(sure, size, count, allowed):
+def least(sure: Codes, size: Size, count: int, allowed: npt.NDArray[np.bool_]) -> list[tuple[float, int, int]]:
     """Mean and centre of the windows of that size with the lowest means, which do not overlap; 0 is no value.
 
     Examples

@@ -1,31 +1,24 @@
 """The plot of a section and of what lies on it: labels, painted samples, boxes, the expert's labels."""
 
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from bokeh import models
 from bokeh.core.property.descriptors import UnsetValueError
-from bokeh.models import (
-    BasicTicker,
-    BasicTickFormatter,
-    ColorBar,
-    ColumnDataSource,
-    CustomJSTickFormatter,
-    Label,
-    LinearColorMapper,
-    NoOverlap,
-    PanTool,
-    Range1d,
-    ResetTool,
-    Span,
-    WheelZoomTool,
-)
+from bokeh.models import ColumnDataSource, Label, LinearColorMapper, Range1d
 from bokeh.palettes import Greys256, Viridis256
 from bokeh.plotting import figure
 
-from outcrop.app.pictures import FRAMES
+from outcrop.app.pictures import FRAMES, Axis, Codes, Picture
+from outcrop.app.survey import Place, Survey
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.plots.colours import COLOURS
 from outcrop.volumes.summary import sample_unit
 
 MISSING = "#cfd8e3"  # colour of samples that are not there
-NOTHING: dict = {"image": [], "x": [], "y": [], "dw": [], "dh": []}
+NOTHING: dict[str, list[Any]] = {"image": [], "x": [], "y": [], "dw": [], "dh": []}
+EDGES = ("left", "right", "top", "bottom")
+Columns = dict[str, list[Any]]  # of a glyph
 BOX = ("x", "y", "width", "height", "left", "top", "colour", "name", "ink")
 ALONE, SIDE_BY_SIDE, SWIPE = "alone", "expert beside", "swipe"  # ways to compare
 OPACITY = 0.35  # of labels
@@ -41,7 +34,60 @@ HATCH = {
 LEAST_FILLED = 0.15  # part of the window that a map of true scale fills at least, across and down; else it is stretched
 
 
-class SectionPlot:
+class Frame:
+    """A figure of the sections of a direction: amplitudes, labels over them, and hatching where labels are stale.
+
+    Parameters
+    ----------
+    survey : Survey
+    name : str
+        Of the figure.
+    amplitudes, codes : LinearColorMapper
+        Colours of both pictures.
+    ending : str
+        Of the names of what is drawn.
+    """
+
+    def __init__(self, survey: Survey, name: str, amplitudes: Any, codes: Any, *, ending: str, scale: int) -> None:
+        self.survey = survey
+        self.figure = empty_figure(Range1d(0, 1), Range1d(1, 0), name=name)
+        self.image, self.overlay, self.stale = source(NOTHING), source(NOTHING), source(EDGES)
+        self.figure.image(source=self.image, color_mapper=amplitudes, name=ending.format("amplitudes"))
+        self.labels = self.figure.image(
+            source=self.overlay, color_mapper=codes, global_alpha=OPACITY, name=ending.format("labels")
+        )
+        self.hatch = self.figure.quad(
+            *EDGES, source=self.stale, name=ending.format("stale"), hatch_scale=scale, **HATCH
+        )
+
+    @property
+    def unit(self) -> str | None:
+        """Unit of the sample axis, None where it is not known."""
+        unit: str | None = sample_unit(self.survey.volume)
+        return unit
+
+    def names(self, direction: int) -> list[str]:
+        """Dimensions across and down the sections of a direction."""
+        return [str(self.survey.volume.dims[i]) for i in FRAMES[direction]]
+
+    def set_frame(self, direction: int) -> None:
+        """Take the ranges of a direction."""
+        axes = zip(self.names(direction), self.survey.sections.frame(direction), strict=True)
+        self.figure.tags = [{"axes": [axis_tag(name, axis) for name, axis in axes]}]
+        show_whole(self.figure, self.survey, direction)
+
+    def show_amplitudes(self, picture: Picture, direction: int, position: int) -> None:
+        """Show the amplitudes of a section, and its name."""
+        self.image.data = columns(picture)
+        name, label = self.survey.volume.dims[direction], self.survey.axes[direction].labels[position]
+        self.figure.title.text = f"{name} {label:g} {(direction == 2 and self.unit) or ''}".rstrip()
+
+    def hatch_parts(self, parts: Sequence[Sequence[float]]) -> None:
+        """Hatch parts whose labels are of older decisions, left, right, top, bottom of each."""
+        self.stale.data = {name: [part[i] for part in parts] for i, name in enumerate(EDGES)}
+
+
+class SectionPlot(Frame):
     """Bokeh figures of a section, the expert's beside ours, and the sources of all that is drawn.
 
     Parameters
@@ -49,64 +95,52 @@ class SectionPlot:
     survey : Survey
     """
 
-    def __init__(self, survey):
-        self.survey = survey
-        self.figure = frame(Range1d(0, 1), Range1d(1, 0), name="section")
-        self.expert = frame(self.figure.x_range, self.figure.y_range, name="expert-section", visible=False)
+    def __init__(self, survey: Survey) -> None:
+        nobody = {"palette": ["#00000000"], "low": -0.5, "high": 0.5}
+        self.amplitudes = LinearColorMapper(palette=[MISSING, *Greys256[1:]], low=0, high=255)
+        self.codes, self.marks, self.truth_codes = (LinearColorMapper(**nobody) for _ in range(3))
+        super().__init__(survey, "section", self.amplitudes, self.codes, ending="{}", scale=28)
+        self.expert = empty_figure(self.figure.x_range, self.figure.y_range, name="expert-section", visible=False)
         self.expert.title.text = "expert"
         self._make_pictures()
         self._make_boxes()
-        self._make_notice()
+        self.notice = self.words(8, 8, STALE, "#9c4a00", padding=5, text_font_style="bold", name="stale-notice")
+        self.notice.text_font_size = "13px"
         self._make_swipe()
         self._make_tools()
 
-    @property
-    def unit(self):
-        """Unit of the sample axis, None where it is not known."""
-        return sample_unit(self.survey.volume)
+    def words(self, x: float, y: float, text: str, colour: str, **options: Any) -> Any:
+        """Words over the section, on a ground of a colour; hidden at first."""
+        one = Label(
+            x=x, y=y, x_units="screen", y_units="screen", text=text, visible=False, text_font_size="12px",
+            text_color="white", background_fill_color=colour, background_fill_alpha=0.92, **options,
+        )  # fmt: skip
+        self.figure.add_layout(one)
+        return one
 
-    def _make_pictures(self):
-        plot, nobody = self.figure, {"palette": ["#00000000"], "low": -0.5, "high": 0.5}
-        self.image = ColumnDataSource(data=dict(NOTHING))
-        self.overlay = ColumnDataSource(data=NOTHING | {"confidence": [], "before": []})
-        self.painted, self.truth = (ColumnDataSource(data=dict(NOTHING)) for _ in range(2))
-        self.amplitudes = LinearColorMapper(palette=[MISSING, *Greys256[1:]], low=0, high=255)
-        self.codes, self.marks, self.truth_codes = (LinearColorMapper(**nobody) for _ in range(3))
-        plot.image(source=self.image, color_mapper=self.amplitudes, name="amplitudes")
-        self.labels = plot.image(source=self.overlay, color_mapper=self.codes, global_alpha=OPACITY, name="labels")
+    def _make_pictures(self) -> None:
+        plot = self.figure
+        self.overlay.data = NOTHING | {"confidence": [], "before": []}
+        self.painted, self.truth = source(NOTHING), source(NOTHING)
         shades = LinearColorMapper(palette=["#00000000", *Viridis256[1:]], low=0, high=255)
         self.confidence = plot.image(
             "confidence", "x", "y", "dw", "dh", source=self.overlay, visible=False, global_alpha=0.8,
             color_mapper=shades,
         )  # fmt: skip
         percent = LinearColorMapper(palette=Viridis256, low=0, high=100)
-        self.bar = ColorBar(color_mapper=percent, title="confidence (%)", visible=False, width=12, name="colour-bar")
+        self.bar = models.ColorBar(color_mapper=percent, title="confidence (%)", visible=False, width=12)
+        self.bar.name = "colour-bar"
         plot.add_layout(self.bar, "right")
-        self.stale = ColumnDataSource(data={"left": [], "right": [], "top": [], "bottom": []})
-        self.hatch = plot.quad(
-            "left", "right", "top", "bottom", source=self.stale, name="stale", hatch_scale=28, **HATCH
-        )
         self.strokes_shown = plot.image(source=self.painted, color_mapper=self.marks, global_alpha=0.75, name="painted")
         self.expert.image(source=self.image, color_mapper=self.amplitudes)
         truth = {"source": self.truth, "color_mapper": self.truth_codes, "global_alpha": OPACITY}
         self.expert_image, self.over = self.expert.image(**truth), plot.image(visible=False, name="truth", **truth)
 
-    def _make_notice(self):
-        """Words over the section where its labels are stale."""
-        self.notice = Label(
-            x=8, y=8, x_units="screen", y_units="screen", text=STALE, visible=False, text_font_size="13px",
-            text_color="white", background_fill_color="#9c4a00", background_fill_alpha=0.92, padding=5,
-            text_font_style="bold", name="stale-notice",
-        )  # fmt: skip
-        self.figure.add_layout(self.notice)
-
-    def _make_boxes(self):
-        empty: dict = {name: [] for name in BOX}
-        self.exemplars, self.retrieved, self.marked = (ColumnDataSource(data=dict(empty)) for _ in range(3))
+    def _make_boxes(self) -> None:
+        self.exemplars, self.retrieved, self.marked = source(BOX), source(BOX), source(BOX)
         rect = {"x": "x", "y": "y", "width": "width", "height": "height", "fill_alpha": 0, "line_color": "colour"}
-        self.outlines = self.figure.rect(
-            source=self.retrieved, line_width=1.2, line_dash="dotted", visible=False, **rect
-        )
+        dotted = {"line_width": 1.2, "line_dash": "dotted"}
+        self.outlines = self.figure.rect(source=self.retrieved, visible=False, **dotted, **rect)
         self.figure.rect(source=self.exemplars, line_width=3, name="exemplar-boxes", **rect)
         self.figure.rect(source=self.marked, line_width=3, line_dash="dashed", name="marked", **rect)
         self.figure.text(
@@ -114,24 +148,21 @@ class SectionPlot:
             background_fill_color="colour", padding=3, text_baseline="top", text_font_style="bold",
         )  # fmt: skip
 
-    def _make_swipe(self):
+    def _make_swipe(self) -> None:
         """A line to drag: ours to the left, the expert's labels, or the bare section, to the right."""
-        self.cut = Span(
+        self.cut = models.Span(
             dimension="height", location=0, editable=True, visible=False, line_color="#ffe600", line_width=3,
             hover_line_color="#ff7a00", name="cut",
         )  # fmt: skip
         self.figure.add_layout(self.cut)
         self.sides = []
         for text, align, offset in (("◂ labels", "right", -6), ("expert ▸", "left", 6)):
-            side = Label(
-                x=0, y=4, y_units="screen", text=text, text_align=align, x_offset=offset, visible=False,
-                text_font_size="12px", background_fill_color="white", background_fill_alpha=0.8, padding=2,
-            )  # fmt: skip
+            side = self.words(0, 4, text, "white", text_align=align, x_offset=offset, padding=2)
+            side.update(x_units="data", text_color="black", background_fill_alpha=0.8)
             self.cut.js_link("location", side, "x")
-            self.figure.add_layout(side)
             self.sides.append(side)
 
-    def compare(self, way, *, other):
+    def compare(self, way: str, *, other: str) -> None:
         """Show labels `ALONE`, with the expert's `SIDE_BY_SIDE`, or `SWIPE` to what the other side is called."""
         self.expert.visible = way == SIDE_BY_SIDE
         for one in (self.cut, self.over, *self.sides):
@@ -139,56 +170,42 @@ class SectionPlot:
         self.sides[1].text = f"{other} ▸"
         self._centre_cut()
 
-    def _centre_cut(self):
+    def _centre_cut(self) -> None:
         x = self.figure.x_range
         if not x.start < self.cut.location < x.end:
-            for one, name in ((self.cut, "location"), *((side, "x") for side in self.sides)):
-                setattr(one, name, (x.start + x.end) / 2)
+            self.cut.location = self.sides[0].x = self.sides[1].x = (x.start + x.end) / 2
 
-    def _make_tools(self):
-        self.preview = ColumnDataSource(data=dict(NOTHING))
-        self.cursor = ColumnDataSource(data={"x": [], "y": [], "width": [], "height": []})
+    def _make_tools(self) -> None:
+        self.preview, self.cursor = source(NOTHING), source(BOX[:4])
         self.ink = LinearColorMapper(palette=["#00000000", BRUSH], low=0, high=1)
         self.figure.image(source=self.preview, color_mapper=self.ink, global_alpha=0.75, name="preview")
+        shape = {"x": "x", "y": "y", "width": "width", "height": "height", "source": self.cursor, "fill_alpha": 0}
         for name, colour, width in (("shadow", "black", 3), ("cursor", "white", 1.2)):  # seen on any ground
-            self.figure.ellipse(
-                "x", "y", "width", "height", source=self.cursor, fill_alpha=0, line_color=colour, line_width=width,
-                name=name,
-            )  # fmt: skip
-        pan, wheel = PanTool(name="pan"), WheelZoomTool()
-        self.figure.add_tools(pan, wheel, ResetTool())
-        self.expert.add_tools(pan, wheel)
-        for plot in (self.figure, self.expert):
-            plot.toolbar.active_scroll, plot.toolbar.active_drag = wheel, pan
-        self.pan = pan
+            self.figure.ellipse(line_color=colour, line_width=width, name=name, **shape)
+        self.pan, _ = add_tools(self.figure, self.expert)
+        self.pan.name = "pan"
 
-    def set_frame(self, direction):
+    def set_frame(self, direction: int) -> None:
         """Take the ranges and the names of the axes of a direction."""
-        across, down = self.survey.sections.frame(direction)
-        names = [self.survey.volume.dims[i] for i in FRAMES[direction]]
-        plot = self.figure
-        shown = [
-            f"{name} ({self.unit})" if self.unit and name == self.survey.volume.dims[2] else name for name in names
-        ]
-        name_axes(plot, shown, (across, down))
-        name_axes(self.expert, shown, (across, down))
+        super().set_frame(direction)
+        axes, sample = self.survey.sections.frame(direction), self.survey.volume.dims[2]
+        names = [f"{name} ({self.unit})" if self.unit and name == sample else name for name in self.names(direction)]
+        name_axes(self.figure, names, axes)
+        name_axes(self.expert, names, axes)
         self.expert.axis.axis_label = None  # they stand left of it and below the other one
-        axes = [axis_tag(name, axis) for name, axis in zip(names, (across, down), strict=True)]
-        plot.tags = [{"clip": self.survey.sections.clip, "axes": axes, "classes": [], "section": [direction, 0]}]
-        show_whole(plot, self.survey, direction)
+        more = {"clip": self.survey.sections.clip, "classes": [], "section": [direction, 0]}
+        self.figure.tags = [self.figure.tags[0] | more]
         self._centre_cut()
 
-    def show_section(self, picture, direction, position):
-        """Show the amplitudes of a section."""
+    def show_section(self, picture: Picture, direction: int, position: int) -> None:
+        """Show a section."""
         self.figure.tags = [self.figure.tags[0] | {"section": [direction, position]}]  # what is painted belongs to it
-        self.image.data = columns(picture)
-        name, label = self.survey.volume.dims[direction], self.survey.axes[direction].labels[position]
-        self.figure.title.text = (
-            f"{name} {label:g} {self.unit}" if direction == 2 and self.unit else f"{name} {label:g}"
-        )
+        self.show_amplitudes(picture, direction, position)
 
-    def show_labels(self, found, before, colours):
-        """Show labels and confidence as `Labelling.pictures` gives them, and keep the labels of before at hand."""
+    def show_labels(
+        self, found: tuple[Picture, Picture, list[str]] | None, before: Codes, colours: Mapping[str, str]
+    ) -> None:
+        """Show labels and confidence as `ShownLabels.pictures` gives them, and keep the labels of before at hand."""
         if found is None:
             self.overlay.data = NOTHING | {"confidence": [], "before": []}
             return
@@ -198,70 +215,74 @@ class SectionPlot:
         if self.figure.tags[0]["classes"] != names:
             self.figure.tags = [self.figure.tags[0] | {"classes": names}]
 
-    def show_truth(self, found, colours):
-        """Show the expert's labels as `Labelling.truth_picture` gives them."""
+    def show_truth(self, found: tuple[Picture, list[str]] | None, colours: Mapping[str, str]) -> None:
+        """Show the expert's labels as `ShownLabels.truth_picture` gives them."""
         if found is not None:
             self.truth_codes.update(**palette(found[1], colours))
         self.truth.data = dict(NOTHING) if found is None else columns(found[0])
 
-    def show_stale(self, parts, text):
-        """Hatch parts whose labels are of older decisions, left, right, top, bottom of each, and say so."""
-        names = ("left", "right", "top", "bottom")
-        self.stale.data = {name: [part[i] for part in parts] for i, name in enumerate(names)}
-        self.notice.visible = bool(parts)
-        self.notice.text = text
+    def show_stale(self, parts: Sequence[Sequence[float]], text: str) -> None:
+        """Hatch parts whose labels are of older decisions, and say so."""
+        self.hatch_parts(parts)
+        self.notice.update(visible=bool(parts), text=text)
 
-    def show_painted(self, picture, codes, colours):
+    def show_painted(self, picture: Picture | None, codes: Mapping[str, int], colours: Mapping[str, str]) -> None:
         """Show what was painted by hand, in the codes of the classes."""
         names = {code: name for name, code in codes.items()}
         self.marks.update(**palette([names.get(i + 1, "") for i in range(max(names, default=0))], colours))
         self.painted.data = dict(NOTHING) if picture is None else columns(picture)
 
-    def boxes(self, direction, places):
+    def boxes(self, direction: int, places: Iterable[tuple[Place, str, str]]) -> Columns:
         """What patches around places, with a colour and a name, cover of a section of a direction."""
-        frame, (before, size) = self.survey.sections.frame(direction), self.survey.reach()
-        data: dict = {name: [] for name in BOX}
+        (before, size), axes = self.survey.reach(), self.survey.axes
+        rows = []
         for place, colour, name in places:
-            for key, length, edge, axis, i in zip(
-                ("x", "y"), ("width", "height"), ("left", "top"), frame, FRAMES[direction], strict=True
-            ):
-                middle = axis.coordinate(place[i]) + (size[i] / 2 - 0.5 - before[i]) * axis.step
-                data[key].append(middle)
-                data[length].append(size[i] * abs(axis.step))
-                data[edge].append(middle - size[i] * abs(axis.step) / 2)
-            data["colour"].append(colour)
-            data["name"].append(name)
-            data["ink"].append(ink(colour))
-        return data
+            spans = [(axes[i].coordinate(place[i]), size[i], before[i], axes[i].step) for i in FRAMES[direction]]
+            x, y = (at + (length / 2 - 0.5 - first) * step for at, length, first, step in spans)
+            width, height = (length * abs(step) for _, length, _, step in spans)
+            rows.append((x, y, width, height, x - width / 2, y - height / 2, colour, name, ink(colour)))
+        return {name: [row[i] for row in rows] for i, name in enumerate(BOX)}
 
 
-def frame(x_range, y_range, **options):
+def source(names: Iterable[str]) -> Any:
+    """A source of columns that are empty as yet."""
+    return ColumnDataSource(data={name: [] for name in names})
+
+
+def empty_figure(x_range: Any, y_range: Any, **options: Any) -> Any:
     """An empty figure as large as it can be."""
     one = figure(
         x_range=x_range, y_range=y_range, tools="", sizing_mode="stretch_both", min_height=300, toolbar_location=None,
         active_scroll=None, output_backend="canvas", **options,
     )  # fmt: skip
     one.grid.visible = False
-    one.axis.major_label_policy = NoOverlap(min_distance=5)
+    one.axis.major_label_policy = models.NoOverlap(min_distance=5)
     return one
 
 
-def name_axes(plot, names, axes):
+def add_tools(plot: Any, *others: Any) -> tuple[Any, Any]:
+    """Pan and zoom, in other figures as in the first, which can be reset too."""
+    pan, wheel = models.PanTool(), models.WheelZoomTool()
+    for one in (plot, *others):
+        one.add_tools(pan, wheel, *([models.ResetTool()] if one is plot else []))
+        one.toolbar.active_scroll, one.toolbar.active_drag = wheel, pan
+    return pan, wheel
+
+
+def name_axes(plot: Any, names: Sequence[str], axes: Sequence[Axis]) -> None:
     """Name the axes across and down; uneven lines lie side by side, and their ticks show their numbers."""
     for drawn, name, axis in zip((plot.xaxis[0], plot.yaxis[0]), names, axes, strict=True):
         drawn.axis_label = name
         if axis.even:
-            least = abs(axis.step) if name in DIRECTIONS else 0  # there are no half lines
-            drawn.update(ticker=BasicTicker(min_interval=least), formatter=BasicTickFormatter(use_scientific=False))
+            drawn.ticker = models.BasicTicker(min_interval=abs(axis.step) if name in DIRECTIONS else 0)  # no half lines
+            drawn.formatter = models.BasicTickFormatter(use_scientific=False)
         else:
-            numbers = CustomJSTickFormatter(
-                args={"labels": axis.labels.tolist(), "start": axis.start},
-                code="return `${labels[tick - start] ?? ''}`",
-            )
-            drawn.update(ticker=BasicTicker(min_interval=1, num_minor_ticks=0), formatter=numbers)
+            numbers = {"labels": axis.labels.tolist(), "start": axis.start}
+            drawn.ticker = models.BasicTicker(min_interval=1, num_minor_ticks=0)
+            drawn.formatter = models.CustomJSTickFormatter(args=numbers, code="return `${labels[tick - start] ?? ''}`")
 
 
-def show_whole(plot, survey, direction):
+def show_whole(plot: Any, survey: Survey, direction: int) -> None:
     """Take the ranges of all of a section; of a time slice such that a metre is as long across as down."""
     across, down = survey.sections.frame(direction)
     left, right, top, bottom = across.low, across.high, down.low, down.high
@@ -271,7 +292,9 @@ def show_whole(plot, survey, direction):
     plot.y_range.update(start=bottom, end=top, reset_start=bottom, reset_end=top)
 
 
-def true_scale(plot, survey, left, right, top, bottom):
+def true_scale(
+    plot: Any, survey: Survey, left: float, right: float, top: float, bottom: float
+) -> tuple[float, float, float, float]:
     """Ranges of a map on which a metre is as long across as down, unless few lines would be a hairline on it."""
     spacing = survey.volume.attrs.get("bin_size") or (1.0, 1.0)
     rows, columns = survey.axes[:2]
@@ -288,7 +311,7 @@ def true_scale(plot, survey, left, right, top, bottom):
     return left - wide, right + wide, top - high, bottom + high
 
 
-def ink(colour):
+def ink(colour: str) -> str:
     """Black or white, whichever is read on a colour.
 
     Examples
@@ -300,24 +323,19 @@ def ink(colour):
     return "black" if 0.299 * red + 0.587 * green + 0.114 * blue > 140 else "white"
 
 
-def axis_tag(name, axis):
+def axis_tag(name: str, axis: Axis) -> dict[str, Any]:
     """What the browser must know of an axis; labels only where they cannot be computed."""
-    return {
-        "name": name,
-        "start": axis.start,
-        "step": axis.step,
-        "count": len(axis),
-        "labels": [] if axis.even else axis.labels.tolist(),
-    }
+    labels = [] if axis.even else axis.labels.tolist()
+    return {"name": name, "start": axis.start, "step": axis.step, "count": len(axis), "labels": labels}
 
 
-def columns(picture):
+def columns(picture: Picture) -> Columns:
     """A picture as the columns of an image glyph."""
     width, height = picture.right - picture.left, picture.bottom - picture.top
     return {"image": [picture.codes], "x": [picture.left], "y": [picture.top], "dw": [width], "dh": [height]}
 
 
-def palette(names, colours):
+def palette(names: Sequence[str], colours: Mapping[str, str]) -> dict[str, Any]:
     """Properties of a colour mapper for codes 0 (not labelled), 1 ... of these classes, and 255 (uncertain)."""
     shades = ["#00000000", *(colours.get(name, UNSURE) for name in names)]
     return {"palette": shades, "low": -0.5, "high": len(names) + 0.5, "high_color": UNSURE}

@@ -2,21 +2,18 @@
 
 import re
 import shlex
+from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import outcrop as oc
-from outcrop.job import tables
-from outcrop.mapping.registry import DEFAULT_MAPPING
-from outcrop.patches.grid import DIRECTIONS
+from outcrop.app.page_job import PageJob
+from outcrop.app.shown_labels import ShownLabels
+from outcrop.app.work import Task
 
-EXPORTS = {
-    "segy": "labels.sgy",
-    "confidence": "confidence.sgy",
-    "zarr": "labels.zarr",
-    "training": "training",
+EXPORTS = {  # kind -> name of the file or folder
+    "segy": "labels.sgy", "confidence": "confidence.sgy", "zarr": "labels.zarr", "training": "training",
     "figure": "figure.png",
-}
+}  # fmt: skip
 AGAIN = "again.outcrop"  # job folder of the command lines
 
 
@@ -25,6 +22,7 @@ class Written(NamedTuple):
 
     path: Path
     text: str
+    geology: bool = False
 
 
 class Results:
@@ -32,7 +30,7 @@ class Results:
 
     Parameters
     ----------
-    labelling : Labelling
+    labelling : ShownLabels
     truth : str, optional
         Path of the expert's labels.
 
@@ -42,20 +40,20 @@ class Results:
         What was exported so far.
     """
 
-    def __init__(self, labelling, truth=None):
-        self.labelling, self.job, self.truth = labelling, labelling.job, truth
-        self.folder = self.job.path / "export"
-        self.written: list = []
+    def __init__(self, labelling: ShownLabels, truth: str | Path | None = None) -> None:
+        self.labelling, self.job, self.survey = labelling, labelling.job, labelling.survey
+        self.truth = truth
+        self.written: list[Written] = []
 
-    def start(self, kind, *, line=None, stale=False):
+    def start(self, kind: str, *, line: float | None = None, stale: bool = False) -> Task:
         """Export in a thread."""
 
-        def write(_):
+        def write(_: Task) -> None:
             self.written.append(self.export(kind, line=line, stale=stale))  # shown when the work has ended
 
         return self.labelling.work.start(f"writing {EXPORTS[kind]}", write)
 
-    def export(self, kind, name=None, *, line=None, stale=False):
+    def export(self, kind: str, name: str | None = None, *, line: float | None = None, stale: bool = False) -> Written:
         """Write a result into the export folder.
 
         Parameters
@@ -74,17 +72,19 @@ class Results:
         """
         if not self.labelling.done():
             raise ValueError("There are no labels to export yet; label a line or the survey first.")
-        self.check_stale(self._positions(kind, line), stale)
-        out = free_name(self.folder, name or EXPORTS[kind])
+        here = {self.survey.line_at(line)} if kind == "figure" and line is not None else None
+        self.check_stale(here, stale=stale)
+        out = self.free_path(name or EXPORTS[kind])
         if kind == "figure":
             self._draw(out, line)
-            return Written(out, f"{out} written: {DIRECTIONS[self.labelling.survey.along]} {line:g}")
+            return Written(out, f"{out} written: {self.survey.line_name} {line:g}")
         what = "confidence" if kind == "confidence" else "label"
         return Written(out, self.job.export(out, what=what, stale=stale))
 
-    def check_stale(self, positions, stale):
-        """How many of some lines have labels of older decisions; refused unless `stale` ones are wanted too."""
-        old = sum(self.labelling.is_stale(i) for i in positions)
+    def check_stale(self, positions: Collection[int] | None = None, *, stale: bool) -> int:
+        """How many of some lines, by default of all, have older labels; refused unless `stale` ones are wanted too."""
+        done = self.labelling.done()
+        old = sum(self.labelling.is_stale(i) for i in (done if positions is None else done.intersection(positions)))
         if old and not stale:
             raise ValueError(
                 f"{old} labelled line{'s are' if old > 1 else ' is'} of older decisions (hatched); label again, or "
@@ -92,22 +92,32 @@ class Results:
             )
         return old
 
-    def _positions(self, kind, line):
-        """Positions of the labelled lines that an export shows."""
-        if kind != "figure":
-            return self.labelling.done()
-        lines = self.labelling.survey.lines
-        return [i for i in self.labelling.done() if lines[i] == line]
+    def free_path(self, name: str) -> Path:
+        """Path of that name in the export folder, numbered where it is taken."""
+        folder = (self.job.path / "export").resolve()
+        out = (folder / name).resolve()
+        if out.parent != folder or not re.fullmatch(r"[\w][\w .()-]{0,100}", name):
+            raise ValueError(f"{name!r} is not a plain file name; use letters, digits, dots and hyphens.")
+        folder.mkdir(parents=True, exist_ok=True)
+        stem, dot, suffix = name.partition(".")
+        number = 1
+        while out.exists():
+            number += 1
+            out = folder / f"{stem}-{number}{dot}{suffix}"
+        return out
 
-    def _draw(self, out, line):
+    def _draw(self, out: Path, line: float | None) -> None:
+        from outcrop.plots.sections import labelled_section
+
         if line is None or self.labelling.codes(line) is None:
             raise ValueError("This section has no labels to draw; show a labelled line.")
-        place, survey = {DIRECTIONS[self.labelling.survey.along]: line}, self.labelling.survey
-        truth = self.labelling.truth.sel(place) if self.labelling.scores(line) else None
+        place = {self.survey.line_name: line}
+        truth = self.labelling.truth
+        truth = truth.sel(place) if truth is not None and self.labelling.scores(line) else None
         labels = self.job.labels.sel(place)
-        oc.plots.labelled_section(survey.volume.sel(place), labels, truth=truth).savefig(out, dpi=150)
+        labelled_section(self.survey.volume.sel(place), labels, truth=truth).savefig(out, dpi=150)
 
-    def summary(self):
+    def summary(self) -> str:
         """Lines labelled, stale and missing, in words."""
         total, labelled, stale = self.labelling.counts()
         words = [f"{labelled} of {total} lines labelled"]
@@ -117,98 +127,78 @@ class Results:
         words += [f"below {100 * limit:.0f} % confidence written as uncertain"] if limit else []
         return ", ".join(words)
 
-    def colours(self):
-        """Class -> colour, as tables of colours, attributes and figures of the exports have them."""
-        return self.job.palette
-
-    def commands(self):
+    def commands(self) -> list[str]:
         """Command lines that repeat the work in another job folder.
 
         What is no option of a command travels in a file of decisions: yes and no, strokes, colours, pictures.
         """
-        if not self.job.indexed():
+        if not self.job.indexed:
             return []
-        job, state = AGAIN, self.job.state
-        lines = [index_command(self.job, job)]
-        if state.exemplars or state.strokes:
+        lines = [index_command(self.job)]
+        if self.job.exemplars or self.job.strokes:
             lines.insert(0, ["outcrop", "decisions", shown_path(self.job.path), "--export", "decisions.jsonl"])
-            lines.append(["outcrop", "decisions", job, "--import", "decisions.jsonl"])
-            lines.append(retrieve_command(self.job, job))
-        if self.labelling.done():
-            lines.append(label_command(self.labelling, job))
+            lines.append(["outcrop", "decisions", AGAIN, "--import", "decisions.jsonl"])
+            lines.append(retrieve_command(self.job))
+        if done := self.labelling.done():
+            lines.append(label_command(self.job, self.survey.lines[sorted(done)], len(self.survey.lines)))
             if self.truth:
-                lines.append(["outcrop", "evaluate", job, "--truth", shown_path(self.truth)])
-            lines.append(["outcrop", "export", job, "labels.sgy"])
+                lines.append(["outcrop", "evaluate", AGAIN, "--truth", shown_path(self.truth)])
+            lines.append(["outcrop", "export", AGAIN, "labels.sgy"])
         return [shlex.join(line) for line in lines]
 
 
-def index_command(job, name):
+def index_command(job: PageJob) -> list[str]:
     """Words of the command that makes the index of a job."""
-    options, chosen = job.index_options(), job.state.options.get("index", {})
-    source = shown_path(job.known["source"] or "VOLUME")
-    words = ["outcrop", "index", source, "-o", name]
-    words += ["--size", comma(options["size"]), "--step", comma(options["step"])]
+    full, chosen = job.plan.index, job.options.index.changed()
+    words = ["outcrop", "index", shown_path(job.plan.volume["source"] or "VOLUME"), "-o", AGAIN]
+    words += ["--size", comma(job.plan.size), "--step", comma(full.step)]
     for option in ("along", "every", "gain", "clip", "measure"):
         words += [f"--{option}", str(chosen[option])] if option in chosen else []
-    for axis, ends in (options["area"] or {}).items():
+    for axis, ends in (full.area or {}).items():
         word = {"inline": "--inlines", "crossline": "--crosslines"}.get(axis, "--times")
-        words += [word, ",".join(f"{end:g}" for end in ends)]
-    words += ["--between", ",".join(chosen["between"])] if "between" in chosen else []
-    return words
+        words += [word, comma(ends)]
+    return words + (["--between", comma(full.between)] if full.between else [])
 
 
-def retrieve_command(job, name):
+def retrieve_command(job: PageJob) -> list[str]:
     """Words of the command that gives all exemplars and asks for as many patches."""
-    state = job.state
-    hyphened = {first: facts["name"].replace(" ", "-") for first, facts in state.classes.items()}
-    words = ["outcrop", "retrieve", name]
-    for one in state.exemplars:
+    words = ["outcrop", "retrieve", AGAIN]
+    for one in job.exemplars:
         if one.place is not None:
-            words += ["--exemplar", f"{hyphened[one.name]}=" + ",".join(f"{value:.10g}" for value in one.place)]
-    asked = tables.retrieval_options(state)
-    count = asked["count"]
+            words += ["--exemplar", f"{hyphened(one.name)}={comma(one.place)}"]
+    count: Any = job.plan.retrieval.count
     if isinstance(count, dict):
-        count = ",".join(f"{hyphened[first]}={n}" for first, n in count.items() if first in hyphened)
-    words += ["--count", str(count)]
-    return words + [f"--{option.replace('_', '-')}" for option in ("per_exemplar", "diverse") if asked[option]]
+        count = ",".join(f"{hyphened(name)}={n}" for name, n in job.counts().items())
+    return [*words, "--count", str(count), *(["--per-exemplar"] if job.plan.retrieval.per_exemplar else [])]
 
 
-def label_command(labelling, name):
-    """Words of the command that labels the same lines in the same way."""
-    state, done, axis = labelling.job.state, labelling.done(), labelling.survey.lines
-    chosen, limits = state.options.get("label", {}), state.options.get("limits", {})
-    words = ["outcrop", "label", name, "--mapping", chosen.get("mapping", DEFAULT_MAPPING)]
-    for option in ("seed", "step"):
-        words += [f"--{option}", str(chosen[option])] if option in chosen else []
-    words += [word for path in chosen.get("with", ()) for word in ("--with", path)]
-    for option, value in limits.items():
-        words += [f"--{option.replace('_', '-')}", f"{value:g}"]
-    if len(done) < len(axis):
-        words += ["--lines", ",".join(f"{axis[i]:g}" for i in sorted(done))]
-    return words
+def label_command(job: PageJob, done: Collection[float], total: int) -> list[str]:
+    """Words of the command that labels the same lines, those that are `done` of a `total`, in the same way."""
+    chosen = job.plan.label.changed()
+    words = ["outcrop", "label", AGAIN, "--mapping", job.plan.label.mapping]
+    for option in ("seed", "step", "min_confidence", "max_error"):
+        words += [f"--{option.replace('_', '-')}", f"{chosen[option]:g}"] if option in chosen else []
+    words += [word for path in job.plan.label.with_jobs for word in ("--with", path)]
+    return words + (["--lines", comma(done)] if len(done) < total else [])
 
 
-def free_name(folder, name):
-    """Path of that name in a folder, numbered where it is taken."""
-    folder = folder.resolve()
-    out = (folder / name).resolve()
-    if out.parent != folder or not re.fullmatch(r"[\w][\w .()-]{0,100}", name):
-        raise ValueError(f"{name!r} is not a plain file name; use letters, digits, dots and hyphens.")
-    folder.mkdir(parents=True, exist_ok=True)
-    stem, dot, suffix = name.partition(".")
-    number = 1
-    while out.exists():
-        number += 1
-        out = folder / f"{stem}-{number}{dot}{suffix}"
-    return out
+def hyphened(name: str) -> str:
+    """Name of a class as the command line takes it."""
+    return name.replace(" ", "-")
 
 
-def shown_path(path):
+def shown_path(path: str | Path) -> str:
     """Path from the current folder where it lies inside, whole otherwise."""
     path, here = Path(path), Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
-def comma(values):
-    """Numbers as an option takes them."""
-    return ",".join(str(value) for value in values)
+def comma(values: Iterable[float | str]) -> str:
+    """Numbers, or names, as an option takes them.
+
+    Examples
+    --------
+    >>> comma([99, 330.0, 12.5, "a.hor"])
+    '99,330,12.5,a.hor'
+    """
+    return ",".join(value if isinstance(value, str) else f"{value:.10g}" for value in values)

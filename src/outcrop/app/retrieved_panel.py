@@ -1,17 +1,23 @@
 """Step 2 of the page: the retrieved patches of a class in the order of their ranks, and how many of them are taken."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import panel as pn
 from bokeh import events
-from bokeh.models import ColumnDataSource, CustomJS, Div, RadioButtonGroup, Range1d, Span, Spinner, Toggle
+from bokeh.models import ColumnDataSource, CustomJS, RadioButtonGroup, Range1d, Span, Spinner, Toggle
 from bokeh.plotting import figure
 
-from outcrop.app.components import Cards, button, escape, guarded, hint, thumbnail
+from outcrop.app.components import WIDE, Cards, Message, card, escape, guarded, hint, note, scrolled, thumbnail
+from outcrop.app.viewer import Panel, Viewer
 
 SHOWN = 24  # thumbnails at once
+STATES = {True: "accepted", False: "rejected", None: ""}
+Patch = dict[str, Any]  # of the gallery: place, along, title, note, hint, and the picture once it was drawn
 
 
-class RetrievedPanel:
+class RetrievedPanel(Panel):
     """Gallery and similarity curve.
 
     The gallery keeps its order while patches are accepted and rejected: they are marked where they stand, and sorted
@@ -24,41 +30,35 @@ class RetrievedPanel:
         Begins a search.
     """
 
-    def __init__(self, viewer, find):
-        self.viewer, self.session, self.say = viewer, viewer.session, viewer.say
+    def __init__(self, viewer: Viewer, find: Callable[[], object]) -> None:
+        super().__init__(viewer)
+        self.search = self.session.search
         self.first = 0  # thumbnail
-        self._patches: list = []  # that are listed, in the order of their ranks
-        self._of: tuple = ()  # class, list and search that they are of
+        self._patches: list[Patch] = []  # that are listed, in the order of their ranks
+        self._of: tuple[Any, ...] = ()  # class, list and search that they are of
         self._key: str | None = None  # of the search whose order they have
         self._follows = False  # whether they take the order of the next search, until the next yes or no
-        self.class_buttons = RadioButtonGroup(labels=[], name="gallery-class")
-        self.class_buttons.on_change("active", self._on_class)
+        self.class_buttons = self.react(RadioButtonGroup(labels=[], name="gallery-class"), self._on_class)
         self.gallery = Cards(
             self._on_card, actions=[["accept", "✓", "Accept (A)"], ["reject", "✕", "Reject (R)"]],
-            keys={"a": "accept", "r": "reject", "Enter": "go"}, sizing_mode="stretch_width",
+            keys={"a": "accept", "r": "reject", "Enter": "go"}, **WIDE,
         )  # fmt: skip
-        self.note = Div(text="", name="gallery-note", sizing_mode="stretch_width")
-        self.rejected = Toggle(label="rejected", name="rejected")
-        self.rejected.on_change("active", lambda attr, old, new: self._sort())
-        self.telling = Toggle(label="most telling first", name="telling")
-        self.telling.on_change("active", lambda attr, old, new: self._sort())
-        self.sort = button("Sort anew", self._sort, name="sort")
-        self.actions = [button("Search again", find, name="again")]
+        self.note = note("gallery-note")
+        self.rejected = self.react(Toggle(label="rejected", name="rejected"), self._sort)
+        self.telling = self.react(Toggle(label="most telling first", name="telling"), self._sort)
+        self.sort = self.button("Sort anew", self._sort, "sort")
+        self.actions = [self.button("Search again", find, "again")]
         self.turns = [
-            button("◂ Back", lambda: self._turn(-SHOWN), name="nearer"),
-            button("More ▸", lambda: self._turn(SHOWN), name="farther"),
-            button("Last", lambda: self._turn(10**6), name="least"),
+            self.button("◂ Back", lambda: self._turn(-SHOWN), "nearer"),
+            self.button("More ▸", lambda: self._turn(SHOWN), "farther"),
+            self.button("Last", lambda: self._turn(10**6), "least"),
         ]
-        self._make_count()
+        count = Spinner(low=1, step=1, value=1, width=80, title="patches taken", name="count")
+        self.count = self.react(count, self._on_count)
+        self.suggested = self.button("", lambda: self.session.set_count(viewer.outlined, None), "suggested")
         self._make_curve()
 
-    def _make_count(self):
-        self.count = Spinner(low=1, step=1, value=1, width=80, title="patches taken", name="count")
-        self.count.on_change("value", self._on_count)
-        self.suggested = button("", self._on_suggested, name="suggested")
-        self._quiet = False  # the number follows the search, not the other way round
-
-    def _make_curve(self):
+    def _make_curve(self) -> None:
         curve = self.curve = figure(
             height=140, sizing_mode="stretch_width", tools="", toolbar_location=None, x_axis_label="rank",
             y_axis_label="similarity", name="curve", x_range=Range1d(0, 1), y_range=Range1d(0, 1),
@@ -74,7 +74,7 @@ class RetrievedPanel:
         curve.on_event(events.PanEnd, lambda event: self._on_cut(event.y))
         curve.on_event(events.Tap, lambda event: self._on_cut(event.y))
 
-    def layout(self):
+    def layout(self) -> Any:
         """Everything, arranged."""
         what = hint(
             "Drag the line in the curve, or give a number: so many patches are used. Click a patch to see where it "
@@ -83,47 +83,42 @@ class RetrievedPanel:
         )
         taken = pn.Row(self.count, pn.Column(self.suggested, margin=(14, 0)))
         listed = pn.FlexBox(self.telling, self.rejected, self.sort, *self.actions)
-        column = [self.class_buttons, what, self.curve, taken, self.note, listed, self.gallery, pn.Row(*self.turns)]
-        return pn.Column(*column, scroll="y-auto", sizing_mode="stretch_both")
+        gallery = [self.note, listed, self.gallery, pn.Row(*self.turns)]
+        return scrolled(self.class_buttons, what, self.curve, taken, *gallery)
 
     # ---- doing ------------------------------------------------------------------------------------------------------
 
-    def _on_class(self, _attr, _old, new):
+    def _on_class(self, new: int | None) -> None:
         if new is not None and new < len(self.class_buttons.labels):
             self.viewer.outlined, self.first = self.class_buttons.labels[new], 0
             self.show()
             self.viewer.show_boxes()
 
-    def _turn(self, by):
+    def _turn(self, by: int) -> None:
         self.first += by
         self._show_gallery()
 
-    def forget_order(self):
+    def forget_order(self) -> None:
         """List the patches anew when the next search is done."""
         self.first, self._of = 0, ()
 
-    def _sort(self):
+    def _sort(self, _: object = None) -> None:
         """List the patches in the order of the present search, and of the one that may still be under way."""
         self.forget_order()
         self._follows = True
         self._show_gallery()
 
     @guarded
-    def _on_cut(self, similarity):
-        if self.session.search.weak is not None and self.cut.visible:
+    def _on_cut(self, similarity: float) -> None:
+        if self.search.weak is not None:
             self.session.cut_at(self.viewer.outlined, float(similarity))
 
-    @guarded
-    def _on_count(self, _attr, _old, new):
-        if not self._quiet and new:
+    def _on_count(self, new: int | None) -> None:
+        if new and new != self._asked()[0]:
             self.session.set_count(self.viewer.outlined, int(new))
 
     @guarded
-    def _on_suggested(self):
-        self.session.set_count(self.viewer.outlined, None)
-
-    @guarded
-    def _on_card(self, message):
+    def _on_card(self, message: Message) -> None:
         patch = self._patches[int(message["key"])]
         if message["verb"] == "go":
             self.viewer.jump(patch["place"])
@@ -135,97 +130,86 @@ class RetrievedPanel:
 
     # ---- showing ----------------------------------------------------------------------------------------------------
 
-    def show_classes(self):
+    def show_classes(self) -> None:
         """Offer the classes."""
-        names = list(self.session.job.palette)
+        names = list(self.job.palette)
         if self.viewer.outlined not in names:
             self.viewer.outlined = names[0] if names else ""
         self.class_buttons.labels = names
         self.class_buttons.active = names.index(self.viewer.outlined) if names else None
 
-    def show(self):
+    def show(self) -> None:
         """Bring it up to the search and the verdicts."""
         self.show_marks()
         self._show_curve()
 
-    def show_marks(self):
+    def show_marks(self) -> None:
         """Bring it up to the verdicts and counts alone."""
         self._show_gallery()
-        self._show_count()
+        taken, suggested = self._asked()
+        self.count.visible = self.suggested.visible = taken > 0
+        if taken:
+            self.count.value = taken
+            self.suggested.update(label=f"{suggested} suggested", disabled=taken == suggested)
 
-    def _verdicts(self):
+    def _asked(self) -> tuple[int, int]:
+        """How many patches are asked for, and how many are suggested; 0 where the class was not searched for."""
+        return self.search.asked(self.viewer.outlined) or (0, 0)
+
+    def _verdicts(self) -> dict[tuple[Any, str], bool]:
         """Yes (True) and no (False) to patches of this class."""
-        state = self.session.job.state
-        first = state.first_name(self.viewer.outlined)
-        return {(one.place, one.along): one.accept for one in state.verdicts if one.name == first}
+        return self.job.verdicts(self.viewer.outlined)
 
-    def _show_gallery(self):
-        search, name = self.session.search, self.viewer.outlined
+    def _show_gallery(self) -> None:
+        search, name = self.search, self.viewer.outlined
         of = (name, self.rejected.active, self.telling.active, search.basis)
         if of != self._of or (self._follows and search.key != self._key):
             self._of, self._key = of, search.key
-            self._patches = self._listed()
+            self._patches = self._rejected() if self.rejected.active else self._found()
         self.first = int(np.clip(self.first, 0, max(0, (len(self._patches) - 1) // SHOWN * SHOWN)))
-        verdicts, colour = self._verdicts(), self.session.job.palette.get(name, "#888888")
-        self.gallery.items = [
-            self._card(i, verdicts, colour)
-            for i in range(self.first, min(self.first + SHOWN, len(self._patches)))
-        ]  # fmt: skip
+        verdicts, colour = self._verdicts(), self.job.palette.get(name, "#888888")
+        items = []
+        for i, patch in enumerate(self._patches[self.first : self.first + SHOWN], self.first):
+            if "picture" not in patch:
+                patch["picture"] = thumbnail(search.thumbnail(patch["place"], patch["along"]))
+            about = {"note": patch["note"], "state": STATES[verdicts.get(key_of(patch))], "hint": patch["hint"]}
+            items.append(card(i, patch["picture"], patch["title"], colour, **about))
+        self.gallery.items = items
         self.show_note()
 
-    def _listed(self):
-        """Patches to list: those that were rejected, or those that the search found."""
-        search, name = self.session.search, self.viewer.outlined
-        if self.rejected.active:
-            found = [(place, along) for (place, along), accept in self._verdicts().items() if not accept]
-            return [
-                {"place": list(place), "along": along, "title": "rejected", "note": ", ".join(f"{p:g}" for p in place)}
-                for place, along in found
-            ]
-        if search.weak is None or not name:
+    def _rejected(self) -> list[Patch]:
+        """Patches to list that were rejected."""
+        found = []
+        for (place, along), accept in self._verdicts().items():
+            where = ", ".join(f"{part:g}" for part in place)
+            about = {"title": "rejected", "note": where, "hint": f"Show {where}"}
+            found += [] if accept else [{"place": list(place), "along": along} | about]
+        return found
+
+    def _found(self) -> list[Patch]:
+        """Patches to list that the search found, by rank, or the most telling first where that is asked for."""
+        weak = self.search.weak
+        if weak is None:
             return []
-        weak, places, ranks = search.weak, search.places(), search.weak.table["rank"].to_numpy()
-        return [
-            {
-                "place": places[i].tolist(),
-                "along": str(weak.positions["along"].iloc[i]),
-                "title": f"{weak.weights[i]:.0%}",
-                "note": f"{ranks[i]}.  row {weak.rows[i]}",
-                "similarity": float(weak.similarity[i]),
-            }
-            for i in self._order(weak, np.flatnonzero(weak.classes == name))
-        ]
+        found, ranks, members = [], weak.table["rank"], np.flatnonzero(weak.classes == self.viewer.outlined)
+        if self.telling.active:
+            judge = weak.judge[members]
+            members = members[np.argsort(np.where(judge > 0, judge, len(weak)), kind="stable")]
+        for i, place in zip(members, self.search.places()[members].tolist(), strict=True):
+            where = ", ".join(f"{part:g}" for part in place)
+            about = {"title": f"{weak.weights[i]:.0%}", "note": f"{ranks.iloc[i]}.  row {weak.rows[i]}"}
+            about["hint"] = f"Show {where}; similarity {weak.similarity[i]:.3f}"
+            found.append({"place": place, "along": str(weak.positions["along"].iloc[i])} | about)
+        return found
 
-    def _order(self, weak, members):
-        """Members of a class by rank, or the most telling first where that is asked for."""
-        if not self.telling.active:
-            return members
-        return members[np.argsort(np.where(weak.judge[members] > 0, weak.judge[members], len(weak)), kind="stable")]
-
-    def _card(self, i, verdicts, colour):
-        patch = self._patches[i]
-        if "picture" not in patch:
-            patch["picture"] = thumbnail(self.session.search.thumbnail(patch["place"], patch["along"]))
-        states = {True: "accepted", False: "rejected", None: ""}
-        return {
-            "key": str(i),
-            "src": patch["picture"],
-            "title": patch["title"],
-            "note": patch["note"],
-            "colour": colour,
-            "state": states[verdicts.get(key_of(patch))],
-            "hint": "Show " + ", ".join(f"{value:g}" for value in patch["place"]) + resembles(patch),
-        }
-
-    def show_note(self):
+    def show_note(self) -> None:
         """Say how many patches there are, where they were looked for, and whether they are of the decisions of now."""
-        search, name, total = self.session.search, self.viewer.outlined, len(self._patches)
+        search, name, total = self.search, self.viewer.outlined, len(self._patches)
         which = f"{self.first + 1} to {min(total, self.first + SHOWN)} of {total}" if total else "none yet"
         words = [f"<b>{escape(name)}</b>: {which}" + (f", in the {search.scope}" if search.scope else "")]
         rejected = sum(not accept for accept in self._verdicts().values())
         words += [f"{rejected} rejected"] if rejected else []
-        self.rejected.label = f"rejected ({rejected})"
-        self.rejected.visible = bool(rejected or self.rejected.active)
+        self.rejected.update(label=f"rejected ({rejected})", visible=bool(rejected or self.rejected.active))
         moved = search.key != self._key and search.weak is not None and not self.rejected.active
         self.sort.visible = moved
         if search.searching:
@@ -242,20 +226,9 @@ class RetrievedPanel:
             words.append("no exemplar of it was searched for: place one in step 1")
         self.note.text = "; ".join(words) if name else "Add a class and place an exemplar first."
 
-    def _show_count(self):
-        asked = self.session.search.asked(self.viewer.outlined)
-        self.count.visible = self.suggested.visible = asked is not None
-        if asked is not None:
-            self._quiet = True
-            self.count.value = asked[0]
-            self._quiet = False
-            self.suggested.label = f"{asked[1]} suggested"
-            self.suggested.disabled = asked[0] == asked[1]
-
-    def _show_curve(self):
-        """The curve of all patches, and a line above which they are taken, where it is that simple."""
-        search, name = self.session.search, self.viewer.outlined
-        curve = np.array([] if search.weak is None else search.weak.curves.get(name, []))
+    def _show_curve(self) -> None:
+        """The curve of all patches, and a line above which they are taken."""
+        curve = np.array(self.search.weak.curves.get(self.viewer.outlined, []) if self.search.weak else [])
         self.curve.visible = len(curve) > 0
         if not len(curve):
             return
@@ -264,17 +237,9 @@ class RetrievedPanel:
         self.curve.x_range.update(start=0, end=len(curve) + 1)
         span = float(curve[0] - curve[-1]) or 0.1
         self.curve.y_range.update(start=float(curve[-1]) - 0.05 * span, end=float(curve[0]) + 0.05 * span)
-        # patches beside others are passed over: no similarity divides those taken from the rest
-        self.cut.visible = not self.session.job.state.options.get("diverse")
-        taken = int(np.clip(search.asked(name)[0], 1, len(curve)))
-        self.cut.location = float(curve[taken - 1])
+        self.cut.location = float(curve[int(np.clip(self._asked()[0], 1, len(curve))) - 1])
 
 
-def resembles(patch):
-    """How similar a patch is to its exemplar, in words; nothing where it was not retrieved."""
-    return f"; similarity {patch['similarity']:.3f}" if "similarity" in patch else ""
-
-
-def key_of(patch):
+def key_of(patch: Patch) -> tuple[tuple[float, ...], str]:
     """What a verdict on a patch goes by."""
     return tuple(patch["place"]), patch["along"]

@@ -5,22 +5,22 @@ area, chosen in the job as everybody sees it, and with it the options of the who
 next search after that chooses the survey.
 """
 
-import copy
+import math
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import zarr
 
-from outcrop.app.survey import lines_to_skip
-from outcrop.app.work import Latest
-from outcrop.job import options as stage_options
-from outcrop.job import tables
-from outcrop.job.decisions import Decisions
-from outcrop.patches.grid import DIRECTIONS, PatchGrid
-from outcrop.retrieval.index import GRID_OPTIONS, build_index, index_inputs
-from outcrop.storage.stages import digest
+from outcrop.app.page_job import Found, PageJob
+from outcrop.app.pictures import Codes
+from outcrop.app.survey import Place, Survey
+from outcrop.app.work import Last, Latest, Task, Work
+from outcrop.job.options import IndexOptions
 
 NEAR_PATCHES = 4000  # of the neighbourhood that is searched first: seconds, not minutes
+SURVEY_PATCHES = 100_000  # of the whole survey; lines are skipped where it has more
+IN_MEMORY = 1 << 30  # bytes of descriptors that are kept in memory, so that a search is a matter of milliseconds
 
 
 class Search:
@@ -28,7 +28,7 @@ class Search:
 
     Parameters
     ----------
-    job : Job
+    job : PageJob
     survey : Survey
     work : Work
         Threads to search in.
@@ -36,269 +36,205 @@ class Search:
     Attributes
     ----------
     weak : WeakLabels or None
-        The patches of the decisions of `key`.
+        The patches of the decisions of `key`; older ones, or none, until they are searched for.
     key : str or None
         Of the table that is shown.
     basis : str or None
         The same while nothing but yes and no to patches changes.
     """
 
-    def __init__(self, job, survey, work):
+    def __init__(self, job: PageJob, survey: Survey, work: Work) -> None:
         self.job, self.survey, self.work = job, survey, work
+        self._latest = Latest(self._follow)
+        self._mine = False
+        self._covered = Last()
         self.weak: Any = None
         self.key: str | None = None
         self.basis: str | None = None
-        # The page chooses the area by itself: as another writer, so that undo takes back what the interpreter did.
-        self._chooser = copy.copy(job)
-        self._chooser.log = Decisions(job.path, origin="page")
-        self._latest = Latest(self._follow)
-        self._asked = self._mine = False
-        self._key_now: tuple = (None, None)
-        self._found: tuple = (None, 0, ("", False))
-        self.show_kept()
+        self._take(job.patches(newest=True))
+        self._asked = self.weak is not None
 
-    def close(self):
+    def close(self) -> None:
         """Finish the search under way."""
         self._latest.wait()
-        self._chooser.close()
 
     # ---- what is found ----------------------------------------------------------------------------------------------
 
-    def show_kept(self):
-        """Show the table of the present decisions where it was made before, else the last one that was made.
-
-        Nothing is computed or written.
-        """
-        state = self.job.state
-        self.weak = tables.kept(self.job, state)
-        if self.weak is not None:
-            self.key, self.basis = self.job.retrieved_key(state), self._basis(state)
-        elif self.job.retrievable() and (found := tables.newest(self.job, state)) is not None:
-            self.key, self.weak = found
-            self.basis = self.key
-        self._asked = self.weak is not None
-
-    def _basis(self, state):
-        asked = tables.retrieval_options(state)
-        exemplars = [(one.id, one.place) for one in state.exemplars]
-        return digest(
-            exemplars, self.job.index_key(state), [asked[name] for name in ("count", "per_exemplar", "diverse")]
-        )
+    def _take(self, found: Found | None) -> None:
+        self.weak, self.key, self.basis = found or (None, None, None)
 
     @property
-    def searching(self):
+    def searching(self) -> bool:
         """Whether the patches shown are about to change."""
         return self._latest.busy
 
     @property
-    def stale(self):
+    def stale(self) -> bool:
         """Whether the patches shown are of older decisions."""
-        state = self.job.state
-        if self._key_now[0] is not state:
-            self._key_now = (state, self.job.retrieved_key(state))
-        return self.weak is not None and self.key != self._key_now[1]
+        return self.weak is not None and self.key != self.job.plan.keys["retrieved"]
 
-    def refresh(self, *, mine=True):
+    def refresh(self, *, mine: bool = True) -> None:
         """Bring the patches up to the decisions; returns at once.
 
-        After a decision of another writer only a table that is there is shown.
+        After a decision of another writer only a table that was made before is shown.
         """
         self._mine |= mine
         self._latest.request()
         self.work.tell("work")
 
-    def wait(self):
+    def wait(self) -> None:
         """Wait until the patches are those of the decisions."""
         self._latest.wait()
 
-    def _follow(self):
+    def _follow(self) -> None:
         mine, self._mine = self._mine, False
         try:
-            state = self.job.state
-            found = tables.kept(self.job, state)
-            if found is None and mine and self._asked and self.job.retrievable() and self.job.indexed(state):
-                self._in_memory(state)
-                self.job.retrieve()
-                state = self.job.state
-                found = tables.kept(self.job, state)
-            self._show(found, state)
+            found = self.job.patches()
+            if found is None and mine and self._asked and self.job.plan.queries and self.job.indexed:
+                found = self._searched()
+            self._show(found)
         except (ValueError, OSError) as error:
             self.work.say(str(error), wrong=True)
 
-    def _show(self, found, state):
-        """Take over a table; older patches stay, marked, while there are exemplars to look for."""
-        if found is not None:
-            self.weak, self.key, self.basis = found, self.job.retrieved_key(state), self._basis(state)
-            self._asked = True
-        elif not self.job.retrievable():
-            self.weak = self.key = self.basis = None
+    def _searched(self) -> Found | None:
+        """Patches of the present decisions, searched for with the descriptors in memory where they are not too many."""
+        index = self.job.opened_index()
+        if index.features.nbytes <= IN_MEMORY and not isinstance(index.features.store, zarr.storage.MemoryStore):
+            index.features = zarr.create_array({}, data=index.features[:], compressors=None)
+        self.job.retrieve()
+        return self.job.patches()
+
+    def _show(self, found: Found | None) -> None:
+        """Take over patches; older ones stay, marked, while there are exemplars to look for."""
+        self._asked |= found is not None
+        if found is not None or not self.job.plan.queries:
+            self._take(found)
         self.work.tell("weak")
 
-    def _in_memory(self, state, most=1 << 30):
-        """Keep the descriptors in memory where they are not too many: a search is then a matter of milliseconds."""
-        index = self.job.open_index(state)
-        if index.features.nbytes <= most and not isinstance(index.features.store, zarr.storage.MemoryStore):
-            index.features = zarr.create_array({}, data=index.features[:], compressors=None)
-
-    def accepted(self):
+    def accepted(self) -> npt.NDArray[np.bool_]:
         """Which retrieved patches were accepted by hand."""
         rows = self.weak.accepted
         pairs = zip(self.weak.rows.tolist(), self.weak.classes.tolist(), strict=True)
         return np.array([row in rows.get(name, ()) for row, name in pairs], bool)
 
-    def places(self):
+    def places(self) -> npt.NDArray[Any]:
         """Inline, crossline and time of the retrieved patches, shape (n_patches, 3)."""
-        return self.weak.positions[list(self.survey.volume.dims)].to_numpy()
+        places: npt.NDArray[Any] = self.weak.positions[list(self.survey.volume.dims)].to_numpy()
+        return places
 
-    def asked(self, name):
+    def asked(self, name: str) -> tuple[int, int] | None:
         """How many patches of a class are asked for, and how many are suggested; None where it was not searched."""
         if self.weak is None or name not in self.weak.suggested:
             return None
-        state, suggested = self.job.state, self.weak.suggested[name]
-        count = tables.retrieval_options(state)["count"]
-        count = count.get(state.first_name(name), "auto") if isinstance(count, dict) else count
+        count, suggested = self.job.counts().get(name, "auto"), self.weak.suggested[name]
         return (suggested if count == "auto" else int(count)), suggested
 
-    def thumbnail(self, place, along):
-        """8-bit picture of the patch around a place, along a direction; of what there is of it at the rim."""
+    def thumbnail(self, place: Place, along: str) -> Codes:
+        """8-bit picture of the patch around a place, along a direction; cut off at the rim."""
         grid = self.job.grid()
         try:
             start = grid.start_at(place, along=along)
         except ValueError:  # a patch of another size
             return self.survey.patch(place)
-        patch = grid.cut(self.survey.volume, np.array([start]))[0]
+        patch: npt.NDArray[np.float32] = grid.cut(self.survey.volume, np.array([start]))[0]
         return np.round(255 * np.nan_to_num(patch)).astype(np.uint8)
-
-    def choose_size(self, size, line=None):
-        """Take patches of another height and width from now on; the next search describes them.
-
-        A large survey is searched around a line first.
-        """
-        chosen = self._whole() or self.job.state.options.get("index", {})
-        whole = {name: value for name, value in chosen.items() if name != "step"} | {"size": [int(n) for n in size]}
-        self.job.check_index(**whole)
-        if self._finished(whole) or not self._larger(whole):
-            self.job.choose_index(**whole)
-        else:
-            near = self._around(whole, line)
-            mark = {"area": near["area"], "survey": whole}
-            self.job.set_options({stage_options.NEIGHBOURHOOD: mark, "index": self.job.check_index(**near)})
 
     # ---- where it is looked for -------------------------------------------------------------------------------------
 
     @property
-    def scope(self):
+    def scope(self) -> str:
         """What the index covers: "neighbourhood", "survey", or "" where there is none yet."""
         return self._where()[0]
 
-    def survey_waits(self):
+    def survey_waits(self) -> bool:
         """Whether the index of the survey is finished and the next search will choose it."""
         return self._where()[1]
 
-    def _where(self):
+    def _where(self) -> tuple[str, bool]:
         """What the index covers, and whether that of the survey waits; looked up where something changed."""
-        state, journal = self.job.state, self.job.stages.root / "index" / "journal.txt"
-        size = journal.stat().st_size if journal.is_file() else 0
-        if self._found[0] is not state or self._found[1] != size:
-            whole = self._whole()
-            scope = "" if not self.job.indexed(state) else "survey" if whole is None else "neighbourhood"
-            self._found = (state, size, (scope, whole is not None and self._finished(whole)))
-        return self._found[2]
 
-    def _whole(self):
-        """Options of the whole survey where only a neighbourhood is chosen, None otherwise."""
-        return stage_options.whole_survey(self.job.state.options)
+        def look() -> tuple[str, bool]:
+            whole = self.job.plan.survey
+            scope = "" if not self.job.indexed else "survey" if whole is None else "neighbourhood"
+            return scope, whole is not None and self.job.index_finished(whole)
 
-    def retrieve(self, line=None):
+        return self._covered.get((self.job.plan, self.job.written("index")), look)
+
+    def choose_size(self, size: tuple[int, int], line: float | None = None) -> None:
+        """Take patches of another height and width from now on; the next search describes them.
+
+        A large survey is searched around a line first.
+        """
+        chosen = self.job.plan.survey or self.job.options.index
+        self._decide(chosen.updated(size=size, step="auto"), line)
+
+    def _decide(self, whole: IndexOptions, line: float | None, *, by_page: bool = False) -> None:
+        """Choose the survey with these options, or the neighbourhood of a line where it is large."""
+        near = self._around(whole, line) if self._is_large(whole) else None
+        self.job.choose_where(near or whole, near and whole, by_page=by_page)
+
+    def retrieve(self, line: float | None = None) -> Task:
         """Find patches like the exemplars: in the survey where it is indexed, around a line otherwise."""
-        if not self.job.retrievable():
+        if not self.job.plan.queries:
             raise ValueError("There is no exemplar yet; choose a class and click on the section.")
         return self.work.start("searching", self._retrieve, line)
 
-    def _retrieve(self, task, line):
+    def _retrieve(self, task: Task, line: float | None) -> None:
         self._choose(line)
-        state = self.job.state
-        self.job.open_index(state, progress=task.stage)
+        self.job.opened_index(task.stage)
         task.stage("searching")
-        self._in_memory(state)
-        self.job.retrieve()
-        state = self.job.state
-        self._show(tables.kept(self.job, state), state)
-        self.index_behind()
+        self._show(self._searched())
+        self._index_behind()
 
-    def _choose(self, line):
+    def _choose(self, line: float | None) -> None:
         """Decide where to look: the survey where it is indexed or small, the neighbourhood of a line otherwise."""
-        whole, chosen = self._whole(), self.job.state.options.get("index", {})
+        whole = self.job.plan.survey
         if whole is None:
-            if self.job.indexed() or self.job.stages.last("index"):
+            if self.job.ever_indexed():
                 return  # somebody planned it
-            found = self.survey.options
-            every = lines_to_skip(found, self.survey.volume.shape)
-            whole = chosen | ({"every": every} if every > 1 else {})
-        if self._finished(whole) or not self._larger(whole):
-            self._decide(whole)
-        elif not self._covers(line):
-            self._decide(self._around(whole, line), whole)
+            whole = self.job.options.index
+            whole = whole.updated(every=max(whole.every, round(self.job.patches_of(whole) * whole.every / SURVEY_PATCHES)))
+        if not (self._is_large(whole) and self._covers(line)):
+            self._decide(whole, line, by_page=True)
+            self.work.tell("state")
 
-    def _decide(self, chosen, whole=None):
-        """Write the choice of an index, with the options of the survey where it is a neighbourhood."""
-        _ = self.job.log.who  # the interpreter's file comes first
-        log = self._chooser.log
-        if whole is not None:
-            mark = {"area": chosen["area"], "survey": whole}
-            log.add({"what": "set", "name": stage_options.NEIGHBOURHOOD, "value": mark})
-        self._chooser.choose_index(**chosen)
-        self.work.tell("state")
+    def _is_large(self, whole: IndexOptions) -> bool:
+        """Whether a neighbourhood is searched before a survey: it is larger and not indexed yet."""
+        lines = self._lines(whole)
+        return not self.job.index_finished(whole) and lines * self._per_line(whole) > NEAR_PATCHES
 
-    def _full(self, chosen):
-        """Options of an index with all defaults."""
-        return stage_options.index_options(chosen, self.survey.volume.shape)
+    def _lines(self, whole: IndexOptions) -> int:
+        return math.ceil(len(self.survey.lines) / whole.every)
 
-    def _finished(self, chosen):
-        """Whether the index of some options is finished."""
-        key = digest("index", index_inputs(self.job.known["digest"], self._full(chosen)))
-        return any(words[0] == key for words in self.job.stages.journal("index"))
+    def _per_line(self, whole: IndexOptions) -> int:
+        return max(1, self.job.patches_of(whole) // self._lines(whole))
 
-    def _per_line(self, chosen):
-        found, shape = self._full(chosen), self.survey.volume.shape
-        lines = -(-shape[self.survey.along] // found["every"])
-        return max(1, stage_options.patch_count(found, shape, found["step"]) // lines)
-
-    def _larger(self, whole):
-        """Whether a survey is larger than a neighbourhood."""
-        lines = -(-len(self.survey.lines) // self._full(whole)["every"])
-        return lines * self._per_line(whole) > NEAR_PATCHES
-
-    def _covers(self, line):
+    def _covers(self, line: float | None) -> bool:
         """Whether the neighbourhood that is chosen holds a line."""
-        name, area = DIRECTIONS[self.survey.along], self.survey.options["area"]
-        if self._whole() is None or not area or name not in area:
+        ends = (self.job.plan.index.area or {}).get(self.survey.line_name)
+        if self.job.plan.survey is None or not ends:
             return False
-        return line is None or area[name][0] <= line <= area[name][1]
+        return line is None or ends[0] <= line <= ends[1]
 
-    def _around(self, whole, line):
+    def _around(self, whole: IndexOptions, line: float | None) -> IndexOptions:
         """Options of an index on some lines around one, by default the middle one."""
         lines = self.survey.lines
         count = max(1, NEAR_PATCHES // self._per_line(whole))
-        at = len(lines) // 2 if line is None else int(np.argmin(np.abs(lines - line)))
+        at = len(lines) // 2 if line is None else self.survey.line_at(line)
         every = max(1, min(3, len(lines) // count))
         first = at - every * min(at // every, count // 2)
         ends = lines[[first, min(first + every * (count - 1), len(lines) - 1)]]
-        around = {DIRECTIONS[self.survey.along]: [float(ends.min()), float(ends.max())]}
-        return whole | {"every": every, "area": (whole.get("area") or {}) | around, "sample": None}
+        area = (whole.area or {}) | {self.survey.line_name: (float(ends.min()), float(ends.max()))}
+        return whole.updated(every=every, area=area, sample="auto")
 
-    def index_behind(self):
+    def _index_behind(self) -> None:
         """Index the whole survey behind the interpreter's work, where only a neighbourhood is; it decides nothing."""
-        whole = self._whole()
-        if whole is None or self._finished(whole):
+        whole = self.job.plan.survey
+        if whole is None or self.job.index_finished(whole):
             return
 
-        def build(task):
-            found = self._full(whole)
-            grid = PatchGrid(self.survey.volume, **{name: found[name] for name in GRID_OPTIONS})
-            task.total = len(grid)
-            options = {name: found[name] for name in ("measure", "truncate", "finest")}
-            build_index(self.survey.volume, grid, self.job.path, progress=task.progress_behind, **options)
+        def build(task: Task) -> None:
+            self.job.build(whole, task)
             self.work.say("The whole survey is indexed: search again to cover it.")
 
         self.work.start_behind("indexing the survey", build)

@@ -9,6 +9,7 @@ import socket
 import sys
 import threading
 import webbrowser
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -46,11 +47,11 @@ KINDS = (".outcrop", ".sgy", ".segy", ".npy", ".zarr", ".mdio")
 class Refusal(RequestHandler):
     """An answer that says no and nothing else."""
 
-    def initialize(self, status):
+    def initialize(self, status: int) -> None:
         """Take the status."""
         self._no = status
 
-    def prepare(self):
+    def prepare(self) -> None:
         """Answer whatever was asked."""
         self.set_status(self._no)
         self.finish()
@@ -63,11 +64,11 @@ class Gate(Router):
     a cell of a notebook, where a browser sends no cookies. Every answer forbids the browser to ask another computer.
     """
 
-    def __init__(self, application, token, hosts):
+    def __init__(self, application: Any, token: str, hosts: Sequence[str]) -> None:
         self.application, self.prefix, self.hosts = application, f"/{token}/", hosts
         self._refusals = Application([])
 
-    def find_handler(self, request, **_):
+    def find_handler(self, request: Any, **_: Any) -> Any:
         """What answers a request."""
         status = self.refusal(request)
         self._forbid_others(request)
@@ -75,7 +76,7 @@ class Gate(Router):
             return self.application.find_handler(request)
         return self._refusals.get_handler_delegate(request, Refusal, {"status": status})
 
-    def refusal(self, request):
+    def refusal(self, request: Any) -> int | None:
         """Status with which a request is refused, None where it is let in."""
         known = request.path[: len(self.prefix)].encode()
         if not secrets.compare_digest(known, self.prefix.encode()):
@@ -91,21 +92,21 @@ class Gate(Router):
             return 413
         return 204 if request.path in [self.prefix + name for name in ALIVE] else None
 
-    def _forbid_others(self, request):
+    def _forbid_others(self, request: Any) -> None:
         """Add a policy to the headers of the answer: nothing comes from, or goes to, anywhere but this server."""
         host, write = request.headers.get("Host", ""), request.connection.write_headers
         allowed = ["'self'", "'unsafe-inline'", "'unsafe-eval'", "data:", "blob:"]
         if re.fullmatch(r"[\w.:\[\]-]+", host):
             allowed += [f"ws://{host}", f"wss://{host}"]
 
-        def write_headers(start_line, headers, *arguments, **options):
+        def write_headers(start_line: Any, headers: Any, *arguments: Any, **options: Any) -> Any:
             headers["Content-Security-Policy"] = f"default-src {' '.join(allowed)}"
             return write(start_line, headers, *arguments, **options)
 
         request.connection.write_headers = write_headers
 
 
-def make_server(desk, *, port=0, host="127.0.0.1", token=None):
+def make_server(desk: "Desk", *, port: int = 0, host: str = "127.0.0.1", token: str | None = None) -> tuple[Any, str]:
     """Server of a desk and its address; it is not started yet.
 
     Parameters
@@ -149,21 +150,21 @@ class Desk:
         Of the session that is made from a choice.
     """
 
-    def __init__(self, session=None, *, folder=".", **options):
+    def __init__(self, session: Session | None = None, *, folder: str | Path = ".", **options: Any) -> None:
         self.session, self.folder, self.options = session, Path(folder).resolve(), options
 
-    def choices(self):
+    def choices(self) -> list[str]:
         """Names of the volumes and jobs in the folder."""
         found = [path.name for path in self.folder.iterdir() if path.suffix.lower() in KINDS]
         return sorted(name for name in found if not name.endswith(".truth.sgy"))
 
-    def open(self, name):
+    def open(self, name: str) -> None:
         """Open one of them."""
         if name not in self.choices():
             raise ValueError(f"{name!r} is not among the volumes and jobs here; choose {', '.join(self.choices())}.")
         self.session = self.session or Session(self.folder / name, **self.options)
 
-    def page(self):
+    def page(self) -> Any:
         """Contents of a new tab."""
         # Panel writes addresses of its CDN into the styles and replaces them when it answers the request for the page.
         # A document that is made for the websocket, because the first one expired meanwhile, had no such request.
@@ -176,11 +177,17 @@ class Desk:
         return one.layout()
 
 
-def free_port(host):
-    """A port of an address that nobody listens on."""
+def free_port(host: str, port: int = 0) -> int:
+    """A port of an address that nobody listens on: the one given, else 0; of 0 any one."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-        probe.bind((host, 0))
-        return probe.getsockname()[1]
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, int(port > 0 and os.name == "posix"))
+        try:
+            probe.bind((host, port))
+        except OSError:
+            if not port:
+                raise
+            return 0
+        return int(probe.getsockname()[1])
 
 
 class Address:
@@ -202,17 +209,17 @@ class Address:
     token : str or None
     """
 
-    def __init__(self, path, host):
+    def __init__(self, path: str | Path, host: str) -> None:
         name = digest("address", str(Path(path).resolve()), host)
         state = os.environ.get("XDG_STATE_HOME") or os.environ.get("LOCALAPPDATA") or Path.home() / ".local" / "state"
         for number in range(1, MOST_SERVERS + 1):
             self._path = Path(state) / "outcrop" / f"{name}{f'-{number}' if number > 1 else ''}.txt"
             self.port, self.token = read_address(self._path)
-            if not self.port or is_free(host, self.port):
+            if not self.port or free_port(host, self.port):
                 return
         self.port, self.token = 0, None
 
-    def keep(self, address):
+    def keep(self, address: str) -> None:
         """Remember an address; where that cannot be, the next start has another one."""
         port, token = urlsplit(address).port, urlsplit(address).path.strip("/")
         with contextlib.suppress(OSError):
@@ -221,7 +228,7 @@ class Address:
                 file.write(f"{port} {token}\n")
 
 
-def read_address(path):
+def read_address(path: Path) -> tuple[int, str | None]:
     """Port and token in a file, 0 and None where it holds none."""
     with contextlib.suppress(OSError, ValueError):
         port, token = path.read_text(encoding="utf-8").split()
@@ -230,18 +237,10 @@ def read_address(path):
     return 0, None
 
 
-def is_free(host, port):
-    """Whether nobody listens on a port."""
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1 if os.name == "posix" else 0)
-        try:
-            probe.bind((host, port))
-        except OSError:
-            return False
-        return True
-
-
-def serve(source=None, *, port=0, host="127.0.0.1", browser=True, ready=print, **options):
+def serve(
+    source: Any = None, *, port: int = 0, host: str = "127.0.0.1", browser: bool = True,
+    ready: Callable[[str], object] = print, **options: Any,
+) -> None:  # fmt: skip
     """Serve the page until interrupted.
 
     Parameters
@@ -264,7 +263,7 @@ def serve(source=None, *, port=0, host="127.0.0.1", browser=True, ready=print, *
     server.start()
     sys.setswitchinterval(SWITCH)
 
-    def announce():
+    def announce() -> None:
         ready(address)
         if browser:
             webbrowser.open(address)
@@ -278,13 +277,9 @@ def serve(source=None, *, port=0, host="127.0.0.1", browser=True, ready=print, *
 
 
 def explore(
-    volume: Any,
-    *,
-    job: str | Path | None = None,
-    size: int | tuple[int, int] | None = None,
-    truth: Any = None,
+    volume: Any, *, job: str | Path | None = None, size: int | tuple[int, int] | None = None, truth: Any = None,
     height: int = 800,
-) -> "Explorer":
+) -> "Explorer":  # fmt: skip
     """Show the interpreter's page of a volume in a cell of a notebook.
 
     Parameters
@@ -322,26 +317,26 @@ def explore(
 class Explorer:
     """A page in a cell of a notebook, served from a thread of the kernel to this computer only."""
 
-    def __init__(self, session, *, height=800):
+    def __init__(self, session: Session, *, height: int = 800) -> None:
         self.session, self.height = session, height
         started = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(started,), daemon=True)
         self._thread.start()
         started.wait()
 
-    def _run(self, started):
+    def _run(self, started: threading.Event) -> None:
         asyncio.set_event_loop(asyncio.new_event_loop())
         self._server, self.address = make_server(Desk(self.session))
         self._server.start()
         self._server.io_loop.add_callback(started.set)
         self._server.io_loop.start()
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         return (
             f'<iframe src="{self.address}" width="100%" height="{self.height}" style="border: 1px solid #ccc"></iframe>'
         )
 
-    def close(self):
+    def close(self) -> None:
         """End the page; what was done stays in the job folder."""
         self._server.io_loop.add_callback(self._server.io_loop.stop)
         self._thread.join()

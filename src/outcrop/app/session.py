@@ -2,29 +2,34 @@
 
 import re
 import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 import outcrop as oc
 from outcrop.app.audit import Audits
 from outcrop.app.geology import Geology
-from outcrop.app.labelling import Labelling
-from outcrop.app.pictures import crop
+from outcrop.app.labelling import PageLabels
+from outcrop.app.page_job import open_job
+from outcrop.app.pictures import Codes, Picture, Window, crop
 from outcrop.app.results import Results
 from outcrop.app.search import Search
-from outcrop.app.survey import Survey, open_job
+from outcrop.app.survey import Place, Survey
 from outcrop.app.unseen import Unseen
 from outcrop.app.view import View
 from outcrop.app.words import in_words
 from outcrop.app.work import Work
-from outcrop.job.strokes import section_of
-from outcrop.mapping.registry import DEFAULT_MAPPING
 from outcrop.measures.curvelet import SMALLEST
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.volumes.lengths import parse_size
 
 STRIPES = 6  # traces from one stripe to the next where a class is excluded
 POLL = 1.0  # seconds between two looks at what others decided
+MARKS = ("right", "wrong", "erase")  # what a stroke says about labels, whatever their class
+T = TypeVar("T")
 
 
 class Session:
@@ -43,35 +48,35 @@ class Session:
 
     Attributes
     ----------
-    job : Job
-        With ``state``, ``palette`` and ``classes``; change it only through the methods below.
+    job : PageJob
+        Change it only through `decide` and the methods below.
     survey : Survey
     view : View
     work : Work
         What runs.
     search : Search
-    labelling : Labelling
+    labelling : PageLabels
     results : Results
     geology : Geology
     audits : Audits
     unseen : Unseen
     """
 
-    def __init__(self, source, job=None, *, size=None, truth=None):
-        truth, truth_path = (truth, None) if truth is None or hasattr(truth, "dims") else (oc.open_volume(truth), truth)
+    def __init__(self, source: Any, job: str | Path | None = None, *, size: Any = None, truth: Any = None) -> None:
+        truth_path = None if hasattr(truth, "dims") else truth
+        truth = truth if truth_path is None else oc.open_volume(truth_path)
         self.job = open_job(source, job, size)
-        self._listeners: list = []
+        self._listeners: list[Callable[[str], object]] = []
         self.survey = Survey(self.job)
         self.survey.sections.refined = lambda: self.tell("section")
         self.view = View(self.job.path)
         self.work = Work(self.tell)
         self.search = Search(self.job, self.survey, self.work)
-        self.labelling = Labelling(self.search, truth, self.view)
+        self.labelling = PageLabels(self.job, self.survey, self.work, self.view, truth)
         self.results = Results(self.labelling, truth_path)
         self.geology = Geology(self)
         self.audits, self.unseen = Audits(self), Unseen(self)
-        self._painted: tuple = (None, {}, {})
-        self._seen = (self.job.state, self._journals())
+        self._seen = self._now()
         self._closed = threading.Event()
         self._watcher = threading.Thread(target=self._watch, daemon=True)
         self._watcher.start()
@@ -79,12 +84,12 @@ class Session:
         self.labelling.look()
 
     @property
-    def path(self):
+    def path(self) -> Path:
         """The job folder."""
         return self.job.path
 
-    def listen(self, function):
-        """Call a function with what changed whenever something does.
+    def listen(self, function: Callable[[str], object]) -> Callable[[], None]:
+        """Call a function with what changed whenever something does; gives what ends it.
 
         It is one of "state", "strokes", "work", "weak", "labels", "places", "section", "geology", "audit" and
         "unseen".
@@ -92,87 +97,62 @@ class Session:
         self._listeners.append(function)
         return lambda: self._listeners.remove(function) if function in self._listeners else None
 
-    def tell(self, what):
+    def tell(self, what: str) -> None:
         """Tell every page that something changed."""
         for function in list(self._listeners):
             function(what)
 
-    def close(self):
+    def close(self) -> None:
         """Stop all work and let go of the job folder."""
         self._closed.set()
         self._watcher.join()
-        self.view.close()
-        self.work.close()
-        self.search.close()
-        self.labelling.close()
-        self.geology.close()
-        self.survey.sections.close()
-        self.job.close()
+        for part in (self.view, self.work, self.search, self.labelling, self.geology, self.survey.sections, self.job):
+            part.close()
 
     # ---- what others do ---------------------------------------------------------------------------------------------
 
-    def _watch(self):
+    def _watch(self) -> None:
         while not self._closed.wait(POLL):
             try:
                 self.catch_up()
             except OSError as error:  # a disk that is away for a moment
                 self.work.say(str(error), wrong=True)
 
-    def catch_up(self):
+    def catch_up(self) -> None:
         """Show what other writers decided, retrieved and labelled since."""
-        state, journals = self.job.state, self._journals()
-        (old, before), self._seen = self._seen, (state, journals)
-        if state is not old:
+        now = self._now()
+        (plan, tables, labels), self._seen = self._seen, now
+        if now[0] is not plan:
             self.tell("state")
-        if state is not old or journals[0] != before[0]:
+        if now[0] is not plan or now[1] != tables:
             self.search.refresh(mine=False)
-        if journals[1] != before[1]:
+        if now[2] != labels:
             self.tell("labels")
             self.labelling.look()
 
-    def _journals(self):
-        """Bytes of the journals of tables and of votes, which grow with whatever is made."""
-        path = self.job.stages.root / "retrieved" / "journal.txt"
-        return path.stat().st_size if path.is_file() else 0, self.labelling.written()
+    def _now(self) -> tuple[Any, int, int]:
+        """Decisions, and the bytes of the journals of retrieved patches and of labels."""
+        return self.job.plan, self.job.written("retrieved"), self.job.labels_written()
 
-    def _decided(self):
-        """Tell the pages of a decision made here, and bring the retrieved patches up to it behind their backs."""
-        self.work.forget()
-        self._seen = (self.job.state, self._seen[1])
-        self.tell("state")
+    # ---- decisions --------------------------------------------------------------------------------------------------
+
+    def decide(self, decision: Callable[..., T], *arguments: Any, **options: Any) -> T:
+        """Make a decision, for instance ``decide(session.job.rename_class, "fault", "faults")``.
+
+        Pages are told of it, and the retrieved patches are brought up to it behind their backs.
+        """
+        made = decision(*arguments, **options)
+        self._told("state")
         self.search.refresh()
+        return made
 
-    # ---- classes ----------------------------------------------------------------------------------------------------
+    def _told(self, what: str) -> None:
+        """Tell the pages of a decision made here."""
+        self.work.forget()
+        self._seen = (self.job.plan, *self._seen[1:])
+        self.tell(what)
 
-    def add_class(self, name, colour=None):
-        """Add a class; its name as the project writes it."""
-        name = self.job.add_class(name, colour)
-        self._decided()
-        return name
-
-    def rename_class(self, old, new):
-        """Give a class another name, everywhere."""
-        self.job.rename_class(old, new)
-        self._decided()
-
-    def recolour_class(self, name, colour):
-        """Give a class another colour."""
-        self.job.recolour_class(name, colour)
-        self._decided()
-
-    def remove_class(self, name):
-        """Remove a class with its exemplars, verdicts and strokes."""
-        self.job.remove_class(name)
-        self._decided()
-
-    def exemplars(self):
-        """Exemplars with the present names of their classes: (id, class, place), place None for a picture."""
-        state = self.job.state
-        return [one._replace(name=state.classes[one.name]["name"]) for one in state.exemplars]
-
-    # ---- exemplars and retrieved patches ---------------------------------------------------------------------------
-
-    def add_exemplar(self, name, place, *, new=False):
+    def add_exemplar(self, name: str, place: Place, *, new: bool = False) -> list[float]:
         """Place an exemplar of a class with its centre at (inline, crossline, time); where it came to lie.
 
         A `new` class is made with it where there is none of that name.
@@ -180,126 +160,91 @@ class Session:
         if not new:
             self._check_class(name)
         place = self.survey.snap(place)
-        self.job.add_exemplar(name, place)
-        self._decided()
+        self.decide(self.job.add_exemplar, name, place)
         return place
 
-    def move_exemplar(self, id, place):
+    def move_exemplar(self, id: str, place: Place) -> list[float]:
         """Move an exemplar; where it came to lie."""
         place = self.survey.snap(place)
-        self.job.move_exemplar(id, place)
-        self._decided()
+        self.decide(self.job.move_exemplar, id, place)
         return place
 
-    def remove_exemplar(self, id):
-        """Remove an exemplar."""
-        self.job.remove_exemplar(id)
-        self._decided()
-
-    def judge(self, name, place, *, along="inline", accept=None):
+    def judge(self, name: str, place: Place, *, along: str = "inline", accept: bool | None = None) -> None:
         """Accept (True) or reject (False) a retrieved patch, or take the verdict back (None); the rest re-ranks."""
-        self._check_class(name)
-        self.job.judge([(name, place, along)], "forget" if accept is None else "accept" if accept else "reject")
-        self._decided()
+        verdict = "forget" if accept is None else "accept" if accept else "reject"
+        self.decide(self.job.judge, [(name, place, along)], verdict)
 
-    def answer(self, number, answer, really=None):
-        """Answer a question of the audit; see `Audits.answer`."""
-        self.audits.answer(number, answer, really)
-        self._decided()
-
-    def set_count(self, name, count):
+    def set_count(self, name: str, count: int | None) -> None:
         """Take that many patches of a class, or as many as ``auto_count`` says (None); other classes keep theirs."""
-        self._check_class(name)
-        state = self.job.state
-        names = {first: facts["name"] for first, facts in state.classes.items()}
-        before = state.options.get("count") or {}
-        counts = before if isinstance(before, dict) else dict.fromkeys(names, before)
-        counts = {names[first]: n for first, n in counts.items() if first in names}
-        counts |= {name: "auto" if count is None else max(1, int(count))}
-        self.job.choose_retrieval(count=counts)
-        self._decided()
+        counts = self.job.counts() | {name: "auto" if count is None else max(1, count)}
+        self.decide(self.job.choose_counts, counts)
 
-    def set_size(self, size, line=None):
+    def set_size(self, size: str | Sequence[int], line: float | None = None) -> None:
         """Take patches of another size, as `parse_size` takes it; exemplars stay where they are."""
         height, width = parse_size(size, self.job.volume) if isinstance(size, str) else size
         if min(height, width) < SMALLEST:
             raise ValueError(f"A patch of {height} x {width} is too small; choose at least {SMALLEST} x {SMALLEST}.")
         if (height, width) != self.survey.size:
-            self.search.choose_size((height, width), line)
-            self._decided()
+            self.decide(self.search.choose_size, (height, width), line)
 
-    def cut_at(self, name, similarity):
+    def cut_at(self, name: str, similarity: float) -> None:
         """Take the patches of a class that are at least so similar, as the similarity curve has them."""
-        self.set_count(name, max(1, int(np.count_nonzero(self.search.weak.curves[name] >= similarity))))
+        self.set_count(name, int(np.count_nonzero(self.search.weak.curves[name] >= similarity)))
 
-    @property
-    def mapping(self):
-        """Name of the mapper that is chosen."""
-        return self.job.state.options.get("label", {}).get("mapping", DEFAULT_MAPPING)
-
-    def set_mapping(self, name):
+    def set_mapping(self, name: str) -> None:
         """Choose the mapper by its name in `MAPPERS`; other options of the labels stay."""
-        chosen = self.job.state.options.get("label", {})
-        limits = self.job.state.options.get("limits", {})
-        others = {"seed": chosen.get("seed", 0), "step": chosen.get("step"), "with_jobs": chosen.get("with", ())}
-        if name != self.mapping:
-            self.job.choose_labels(mapping=name, **others, **limits)
-            self._decided()
+        if name != self.job.plan.label.mapping:
+            self.decide(self.job.choose_labels, mapping=name)
 
-    def set_limit(self, confidence):
+    def set_limit(self, confidence: float) -> None:
         """Call labels below a confidence, 0 to 1, uncertain from now on; they are made from the same votes."""
-        chosen = self.job.state.options.get("label", {})
-        others = {"seed": chosen.get("seed", 0), "step": chosen.get("step"), "with_jobs": chosen.get("with", ())}
         if abs(confidence - self.labelling.limit) > 1e-6:
-            self.job.choose_labels(min_confidence=float(confidence), **others)
-            self._decided()
+            self.decide(self.job.choose_labels, min_confidence=float(confidence))
 
-    def _check_class(self, name):
+    def _check_class(self, name: str) -> None:
         palette = self.job.palette
         if name not in palette:
             raise ValueError(f"Class {name!r} is unknown; choose one of {', '.join(palette) or 'none yet'}.")
 
     # ---- undo -------------------------------------------------------------------------------------------------------
 
-    def undo(self):
+    def undo(self) -> bool:
         """Take the last decision of this page back; whether there was one."""
         return self._go_back(self.job.undo, "undo")
 
-    def redo(self):
+    def redo(self) -> bool:
         """Do again what was undone; whether there was anything."""
         return self._go_back(self.job.redo, "redo")
 
-    def _go_back(self, change, verb):
-        """Undo or redo, and say what; lines whose strokes change by it follow."""
-        before, shown = self.job.state, self.labelling.shown()
-        done = change()
-        after = self.job.state
-        strokes = [
-            one for one in (*before.strokes, *after.strokes) if (one in before.strokes) != (one in after.strokes)
-        ]
-        for stroke in strokes:
-            place = section_of(stroke, self.job.axes)
-            if place is not None:
-                self._follow(place[0], place[1], shown)
-        self._decided()
+    def _go_back(self, change: Callable[[], bool], verb: str) -> bool:
+        """Undo or redo, and say what was changed by it."""
+        before = self.job.plan.names
+        done = self.decide(self._follow_strokes, change)
         if done:
-            entries = self.job.log.entries
-            act = [entry for entry in entries if entry["id"] in entries[-1]["of"]]
-            words = in_words(act, before if verb == "undo" else after)
+            words = in_words(self.job.last_act(), before if verb == "undo" else self.job.plan.names)
             self.work.say(f"{'Taken back' if verb == 'undo' else 'Done again'}: {words}.")
         else:
             self.work.say(f"There is nothing to {verb}.")
         return done
 
-    def _follow(self, direction, position, shown):
-        """Bring a line up to the strokes on it; `shown` are the labels before they changed."""
-        if direction == self.survey.along:
-            self.labelling.begin_correction(position, shown)
-            self.labelling.follow(position)
+    def _follow_strokes(self, change: Callable[[], bool]) -> bool:
+        """Change decisions; lines on which other strokes lie by it follow."""
+        before, shown = self.job.strokes, self.labelling.shown()
+        done = change()
+        now = self.job.strokes
+        for stroke in [*(one for one in before if one not in now), *(one for one in now if one not in before)]:
+            section = self.job.section_of(stroke)
+            if section is not None and section[0] == self.survey.along:
+                self.labelling.begin_correction(section[1], shown)
+                self.labelling.follow(section[1])
+        return done
 
     # ---- brush ------------------------------------------------------------------------------------------------------
 
-    def paint(self, name, direction, position, points, radius=4, *, filled=False, id=None):
+    def paint(
+        self, name: str, direction: int, position: int, points: Sequence[tuple[float, float]], radius: float = 4, *,
+        filled: bool = False, id: str | None = None,
+    ) -> None:  # fmt: skip
         """Say what the samples under a brush stroke are; see `Job.paint`.
 
         Parameters
@@ -321,33 +266,27 @@ class Session:
             raise ValueError(f"{str(id)[:40]!r} is not the id of a stroke; give 16 hexadecimal digits.")
         if direction not in (0, 1):
             raise ValueError("Paint on an inline or a crossline; time slices cannot be painted.")
-        if name not in ("right", "wrong", "erase"):
+        if name not in MARKS:
             self._check_class(name)
         places = [self.survey.place(direction, position, x, y) for x, y in points[:5000]]
-        how = (float(np.clip(radius, 0.5, 100)), DIRECTIONS[direction])
         if direction != self.survey.along:  # the line through the middle of the stroke follows first
-            at = [place[self.survey.along] for place in places]
-            position = int(np.abs(self.survey.lines - np.mean(at)).argmin())
-        self.decide_on(position, lambda: self.job.paint(name, places, *how, filled=filled, id=id))
+            position = self.survey.line_at(float(np.mean([place[self.survey.along] for place in places])))
+        how: dict[str, Any] = {"radius": float(np.clip(radius, 0.5, 100)), "along": DIRECTIONS[direction]}
+        self.decide_on(position, self.job.paint, name, places, filled=filled, id=id, **how)
 
-    def decide_on(self, position, decide):
-        """Make a decision about samples of a line, ``decide()``; its labels follow, then those of its neighbours."""
+    def decide_on(self, position: int, decision: Callable[..., object], *arguments: Any, **options: Any) -> None:
+        """Make a decision about samples of a line; its labels follow, then those of its neighbours."""
         self.labelling.begin_correction(position)
-        decide()
+        decision(*arguments, **options)
         self.labelling.follow(position)
-        self.work.forget()
-        self._seen = (self.job.state, self._seen[1])
-        self.tell("strokes")
+        self._told("strokes")
 
-    def painted_picture(self, direction, position, window=None):
+    def painted_picture(self, direction: int, position: int, window: Window | None = None) -> Picture | None:
         """Picture of what is painted on a section in the codes of the classes, None where nothing is.
 
         Where a class is excluded there are stripes of its code.
         """
-        state = self.job.state
-        if self._painted[0] is not state:
-            self._painted = (state, self.job.painted(), self.job.excluded())
-        codes, excluded = (kind.get((direction, position)) for kind in self._painted[1:])
+        codes, excluded = self.job.painted_on(direction, position)
         if excluded is not None:
             striped = stripes(excluded)
             codes = striped if codes is None else np.where(codes > 0, codes, striped)
@@ -356,7 +295,7 @@ class Session:
         return crop(codes.T, self.survey.sections.frame(direction), window, mean=False)
 
 
-def stripes(excluded):
+def stripes(excluded: npt.NDArray[np.bool_]) -> Codes:
     """Codes of the classes that are excluded, as stripes, several classes side by side.
 
     Examples

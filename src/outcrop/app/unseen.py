@@ -1,8 +1,12 @@
 """What was not shown yet, in a session: groups of patches that resemble no exemplar, found in a thread."""
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from outcrop.patches.grid import DIRECTIONS
+from outcrop.app.pictures import Codes
+from outcrop.app.work import Task
+
+if TYPE_CHECKING:
+    from outcrop.app.session import Session
 
 GROUPS = 5
 
@@ -11,8 +15,8 @@ class Group(NamedTuple):
     """Patches that look alike and resemble no exemplar."""
 
     share: float  # of the indexed patches
-    places: list  # of typical patches, the most typical first
-    pictures: list  # 8-bit, of the same patches
+    places: list[list[float]]  # of typical patches, the most typical first
+    pictures: list[Codes]  # of the same patches
 
 
 class Unseen:
@@ -28,40 +32,38 @@ class Unseen:
         The largest first.
     """
 
-    def __init__(self, session):
+    def __init__(self, session: "Session") -> None:
         self.session, self.job = session, session.job
-        self.groups: list = []
-        self._of: list = []  # exemplars that they are compared with
+        self.groups: list[Group] = []
+        self._of: list[Any] = []  # exemplars that they are compared with
 
-    def look(self):
+    def look(self) -> Task:
         """Find the groups in a thread."""
-        if not self.job.retrievable():
+        if not self.job.plan.queries:
             raise ValueError("There is no exemplar yet to compare with; choose a class and click on the section.")
-        if not self.job.indexed():
+        if not self.job.indexed:
             raise ValueError("The survey is not described yet; find similar patches first, then look again.")
 
-        def find(_):
-            exemplars = self.session.exemplars()
+        def find(_: Task) -> None:
+            exemplars, along = self.job.exemplars, self.session.survey.line_name
             table = self.job.unseen(GROUPS)
-            # exemplars are cut on the lines that are labelled
-            table = table[table["along"] == DIRECTIONS[self.session.survey.along]]
-            self.groups = [self._group(some) for _, some in table.groupby("group")]
-            self._of = exemplars
+            table = table[table["along"] == along]  # exemplars are cut on the lines that are labelled
+            groups = []
+            for _, some in table.groupby("group"):
+                places = some[list(self.job.volume.dims)].to_numpy(float).tolist()
+                pictures = [self.session.search.thumbnail(place, along) for place in places]
+                groups.append(Group(float(some["share"].iloc[0]), places, pictures))
+            self.groups, self._of = groups, exemplars
             self.session.tell("unseen")
 
         return self.session.work.start("looking for what was not shown", find)
 
-    def _group(self, table):
-        places = table[list(self.job.volume.dims)].to_numpy(float).tolist()
-        thumbnail, along = self.session.search.thumbnail, DIRECTIONS[self.session.survey.along]
-        return Group(float(table["share"].iloc[0]), places, [thumbnail(place, along) for place in places])
-
     @property
-    def old(self):
+    def old(self) -> bool:
         """Whether exemplars changed since."""
-        return bool(self.groups) and self._of != self.session.exemplars()
+        return bool(self.groups) and self._of != self.job.exemplars
 
-    def free_name(self):
+    def free_name(self) -> str:
         """Name of a class that nobody has named yet.
 
         It can be renamed when the interpreter knows what it is.

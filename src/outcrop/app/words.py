@@ -1,5 +1,8 @@
 """Decisions in words, to say what was undone."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from outcrop.patches.grid import DIRECTIONS
 
 KINDS = {
@@ -15,28 +18,27 @@ OPTIONS = {
 }  # fmt: skip
 
 
-def in_words(entries, state):
+def in_words(entries: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> str:
     """What an act of an interpreter was.
 
     Parameters
     ----------
     entries : list of dict
         Of the act, as `Decisions` keeps them.
-    state : State
-        For the present names of classes.
+    names : dict
+        First name of a class -> its present name.
 
     Examples
     --------
-    >>> from outcrop.job.state import fold
     >>> stroke = {"what": "stroke", "class": "fault", "along": "inline", "points": [[310, 547, 1600]], "radius": 4}
-    >>> in_words([stroke], fold([]))
+    >>> in_words([stroke], {})
     'stroke of fault on inline 310'
-    >>> in_words([stroke | {"class": "erase"}], fold([]))
+    >>> in_words([stroke | {"class": "erase"}], {})
     'erasing on inline 310'
     """
     entry = entries[-1]  # a class that appears with an exemplar or a stroke comes first
     first = entry.get("class", "")
-    name = state.classes.get(first, {"name": first})["name"]
+    name = names.get(first, first)
     option = str(entry.get("name", ""))
     text = KINDS[entry["what"]].format(name=name, option=OPTIONS.get(option, option.replace("_", " ")))
     if entry["what"] in ("stroke", "exclude"):

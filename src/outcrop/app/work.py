@@ -2,6 +2,10 @@
 
 import threading
 import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 class Cancelled(Exception):
@@ -26,7 +30,7 @@ class Work:
         Whether the message reports an error.
     """
 
-    def __init__(self, tell):
+    def __init__(self, tell: Callable[[str], object]) -> None:
         self.tell = tell
         self.task: Task | None = None
         self.behind: Task | None = None
@@ -34,52 +38,52 @@ class Work:
         self._lock = threading.Lock()
 
     @property
-    def alive(self):
+    def alive(self) -> list["Task"]:
         """Tasks that run, the one in front first."""
         return [task for task in (self.task, self.behind) if task and task.alive]
 
     @property
-    def busy(self):
+    def busy(self) -> bool:
         """Whether the interpreter waits for something."""
         return bool(self.task and self.task.alive)
 
-    def say(self, message, *, wrong=False):
+    def say(self, message: str, *, wrong: bool = False) -> None:
         """Show a sentence."""
         self.message, self.wrong = message, wrong
         self.tell("work")
 
-    def forget(self):
+    def forget(self) -> None:
         """Drop the sentence: it was about what was before."""
         self.message, self.wrong = "", False
 
-    def start(self, title, function, *arguments):
+    def start(self, title: str, function: Callable[..., object], *arguments: Any) -> "Task":
         """Run ``function(task, *arguments)`` in a thread; one at a time."""
         with self._lock:
             if self.task and self.task.alive:
                 raise ValueError(f"Still {self.task.title}; wait for it or cancel it.")
-            self.task = Task(title, self, function, arguments)
+            self.task = Task(title, self, function, *arguments)
         self.tell("work")
         return self.task
 
-    def start_behind(self, title, function):
+    def start_behind(self, title: str, function: Callable[["Task"], object]) -> None:
         """Run ``function(task)`` behind the work in hand, unless something does already."""
         with self._lock:
             if not (self.behind and self.behind.alive):
-                self.behind = Task(title, self, function, ())
+                self.behind = Task(title, self, function)
 
-    def cancel(self):
+    def cancel(self) -> None:
         """Stop the work in hand; what it has finished stays."""
         for task in self.alive[:1]:
             task.cancelled = True
 
-    def wait(self, timeout=None):
+    def wait(self, timeout: float | None = None) -> None:
         """Wait for the work in hand, and raise what went wrong in it."""
         if self.task:
             self.task.thread.join(timeout)
             if self.task.error:
                 raise self.task.error
 
-    def close(self):
+    def close(self) -> None:
         """Stop everything."""
         for task in self.alive:
             task.cancelled = True
@@ -89,16 +93,16 @@ class Work:
 class Task:
     """Work in a thread that tells how far it is and can be cancelled; it begins at once."""
 
-    def __init__(self, title, work, function, arguments):
+    def __init__(self, title: str, work: Work, function: Callable[..., object], *arguments: Any) -> None:
         self.title, self._work = title, work
-        self.done, self.total, self.cancelled, self.error = 0, 0, False, None
-        self.alive = True
+        self.done, self.total, self.cancelled, self.alive = 0, 0, False, True
+        self.error: Exception | None = None
         self._last_shown = 0.0
-        work.message, work.wrong = "", False
+        work.forget()
         self.thread = threading.Thread(target=self._run, args=(function, arguments), daemon=True)
         self.thread.start()
 
-    def _run(self, function, arguments):
+    def _run(self, function: Callable[..., object], arguments: tuple[Any, ...]) -> None:
         try:
             function(self, *arguments)
         except Cancelled:
@@ -109,7 +113,7 @@ class Task:
         self.alive = False  # before the pages look
         self._work.tell("work")
 
-    def progress(self, done, total=None):
+    def progress(self, done: int, total: int | None = None) -> None:
         """Tell how much is done; stops the work where it was cancelled."""
         self.done, self.total = done, self.total if total is None else total
         if self.cancelled:
@@ -118,13 +122,13 @@ class Task:
             self._last_shown = time.monotonic()
             self._work.tell("work")
 
-    def progress_behind(self, done):
+    def progress_behind(self, done: int) -> None:
         """Tell how much is done, after what the interpreter waits for."""
         while self._work.busy and not self.cancelled:
             time.sleep(0.05)
         self.progress(done)
 
-    def stage(self, title, done=0, total=0):
+    def stage(self, title: str, done: int = 0, total: int = 0) -> None:
         """Tell of a part of the work and how much of it is done, as a `Job` does."""
         self.title = title
         self.progress(done, total)
@@ -149,18 +153,18 @@ class Latest:
     True
     """
 
-    def __init__(self, function):
+    def __init__(self, function: Callable[[], object]) -> None:
         self._function = function
         self._lock = threading.Lock()
         self._wanted = False
         self._thread: threading.Thread | None = None
 
     @property
-    def busy(self):
+    def busy(self) -> bool:
         """Whether it runs."""
         return self._thread is not None
 
-    def request(self):
+    def request(self) -> None:
         """Run it soon; returns at once."""
         with self._lock:
             self._wanted = True
@@ -168,7 +172,7 @@ class Latest:
                 self._thread = threading.Thread(target=self._run, daemon=True)
                 self._thread.start()
 
-    def _run(self):
+    def _run(self) -> None:
         while True:
             with self._lock:
                 if not self._wanted:
@@ -177,8 +181,30 @@ class Latest:
                 self._wanted = False
             self._function()
 
-    def wait(self, timeout=None):
+    def wait(self, timeout: float | None = None) -> None:
         """Wait until it has caught up."""
         thread = self._thread
         if thread is not None:
             thread.join(timeout)
+
+
+class Last:
+    """A value that is made again only where what it is made from changed.
+
+    Examples
+    --------
+    >>> last = Last()
+    >>> last.get("a", lambda: 1), last.get("a", lambda: 2), last.get("b", lambda: 3)
+    (1, 1, 3)
+    """
+
+    def __init__(self) -> None:
+        self._known: tuple[Any, Any] = (object(), None)  # equal to nothing
+
+    def get(self, key: Any, make: Callable[[], T]) -> T:
+        """The value of a key."""
+        known = self._known
+        if known[0] != key:
+            known = self._known = (key, make())
+        value: T = known[1]
+        return value

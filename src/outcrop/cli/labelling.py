@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
+import outcrop as oc
 from outcrop.cli.console import answer, counted, duration, say, warn
 from outcrop.cli.opening import open_job, open_volume, resources
 from outcrop.cli.options import BACKGROUND, DEVICES, DRY_RUN_AS_JSON, HEADER_BYTES, LINES, MEMORY, SCHEDULER, WORKERS
@@ -53,6 +54,7 @@ def label(
 
     begin, wanted = time.perf_counter(), line_list(lines)
     LabelOptions(min_confidence=min_confidence, max_error=max_error)  # refused before anything is decided
+    source = None if mapper is None else oc.Job(mapper, origin="shell")
     folder, volume = (job, None) if mapper is None else volume_to_label(str(job), mapper, output, header_bytes)
     if mapper is None and output is not None:
         raise ValueError("--output goes with --mapper; without it the labels stay in the JOB folder.")
@@ -66,9 +68,8 @@ def label(
         warnings.catch_warnings(record=True) as caught,
     ):
         warnings.simplefilter("always", UserWarning)
-        if mapper is not None:
-            with open_job(mapper) as source:
-                opened.borrow_mapper(source, progress=where["progress"])
+        if source is not None:
+            opened.borrow_mapper(source, progress=where["progress"])
         if background and not dry_run:
             opened.set_background(background)
         if opened.plan.label.mapper is None and not opened.plan.queries:

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-def open_volume(path: str, header_bytes: str | None = None) -> "xr.DataArray":
+def open_volume(path: str, header_bytes: str | None = None, domain: str | None = None) -> "xr.DataArray":
     """Open a volume with header bytes given as text."""
     if header_bytes is None:
-        return oc.open_volume(path)
-    return oc.open_volume(path, header_bytes=numbers(header_bytes, 2, "--header-bytes"))
+        return oc.open_volume(path, domain=domain)
+    return oc.open_volume(path, domain=domain, header_bytes=numbers(header_bytes, 2, "--header-bytes"))
 
 
 @contextlib.contextmanager

@@ -27,6 +27,7 @@ NET = Annotated[bool, Option("--net", help="The labels that 'outcrop train' made
 HEADER_BYTES = Annotated[
     Text, Option(help="Bytes of inline and crossline in trace headers: 189,193. Found by default.")
 ]
+DOMAIN = Annotated[Text, Option(help="What samples measure, time or depth, where the file does not say it.")]
 WORKERS = Annotated[int | None, Option(help="Processes of a local Dask cluster; by default threads, on all cores.")]
 SCHEDULER = Annotated[Text, Option(help="Address of a Dask scheduler, e.g. tcp://node1:8786.")]
 MEMORY = Annotated[Text, Option(help="Memory to use, e.g. 2GB; a quarter of the machine by default.")]

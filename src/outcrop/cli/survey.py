@@ -2,13 +2,13 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from typer import Option
 
 from outcrop.cli.console import answer, counted, say, work_bars
 from outcrop.cli.opening import open_volume
-from outcrop.cli.options import AS_JSON, HEADER_BYTES
+from outcrop.cli.options import AS_JSON, DOMAIN, HEADER_BYTES
 from outcrop.cli.program import app
 from outcrop.cli.tables import show_facts
 from outcrop.cli.texts import Text, numbers
@@ -20,6 +20,7 @@ def info(
     volume: str,
     json_: AS_JSON = False,
     header_bytes: HEADER_BYTES = None,
+    domain: DOMAIN = None,
     size: Annotated[str, Option(help="Patch size whose extent in ms and m is shown.")] = "99",
     picture: Annotated[Text, Option(help="Draw the middle inline to this file, e.g. line.png.")] = None,
 ) -> None:
@@ -27,7 +28,7 @@ def info(
     from outcrop.volumes.lengths import parse_size
     from outcrop.volumes.summary import describe, sample_unit
 
-    data = open_volume(volume, header_bytes)
+    data = open_volume(volume, header_bytes, domain)
     facts = describe(data)
     height, width = parse_size(size, data)
     facts["patch"] = {"samples": height, "traces": width}
@@ -37,9 +38,11 @@ def info(
     if "bin_size" in data.attrs:
         facts["patch"]["width_m"] = width * float(data.attrs["bin_size"][1])
     if picture:
+        from outcrop.plots.figure import new_figure
         from outcrop.plots.sections import section
 
-        figure: Any = section(data[len(data) // 2]).figure
+        figure = new_figure(figsize=(12, 5), layout="constrained")
+        section(data[len(data) // 2], ax=figure.add_subplot())
         figure.savefig(picture, dpi=150)
     answer(json_, facts, show_facts, volume, facts)
 

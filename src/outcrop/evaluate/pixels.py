@@ -19,12 +19,11 @@ if TYPE_CHECKING:
 
 Classes = Sequence[str] | Mapping[int, str] | None  # names of the codes 1, 2, ..., or code -> name
 
+SHOWN = 0.2  # share of a patch from which it shows a structure
 UNLABELLED = (0, UNCERTAIN, -1)  # codes that name no class; -1 is uncertain in SEG-Y of signed bytes
 
 
-def weak_label_scores(
-    weak: WeakLabels, grid: PatchGrid, truth: xr.DataArray, *, share: float = 0.2, background: str | None = None
-) -> dict[str, np.ndarray]:
+def weak_label_scores(weak: WeakLabels, grid: PatchGrid, truth: xr.DataArray) -> dict[str, np.ndarray]:
     """Which retrieved patches really show their class, by the truth of their pixels.
 
     Parameters
@@ -35,19 +34,16 @@ def weak_label_scores(
         Where the patches lie.
     truth : DataArray
         Codes on the axes of the volume (some lines are enough), with ``attrs["classes"]``; 0 and 255 are unknown.
-    share : float
-        A patch shows a structure that fills at least this share of it, and the background where at most this share is
-        not.
-    background : str, optional
-        Class of the truth that is the background; by default the one with a common name, as `find_background` has it.
 
     Returns
     -------
     dict
-        Class -> array of 1 (shows it), 0 (does not) and NaN (truth unknown on most of the patch), by rank.
+        Class -> array of 1 (shows it), 0 (does not) and NaN (truth unknown on most of the patch), by rank. A patch
+        shows a structure that fills a fifth of it or more, and the background, which `find_background` finds by its
+        name, where that fills four fifths or more.
     """
     names = list(truth.attrs["classes"])
-    background = find_background(names, background)
+    background = find_background(names)
     known, starts = weak.positions["inline"].isin(truth["inline"].values).to_numpy(), weak.starts
     shown = np.full(len(weak), np.nan)
     full = truth.reindex(inline=grid.axes[0][np.unique(starts[known, 1])], fill_value=0)
@@ -56,7 +52,7 @@ def weak_label_scores(
         patch = full.sel(inline=grid.axes[0][line]).values[trace : trace + grid.size[1], top : top + grid.size[0]]
         if labelled(patch).mean() > 0.5:
             share_of_class = (patch == names.index(weak.classes[i]) + 1).sum() / labelled(patch).sum()
-            shown[i] = share_of_class >= (1 - share if weak.classes[i] == background else share)
+            shown[i] = share_of_class >= (1 - SHOWN if weak.classes[i] == background else SHOWN)
     return {str(name): shown[weak.classes == name] for name in dict.fromkeys(weak.classes)}
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse.linalg
 from sklearn.cluster import KMeans
-from sklearn.metrics import rand_score
+from sklearn.metrics import auc, rand_score, roc_curve
 
 from outcrop.arrays import Array, to_numpy
 from outcrop.parallel import one_blas_thread, spans
@@ -138,17 +138,12 @@ def _row_normalised(S: np.ndarray) -> Array:
     return (S - low) / np.where(reach > 0, reach, 1)
 
 
-def _roc(S: np.ndarray, codes: np.ndarray) -> tuple[float, tuple[np.ndarray, ...]]:
+def _roc(S: np.ndarray, codes: np.ndarray) -> tuple[float, tuple[np.ndarray, np.ndarray]]:
     """Exact area under the ROC curve over all ordered pairs of different images, and the curve thinned."""
-    same = codes[:, None] == codes
-    other = np.sort(S[~same])
-    np.fill_diagonal(same, False)
-    alike = np.sort(S[same])
-    below = np.searchsorted(other, alike, "left").sum() + np.searchsorted(other, alike, "right").sum()
-    marks = [x[np.linspace(0, x.size - 1, 200).astype(int)] for x in (alike, other)]
-    thresholds = np.unique(np.concatenate(marks))[::-1]
-    rates = [np.append(0.0, 1 - np.searchsorted(x, thresholds, "left") / x.size) for x in (other, alike)]
-    return float(below / 2 / alike.size / other.size), tuple(rates)
+    pairs = ~np.eye(len(S), dtype=bool)
+    false, true, _ = roc_curve((codes[:, None] == codes)[pairs], S[pairs])
+    shown = np.unique(np.linspace(0, len(false) - 1, 400).astype(int))
+    return float(auc(false, true)), (false[shown], true[shown])
 
 
 def _embed(D: np.ndarray) -> Array:

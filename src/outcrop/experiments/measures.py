@@ -2,6 +2,7 @@
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -175,7 +176,10 @@ def one_draw(index, exemplars, truth, shares, ranking):
     weak = retrieve(index, exemplars, COUNT, ranking=ranking)
     first = weak
     found = {}
-    judged = {"accepted": {name: [] for name in exemplars}, "rejected": {name: [] for name in exemplars}}
+    judged: dict[str, Any] = {
+        "accepted": {name: [] for name in exemplars},
+        "rejected": {name: [] for name in exemplars},
+    }
     for clicks in range(0, CLICKS[-1] + 1, 5):
         if clicks:
             for verdicts, chosen in zip(judged.values(), answers(weak, right(weak)), strict=True):

@@ -237,7 +237,8 @@ def draw(yard, shown, table):
             panels[_title(table, name, line)] = found[line].sel(inline=line, time=truth["time"])
         for row, (title, codes) in enumerate(panels.items()):
             ax = plots.overlay(section, codes, CLASSES, opacity=0.55, ax=figure.add_subplot(grid[row, column]))
-            ax.get_legend().remove()
+            if legend := ax.get_legend():
+                legend.remove()
             ax.set_title(title, loc="left", fontsize=11)
             if row < len(panels) - 1:
                 ax.set(xlabel="", xticklabels=[])

@@ -3,7 +3,7 @@
 import datetime
 from pathlib import Path
 
-import xarray as xr
+from xarray import Dataset
 
 from outcrop.mapping.confidence import UNCERTAIN
 from outcrop.plots.colours import COLOURS, colours
@@ -11,7 +11,7 @@ from outcrop.plots.colours import COLOURS, colours
 NOTHING = "#ffffff"  # colour of what is not labelled
 
 
-def code_colours(labels: xr.Dataset) -> dict[int, str]:
+def code_colours(labels: Dataset) -> dict[int, str]:
     """Colour of every code that has a meaning, as #rrggbb."""
     from matplotlib.colors import to_hex
 
@@ -20,7 +20,7 @@ def code_colours(labels: xr.Dataset) -> dict[int, str]:
     return {0: NOTHING, **named, UNCERTAIN: to_hex(COLOURS["uncertain"])}
 
 
-def colour_tables(path: Path, labels: xr.Dataset, *, lowest: int) -> dict[Path, str]:
+def colour_tables(path: Path, labels: Dataset, *, lowest: int) -> dict[Path, str]:
     """Colour tables of Petrel and OpendTect as text by path: 256 colours, one for each code from the lowest on."""
     palette = code_colours(labels)
     codes = [UNCERTAIN if code == -1 else code for code in range(lowest, lowest + 256)]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import xarray as xr
+from xarray import DataArray, Dataset
 
 import outcrop
 from outcrop.export.colour_tables import colour_tables
@@ -28,10 +28,10 @@ PLACE = 1e-3  # ms, m or lines; labels of an axis that differ by less are the sa
 
 
 def export_segy(
-    labels: xr.Dataset,
+    labels: Dataset,
     path: str | Path,
     *,
-    like: str | Path | xr.DataArray | None = None,
+    like: str | Path | DataArray | None = None,
     what: str = "label",
     format: int = 5,
     memory: int | None = None,
@@ -84,7 +84,7 @@ def export_segy(
     if what == "label" and format == 8 and len(labels.attrs["classes"]) > 127:
         raise ValueError(f"Format 8 holds codes up to 127, the labels have {len(labels.attrs['classes'])}; choose 5.")
     labelled = labels.attrs.get("source", "")
-    source = like.attrs.get("source", "") if isinstance(like, xr.DataArray) else like or labelled
+    source = like.attrs.get("source", "") if isinstance(like, DataArray) else like or labelled
     if path.exists() and any(
         os.path.exists(source_file) and os.path.samefile(path, source_file) for source_file in (source, labelled)
     ):
@@ -116,7 +116,7 @@ def export_segy(
                 aside.write_text(text, encoding="utf-8")
 
 
-def _pick(labels: xr.Dataset, what: str) -> tuple[xr.DataArray, np.float32]:
+def _pick(labels: Dataset, what: str) -> tuple[DataArray, np.float32]:
     """Array that `what` names, and the factor from its numbers to those of the file."""
     kind, _, name = what.partition(":")
     classes = labels.attrs["classes"]
@@ -131,11 +131,11 @@ def _pick(labels: xr.Dataset, what: str) -> tuple[xr.DataArray, np.float32]:
 
 
 def _target(
-    path: Path, values: xr.DataArray, like: str | Path | xr.DataArray | None, *, text: str, format: int
+    path: Path, values: DataArray, like: str | Path | DataArray | None, *, text: str, format: int
 ) -> tuple[Any, list[np.ndarray], np.ndarray]:
     """SEG-Y file to write, its axes, and which traces of them it holds."""
     volume = values if like is None else like
-    if not isinstance(volume, xr.DataArray):
+    if not isinstance(volume, DataArray):
         source, header_bytes = volume, None
     elif like is not None and str(volume.attrs.get("format")).startswith("SEG-Y"):
         source, header_bytes = volume.attrs["source"], volume.attrs["header_bytes"]
@@ -153,7 +153,7 @@ def _target(
 
 
 def _sections(
-    values: xr.DataArray, axes: list[np.ndarray], source: str | Path, memory: int | None
+    values: DataArray, axes: list[np.ndarray], source: str | Path, memory: int | None
 ) -> Iterator[tuple[int, np.ndarray]]:
     """Row and section of every inline of a grid, zero where the values say nothing."""
     to = [label_rows(axis, values[name].values) for axis, name in zip(axes, values.dims, strict=True)]
@@ -186,9 +186,9 @@ def label_rows(axis: np.ndarray, labels: npt.ArrayLike) -> np.ndarray:
     return np.where(np.abs(axis[near] - labels) <= PLACE, near, -1)
 
 
-def _invented(volume: str | Path | xr.DataArray) -> list[str]:
+def _invented(volume: str | Path | DataArray) -> list[str]:
     """What SEG-Y headers must hold and a volume does not know; the text header says that it is not to be trusted."""
-    if not isinstance(volume, xr.DataArray) or str(volume.attrs.get("format")).startswith("SEG-Y"):
+    if not isinstance(volume, DataArray) or str(volume.attrs.get("format")).startswith("SEG-Y"):
         return []
     placed = "map" in volume.attrs or "bin_size" in volume.attrs
     lines = [] if placed else ["X and Y are invented (25 m from line to line): the source has none"]
@@ -196,7 +196,7 @@ def _invented(volume: str | Path | xr.DataArray) -> list[str]:
 
 
 def _text(
-    labels: xr.Dataset,
+    labels: Dataset,
     what: str,
     path: Path,
     source: str | Path,

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-import xarray as xr
+from xarray import DataArray, Dataset
 
 from outcrop.parallel import spans
 from outcrop.storage.workspace import whole_file
@@ -14,7 +14,7 @@ LINES = 32  # lines read together and stored in one Zarr chunk
 BLOCK = 1 << 26  # bytes of labels held at once, unless LINES lines are more
 
 
-def provenance_of(labels: xr.Dataset, given: dict[str, Any] | None) -> dict[str, Any]:
+def provenance_of(labels: Dataset, given: dict[str, Any] | None) -> dict[str, Any]:
     """What labels were made from, as JSON has it: as given, or as they tell it; empty where nobody does."""
     found: dict[str, Any] = as_json(given if given is not None else labels.attrs.get("provenance") or {})
     return found
@@ -25,7 +25,7 @@ def write_json(path: Path, values: Any) -> None:
     path.write_text(json.dumps(values, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def line_spans(values: xr.DataArray, memory: int | None = None) -> list[slice]:
+def line_spans(values: DataArray, memory: int | None = None) -> list[slice]:
     """Slices of neighbouring inlines that are read together: whole chunks, and no more than the memory allowed."""
     line = values.dtype.itemsize * values.shape[-2] * values.shape[-1]
     block = min(BLOCK, memory // 16) if memory else BLOCK

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import tomli_w
-import xarray as xr
+from xarray import DataArray, Dataset
 
 import outcrop
 from outcrop.export.colour_tables import code_colours
@@ -26,10 +26,10 @@ MOST_BLOCKS, DRAWS = 20, 1000  # blocks of lines to split by, and ways to cut an
 
 
 def export_training_set(
-    labels: xr.Dataset,
+    labels: Dataset,
     folder: str | Path,
     *,
-    volume: xr.DataArray,
+    volume: DataArray,
     grid: PatchGrid,
     weak: WeakLabels | None = None,
     format: str = "png",
@@ -200,7 +200,7 @@ def _draw_lines(rng: np.random.Generator, n_lines: int, n_blocks: int, gap: int)
 
 
 def _labelled_patches(
-    labels: xr.Dataset, volume: xr.DataArray, grid: PatchGrid, starts: np.ndarray
+    labels: Dataset, volume: DataArray, grid: PatchGrid, starts: np.ndarray
 ) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray | None]]:
     """Number, image, mask and confidence (or None) of the patches that have a label, a block of lines at a time."""
     names = [name for name in ("label", "confidence") if name in labels]

@@ -117,10 +117,10 @@ class Encoder:
         return session(path).run(None, {"sections": x})
 
 
-@lru_cache(maxsize=1)
-def weights_digest() -> str:
-    """Digest of the weights of the package: what was learnt on their features holds for them alone."""
-    return hashlib.sha256(WEIGHTS.read_bytes()).hexdigest()
+@lru_cache(maxsize=2)
+def weights_digest(path: Path = WEIGHTS) -> str:
+    """Sha256 of the weights of a net: what was learnt on its features holds for them alone."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 @lru_cache(maxsize=4)

@@ -4,9 +4,7 @@ The weights are part of the package. Gain and polarity do not matter, for the sa
 images, noise, phase and sampling matter little, because the net was taught to describe such views of a place alike.
 """
 
-import hashlib
 from collections.abc import Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -59,12 +57,6 @@ def check_size(size: Sequence[int]) -> None:
     """Refuse patches that the net cannot see anything in."""
     if min(size) < SMALLEST:
         raise ValueError(f"Patches are {size[0]} x {size[1]}; the encoder needs {SMALLEST} x {SMALLEST} or more.")
-
-
-@lru_cache(maxsize=1)
-def weights_digest() -> str:
-    """Digest of the weights of the package."""
-    return hashlib.sha256(WEIGHTS.read_bytes()).hexdigest()
 
 
 def _describe(patches: np.ndarray) -> np.ndarray:

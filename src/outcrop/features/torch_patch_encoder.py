@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.ndimage import uniform_filter1d
 
+from outcrop.arrays import Array, array_namespace, constant
 from outcrop.features.encoder import WINDOW
 from outcrop.features.torch_encoder import initialisers
 
@@ -36,11 +37,10 @@ class TorchPatchNet:
     def __call__(self, patches: Any) -> Any:
         """Descriptions of patches with values in [0, 1], a torch tensor of shape (n, height, width)."""
         functional, concatenate = self.torch.nn.functional, self.torch.cat
-        exact = self.torch.backends.cudnn.flags(
-            enabled=True, allow_tf32=False
-        )  # an index is the same wherever it was made
+        # an index is the same wherever it was made
+        exact = self.torch.backends.cudnn.flags(enabled=True, allow_tf32=False)
         with self.torch.inference_mode(), exact:
-            x = self.balanced(patches - 0.5)[:, None]
+            x = balanced(patches - 0.5)[:, None]
             first, second = functional.conv2d(x, self.stem, stride=2, padding=2).chunk(2, dim=1)
             sizes = first.abs(), second.abs()
             x = concatenate([*sizes, 2 * first * second / (sizes[0] + sizes[1] + 1e-3)], 1)
@@ -52,18 +52,15 @@ class TorchPatchNet:
             found = functional.relu(concatenate([mean, spread], 1) @ self.last[0] + self.last[1])
             return found / (found.sum(1, keepdim=True) + 1e-3)
 
-    def balanced(self, patches: Any) -> Any:
-        """`encoder.balanced` as products with matrices of means."""
-        square = patches**2
-        down, across = (self.means(n, patches) for n in patches.shape[1:])
-        for _ in range(2):
-            square = down @ square @ across.T
-        return patches / (square.clamp(min=0).sqrt() + 1e-6)
 
-    def means(self, n: int, like: Any) -> Any:
-        """Matrix of the mean in a window around each of `n` samples."""
-        window = uniform_filter1d(np.eye(n), WINDOW, axis=0, mode="constant")
-        return self.torch.as_tensor(window / window.sum(axis=1, keepdims=True), dtype=like.dtype, device=like.device)
+def balanced(sections: Array) -> Array:
+    """`encoder.balanced` for torch, as products with matrices of the mean in a window around each sample."""
+    xp, square = array_namespace(sections), sections**2
+    sums = [uniform_filter1d(np.eye(n), WINDOW, axis=0, mode="constant") for n in sections.shape[1:]]
+    means = [constant(xp, x / x.sum(axis=1, keepdims=True), like=sections, dtype=sections.dtype) for x in sums]
+    for _ in range(2):
+        square = means[0] @ square @ means[1].T
+    return sections / (square.clamp(min=0).sqrt() + 1e-6)
 
 
 @lru_cache(maxsize=32)

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import xarray as xr
 from scipy.spatial import cKDTree
+from xarray import DataArray
 
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.volumes import segy, segy_headers, segy_layout
@@ -97,7 +97,7 @@ class MapLine(NamedTuple):
         return (line, trace) if self.along == "inline" else (trace, line)
 
 
-def map_grid(volume: xr.DataArray) -> MapGrid | MapLine:
+def map_grid(volume: DataArray) -> MapGrid | MapLine:
     """Map of a volume: how its line numbers become X and Y.
 
     From the corners of a ZGY file or the coordinates of the traces, scalars applied; else by its bin size, X along
@@ -121,7 +121,7 @@ def map_grid(volume: xr.DataArray) -> MapGrid | MapLine:
     return MapGrid(origin, np.array([0.0, down]), np.array([across, 0.0]), BINS)
 
 
-def _map_of_traces(volume: xr.DataArray) -> MapGrid | MapLine | None:
+def _map_of_traces(volume: DataArray) -> MapGrid | MapLine | None:
     """Map by the coordinates of some traces, of all traces of a single line; None where they do not lie on a grid."""
     axes, metres = _survey(volume)
     single = min(map(len, axes)) == 1
@@ -157,7 +157,7 @@ def _fit(design: np.ndarray, points: np.ndarray) -> np.ndarray | None:
 
 
 def trace_coordinates(
-    volume: xr.DataArray, inlines: npt.ArrayLike, crosslines: npt.ArrayLike
+    volume: DataArray, inlines: npt.ArrayLike, crosslines: npt.ArrayLike
 ) -> tuple[np.ndarray, np.ndarray]:
     """X and Y of traces as the headers of the volume's SEG-Y file have them, scalars applied.
 
@@ -201,7 +201,7 @@ def trace_coordinates(
     return points[:, 0], points[:, 1]
 
 
-def _survey(volume: xr.DataArray) -> tuple[tuple[np.ndarray, np.ndarray], float]:
+def _survey(volume: DataArray) -> tuple[tuple[np.ndarray, np.ndarray], float]:
     """Inlines and crosslines of the survey to which a volume belongs, and metres in a unit of its X and Y."""
     if _is_segy(volume) and "cdp_x" not in volume.coords:
         geometry, metres = _scanned(volume)
@@ -219,11 +219,11 @@ def _rows_of(axis: np.ndarray, name: str, labels: npt.ArrayLike) -> np.ndarray:
     return found
 
 
-def _is_segy(volume: xr.DataArray) -> bool:
+def _is_segy(volume: DataArray) -> bool:
     return str(volume.attrs.get("format", "")).startswith("SEG-Y")
 
 
-def _scanned(volume: xr.DataArray) -> tuple[segy.Geometry, float]:
+def _scanned(volume: DataArray) -> tuple[segy.Geometry, float]:
     """Geometry of the SEG-Y file behind a volume, and metres in a unit of its coordinates."""
     source = str(volume.attrs["source"])
     options = volume.attrs.get("options", {})

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import pandas as pd
-import xarray as xr
 from scipy.ndimage import gaussian_filter1d
+from xarray import DataArray
 
 from outcrop.arrays import device_list
 from outcrop.geometry.likelihood import NEIGHBOURS, alike, along_strike, likelihood_of_line, section_of_line
@@ -28,7 +28,7 @@ NODE = 8  # samples between the points of a stick
 
 
 def fault_sticks(
-    volume: xr.DataArray,
+    volume: DataArray,
     *,
     along: str = "inline",
     lines: Sequence[int] | None = None,
@@ -90,7 +90,7 @@ def fault_sticks(
     return join_sticks(assembled(parts, volume), volume, picked=wanted)
 
 
-def _any_live(volume: xr.DataArray, wanted: dict[str, np.ndarray]) -> bool:
+def _any_live(volume: DataArray, wanted: dict[str, np.ndarray]) -> bool:
     """Whether a line has a trace with data; reads as far as the first that has."""
     places = ((DIRECTIONS.index(name), position) for name, some in wanted.items() for position in some)
     return any(section_of_line(volume, *place)[1].any() for place in places)
@@ -104,7 +104,7 @@ def _directions(along: str, lines: Sequence[int] | None) -> tuple[str, ...]:
     return DIRECTIONS if along == "both" else (along,)
 
 
-def _positions(volume: xr.DataArray, name: str, lines: Sequence[int] | None) -> np.ndarray:
+def _positions(volume: DataArray, name: str, lines: Sequence[int] | None) -> np.ndarray:
     """Positions of lines given by their survey labels, all of them by default."""
     labels = volume[name].values
     if lines is None:
@@ -115,7 +115,7 @@ def _positions(volume: xr.DataArray, name: str, lines: Sequence[int] | None) -> 
     return np.flatnonzero(np.isin(labels, lines))
 
 
-def assembled(parts: Iterable[pd.DataFrame], volume: xr.DataArray) -> pd.DataFrame:
+def assembled(parts: Iterable[pd.DataFrame], volume: DataArray) -> pd.DataFrame:
     """Sticks of lines as one table, counted through."""
     columns = ["stick", *volume.dims, "likelihood", "along"]
     parts = [part for part in parts if len(part)]
@@ -127,7 +127,7 @@ def assembled(parts: Iterable[pd.DataFrame], volume: xr.DataArray) -> pd.DataFra
 
 
 def line_sticks(
-    volume: xr.DataArray,
+    volume: DataArray,
     along: str,
     positions: Iterable[int],
     threshold: float = THRESHOLD,
@@ -170,7 +170,7 @@ def _supported(
 
 
 def _table(
-    volume: xr.DataArray, direction: int, position: int, sticks: list[tuple[np.ndarray, np.ndarray, np.ndarray]]
+    volume: DataArray, direction: int, position: int, sticks: list[tuple[np.ndarray, np.ndarray, np.ndarray]]
 ) -> pd.DataFrame:
     """Sticks of a line in survey labels, with points every few samples."""
     rows = []

@@ -32,7 +32,7 @@ def decided(votes: np.ndarray, min_confidence: float = 0.0) -> tuple[np.ndarray,
 
 
 def lazy_labels(
-    read: Callable[[tuple[Any, ...]], Any], coords: Mapping[str, np.ndarray], attrs: Mapping[str, Any]
+    read: Callable[[tuple[Any, ...]], Any], coords: Mapping[Any, np.ndarray], attrs: Mapping[str, Any]
 ) -> xr.Dataset:
     """Lazy Dataset of ``label``, ``confidence`` and ``margin`` on the axes `coords`.
 

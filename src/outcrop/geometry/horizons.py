@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import xarray as xr
+from xarray import DataArray
 
 from outcrop.geometry.coordinates import BINS, NUMBERS, map_grid, positions_on, trace_coordinates
 from outcrop.patches.area import read_points
@@ -22,7 +22,7 @@ END = 999.0  # three of them end a line in IRAP classic files
 MOST_BYTES = 1 << 31  # of a horizon file; one of 20 million points is smaller
 
 
-def horizon_table(surface: xr.DataArray, volume: xr.DataArray | None = None) -> pd.DataFrame:
+def horizon_table(surface: DataArray, volume: DataArray | None = None) -> pd.DataFrame:
     """Points of a surface: inline, crossline, x, y, and time or depth.
 
     Parameters
@@ -55,7 +55,7 @@ def write_horizon(path: str | Path, table: pd.DataFrame) -> None:
         np.savetxt(aside, points[np.isfinite(points).all(axis=1)], fmt=("%.2f", "%.2f", "%.4f"))
 
 
-def read_horizon(path: str | Path, volume: xr.DataArray) -> pd.DataFrame:
+def read_horizon(path: str | Path, volume: DataArray) -> pd.DataFrame:
     """Points of a horizon file on the traces of a survey.
 
     Parameters
@@ -103,7 +103,7 @@ def read_horizon(path: str | Path, volume: xr.DataArray) -> pd.DataFrame:
     return found
 
 
-def _nearest_traces(volume: xr.DataArray, table: pd.DataFrame, path: str | Path) -> dict[Any, Any]:
+def _nearest_traces(volume: DataArray, table: pd.DataFrame, path: str | Path) -> dict[Any, Any]:
     """Inline and crossline of the trace nearest to each point by X and Y, NaN outside the survey."""
     grid = map_grid(volume)
     if grid.source in (NUMBERS, BINS):
@@ -119,7 +119,7 @@ def _nearest_traces(volume: xr.DataArray, table: pd.DataFrame, path: str | Path)
     return found
 
 
-def horizon_misfit(surface: xr.DataArray, horizon: pd.DataFrame) -> dict[str, float]:
+def horizon_misfit(surface: DataArray, horizon: pd.DataFrame) -> dict[str, float]:
     """How far a surface lies from a horizon, over the traces that both have.
 
     Parameters

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numba
 import numpy as np
-import xarray as xr
 from scipy.ndimage import gaussian_filter, gaussian_filter1d, median_filter, zoom
 from scipy.special import expit, logit
+from xarray import DataArray
 
 from outcrop.features.encoder import Encoder, balanced
 from outcrop.patches.gaps import bridge
@@ -30,7 +30,7 @@ def alike(section: np.ndarray, other: np.ndarray) -> bool:
 
 
 def likelihood_of_line(
-    volume: xr.DataArray, direction: int, position: int, device: str | None = None
+    volume: DataArray, direction: int, position: int, device: str | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Likelihood of a fault at every sample of a line, 0 near ends and gaps, and its section; (n_samples, n_traces)."""
     section, valid = section_of_line(volume, direction, position)
@@ -42,7 +42,7 @@ def likelihood_of_line(
     return likelihood, section
 
 
-def section_of_line(volume: xr.DataArray, direction: int, position: int) -> tuple[np.ndarray, np.ndarray]:
+def section_of_line(volume: DataArray, direction: int, position: int) -> tuple[np.ndarray, np.ndarray]:
     """Amplitudes of a line around 0.5, shape (n_samples, n_traces), and which traces hold data; short gaps are filled.
 
     Each line is scaled by itself, which the encoder does not mind: it balances amplitudes anyway.

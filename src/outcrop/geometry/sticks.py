@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import xarray as xr
 from scipy.ndimage import binary_dilation
+from xarray import DataArray
 
 from outcrop.geometry.coordinates import map_grid, positions_on
 from outcrop.geometry.surfaces import direction_of
@@ -53,7 +53,7 @@ def format_of(path: str | Path, given: str | None = None) -> str:
     raise ValueError(f"{path} does not say its format; end its name with one of {known}, or name a format.")
 
 
-def write_sticks(sticks: pd.DataFrame, path: str | Path, volume: xr.DataArray, *, format: str | None = None) -> None:
+def write_sticks(sticks: pd.DataFrame, path: str | Path, volume: DataArray, *, format: str | None = None) -> None:
     """Write fault sticks.
 
     Parameters
@@ -96,7 +96,7 @@ def write_sticks(sticks: pd.DataFrame, path: str | Path, volume: xr.DataArray, *
                 print(lines, xyz, f"{NAME}{point['surface']:04d}", point["stick"], file=file)
 
 
-def read_sticks(path: str | Path, volume: xr.DataArray, *, format: str | None = None) -> pd.DataFrame:
+def read_sticks(path: str | Path, volume: DataArray, *, format: str | None = None) -> pd.DataFrame:
     """Read fault sticks that `write_sticks` or another program wrote.
 
     Parameters
@@ -145,7 +145,7 @@ def _numbers(table: pd.DataFrame) -> Any:
     return numbers.astype(int) if whole and through else counted
 
 
-def _snap(table: pd.DataFrame, volume: xr.DataArray) -> None:
+def _snap(table: pd.DataFrame, volume: DataArray) -> None:
     """Put sticks that lie on a line but for rounding exactly on it, in place."""
     for _, points in table.groupby(["surface", "stick"]):
         name = DIRECTIONS[direction_of(points)]
@@ -217,7 +217,7 @@ PARSERS: dict[str, tuple[Callable[[list[str]], Point], str]] = {
 }
 
 
-def numbered_as(sticks: pd.DataFrame, before: pd.DataFrame, volume: xr.DataArray) -> pd.DataFrame:
+def numbered_as(sticks: pd.DataFrame, before: pd.DataFrame, volume: DataArray) -> pd.DataFrame:
     """Sticks with the numbers that the same ones had before; new ones are counted on.
 
     Two sticks are the same where they lie on one section, overlap, and are less than two traces apart on average.
@@ -242,7 +242,7 @@ def numbered_as(sticks: pd.DataFrame, before: pd.DataFrame, volume: xr.DataArray
     return sticks.assign(stick=sticks["stick"].map(numbers))
 
 
-def _apart(one: pd.DataFrame, other: pd.DataFrame, volume: xr.DataArray) -> float:
+def _apart(one: pd.DataFrame, other: pd.DataFrame, volume: DataArray) -> float:
     """Mean distance of two sticks in traces where they overlap; infinite on different sections."""
     direction, vertical = direction_of(one), volume.dims[2]
     name, across = DIRECTIONS[direction], DIRECTIONS[1 - direction]
@@ -258,7 +258,7 @@ def _apart(one: pd.DataFrame, other: pd.DataFrame, volume: xr.DataArray) -> floa
 
 
 def stick_scores(
-    found: pd.DataFrame, truth: pd.DataFrame, volume: xr.DataArray, *, tolerance: int = 3
+    found: pd.DataFrame, truth: pd.DataFrame, volume: DataArray, *, tolerance: int = 3
 ) -> dict[str, float]:
     """Precision and recall of sticks against an interpreter's, over the sections on which the truth has any.
 
@@ -283,7 +283,7 @@ def stick_scores(
     return {"sections": len(wanted), "precision": precision, "recall": recall, "F1": f1}
 
 
-def _inside(sticks: pd.DataFrame, volume: xr.DataArray) -> pd.DataFrame:
+def _inside(sticks: pd.DataFrame, volume: DataArray) -> pd.DataFrame:
     """Sticks that lie in a volume, at least in part."""
     inside = pd.Series(True, sticks.index)
     for name in volume.dims:
@@ -297,7 +297,7 @@ def _inside(sticks: pd.DataFrame, volume: xr.DataArray) -> pd.DataFrame:
     return kept
 
 
-def drawn_sections(sticks: pd.DataFrame, volume: xr.DataArray) -> dict[tuple[int, int], np.ndarray]:
+def drawn_sections(sticks: pd.DataFrame, volume: DataArray) -> dict[tuple[int, int], np.ndarray]:
     """Sticks as lines one pixel wide: (direction, position) -> mask, shape (n_samples, n_traces)."""
     masks: dict[tuple[int, int], np.ndarray] = {}
     axes = {str(name): volume[name].values for name in volume.dims}

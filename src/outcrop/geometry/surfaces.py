@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import xarray as xr
 from scipy.cluster.hierarchy import DisjointSet
 from scipy.spatial import cKDTree
+from xarray import DataArray
 
 from outcrop.geometry.coordinates import MapGrid, MapLine, map_grid, positions_on
 from outcrop.patches.grid import DIRECTIONS
@@ -29,7 +29,7 @@ ELSEWHERE = 10_000  # lines between groups of lines that are no neighbours: noth
 
 
 def join_sticks(
-    sticks: pd.DataFrame, volume: xr.DataArray, *, picked: Mapping[str, npt.ArrayLike] | None = None
+    sticks: pd.DataFrame, volume: DataArray, *, picked: Mapping[str, npt.ArrayLike] | None = None
 ) -> pd.DataFrame:
     """Give every stick the number of its surface, the largest surface first.
 
@@ -87,7 +87,7 @@ def join_sticks(
     return joined.assign(stick=pd.factorize(joined["stick"])[0])[columns]
 
 
-def _line_numbers(volume: xr.DataArray, name: str) -> np.ndarray:
+def _line_numbers(volume: DataArray, name: str) -> np.ndarray:
     """Lines counted by the spacing of the closest two of their group of neighbours; groups lie far apart."""
     groups, distances = neighbour_groups(volume, name), line_distances(volume, name)
     steps = np.diff(distances)[np.diff(groups) == 0]
@@ -96,7 +96,7 @@ def _line_numbers(volume: xr.DataArray, name: str) -> np.ndarray:
     return np.rint((distances - starts) / spacing).astype(int) + ELSEWHERE * groups
 
 
-def _least_lines(volume: xr.DataArray, picked: Mapping[str, npt.ArrayLike]) -> dict[tuple[int, int], int]:
+def _least_lines(volume: DataArray, picked: Mapping[str, npt.ArrayLike]) -> dict[tuple[int, int], int]:
     """Lines that a surface must be seen on, by direction and group of neighbours."""
     least = {}
     for name, positions in picked.items():
@@ -131,7 +131,7 @@ class _Course(NamedTuple):
         return np.column_stack([np.full(len(few), self.line), self.traces[few], self.samples[few]])
 
 
-def _course(number: int, points: pd.DataFrame, volume: xr.DataArray, lines: list[np.ndarray]) -> _Course:
+def _course(number: int, points: pd.DataFrame, volume: DataArray, lines: list[np.ndarray]) -> _Course:
     direction = direction_of(points)
     inline, crossline, sample = (positions_on(volume[name].values, points[name]) for name in volume.dims)
     line, trace = (inline, crossline) if direction == 0 else (crossline, inline)
@@ -245,7 +245,7 @@ def _join_directions(surfaces: _Surfaces) -> None:
             surfaces.join([(0.0, int(roots[votes.argmax()]), members[0])])
 
 
-def surface_table(sticks: pd.DataFrame, volume: xr.DataArray, *, velocity: float = VELOCITY) -> pd.DataFrame:
+def surface_table(sticks: pd.DataFrame, volume: DataArray, *, velocity: float = VELOCITY) -> pd.DataFrame:
     """Strike, dip and area of fault surfaces.
 
     Parameters

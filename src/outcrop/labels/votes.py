@@ -258,7 +258,7 @@ def _filled_section(volume: xr.DataArray, grid: PatchGrid, place: Sequence[int])
     """Return a section, shape (n_samples, n_traces), silent where missing; and the mask of votes, transposed."""
     section, live = grid.section(volume, *place)
     known = np.isfinite(section)
-    return np.where(known, section, np.float32(0.5)).T, known & live[:, None]
+    return np.where(known, section, np.float32(0.5)).T, known & live[:, None] & grid.inside(*place)
 
 
 def _scores(mapper: Any, patches: np.ndarray, device: str | None) -> np.ndarray:

@@ -13,6 +13,8 @@ from outcrop.features.energies import N_DIRECTIONS, SMOOTHING, WAVELENGTHS
 from outcrop.mapping.regression import PENALTY, NormalEquations, ridge_factor
 from outcrop.parallel import spans
 
+Step = Callable[..., None]  # reports progress
+
 MIN_MARGIN = 0.05  # by which a node must be more like its patch's class than like the background to keep it
 WELL_EXPLAINED = 0.65  # share of a split's variance that the texture should tell
 GAIN = 2.0  # of the log energies: patches are learnt up to 17 dB louder and quieter, for amplitudes drift
@@ -59,15 +61,15 @@ def feature_rows(features: RandomFeatures, nodes: np.ndarray, valid: np.ndarray)
 
 def maximise(
     ridge: Ridge,
-    codes: np.ndarray,
-    known: np.ndarray,
-    valid: np.ndarray,
+    codes: Array,
+    known: Array,
+    valid: Array,
     *,
     n_classes: int,
-    background: np.ndarray,
+    background: Array,
     rounds: int,
-    step: Callable[[int], None] = lambda round: None,
-) -> tuple[np.ndarray, dict[int, float]]:
+    step: Step,
+) -> tuple[Array, dict[int, float]]:
     """Class of every node under the weak constraint, by expectation-maximisation.
 
     Parameters

@@ -18,8 +18,9 @@ from scipy.ndimage import gaussian_filter
 from outcrop.arrays import Array
 from outcrop.features.encoder import ANSWERS, CLASSES, STRIDE, Encoder, weights_digest
 from outcrop.features.energies import KEPT, describe, n_energies
+from outcrop.mapping.constraint import Step
 from outcrop.mapping.familiarity import Familiarity
-from outcrop.mapping.texture import Further, More, Step, TextureMapper
+from outcrop.mapping.texture import Further, More, TextureMapper
 from outcrop.parallel import map_blocks, spans
 from outcrop.storage.kept import content
 

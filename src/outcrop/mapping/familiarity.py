@@ -1,12 +1,7 @@
 """How familiar what is at a node is among what was learnt."""
 
-import contextlib
-import warnings
-from collections.abc import Iterator
-
 import numpy as np
 from sklearn.decomposition import PCA
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
 from outcrop.arrays import Array, array_namespace, is_numpy
@@ -14,14 +9,6 @@ from outcrop.features.energies import mirrored, n_energies
 
 STRANGE = 0.1  # what is as rare as the rarest 10 % of the textures learnt is strange
 RANKS = np.linspace(0, 1, 21)  # at which the likelihoods of what was learnt are kept
-
-
-@contextlib.contextmanager
-def rough() -> Iterator[None]:
-    """No warning that mixtures did not converge, in all threads: rough is enough."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        yield
 
 
 def rank(found: Array, limits: Array) -> Array:

@@ -108,12 +108,7 @@ class LabelMapper(Saved, BaseEstimator):
     random_state: int | None = 0
 
     def fit(
-        self,
-        patches: Array,
-        classes: npt.ArrayLike,
-        masks: Array | None = None,
-        *,
-        progress: Progress = None,
+        self, patches: Array, classes: npt.ArrayLike, masks: Array | None = None, *, progress: Progress = None
     ) -> LabelMapper:
         """Learn atoms and coefficients from patches with one class each.
 

@@ -29,7 +29,9 @@ Examples
 'paper'
 """
 DEFAULT_MAPPING = "encoder"
-KINDS = {kind.__name__: kind for kind in (EncoderMapper, TextureMapper, LabelMapper)}  # of saved mappers
+KINDS: dict[str, Any] = {
+    kind.__name__: kind for kind in (EncoderMapper, TextureMapper, LabelMapper)
+}  # of saved mappers
 
 
 def load_mapper(path: str | Path) -> Any:
@@ -57,11 +59,7 @@ def load_mapper(path: str | Path) -> Any:
     if kind not in KINDS:
         raise ValueError(f"{path} holds a mapper of kind {kind!r}; this program knows {', '.join(KINDS)}.")
     with damage(path, "fit the mapper again and save it"):
-        try:
-            return KINDS[kind].restored(about, arrays)
-        except ImportError as error:
-            missing = error
-    raise missing
+        return KINDS[kind].restored(about, arrays)
 
 
 def make_mapper(mapping: str, *, seed: int = 0, device: str | None = None, background: str | None = None) -> Any:

@@ -10,6 +10,7 @@ averaged along its reflectors; where the texture is unlike anything learnt it is
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +20,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from outcrop.arrays import Array, array_namespace, to_numpy
@@ -27,13 +29,14 @@ from outcrop.mapping.confidence import confidence, fitted_background, label, maj
 from outcrop.mapping.constraint import (
     RandomFeatures,
     Ridge,
+    Step,
     balance,
     feature_rows,
     maximise,
     random_gains,
     stacked_nodes,
 )
-from outcrop.mapping.familiarity import Familiarity, rough
+from outcrop.mapping.familiarity import Familiarity
 from outcrop.mapping.inputs import Progress, check_patches, class_codes
 from outcrop.mapping.pixels import POWER, at_pixels, fitted_power, node_masks
 from outcrop.mapping.regression import NormalEquations
@@ -49,7 +52,6 @@ AVERAGED = 1.7  # times the power that is found: votes of sections are means alo
 Model = tuple[
     RandomFeatures, Array, list[Familiarity]
 ]  # features, weights of the regression, familiarities of a member
-Step = Callable[..., None]  # reports progress
 Further = Callable[[np.ndarray, np.ndarray], list[np.ndarray]]  # (behind, offset) -> more descriptors, by sizes
 More = Callable[[np.ndarray, Step], Further]  # (rows, step) -> these for some patches
 UNSEEN = 100  # patches of a member that the others have not seen, at most, on which it is looked for
@@ -172,7 +174,8 @@ class TextureMapper(Saved, BaseEstimator):
             drawn.append((codes[rows], *nodes, rng, partial(step, member)))
             seen.append(rows)
         # side by side with one BLAS thread each: two of them make a fit slower, see benchmarks/labelling.py --fits
-        with rough():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # a mixture that did not converge is good enough
             members = list(map_blocks(lambda member: self._fit_member(*drawn[member]), range(self.members)))
         models, shares, equations, learnt = zip(*members, strict=True)
         self.models_, self.equations_ = list(models), list(equations)
@@ -340,7 +343,11 @@ class TextureMapper(Saved, BaseEstimator):
         parts = spans(len(flat), NODES)  # features of all nodes of a large section would take a kilobyte a sample
         votes = np.concatenate(list(map_blocks(lambda span: self.node_votes(flat[span]), parts)))
         learnt = [array for *_, familiar in self.models_ for one in familiar for array in vars(one).values()]
-        familiar = KEPT.get(("familiarity", content(nodes, *learnt)), lambda: self._familiarity(flat, parts))
+
+        def familiarity() -> Array:
+            return np.concatenate(list(map_blocks(lambda span: node_familiarity(self.models_, flat[span]), parts)))
+
+        familiar = KEPT.get(("familiarity", content(nodes, *learnt)), familiarity)
         return votes.reshape(*nodes.shape[:3], -1), familiar.reshape(*nodes.shape[:3], -1)
 
     @property
@@ -359,10 +366,6 @@ class TextureMapper(Saved, BaseEstimator):
     def node_votes(self, nodes: np.ndarray) -> Array:
         """Evidence for every class at nodes, shape (n, n_classes)."""
         return node_votes(self.models_, nodes)
-
-    def _familiarity(self, nodes: np.ndarray, parts: list[slice]) -> np.ndarray:
-        """How familiar nodes are."""
-        return np.concatenate(list(map_blocks(lambda span: node_familiarity(self.models_, nodes[span]), parts)))
 
 
 def node_votes(models: Sequence[Model], nodes: np.ndarray) -> Array:

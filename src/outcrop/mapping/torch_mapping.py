@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 import scipy.fft
-from scipy.ndimage import gaussian_filter1d, uniform_filter1d
+from scipy.ndimage import gaussian_filter1d
 
 from outcrop.arrays import Array
 from outcrop.features import encoder, energies
 from outcrop.features.torch_encoder import torch_net
+from outcrop.features.torch_patch_encoder import balanced
 from outcrop.mapping import pixels
 from outcrop.mapping.encoder_mapping import LARGEST, SMOOTH, EncoderMapper
 from outcrop.mapping.texture import TextureMapper, node_familiarity
@@ -83,7 +84,8 @@ class TorchScores:
         return (votes * self.torch.as_tensor(voted, device=self.device)[:, None]).cpu().numpy()
 
     def _array(self, values: Any) -> Array:
-        return self.torch.as_tensor(np.array(values, np.float32), device=self.device)
+        values = values if isinstance(values, self.torch.Tensor) else np.array(values, np.float32)
+        return self.torch.as_tensor(values, dtype=self.torch.float32, device=self.device)
 
     def _arrays(self, model: Any) -> dict[str, Array]:
         """Attributes of a part of the mapper, which are arrays, on the device."""
@@ -118,15 +120,7 @@ class TorchScores:
     def _answers(self, x: Array) -> Array:
         """See `encoder_mapping.encoded`."""
         torch, multiple = self.torch, encoder.MULTIPLE
-        centred = x - 0.5
-        square, weight = centred**2, torch.ones_like(centred[:1])
-        for _ in range(2):
-            square, weight = (
-                self._applied(part, uniform_filter1d, size=encoder.WINDOW, mode="constant") for part in (square, weight)
-            )
-            square, weight = square / weight, torch.ones_like(weight)
-        centred = centred / (square.clamp(min=0).sqrt() + 1e-6)
-        sides = [self._padded(centred, encoder.STRIDE)]
+        sides = [self._padded(balanced(x - 0.5), encoder.STRIDE)]
         width = sides[0].shape[2]
         sides = [self._padded(side, multiple) for side in (sides[0], sides[0].flip(2))]
         net = torch_net(str(encoder.WEIGHTS), self.device)

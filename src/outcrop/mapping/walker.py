@@ -23,7 +23,9 @@ NEAR = 30  # nodes from a seed beyond which nobody reaches it: 120 pixels
 
 
 def conductances(
-    features: np.ndarray, *, beta: float = BETA, across_layers: float = ACROSS_LAYERS
+    features: np.ndarray,
+    *,
+    beta: float = BETA,
 ) -> tuple[np.ndarray, np.ndarray]:
     """How easily a walker steps from a node to the next one, between 0 and 1.
 
@@ -33,7 +35,6 @@ def conductances(
         At the nodes.
     beta : float
         Against the mean squared difference of features in units of their spread.
-    across_layers : float
 
     Returns
     -------
@@ -42,7 +43,7 @@ def conductances(
     """
     standard = features / np.maximum(features.std(axis=(0, 1)), 1e-6)
     along, down = (np.exp(-beta * np.mean(np.diff(standard, axis=axis) ** 2, axis=-1)) for axis in (0, 1))
-    return along, across_layers * down
+    return along, ACROSS_LAYERS * down
 
 
 def giving_up(confidence: np.ndarray, gamma: float = GAMMA) -> Array:

@@ -7,6 +7,7 @@ from typing import Any
 
 from outcrop.arrays import Array, array_namespace, as_floats, constant, is_numpy, to_numpy
 from outcrop.features import patch_encoder
+from outcrop.features.encoder import weights_digest
 from outcrop.measures.curvelet_histogram import CurveletHistogram
 from outcrop.measures.curvelet_svd import CurveletSVD
 from outcrop.measures.pairs import all_pairs, bray_curtis, euclidean
@@ -44,7 +45,7 @@ class PatchEncoder:
 
     def inputs(self) -> dict[str, str]:
         """What descriptions depend on besides the patches: the weights."""
-        return {"weights": patch_encoder.weights_digest()}
+        return {"weights": weights_digest(patch_encoder.WEIGHTS)}
 
 
 class Euclidean:

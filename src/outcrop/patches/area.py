@@ -1,11 +1,18 @@
 """Which part of a volume is to be covered: ranges of the axes, horizons, live traces."""
 
 import os
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
+import xarray as xr
 
-from outcrop.patches.windows import patch_starts
+from outcrop.patches.windows import patch_starts, runs_of
+from outcrop.volumes.axes import positions_of
+
+Array = npt.NDArray[Any]
 
 PLACES = ("inline", "crossline"), ("x", "y")  # what the columns of a horizon may give
 
@@ -53,51 +60,34 @@ def read_points(path: str | os.PathLike[str], vertical: str, unnamed: tuple[str,
     return points
 
 
-def area_positions(volume, limits):
+def area_positions(volume: xr.DataArray, limits: Mapping[str, tuple[float, float]]) -> list[Array]:
     """Positions inside the area of interest, axis by axis."""
     for name in limits:
         if name not in volume.dims:
-            raise ValueError(f"The area of interest names {name!r}; the volume has {', '.join(volume.dims)}.")
-    return [_inside(volume[name].values, limits.get(name, (-np.inf, np.inf)), name) for name in volume.dims]
+            raise ValueError(f"The area of interest names {name!r}; the volume has {', '.join(map(str, volume.dims))}.")
+    found = []
+    for name in map(str, volume.dims):
+        axis, (low, high) = volume[name].values, sorted(limits.get(name, (-np.inf, np.inf)))
+        found.append(np.flatnonzero((axis >= low) & (axis <= high)))
+        if not len(found[-1]):
+            raise ValueError(f"No {name} lies from {low:g} to {high:g}; the volume has {axis[0]:g} to {axis[-1]:g}.")
+    return found
 
 
-def _inside(axis, limits, name):
-    """Positions of an axis between two labels."""
-    low, high = sorted(limits)
-    inside = np.flatnonzero((axis >= low) & (axis <= high))
-    if not len(inside):
-        raise ValueError(f"No {name} lies from {low:g} to {high:g}; the volume has {axis[0]:g} to {axis[-1]:g}.")
-    return inside
-
-
-def nearest_position(axis, value, name):
-    """Position on an axis of the label nearest to a value, which must not lie beyond the ends."""
-    step = abs(axis[1] - axis[0]) if len(axis) > 1 else 1
-    at = int(np.argmin(np.abs(axis - value)))
-    if not np.isfinite(value) or abs(axis[at] - value) > step / 2:
-        raise ValueError(f"{name} {value:g} is outside the volume, which has {axis[0]:g} to {axis[-1]:g}.")
-    return at
-
-
-def fitting_starts(alive, width, step):
+def fitting_starts(alive: Array, width: int, step: int) -> tuple[Array, int]:
     """Starts of patches that touch live traces only, run by run, and how many places an unbroken line would have."""
     asked = len(patch_starts(len(alive), width, step))
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], alive.astype(np.int8), [0]])))
-    runs = [(a, b) for a, b in edges.reshape(-1, 2) if b - a >= width]
-    starts = [a + np.array(patch_starts(b - a, width, step)) for a, b in runs]
+    starts = [a + np.array(patch_starts(b - a, width, step)) for a, b in runs_of(alive) if b - a >= width]
     return (np.concatenate(starts) if starts else np.empty(0, int)), max(asked, sum(map(len, starts)))
 
 
-def horizon_grid(
-    path: str | os.PathLike[str], vertical: str, inlines: np.ndarray, crosslines: np.ndarray
-) -> np.ndarray:
+def horizon_grid(path: str | os.PathLike[str], vertical: str, inlines: Array, crosslines: Array) -> Array:
     """Times (or depths) of the horizon in a file on the traces of the volume, NaN where it was not picked."""
     horizon = read_points(path, vertical, PLACES[0])
     if "inline" not in horizon:
         raise ValueError(f"{path} has columns {', '.join(horizon.columns)}; give inline, crossline and {vertical}.")
     grid = np.full((len(inlines), len(crosslines)), np.nan)
-    rows = pd.Index(inlines).get_indexer(pd.Index(horizon["inline"]))
-    columns = pd.Index(crosslines).get_indexer(pd.Index(horizon["crossline"]))
+    rows, columns = positions_of(inlines, horizon["inline"]), positions_of(crosslines, horizon["crossline"])
     known = (rows >= 0) & (columns >= 0)
     grid[rows[known], columns[known]] = horizon[vertical].to_numpy()[known]
     return grid

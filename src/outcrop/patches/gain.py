@@ -1,13 +1,19 @@
 """Gain of single patches and of windows of a trace; patches that show nothing."""
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
+import xarray as xr
 
 from outcrop.volumes.amplitude import scale
+from outcrop.volumes.axes import standard_axes
 
+Array = npt.NDArray[Any]
 HEADROOM = 3.0  # RMS amplitudes that gain "agc" and "patch" map to the ends of [0, 1]
 
 
-def sliding_rms(section, window):
+def sliding_rms(section: Array, window: int) -> Array:
     """RMS of every trace in a centred window of samples, never zero, NaN where the trace is NaN.
 
     Examples
@@ -16,22 +22,21 @@ def sliding_rms(section, window):
     array([[3., 3., 3., 3.]], dtype=float32)
     """
     n = section.shape[-1]
-    energy = np.concatenate(
-        [np.zeros((*section.shape[:-1], 1)), np.cumsum(np.square(section, dtype=np.float64), -1)], -1
-    )
+    energy = np.cumsum(np.square(section, dtype=np.float64), -1)
+    energy = np.concatenate([np.zeros_like(energy[..., :1]), energy], -1)
     low, high = np.clip(np.arange(n) - window // 2, 0, n), np.clip(np.arange(n) - window // 2 + window, 0, n)
     rms = np.sqrt(np.maximum(energy[..., high] - energy[..., low], 0) / (high - low))
     floor = 1e-3 * np.sqrt(np.maximum(energy[..., -1:] / n, 1e-30))  # silence stays silent
-    return np.maximum(rms, floor).astype(np.float32)
+    return np.asarray(np.maximum(rms, floor), np.float32)
 
 
-def by_rms(patches):
+def by_rms(patches: Array) -> Array:
     """Patches of amplitudes around zero in [0, 1] by the RMS of each."""
     rms = np.sqrt(np.mean(np.square(patches, dtype=np.float64), axis=(1, 2), keepdims=True))
     return scale(patches / np.where(rms > 0, rms, 1).astype(patches.dtype), HEADROOM)
 
 
-def quiet(patches):
+def quiet(patches: npt.ArrayLike) -> Array:
     """Which patches show nothing: constant, or muted, water or padding in more than half of their samples.
 
     Examples
@@ -41,16 +46,17 @@ def quiet(patches):
     """
     patches = np.asarray(patches)
     silent = np.abs(patches - 0.5) < 1e-3
-    return (silent.mean(axis=(1, 2)) > 0.5) | (patches.std(axis=(1, 2)) < 1e-3)
+    return np.asarray((silent.mean(axis=(1, 2)) > 0.5) | (patches.std(axis=(1, 2)) < 1e-3))
 
 
-def agc_window(gain, volume):
+def agc_window(gain: str, volume: xr.DataArray) -> int | None:
     """Samples of the sliding window that a gain asks for, None for the other gains."""
     if gain in ("volume", "patch"):
         return None
     kind, _, length = str(gain).partition(":")
+    samples = standard_axes(volume)[volume.dims[2]].values
     try:
-        window = round(float(length) / abs(float(volume[volume.dims[2]][1] - volume[volume.dims[2]][0])))
+        window = round(float(length) / abs(float(samples[1] - samples[0])))
     except (ValueError, IndexError):
         window = 0
     if kind != "agc" or window < 3:

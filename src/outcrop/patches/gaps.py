@@ -1,11 +1,17 @@
 """Short gaps between live traces, and how they are bridged."""
 
-import numpy as np
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
+from outcrop.patches.windows import runs_of
+
+Array = npt.NDArray[Any]
 GAP = 5  # traces; a longer run of missing ones is not bridged
 
 
-def short_gaps(live):
+def short_gaps(live: Array) -> list[tuple[int, int]]:
     """First and last + 1 of the runs of at most `GAP` missing traces that have live ones on both sides.
 
     Examples
@@ -13,21 +19,18 @@ def short_gaps(live):
     >>> short_gaps(np.array([False, True, False, False, True, False]))
     [(2, 4)]
     """
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], ~live, [0]]).astype(np.int8)))
-    return [(a, b) for a, b in edges.reshape(-1, 2).tolist() if b - a <= GAP and a > 0 and b < len(live)]
+    return [(a, b) for a, b in runs_of(~live) if b - a <= GAP and a > 0 and b < len(live)]
 
 
-def bridged(live):
+def bridged(live: Array) -> Array:
     """Traces of a line that are live or lie in a short gap between live ones."""
-    if live.all():
-        return live
     live = live.copy()
     for a, b in short_gaps(live):
         live[a:b] = True
     return live
 
 
-def bridge(section, live):
+def bridge(section: npt.ArrayLike, live: Array) -> Array:
     """Traces of a line with short gaps filled linearly from the live traces on both sides; other gaps are NaN.
 
     Parameters
@@ -43,9 +46,9 @@ def bridge(section, live):
     """
     if live.all():
         return np.asarray(section, np.float32)
-    section = np.array(section, np.float32)
-    section[~live] = np.nan
+    filled = np.array(section, np.float32)
+    filled[~live] = np.nan
     for a, b in short_gaps(live):
         share = (np.arange(1, b - a + 1, dtype=np.float32) / (b - a + 1))[:, None]
-        section[a:b] = (1 - share) * section[a - 1] + share * section[b]
-    return section
+        filled[a:b] = (1 - share) * filled[a - 1] + share * filled[b]
+    return filled

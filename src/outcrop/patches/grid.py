@@ -6,6 +6,7 @@ A patch is a window of an inline or crossline section with time (or depth) downw
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +14,15 @@ import pandas as pd
 import xarray as xr
 
 from outcrop.parallel import memory_budget
-from outcrop.patches.area import area_positions, fitting_starts, horizon_grid, nearest_position
+from outcrop.patches.area import area_positions, fitting_starts, horizon_grid
 from outcrop.patches.gain import HEADROOM, agc_window, by_rms, sliding_rms
 from outcrop.patches.gaps import GAP, bridge, bridged
-from outcrop.patches.windows import patch_starts, stitch, within
+from outcrop.patches.windows import patch_starts, stitch
 from outcrop.volumes.amplitude import amplitude_clip, scale
+from outcrop.volumes.axes import nearest_position, positions_of
 from outcrop.volumes.lazy import live_traces
 
+Array = npt.NDArray[Any]
 Rows = npt.ArrayLike | slice  # of a grid: numbers, a mask or a slice
 DIRECTIONS = ("inline", "crossline")
 
@@ -82,13 +85,13 @@ class PatchGrid:
         step: int | tuple[int, int] = 33,
         along: str = "inline",
         every: int = 1,
-        area: dict | None = None,
-        between: tuple | None = None,
+        area: dict[str, tuple[float, float]] | None = None,
+        between: tuple[Any, Any] | None = None,
         sample: int | None = None,
         gain: str = "volume",
         clip: float | None = None,
         seed: int = 0,
-    ):
+    ) -> None:
         self.size, self.step = _pair(size, "size"), _pair(step, "step")
         if along not in (*DIRECTIONS, "both"):
             raise ValueError(f"Direction {along!r} is unknown; choose inline, crossline or both.")
@@ -100,7 +103,7 @@ class PatchGrid:
         self._clip = self.given_clip = None if clip is None else float(clip)
         self.axes = [volume[name].values for name in volume.dims]
         self.area = area_positions(volume, area or {})
-        self.horizons = between and [horizon_grid(path, volume.dims[2], *self.axes[:2]) for path in between]
+        self.horizons = between and [horizon_grid(path, str(volume.dims[2]), *self.axes[:2]) for path in between]
         self._live, self._is_part = live_traces(volume), False
         directions = [DIRECTIONS.index(name) for name in (DIRECTIONS if along == "both" else (along,))]
         self._check_count(directions)
@@ -116,10 +119,10 @@ class PatchGrid:
                 "choose a smaller size or a larger area."
             )
 
-    def __len__(self):
+    def __len__(self) -> int:
         return int(self._ends[-1]) if len(self._ends) else 0
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         # Other processes make the plan again: its table of starts would be most of what is sent.
         return _grid_again, (self._volume, self.parameters, self._drawn if self._is_part else None)
 
@@ -131,46 +134,43 @@ class PatchGrid:
         return self._clip
 
     @property
-    def parameters(self) -> dict:
+    def parameters(self) -> dict[str, Any]:
         """Keyword arguments that make the same grid again."""
         names = ("size", "step", "along", "every", "sample", "gain", "clip", "seed")
         return {name: getattr(self, name) for name in names} | {"area": self._limits, "between": self._between}
 
     @cached_property
-    def starts(self):
+    def starts(self) -> Array:
         """Starts of all patches; see the class."""
         return np.concatenate([np.empty((0, 4), np.int32), *map(self._on_line, range(len(self._ends)))])
 
     @cached_property
-    def table(self):
+    def table(self) -> pd.DataFrame:
         """Centre of every patch in survey labels: a DataFrame with inline, crossline, time (or depth) and along."""
         return self.centres(slice(None))
 
-    def places(self, rows: Rows) -> np.ndarray:
+    def places(self, rows: Rows) -> Array:
         """Starts of some rows, shape (n, 4)."""
         if isinstance(rows, slice):
             rows = np.arange(*rows.indices(len(self)))
-        rows = np.atleast_1d(rows)
-        rows = np.flatnonzero(rows) if rows.dtype == bool else np.where(rows < 0, rows + len(self), rows)
-        number = np.searchsorted(self._ends, rows, "right")
-        order = np.argsort(number, kind="stable")
-        out = np.empty((len(rows), 4), np.int32)
-        for here in np.split(order, np.flatnonzero(np.diff(number[order])) + 1) if len(rows) else []:
-            starts = self._on_line(number[here[0]])
-            out[here] = starts[rows[here] - self._ends[number[here[0]]]]  # counted from the end of the line
+        wanted = np.atleast_1d(rows)
+        wanted = np.flatnonzero(wanted) if wanted.dtype == bool else np.where(wanted < 0, wanted + len(self), wanted)
+        number = np.searchsorted(self._ends, wanted, "right")
+        out = np.empty((len(wanted), 4), np.int32)
+        for line in np.unique(number):
+            here = number == line
+            out[here] = self._on_line(line)[wanted[here] - self._ends[line]]  # counted from the end of the line
         return out
 
-    def rows_at(self, starts: np.ndarray) -> np.ndarray:
+    def rows_at(self, starts: Array) -> Array:
         """Row of the patch at each of some starts, -1 where no patch of the plan lies."""
-        found, lines = np.full(len(starts), -1), {head: n for n, head in enumerate(map(tuple, self._heads.tolist()))}
+        found = np.full(len(starts), -1)
         heads, which = np.unique(starts[:, :2], axis=0, return_inverse=True)
-        for i, head in enumerate(map(tuple, heads.tolist())):
-            if head in lines:
-                starts_on_line, here = self._on_line(lines[head]), np.flatnonzero(which.ravel() == i)
-                rows = pd.MultiIndex.from_arrays(starts_on_line[:, 2:].T).get_indexer(
-                    pd.MultiIndex.from_arrays(starts[here, 2:].T)
-                )
-                found[here] = np.where(rows < 0, -1, rows + self._ends[lines[head]] - len(starts_on_line))
+        for number, line in enumerate(positions_of(_joined(self._heads), _joined(heads))):
+            if line >= 0:
+                on_line, here = self._on_line(line), np.flatnonzero(which.ravel() == number)
+                rows = positions_of(_joined(on_line[:, 2:]), _joined(starts[here, 2:]))
+                found[here] = np.where(rows < 0, -1, rows + self._ends[line] - len(on_line))
         return found
 
     def centres(self, rows: Rows) -> pd.DataFrame:
@@ -191,52 +191,45 @@ class PatchGrid:
             }
         )
 
-    def extract(self, volume: xr.DataArray, rows: Rows) -> np.ndarray:
+    def extract(self, volume: xr.DataArray, rows: Rows) -> Array:
         """Patches of some rows, shape (n, height, width), float32 in [0, 1]; NaN where a long run of traces is missing.
 
         Each line is read once, and only the traces its patches need.
         """
         return self.cut(volume, self.places(rows))
 
-    def cut(self, volume: xr.DataArray, starts: npt.ArrayLike) -> np.ndarray:
+    def cut(self, volume: xr.DataArray, starts: npt.ArrayLike) -> Array:
         """Patches at any starts, laid out like `starts`; otherwise as `extract`."""
-        starts = np.asarray(starts).reshape(-1, 4)
-        height, width = self.size
-        out = np.empty((len(starts), height, width), np.float32)
-        lines, inverse = np.unique(starts[:, :2], axis=0, return_inverse=True)
-        for number, (direction, line) in enumerate(lines):
-            here = np.flatnonzero(inverse.ravel() == number)
-            first, last = starts[here, 2].min(), starts[here, 2].max() + width
-            section = self._traces(volume, direction, line, first, last)
-            for i in here:
-                trace, sample = starts[i, 2] - first, starts[i, 3]
-                out[i] = section[trace : trace + width, sample : sample + height].T
-        return by_rms(out) if self.gain == "patch" else out
+        patches = self._windows(volume, starts, 0)
+        return by_rms(patches) if self.gain == "patch" else patches
 
-    def around(self, volume: xr.DataArray, starts: npt.ArrayLike, margin: int) -> np.ndarray:
+    def around(self, volume: xr.DataArray, starts: npt.ArrayLike, margin: int) -> Array:
         """Patches at any starts with so many pixels on each side of them, mirrored at the ends of the survey.
 
         Missing traces are silent. Amplitudes are those of the line whatever the gain.
         """
+        windows = self._windows(volume, starts, margin)
+        return np.where(np.isfinite(windows), windows, np.float32(0.5))
+
+    def _windows(self, volume: xr.DataArray, starts: npt.ArrayLike, margin: int) -> Array:
+        """Patches at any starts with a margin, mirrored at the ends of the survey; each line is read once."""
         starts = np.asarray(starts).reshape(-1, 4)
-        sides = [side + 2 * margin for side in self.size]
-        out = np.empty((len(starts), *sides), np.float32)
-        for direction, line in np.unique(starts[:, :2], axis=0):
-            here = np.flatnonzero((starts[:, :2] == (direction, line)).all(axis=1))
-            shape = len(self.axes[1 - direction]), len(self.axes[2])
-            first = max(0, starts[here, 2].min() - margin)
-            last = min(shape[0], starts[here, 2].max() + self.size[1] + margin)
-            section = self._traces(volume, direction, line, first, last)
-            section = np.where(np.isfinite(section), section, np.float32(0.5))
+        height, width = (side + 2 * margin for side in self.size)
+        out = np.empty((len(starts), height, width), np.float32)
+        lines, which = np.unique(starts[:, :2], axis=0, return_inverse=True)
+        for number, (direction, line) in enumerate(lines):
+            here = np.flatnonzero(which.ravel() == number)
+            first, last = starts[here, 2].min() - margin, starts[here, 2].max() - margin + width
+            beyond = max(0, -first), max(0, last - len(self.axes[1 - direction]))
+            section = self._traces(volume, direction, line, first + beyond[0], last - beyond[1])
+            if margin:
+                section = np.pad(section, (beyond, (margin, margin)), "symmetric")
             for i in here:
-                traces, samples = (
-                    within(np.arange(start - margin, start - margin + side), n)
-                    for start, side, n in zip(starts[i, 2:], sides[::-1], shape, strict=True)
-                )
-                out[i] = section[np.ix_(np.clip(traces - first, 0, len(section) - 1), samples)].T
+                trace, sample = starts[i, 2] - margin - first, starts[i, 3]
+                out[i] = section[trace : trace + width, sample : sample + height].T
         return out
 
-    def section(self, volume: xr.DataArray, direction: int, line: int) -> tuple[np.ndarray, np.ndarray]:
+    def section(self, volume: xr.DataArray, direction: int, line: int) -> tuple[Array, Array]:
         """Whole line with short gaps bridged, and which of its traces the survey holds.
 
         Parameters
@@ -250,61 +243,63 @@ class PatchGrid:
         section : array, shape (n_traces, n_samples), float32 in [0, 1]
             NaN where a long run of traces is missing. Under gain "patch" the line is scaled by its RMS.
         live : bool array, shape (n_traces,)
-            False where a trace is missing, bridged or not.
+            False where a trace is missing, bridged or not, and where it holds one value throughout.
         """
         live = self._live_on(direction, line)
         section = self._traces(volume, direction, line, 0, len(live))
-        live = live & np.isfinite(section).any(axis=1)
+        known = np.isfinite(section)
+        varies = np.where(known, section, -np.inf).max(1) > np.where(known, section, np.inf).min(1)
+        live = live & known.any(axis=1) & (varies | (section.shape[1] == 1))
         if self.gain == "patch" and live.any():
             rms = np.sqrt(np.nanmean(np.square(section, dtype=np.float64))).astype(np.float32)
             section = scale(section / (rms or 1), HEADROOM)
         return section, live
 
-    def _traces(self, volume, direction, line, first, last):
+    def inside(self, direction: int, line: int) -> Array:
+        """Which samples of a line lie in the area of interest, shape (n_traces, n_samples)."""
+        inside = [np.isin(np.arange(len(axis)), area) for axis, area in zip(self.axes, self.area, strict=True)]
+        return np.asarray(inside[direction][line] & inside[1 - direction][:, None] & inside[2])
+
+    def _traces(self, volume: xr.DataArray, direction: int, line: int, first: int, last: int) -> Array:
         """Traces of a line from `first` to before `last`, amplified, with short gaps bridged."""
         live = self._live_on(direction, line)
         low, high = first, last
         if not live[first:last].all():
             low, high = max(0, first - GAP), min(len(live), last + GAP)  # with the live neighbours of its gaps
-        key = (line, slice(low, high)) if direction == 0 else (slice(low, high), line)
+        key: Any = (line, slice(low, high)) if direction == 0 else (slice(low, high), line)
         section = bridge(volume[key].values, live[low:high])
         return self.amplify(section[first - low : last - low], volume)
 
-    def _live_on(self, direction, line):
+    def _live_on(self, direction: int, line: int) -> Array:
         """Which traces of a line the survey holds."""
         return self._live[line] if direction == 0 else self._live[:, line]
 
-    def amplify(self, section: np.ndarray, volume: xr.DataArray) -> np.ndarray:
+    def amplify(self, section: Array, volume: xr.DataArray) -> Array:
         """Traces of a section in [0, 1] by the grid's clip or sliding gain; gain "patch" comes later."""
-        section = np.asarray(section, np.float32)
+        section, scaled = np.asarray(section, np.float32), volume.attrs.get("scaled")
+        if not scaled and volume.attrs.get("offset"):
+            section = section - np.float32(volume.attrs["offset"])
         if self.gain == "volume":
-            return section if volume.attrs.get("scaled") else scale(section, self.clip)
-        if volume.attrs.get("scaled"):
+            return section if scaled or self.clip is None else scale(section, self.clip)
+        if scaled:
             section = 2 * section - 1
-        return section if self.gain == "patch" else scale(section / sliding_rms(section, self.agc), HEADROOM)
+        return scale(section / sliding_rms(section, self.agc), HEADROOM) if self.agc else section
 
-    def start_at(self, position: Sequence[float], *, along: str | None = None) -> np.ndarray:
-        """Start of the patch centred at (inline, crossline, time), cut exactly there and not snapped to the grid."""
+    def start_at(self, position: Sequence[float], *, along: str | None = None) -> Array:
+        """Start of the patch around (inline, crossline, time), not snapped to the grid, shifted inwards at the rim."""
         names = (*DIRECTIONS, str(self._volume.dims[2]))
         if len(position) != 3:
             raise ValueError(f"Position {position} has {len(position)} numbers; give {', '.join(names)}.")
         centre = [nearest_position(axis, p, name) for axis, p, name in zip(self.axes, position, names, strict=True)]
+        for axis, at, label, name in zip(self.axes[:2], centre[:2], position[:2], names[:2], strict=True):
+            if abs(axis[at] - label) > 0.5:
+                raise ValueError(f"The volume has no {name} {label:g}; the nearest one is {axis[at]:g}.")
         direction = int((along or self.along) == "crossline")
-        line, trace = (centre[0], centre[1]) if direction == 0 else (centre[1], centre[0])
-        middle = (
-            (trace, self.axes[1 - direction], self.size[1], names[1 - direction]),
-            (centre[2], self.axes[2], self.size[0], names[2]),
-        )
-        starts = []
-        for at, axis, size, name in middle:
-            start = at - size // 2
-            if not 0 <= start <= len(axis) - size:
-                low, high = axis[size // 2], axis[len(axis) - size + size // 2]
-                raise ValueError(
-                    f"A patch centred at {name} {axis[at]:g} sticks out of the volume; choose {low:g} to {high:g}."
-                )
-            starts.append(start)
-        return np.array([direction, line, *starts])
+        starts = [
+            int(np.clip(centre[axis] - size // 2, 0, max(0, len(self.axes[axis]) - size)))
+            for axis, size in ((1 - direction, self.size[1]), (2, self.size[0]))
+        ]
+        return np.array([direction, centre[direction], *starts])
 
     def take(self, rows: Rows) -> "PatchGrid":
         """Plan of some of the patches alone."""
@@ -316,7 +311,7 @@ class PatchGrid:
         for head, first, last in zip(self._heads.tolist(), [0, *ends][:-1], ends, strict=True):
             yield (*head, slice(first, last))
 
-    def live_lines(self) -> np.ndarray:
+    def live_lines(self) -> Array:
         """Positions of the lines of the plan that have a live trace inside the area, whether a patch fits or not."""
         if self.along == "both":
             raise ValueError("The grid lies along both directions; make one along inline or crossline.")
@@ -324,7 +319,7 @@ class PatchGrid:
         lines, traces = self.area[direction][:: self.every], self.area[1 - direction]
         return np.array([line for line in lines if self._live_on(direction, line)[traces].any()], int)
 
-    def stitch(self, values: np.ndarray, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+    def stitch(self, values: Array, rows: Rows) -> tuple[Array, Array]:
         """Weighted mean of overlapping patches on their common line.
 
         Parameters
@@ -344,7 +339,7 @@ class PatchGrid:
         shape = (len(self.axes[1 - starts[0, 0]]), len(self.axes[2]))
         return stitch(np.moveaxis(np.asarray(values), 1, 2), starts[:, 2:], shape)
 
-    def _check_count(self, directions):
+    def _check_count(self, directions: list[int]) -> None:
         """Refuse a plan that would not fit in memory: the places on one line, and two numbers of every patch."""
         lines, traces, samples = (len(self.area[axis]) for axis in (directions[0], 1 - directions[0], 2))
         on_line = self.sample or (traces // self.step[1] + 1) * (samples // self.step[0] + 1)
@@ -352,22 +347,25 @@ class PatchGrid:
         if 64 * on_line + 8 * count > memory_budget():
             raise ValueError(f"A plan of about {count} patches does not fit in memory; choose larger steps or every.")
 
-    def _part(self, starts):
+    def _part(self, starts: Array) -> "PatchGrid":
         """The plan with the patches at some of its starts alone."""
         part = object.__new__(type(self))  # not a copy, which would make the plan again
-        part.__dict__.update({name: value for name, value in vars(self).items() if name not in ("table", "starts")})
+        vars(part).update({name: value for name, value in vars(self).items() if name not in ("table", "starts")})
         part._is_part = True
         part._draw(starts)
         return part
 
-    def _draw(self, starts):
+    def _draw(self, starts: Array) -> None:
         """Take starts as they are, line after line."""
         change = np.flatnonzero(np.any(np.diff(starts[:, :2], axis=0, prepend=-1), axis=1))
-        self._drawn, self._heads, self._ends = starts, starts[change, :2], np.append(change, len(starts))[1:]
+        self._drawn: Array | None = starts
+        self._heads, self._ends = starts[change, :2], np.append(change, len(starts))[1:]
 
-    def _rule(self, directions):
+    def _rule(self, directions: list[int]) -> None:
         """Count the places on the regular lattice of every Nth line, and those left out."""
-        self._drawn, heads, counts, self.left_out = None, [], [], 0
+        heads: list[tuple[int, int]] = []
+        counts: list[int] = []
+        self._drawn, self.left_out = None, 0
         for direction in directions:
             patch_starts(len(self.area[1 - direction]), self.size[1], 1)  # an area too narrow is refused with its size
             for line in self.area[direction][:: self.every].tolist():
@@ -378,13 +376,13 @@ class PatchGrid:
                     counts.append(len(starts))
         self._heads, self._ends = np.array(heads, np.int32).reshape(-1, 2), np.cumsum(counts, dtype=np.int64)
 
-    def _on_line(self, number):
+    def _on_line(self, number: int) -> Array:
         """Starts on one line of the plan."""
         if self._drawn is None:
             return self._lattice(*self._heads[number])[0]
         return self._drawn[self._ends[number - 1] if number else 0 : self._ends[number]]
 
-    def _lattice(self, direction, line):
+    def _lattice(self, direction: int, line: int) -> tuple[Array, int]:
         """Starts on the regular lattice of a line, and how many were left out."""
         traces, samples = self.area[1 - direction], self.area[2]
         height, width = self.size
@@ -396,21 +394,23 @@ class PatchGrid:
         starts = np.column_stack([np.full((len(grid), 2), (direction, line)), grid]).astype(np.int32)
         return starts, asked * len(tops) - len(grid)
 
-    def _scatter(self, direction, n_directions):
+    def _scatter(self, direction: int, n_directions: int) -> tuple[Array, int]:
         """Starts at random places of every Nth line."""
         rng = np.random.default_rng((self.seed, direction))
         lines, traces, samples = self.area[direction][:: self.every], self.area[1 - direction], self.area[2]
         height, width = self.size
         patch_starts(len(traces), width, 1), patch_starts(len(samples), height, 1)
-        count, found, missed = self.sample // n_directions, np.empty((0, 4), np.int32), 0
+        count, found, missed = (self.sample or 0) // n_directions, np.empty((0, 4), np.int32), 0
         for _ in range(100):
             line = rng.choice(lines, count)
             trace = rng.integers(traces[0], traces[-1] - width + 2, count)
             top = rng.integers(samples[0], samples[-1] - height + 2, count)
             alive = {a: bridged(self._live_on(direction, a)) for a in np.unique(line)}
-            keep = [alive[a][b : b + width].all() for a, b in zip(line, trace, strict=True)]
-            keep &= np.array(
-                [self._wanted(direction, a, np.array([[b, c]]))[0] for a, b, c in zip(line, trace, top, strict=True)]
+            keep = np.array(
+                [
+                    alive[a][b : b + width].all() and self._wanted(direction, a, np.array([[b, c]]))[0]
+                    for a, b, c in zip(line, trace, top, strict=True)
+                ]
             )
             missed += count - int(np.sum(keep))
             drawn = np.column_stack([np.full(count, direction), line, trace, top])[keep]
@@ -420,23 +420,28 @@ class PatchGrid:
                 return found[chosen], missed
         return found, missed
 
-    def _wanted(self, direction, line, grid):
+    def _wanted(self, direction: int, line: int, grid: Array) -> Array:
         """Which (trace, sample) starts of one line have their centre between the two horizons."""
         if not self.horizons:
             return np.ones(len(grid), bool)
         trace, time = grid[:, 0] + self.size[1] // 2, self.axes[2][grid[:, 1] + self.size[0] // 2]
         top, base = (h[line, trace] if direction == 0 else h[trace, line] for h in self.horizons)
-        return (time >= top) & (time <= base)
+        return np.asarray((time >= top) & (time <= base))
 
 
-def _grid_again(volume, parameters, starts):
+def _grid_again(volume: xr.DataArray, parameters: dict[str, Any], starts: Array | None) -> PatchGrid:
     """The grid of some parameters, or the part of it that has some starts."""
     grid = PatchGrid(volume, **parameters)
     return grid if starts is None else grid._part(starts)
 
 
-def _pair(value, name):
-    pair = tuple(int(v) for v in np.broadcast_to(value, 2))
-    if min(pair) < 1:
+def _joined(pairs: Array) -> Array:
+    """Two whole numbers as one, to look them up."""
+    return pairs[:, 0].astype(np.int64) << 32 | pairs[:, 1].astype(np.int64)
+
+
+def _pair(value: int | tuple[int, int], name: str) -> tuple[int, int]:
+    first, second = (int(v) for v in np.broadcast_to(value, 2))
+    if min(first, second) < 1:
         raise ValueError(f"{name} is {value}; choose positive numbers.")
-    return pair
+    return first, second

@@ -1,21 +1,26 @@
 """Windows along an axis and over a section: where they begin, how overlapping ones are put together."""
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
 
 
-def within(places, n):
-    """Places on an axis of n, mirrored at its ends.
+def runs_of(mask: Array) -> list[tuple[int, int]]:
+    """Return first and last + 1 of the runs of true values.
 
     Examples
     --------
-    >>> within(np.arange(-2, 6), 4)
-    array([1, 0, 0, 1, 2, 3, 3, 2])
+    >>> runs_of(np.array([True, True, False, True]))
+    [(0, 2), (3, 4)]
     """
-    folded = places % (2 * n)
-    return np.where(folded < n, folded, 2 * n - 1 - folded)
+    edges = np.flatnonzero(np.diff(mask.astype(np.int8), prepend=0, append=0))
+    return [(a, b) for a, b in edges.reshape(-1, 2).tolist()]
 
 
-def patch_starts(length, size, step):
+def patch_starts(length: int, size: int, step: int) -> list[int]:
     """First index of every patch along one axis; the last patch touches the end.
 
     Examples
@@ -31,7 +36,7 @@ def patch_starts(length, size, step):
     return starts
 
 
-def stitch(values, starts, shape):
+def stitch(values: npt.ArrayLike, starts: npt.ArrayLike, shape: tuple[int, int]) -> tuple[Array, Array]:
     """Weighted mean of overlapping windows, heavier in the middle of a window than at its edge.
 
     Parameters
@@ -59,15 +64,15 @@ def stitch(values, starts, shape):
     return total / np.where(weight > 0, weight, 1).reshape(*shape, *(1,) * (values.ndim - 3)), weight
 
 
-def add_windows(total, weight, values, starts):
+def add_windows(total: Array, weight: Array, values: Array, starts: npt.ArrayLike) -> None:
     """Add weighted windows to a running total and their weights to another, in place."""
     _, a, b = values.shape[:3]
     taper = np.outer(_taper(a), _taper(b))
     wide = taper.reshape(a, b, *(1,) * (values.ndim - 3))
-    for value, (i, j) in zip(values, starts, strict=True):
+    for value, (i, j) in zip(values, np.asarray(starts), strict=True):
         total[i : i + a, j : j + b] += value * wide
         weight[i : i + a, j : j + b] += taper
 
 
-def _taper(n):
-    return np.sin(np.pi * (np.arange(n) + 0.5) / n).astype(np.float32) + 0.05
+def _taper(n: int) -> Array:
+    return np.asarray(np.sin(np.pi * (np.arange(n) + 0.5) / n).astype(np.float32) + 0.05)

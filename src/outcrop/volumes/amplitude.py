@@ -21,8 +21,9 @@ def sample_lines(volume: xr.DataArray, lines: int) -> tuple[Array, Array]:
 def find_offset(volume: xr.DataArray) -> float:
     """Find the value that stands for zero amplitude in a volume without negative values; 0 for any other volume.
 
-    Eight-bit data from 0 to 255 have their zero in the middle. It is the median of the values above 0. A few traces
-    are read, and sixteen lines only where none of these has a negative value. Labels and scaled data have no offset.
+    It is the median of the values above 0, or the middle of the range of whole numbers where this is close: 128 for
+    0 to 255. A few traces are read, and sixteen lines only where none of these has a negative value. Labels and scaled
+    data have no offset.
     """
     if volume.attrs.get("scaled") or volume.attrs.get("classes"):
         return 0.0
@@ -32,7 +33,11 @@ def find_offset(volume: xr.DataArray) -> float:
             return 0.0
     sample = sample_lines(volume, 16)[1]
     positive = sample[np.isfinite(sample) & (sample > 0)]
-    return float(np.median(positive)) if positive.size and not np.nanmin(sample) < 0 else 0.0
+    if not positive.size or np.nanmin(sample) < 0:
+        return 0.0
+    offset, middle = float(np.median(positive)), 2.0 ** np.floor(np.log2(positive.max()))
+    whole = np.array_equal(positive, np.rint(positive))
+    return middle if whole and abs(offset - middle) < middle / 16 else offset
 
 
 def centre(volume: xr.DataArray) -> float:
@@ -102,4 +107,4 @@ def scale(amplitudes: npt.ArrayLike, clip: float) -> Array:
         raise ValueError(f"clip is {clip}; choose a positive amplitude.")
     amplitudes = np.asarray(amplitudes)
     kind = np.float64 if amplitudes.dtype == np.float64 else np.float32
-    return np.clip(amplitudes.astype(kind, copy=False), -clip, clip) / kind(2 * clip) + kind(0.5)
+    return np.asarray(np.clip(amplitudes.astype(kind, copy=False), -clip, clip) / kind(2 * clip) + kind(0.5))

@@ -89,7 +89,7 @@ def _array_digest(volume: xr.DataArray) -> str:
     found = hashlib.sha256()
     for line in range(volume.shape[0]):
         found.update(_bytes(volume[line].values))
-    return digest(_facts(volume), found.hexdigest())
+    return str(digest(_facts(volume), found.hexdigest()))
 
 
 def _bytes(values: npt.ArrayLike) -> bytes:
@@ -385,7 +385,7 @@ def _state_of(path: Path, samples: str) -> bool:
 
 def _new_state(job: str | Path, known: dict[str, Any], digests: dict[Line, str]) -> str:
     """Digest of a volume some lines of which have other samples than before; those lines are noted."""
-    name = digest(known["digest"], sorted(digests.items()))
+    name = str(digest(known["digest"], sorted(digests.items())))
     rows = [f"samples {known['samples']}", *(f"{d} {line} {found}" for (d, line), found in digests.items())]
     append_line(lines_path(job, name), "\n".join(rows))
     return name

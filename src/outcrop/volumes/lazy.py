@@ -152,7 +152,7 @@ def open_image(path: str) -> Any:
     from PIL import Image, TiffImagePlugin, UnidentifiedImageError
 
     for order, raw in ((b"II", "F;64F"), (b"MM", "F;64BF")):  # Pillow has the decoder, not the entry for it
-        TiffImagePlugin.OPEN_INFO.setdefault((order, 1, (3,), 1, (64,), ()), ("F", raw))  # type: ignore[arg-type]
+        TiffImagePlugin.OPEN_INFO.setdefault((order, 1, (3,), 1, (64,), ()), ("F", raw))
     try:
         return Image.open(path)
     except UnidentifiedImageError:

@@ -21,8 +21,14 @@ def trace_type(kind: str, n_samples: int, extensions: int = 0) -> np.dtype[Any]:
     """NumPy type of a trace of `n_samples` of a type, with so many further trace headers."""
     start = HEADER_SIZE * (1 + extensions)
     samples = np.dtype((kind, n_samples))
-    fields = {"names": ["header", "samples"], "formats": [f"V{HEADER_SIZE}", samples], "offsets": [0, start]}
-    return np.dtype({**fields, "itemsize": start + samples.itemsize})
+    return np.dtype(
+        {
+            "names": ["header", "samples"],
+            "formats": [f"V{HEADER_SIZE}", samples],
+            "offsets": [0, start],
+            "itemsize": start + samples.itemsize,
+        }
+    )
 
 
 class Layout(NamedTuple):

@@ -81,7 +81,7 @@ def create(
     headers["delay"], headers["interval"], headers["samples"] = times[0], interval, len(times)
 
     def store(file: BinaryIO, row: int, section: Array) -> None:
-        dead: Array = np.isnan(section).all(1)
+        dead = np.asarray(np.isnan(section).all(1))
         headers["line_sequence"] = headers["file_sequence"] = 1 + row * len(crosslines) + np.arange(len(crosslines))
         headers["record"] = headers["inline"] = inlines[row]
         headers["identification"] = np.where(dead, DEAD, 1)
@@ -199,7 +199,7 @@ def trace_places(
     else:
         origin, inline_step, crossline_step = np.asarray(grid, np.float64)
         places = origin + inline * inline_step + np.asarray(crosslines)[:, None] * crossline_step
-    places = np.rint(100 * places)
+    places = np.asarray(np.rint(100 * places))
     if np.abs(places).max() > np.iinfo(np.int32).max:
         raise ValueError(f"X and Y reach {np.abs(places).max() / 100:.0f} m, more than SEG-Y headers hold in cm.")
     return places.T

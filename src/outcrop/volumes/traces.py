@@ -144,7 +144,7 @@ def unroll(runs: Array, name: str, begin: Any, count: Array) -> Array:
     """
     step = np.ones(len(runs), np.int64) if name == "number" else runs[f"{name}_step"]
     first = runs[name] - (np.cumsum(count) - count - begin) * step
-    return np.repeat(first, count) + np.repeat(step, count) * np.arange(np.sum(count))
+    return np.asarray(np.repeat(first, count) + np.repeat(step, count) * np.arange(np.sum(count)))
 
 
 def make_grid(runs: Array, dead: Array) -> dict[str, Any] | None:
@@ -201,7 +201,7 @@ def line_axis(runs: Array, name: str) -> Array:
 def place(axis: Array, labels: Array) -> Array:
     """Row of each label on an axis that holds it."""
     if len(axis) > 1 and axis[-1] - axis[0] == (len(axis) - 1) * (axis[1] - axis[0]):
-        return (labels.astype(np.int64) - axis[0]) // (axis[1] - axis[0])
+        return np.asarray((labels.astype(np.int64) - axis[0]) // (axis[1] - axis[0]))
     return np.searchsorted(axis, labels)
 
 

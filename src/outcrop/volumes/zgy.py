@@ -16,14 +16,19 @@ import mmap
 import os
 import threading
 import warnings
+from collections.abc import Iterator
+from typing import Any, BinaryIO
 
 import numpy as np
+import numpy.typing as npt
 import xarray as xr
-from xarray.core import indexing
 
 from outcrop.storage.kept import Kept
-from outcrop.volumes.lazy import LazyVolume, check_axes
+from outcrop.volumes.lazy import Key, check_axes, lazy_volume
+from outcrop.volumes.segy_headers import number_name
 
+Array = npt.NDArray[Any]
+Three = tuple[int, int, int]
 MAGIC = b"VBS\0"
 LARGEST_BRICK = 1 << 26  # bytes; 64 x 64 x 64 samples take 1 MB
 SMALL = 1 << 18  # bytes that are read rather than mapped
@@ -73,67 +78,56 @@ class Layout:
     """
 
     path: str
-    stamp: tuple
+    stamp: tuple[int, int]
     version: int
-    shape: tuple
-    brick: tuple
+    shape: Three
+    brick: Three
     type: str
     factor: float
     offset: float
-    table: np.ndarray
-    inlines: np.ndarray
-    crosslines: np.ndarray
-    samples: np.ndarray
-    reversed: tuple
+    table: Array
+    inlines: Array
+    crosslines: Array
+    samples: Array
+    reversed: tuple[bool, bool]
     domain: str | None
     unit: str
-    grid: tuple | None
-    bin_size: tuple | None
+    grid: tuple[Any, ...] | None
+    bin_size: tuple[float, ...] | None
 
-    def live(self):
+    def live(self) -> Array:
         """Which traces were written, shape (n_inline, n_crossline): those with a brick at any depth."""
         columns = (self.table != EMPTY).any(2)
-        rows, traces = (
-            positions // size for positions, size in zip(map(self.stored, (0, 1)), self.brick[:2], strict=True)
-        )
-        return columns[np.ix_(rows, traces)]
+        return np.asarray(columns[np.ix_(self.stored(0) // self.brick[0], self.stored(1) // self.brick[1])])
 
-    def stored(self, axis, positions=slice(None)):
+    def stored(self, axis: int, positions: Any = slice(None)) -> Array:
         """Positions in the file along inline (0) or crossline (1) of positions in the volume."""
         found = np.arange(self.shape[axis])
-        return (found[::-1] if self.reversed[axis] else found)[positions]
+        return np.asarray((found[::-1] if self.reversed[axis] else found)[positions])
 
 
-def open_zgy(path, *, domain):
+def open_zgy(path: str, *, domain: str | None) -> xr.DataArray:
     """Open a ZGY file; see `outcrop.open_volume`."""
     layout = scan(path)
     if domain and layout.domain and domain != layout.domain:
         raise ValueError(f"{path} says that its samples are {layout.domain}, not {domain}; leave the domain out.")
-    name = layout.domain or domain or "time"
-    kind = {"i1": "integer, 8 bit", "i2": "integer, 16 bit", "f4": "IEEE float, 32 bit"}[layout.type[1:]]
-    data = LazyVolume(functools.partial(read, layout), layout.shape)
-    volume = xr.DataArray(
-        indexing.LazilyIndexedArray(data),
-        dims=("inline", "crossline", name),
-        coords={"inline": layout.inlines, "crossline": layout.crosslines, name: layout.samples},
-        name="amplitude",
-        attrs={"source": path, "format": f"ZGY {layout.version}, {kind}", "domain": name, "scaled": False, "notes": []},
-    )
-    check_axes(volume)
+    name, samples = layout.domain or domain or "time", layout.samples
+    attrs: dict[str, Any] = {"source": path, "format": f"ZGY {layout.version}, {number_name(layout.type)}"}
+    attrs |= {"domain": name, "scaled": False, "notes": [], "bin_size": layout.bin_size, "map": layout.grid}
     if layout.domain:
-        interval = float(layout.samples[1] - layout.samples[0]) if layout.shape[2] > 1 else 0.0
-        volume.attrs.update(sample_interval=interval, delay=float(layout.samples[0]))
+        attrs["sample_interval"] = float(samples[1] - samples[0]) if len(samples) > 1 else 0.0
+        attrs["delay"] = float(samples[0])
     else:
-        volume.attrs["unit"] = ""
-        volume.attrs["notes"] = [f"the file does not say what its samples measure; they are taken as {name}"]
-    if not layout.live().all():
-        volume = volume.assign_coords(live=(("inline", "crossline"), layout.live()))
-    known = {"bin_size": layout.bin_size, "map": layout.grid}
-    return volume.assign_attrs({name: value for name, value in known.items() if value is not None})
+        attrs["unit"] = ""
+        attrs["notes"] = [f"the file does not say what its samples measure; they are taken as {name}"]
+    axes = {"inline": layout.inlines, "crossline": layout.crosslines, name: samples}
+    volume = lazy_volume(functools.partial(read, layout), axes, attrs, live=layout.live())
+    check_axes(volume)
+    return volume
 
 
 @contextlib.contextmanager
-def _quiet():
+def _quiet() -> Iterator[None]:
     """Without what OpenZGY prints: modules it does not find, headers it does not like, files it left open."""
     with _alone, warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -141,7 +135,7 @@ def _quiet():
             yield
 
 
-def openzgy():
+def openzgy() -> Any:
     """The API of OpenZGY, which pyzgy brings."""
     if importlib.util.find_spec("openzgy") is None:
         raise ImportError("pip install 'outcrop[zgy]'")
@@ -150,7 +144,7 @@ def openzgy():
     return api
 
 
-def scan(path):
+def scan(path: str) -> Layout:
     """Layout of a ZGY file from its headers; samples are not read.
 
     Raises
@@ -176,11 +170,11 @@ def scan(path):
     raise ValueError(problem)  # here, where the error of OpenZGY no longer holds the file open
 
 
-def _layout(reader, path, stamp):
+def _layout(reader: Any, path: str, stamp: tuple[int, int]) -> Layout:
     """Layout of an open file; `ValueError` where its headers cannot be true."""
     headers = reader._meta
     version = int(headers._fh._version)
-    shape, brick = (tuple(map(int, sizes)) for sizes in (reader.size, reader.bricksize))
+    shape, brick = map(_three, (reader.size, reader.bricksize))
     if not all(0 < n <= MOST_LINES for n in shape):
         raise ValueError(f"it claims {shape} inlines, crosslines and samples")
     kind = np.dtype(TYPES[reader.datatype.name])
@@ -198,8 +192,7 @@ def _layout(reader, path, stamp):
     samples, domain, unit = _sample_axis(reader)
     grid, bin_size = _survey(reader)
     labels = [_labels(reader, axis) for axis in (0, 1)]
-    turned = tuple(bool(len(axis) > 1 and axis[1] < axis[0]) for axis in labels)
-    inlines, crosslines = (axis[::-1] if turn else axis for axis, turn in zip(labels, turned, strict=True))
+    inlines, crosslines = (np.sort(axis) for axis in labels)
     return Layout(
         path=path,
         stamp=stamp,
@@ -213,7 +206,7 @@ def _layout(reader, path, stamp):
         inlines=inlines,
         crosslines=crosslines,
         samples=samples,
-        reversed=turned,
+        reversed=(bool(labels[0][0] > labels[0][-1]), bool(labels[1][0] > labels[1][-1])),
         domain=domain,
         unit=unit,
         grid=grid,
@@ -221,7 +214,12 @@ def _layout(reader, path, stamp):
     )
 
 
-def _check_table(table, size, *, begin, end):
+def _three(sizes: Any) -> Three:
+    first, second, third = map(int, sizes)
+    return first, second, third
+
+
+def _check_table(table: Array, size: int, *, begin: int, end: int) -> None:
     """Refuse a table with bricks of `size` bytes in the headers or beyond the end of the file, and unknown ones."""
     kinds, starts = table >> np.uint64(56), table & PLACE
     plain, packed = (kinds == 0) & (table != EMPTY), kinds == COMPRESSED
@@ -236,7 +234,7 @@ def _check_table(table, size, *, begin, end):
         raise ImportError("pip install zfpy")
 
 
-def _labels(reader, axis):
+def _labels(reader: Any, axis: int) -> Array:
     """Numbers of the inlines (0) or crosslines (1) in the order of the file, whole ones as such."""
     first, step = float(reader.annotstart[axis]), float(reader.annotinc[axis])
     labels = first + step * np.arange(reader.size[axis])
@@ -245,7 +243,7 @@ def _labels(reader, axis):
     return labels.astype(np.int64) if np.array_equal(labels, np.rint(labels)) else labels
 
 
-def _sample_axis(reader):
+def _sample_axis(reader: Any) -> tuple[Array, str | None, str]:
     """Samples in ms or m, time or depth, and the unit in the file; numbers as they are where it does not say these."""
     domain = {"time": "time", "length": "depth"}.get(reader.zunitdim.name)
     scale = float(reader.zunitfactor) * (1000 if domain == "time" else 1) if domain else 1.0  # to ms or m
@@ -256,7 +254,7 @@ def _sample_axis(reader):
     return samples, domain, " ".join(str(reader.zunitname or "").split()) if domain else ""
 
 
-def _survey(reader):
+def _survey(reader: Any) -> tuple[tuple[Any, ...] | None, tuple[float, ...] | None]:
     """Where lines lie on the map, and metres between them, from the corners of the survey; None where unknown."""
     if reader.corners is None or reader.hunitdim.name == "arcangle" or min(reader.size[:2]) < 2:
         return None, None
@@ -273,7 +271,7 @@ def _survey(reader):
     return grid, tuple(round(length, 2) for length in lengths) if known else None
 
 
-def read(layout, key):
+def read(layout: Layout, key: Key) -> Array:
     """Amplitudes of a block of a ZGY volume, NaN where nothing was written at any depth.
 
     Parameters
@@ -299,10 +297,10 @@ def read(layout, key):
             block[out] = np.nan if empty[number[:2]] else _part(file, layout, number, inside)
     if all(np.array_equal(order, np.arange(len(order))) for order in back):
         return block
-    return block[np.ix_(*back)]
+    return np.asarray(block[np.ix_(*back)])
 
 
-def _by_brick(places, size):
+def _by_brick(places: Array, size: int) -> list[tuple[int, slice, Any]]:
     """Ascending places along an axis by brick: number of the brick, where they go in the block, where in the brick.
 
     Examples
@@ -321,7 +319,7 @@ def _by_brick(places, size):
     return found
 
 
-def _part(file, layout, number, inside):
+def _part(file: BinaryIO, layout: Layout, number: Three, inside: Key) -> Any:
     """Amplitudes of a part of a brick: scaled samples, or the one value of a brick that holds no other."""
     entry = int(layout.table[number])
     if entry == EMPTY:
@@ -339,14 +337,14 @@ def _part(file, layout, number, inside):
     return np.asarray(stored, np.float32) * np.float32(layout.factor) + np.float32(layout.offset)
 
 
-def _take(brick, inside):
+def _take(brick: Array, inside: Key) -> Array:
     """Part of a brick for slices and arrays of positions, as a grid."""
     for axis, places in enumerate(inside):
         brick = brick[(slice(None),) * axis + (places,)]
     return brick
 
 
-def _plain(file, start, brick, kind, inside):
+def _plain(file: BinaryIO, start: int, brick: Three, kind: np.dtype[Any], inside: Key) -> Array:
     """Part of a plain brick that begins at byte `start`: few rows are read; many are mapped, so that few pages are."""
     row, rows = brick[1] * brick[2] * kind.itemsize, inside[0]
     first, last = (rows.start, rows.stop) if isinstance(rows, slice) else (int(rows[0]), int(rows[-1]) + 1)
@@ -362,7 +360,7 @@ def _plain(file, start, brick, kind, inside):
     return _take(found.reshape(last - first, *brick[1:]), (places, *inside[1:]))
 
 
-def _decode(layout, number):
+def _decode(layout: Layout, number: Three) -> Array:
     """Amplitudes of a whole brick by OpenZGY, for compressed bricks and those of version 1."""
     brick = np.zeros(layout.brick, np.float32)
     with openzgy().ZgyReader(layout.path) as reader:

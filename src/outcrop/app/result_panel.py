@@ -1,0 +1,91 @@
+"""Step 4 of the page: exports, and the command lines that repeat the work."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import panel as pn
+from bokeh.models import CheckboxGroup, Div
+
+from outcrop.app.components import escape, heading, hint, note, scrolled
+from outcrop.app.results import shown_path
+from outcrop.app.viewer import Panel, Viewer
+
+TEXTS = {
+    "segy": "SEG-Y labels", "confidence": "SEG-Y confidence", "zarr": "Zarr", "training": "Training set",
+    "figure": "Figure of this line",
+}  # fmt: skip
+
+
+class ExportPanel(Panel):
+    """A part of the page that writes files: whether stale lines are wanted, and what was written.
+
+    Parameters
+    ----------
+    viewer : Viewer
+    stale, written : str
+        Names of the widgets.
+    geology : bool
+        List only sticks and bodies.
+    """
+
+    def __init__(self, viewer: Viewer, stale: str, written: str, *, geology: bool = False) -> None:
+        super().__init__(viewer)
+        self.results, self._geology = self.session.results, geology
+        self.stale = CheckboxGroup(labels=["include stale lines"], active=[], name=stale)
+        self.written = note(written)
+
+    @property
+    def wants_stale(self) -> bool:
+        """Whether stale lines are to be written too."""
+        return bool(self.stale.active)
+
+    def show_written(self) -> None:
+        """Say what was exported so far."""
+        listed = [one for one in self.results.written if one.geology or not self._geology]
+        texts = [one.text.replace(str(one.path), shown_path(one.path), 1) for one in listed]
+        self.written.text = "".join(f"<div>{escape(text)}</div>" for text in texts)
+
+
+class ResultPanel(ExportPanel):
+    """Exports of labels, and command lines.
+
+    Parameters
+    ----------
+    viewer : Viewer
+    """
+
+    def __init__(self, viewer: Viewer) -> None:
+        super().__init__(viewer, "include-stale", "exported")
+        self.visible: Callable[[], bool] = lambda: True
+        self.actions = [
+            self.button(text, functools.partial(self._on_export, kind), f"export-{kind}")
+            for kind, text in TEXTS.items()
+        ]
+        self.lines = note("lines")
+        wrapped = {"white-space": "pre-wrap", "overflow-wrap": "anywhere", "font": "12px monospace"}
+        self.commands = Div(text="", name="commands", sizing_mode="stretch_width", styles=wrapped)
+
+    def layout(self, *above: Any) -> Any:
+        """Everything, arranged, below other panels."""
+        exports = [heading("Export into the job folder"), self.lines, self.stale, pn.FlexBox(*self.actions)]
+        what = hint(
+            "Yes and no to patches and brush strokes travel in a file of decisions to another job on the survey."
+        )
+        return scrolled(*above, *exports, self.written, heading("The same from a terminal"), what, self.commands)
+
+    def _on_export(self, kind: str) -> None:
+        self.results.start(kind, line=self.viewer.line, stale=self.wants_stale)
+
+    def show(self) -> None:
+        """Bring it up to what was written and done, where anybody looks."""
+        if not self.visible():
+            return
+        names = (
+            f"<span style='color:{colour}'>■</span>&nbsp;{escape(name)} {colour}"
+            for name, colour in self.job.palette.items()
+        )
+        self.lines.text = f"{escape(self.results.summary())}<br>colours: {', '.join(names)}"
+        self.stale.visible = "stale" in self.lines.text
+        lines = (command.replace(" --", " \\\n    --") for command in self.results.commands())
+        self.commands.text = escape("\n\n".join(lines))

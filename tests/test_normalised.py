@@ -1,0 +1,239 @@
+"""A volume is normalised in one place, whichever way it comes in: axes, units, missing traces, zero amplitude."""
+
+import struct
+
+import numpy as np
+import pytest
+import xarray as xr
+from PIL import Image
+
+import outcrop as oc
+from outcrop.patches.gain import agc_window
+from outcrop.storage.stages import digest
+from outcrop.volumes import segy, segy_headers, segy_write
+from outcrop.volumes.amplitude import amplitude_clip
+from outcrop.volumes.axes import nearest_position, position_of, positions_of, standard_axes
+from outcrop.volumes.identity import _axes, identify, known_volume, untouched
+from outcrop.volumes.lazy import live_traces
+from outcrop.volumes.opening import open_volume
+from outcrop.volumes.summary import describe
+
+
+@pytest.fixture(scope="module")
+def survey():
+    """A synthetic survey of three lines."""
+    return oc.datasets.synthetic((3, 80, 96), seed=2)[0]
+
+
+@pytest.mark.parametrize("kind", ["array", "DataArray", "file", "seconds", "lazy"])
+def test_a_normalised_volume_stays_the_same(tmp_path, survey, kind):
+    """Opened again, a volume is the same object: nothing is read, nothing is converted twice."""
+    segy_path = tmp_path / "a.sgy"
+    oc.datasets.write_synthetic(segy_path, (3, 80, 96), seed=2)
+    sources = {"array": survey.values, "DataArray": survey, "file": segy_path, "lazy": open_volume(segy_path)[1:]}
+    sources["seconds"] = survey.assign_coords(time=survey["time"] / 1000)
+    volume = open_volume(sources[kind])
+    assert open_volume(volume) is volume
+    assert volume.variable._in_memory == (kind not in ("file", "lazy"))
+    assert untouched(volume) == (kind == "file")
+
+
+def test_a_file_in_another_order_or_type_is_computed(tmp_path):
+    """What `open_volume` wraps is no file: a job that takes it must not open the file in its place."""
+    oc.datasets.write_synthetic(tmp_path / "a.sgy", (3, 80, 96), seed=2)
+    volume = open_volume(tmp_path / "a.sgy")
+    turned = open_volume(volume.transpose("time", "inline", "crossline"))
+    assert turned.dims == volume.dims and not turned.variable._in_memory and not untouched(turned)
+    assert identify(turned)["source"] == ""
+    np.testing.assert_array_equal(turned.values, volume.values)
+
+
+@pytest.mark.parametrize("kind", ["DataArray", "Zarr", "labels"])
+def test_seconds_become_milliseconds_whichever_way_they_come_in(tmp_path, survey, kind):
+    """An array, a Zarr file and labels in seconds have the times of the survey."""
+    seconds = survey.assign_coords(time=survey["time"] / 1000)
+    if kind == "Zarr":
+        seconds.to_dataset(name="amplitude").to_zarr(tmp_path / "a.zarr", consolidated=False)
+    found = standard_axes(seconds.to_dataset(name="label"))["label"] if kind == "labels" else None
+    found = open_volume(tmp_path / "a.zarr" if kind == "Zarr" else seconds) if found is None else found
+    np.testing.assert_array_equal(found["time"], survey["time"])
+    assert agc_window("agc:200", seconds) == agc_window("agc:200", survey) == 50
+
+
+def test_a_job_made_in_seconds_keeps_its_seconds(tmp_path, survey):
+    """The folder of an earlier version knows the axis as it was stored: it opens, and so its decisions stay valid."""
+    seconds = survey.assign_coords(time=survey["time"] / 1000)
+    with oc.Job(tmp_path / "a.outcrop", volume=seconds) as job:
+        job.add_exemplar("fault", (101, 340, 200))
+        folder = job.path / "job.toml"
+    text = folder.read_text()
+    record = known_volume(tmp_path / "a.outcrop")
+    folder.write_text(text.replace(record["axes"], digest(_axes(seconds))))
+    with oc.Job(tmp_path / "a.outcrop", volume=seconds) as job:
+        np.testing.assert_array_equal(job.volume["time"], seconds["time"])
+        assert any("keeps it" in note for note in job.volume.attrs["notes"])
+    with oc.Job(tmp_path / "new.outcrop", volume=seconds) as job:
+        np.testing.assert_array_equal(job.volume["time"], survey["time"])
+
+
+def test_missing_traces_of_an_array_are_known(survey):
+    """Traces that are NaN throughout are missing, as in a SEG-Y file that lacks them; single NaN samples are not."""
+    values = survey.values.copy()
+    values[1, 5], values[2, 7, 3] = np.nan, np.nan
+    volume = open_volume(survey.copy(data=values))
+    assert np.argwhere(~live_traces(volume)).tolist() == [[1, 5]]
+    assert identify(volume)["digest"] != identify(open_volume(survey))["digest"]
+
+
+@pytest.mark.parametrize("kind", ["bytes", "float", "segy"])
+def test_data_without_negative_values_are_centred(tmp_path, survey, kind):
+    """Eight bits from 0 to 255 give the patches and the drift of the same data around zero, and a note says so."""
+    limit = np.percentile(np.abs(survey.values), 99.9)
+    codes = np.clip(np.rint(survey.values / limit * 127), -127, 127) * np.linspace(0.5, 1, 96)
+    signed, unsigned = survey.copy(data=np.rint(codes).astype(np.float32)), np.rint(codes + 128).astype(np.uint8)
+    if kind == "segy":
+        axes = [survey[name].values for name in survey.dims]
+        with segy_write.create(tmp_path / "a.sgy", *axes, format=16) as write:
+            for row, section in enumerate(unsigned):
+                write(row, section)
+    source = (
+        tmp_path / "a.sgy" if kind == "segy" else survey.copy(data=unsigned.astype("u1" if kind == "bytes" else "f4"))
+    )
+    volume, signed = open_volume(source), open_volume(signed)
+    assert volume.attrs["offset"] == pytest.approx(128, abs=1) and "offset" not in signed.attrs
+    assert any("128 is taken as zero" in note for note in volume.attrs["notes"])
+    np.testing.assert_array_equal(volume.values, unsigned)  # amplitudes stay raw
+    assert amplitude_clip(volume) == pytest.approx(amplitude_clip(signed), rel=0.02)
+    for gain in ("volume", "patch", "agc:100"):
+        ours, theirs = (oc.PatchGrid(one, size=33, gain=gain).extract(one, [0, 3]) for one in (volume, signed))
+        np.testing.assert_allclose(ours, theirs, atol=0.02)
+    assert describe(volume)["rms"]["drift_time"] == pytest.approx(describe(signed)["rms"]["drift_time"], abs=0.1)
+    assert "offset" not in open_volume(volume.astype("f4") - 128).attrs  # what was known of it is looked at again
+
+
+def test_loud_traces_do_not_set_the_scale(survey):
+    """Every seventh trace 300 times louder: the other traces look as they did, and `info` counts the loud ones."""
+    values = survey.values.copy()
+    values[:, ::7] *= 300
+    loud = open_volume(survey.copy(data=values))
+    assert amplitude_clip(loud) == pytest.approx(amplitude_clip(survey), rel=0.05)
+    facts = describe(loud)
+    assert facts["amplitude"]["loud_traces"] == values[:, ::7].shape[0] * values[:, ::7].shape[1]
+    assert any("times louder" in note for note in facts["notes"])
+    assert describe(survey)["amplitude"]["loud_traces"] == 0
+
+
+def test_dead_traces_are_counted_and_get_no_label(survey):
+    """A trace that holds one value is dead: `info` counts it, and no section calls it live."""
+    values = survey.values.copy()
+    values[1, [5, 9]] = 0
+    volume = open_volume(survey.copy(data=values))
+    assert describe(volume)["geometry"]["dead_traces"] == 2
+    section, live = oc.PatchGrid(volume, size=32).section(volume, 0, 1)
+    assert np.flatnonzero(~live).tolist() == [5, 9] and np.isfinite(section).all()
+
+
+def test_only_the_area_of_interest_is_inside(survey):
+    """Samples of a line outside the ranges of the area are not to be labelled."""
+    grid = oc.PatchGrid(survey, size=32, area={"crossline": (310, 360), "time": (40, 300)})
+    inside = grid.inside(0, 1)
+    assert inside.shape == (80, 96) and inside[10:61, 10:76].all() and inside.sum() == 51 * 66
+
+
+def test_trace_header_extensions_are_read(tmp_path, survey):
+    """SEG-Y of revision 2 with two further headers in each trace holds the same samples; its headers can be copied."""
+    axes = [survey[name].values for name in survey.dims]
+    with segy_write.create(tmp_path / "a.sgy", *axes) as write:
+        for row, section in enumerate(survey.values):
+            write(row, section)
+    raw = (tmp_path / "a.sgy").read_bytes()
+    opening = bytearray(raw[:3600])
+    binary = np.frombuffer(opening, segy_headers.binary_dtype(), 1, 3200)
+    binary["revision"], binary["extensions"], binary["long_samples"] = 2, 2, 96
+    stride = 240 + 4 * 96
+    traces = [raw[start : start + stride] for start in range(3600, len(raw), stride)]
+    extended = b"".join(trace[:240] + bytes(480) + trace[240:] for trace in traces)
+    (tmp_path / "b.sgy").write_bytes(opening + extended)
+    volume = open_volume(tmp_path / "b.sgy")
+    np.testing.assert_array_equal(volume.values, survey.values)
+    with segy_write.create_like(tmp_path / "c.sgy", segy.scan(tmp_path / "b.sgy")) as write:
+        for row, section in enumerate(survey.values):
+            write(row, section)
+    np.testing.assert_array_equal(open_volume(tmp_path / "c.sgy").values, survey.values)
+
+
+def write_tiff(path, values):
+    """TIFF of 64-bit floating-point numbers, which Pillow does not write."""
+    height, width = values.shape
+    data = values.astype("<f8").tobytes()
+    tags = [(256, width), (257, height), (258, 64), (259, 1), (262, 1), (273, 8), (277, 1), (278, height)]
+    tags += [(279, len(data)), (339, 3)]
+    entries = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags)
+    directory = struct.pack("<H", len(tags)) + entries + bytes(4)
+    path.write_bytes(b"II*\0" + struct.pack("<I", 8 + len(data)) + data + directory)
+
+
+@pytest.mark.parametrize("size", [4, 8])
+def test_floating_point_pictures_are_amplitudes(tmp_path, survey, size):
+    """TIFF of 32 or 64 bits with numbers beyond 0 and 1 is not clipped to these."""
+    values = survey.values[0].T
+    if size == 8:
+        write_tiff(tmp_path / "a.tif", values)
+    else:
+        Image.fromarray(values).save(tmp_path / "a.tif")
+    volume = open_volume(tmp_path / "a.tif")
+    np.testing.assert_array_equal(volume.values[0], values.T)
+    assert volume.attrs["scaled"] is False
+    Image.fromarray(np.linspace(0, 1, 12, dtype=np.float32).reshape(3, 4)).save(tmp_path / "b.tif")
+    assert open_volume(tmp_path / "b.tif").attrs["scaled"] is True
+
+
+def test_a_job_on_a_picture_opens_again(tmp_path, survey):
+    """A picture is a file: its job opens without it, and one that was made when it was an array goes on."""
+    values = survey.values[0].T
+    pixels = np.uint8(255 * (values - values.min()) / np.ptp(values))
+    Image.fromarray(pixels).save(tmp_path / "p.png")
+    oc.Job(tmp_path / "p.outcrop", volume=tmp_path / "p.png").close()
+    with oc.Job(tmp_path / "p.outcrop") as job:
+        np.testing.assert_allclose(job.volume.values[0], pixels.T / 255, atol=1e-6)
+    as_array = open_volume(tmp_path / "p.png").load()
+    oc.Job(tmp_path / "old.outcrop", volume=as_array).close()
+    before = known_volume(tmp_path / "old.outcrop")
+    oc.Job(tmp_path / "old.outcrop", volume=tmp_path / "p.png").close()
+    after = known_volume(tmp_path / "old.outcrop")
+    assert before["source"] == "" and after["source"].endswith("p.png") and before["digest"] == after["digest"]
+
+
+def test_depth_can_be_declared(tmp_path):
+    """SEG-Y is read in depth where this is asked for; a text header that speaks of depth is a hint that is reported."""
+    oc.datasets.write_synthetic(tmp_path / "a.sgy", (2, 40, 64), seed=2)
+    volume = open_volume(tmp_path / "a.sgy", domain="depth")
+    assert volume.dims[2] == "depth" and float(volume.depth[1]) == 4.0 and not volume.attrs["notes"]
+    axes = [np.arange(100, 102), np.arange(300, 310), 4.0 * np.arange(64)]
+    with segy_write.create(tmp_path / "b.sgy", *axes, text="Domain: depth") as write:
+        for row in range(2):
+            write(row, np.full((10, 64), row - 0.5))
+    for domain, expected in ((None, "depth"), ("time", "time")):
+        volume = open_volume(tmp_path / "b.sgy", domain=domain)
+        assert volume.dims[2] == expected and f"read as {expected}" in volume.attrs["notes"][0]
+
+
+def test_positions_of_labels():
+    """Positions are those of equal labels, on any axis; one that is missing is -1, or refused by name."""
+    rng = np.random.default_rng(0)
+    axis = rng.permutation(np.arange(0, 300, 3))
+    labels = rng.integers(-5, 305, 200)
+    slow = [list(axis).index(label) if label in axis else -1 for label in labels]
+    assert positions_of(axis, labels).tolist() == slow
+    assert axis[position_of(axis, 6, "inline")] == 6
+    with pytest.raises(ValueError, match=r"There is no inline 7; the volume has 0 to 297\."):
+        position_of(axis, 7, "inline")
+    assert nearest_position(np.array([0.0, 4.0, 8.0]), 5.9) == 1
+    with pytest.raises(ValueError, match="time 11 is outside the volume, which has 0 to 8"):
+        nearest_position(np.array([0.0, 4.0, 8.0]), 11, "time")
+
+
+def test_zarr_with_an_axis_that_counts_has_no_interval(survey):
+    """Labels 0, 1, 2, ... without a unit say nothing of the sampling; opening again does not invent it."""
+    volume = open_volume(survey.values)
+    assert "sample_interval" not in open_volume(xr.DataArray(volume.values, volume.coords, volume.dims)).attrs
