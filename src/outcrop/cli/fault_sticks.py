@@ -48,7 +48,7 @@ def faults(
     from outcrop.geometry.sticks import format_of, numbered_as, read_sticks, stick_scores, write_sticks
     from outcrop.geometry.surfaces import surface_table
     from outcrop.job.fault_report import write_fault_report
-    from outcrop.job.faults import sticks_of_class
+    from outcrop.job.faults import import_sticks, sticks_of_class
     from outcrop.patches.grid import DIRECTIONS
 
     kind, wanted = format_of(output, format_), line_list(lines)
@@ -72,7 +72,12 @@ def faults(
             volume, along, labels = job.volume, DIRECTIONS[job.plan.along], job.labels
             real = read_sticks(truth, volume) if truth else None
             before = read_sticks(output, volume, format=kind) if output.is_file() else None
-            decide_sticks(job, class_, output, before, judged, extended, import_from)
+            chosen = [(what, chosen_sticks(before, some, output)) for what, some in judged.items()]
+            longer = [(place, chosen_sticks(before, [number], output)) for number, place in extended.items()]
+            if import_from:
+                taken = import_sticks(job, import_from, class_ or "fault")
+                say(f"{counted(taken, 'sticks')} taken over from {import_from}")
+            decide_sticks(job, class_, chosen, longer)
             sticks = sticks_of_class(job, class_, lines=wanted, threshold=threshold, progress=progress)
         if before is not None:
             sticks = numbered_as(sticks, before, volume)
@@ -104,33 +109,16 @@ def faults(
     answer(json_, {"sticks": n_sticks, "surfaces": len(table), "file": str(output)} | scores, say, words)
 
 
-def decide_sticks(
-    job: "oc.Job",
-    class_: Text,
-    output: Path,
-    before: "pd.DataFrame | None",
-    judged: dict[str, list[int]],
-    extended: dict[int, tuple[float, ...]],
-    import_from: Path | None,
-) -> None:
-    """Import sticks of a file, and decide on those that were picked last; all of it or nothing."""
-    from outcrop.job.faults import extend_stick, extended_stick, import_sticks, judge_sticks
+def decide_sticks(job: "oc.Job", name: Text, judged: list[Any], extended: list[Any]) -> None:
+    """Accept, reject, forget and extend sticks of a class; all of it or nothing."""
+    from outcrop.job.faults import extend_stick, extended_stick, judge_sticks
 
-    if import_from:
-        taken = import_sticks(job, import_from, class_ or "fault")
-        say(f"{counted(taken, 'sticks')} taken over from {import_from}")
-    if not judged and not extended:
-        return
-    if before is None:
-        raise ValueError(f"{output} does not exist yet; pick without --accept, --reject and --extend first.")
-    chosen = {what: chosen_sticks(before, numbers) for what, numbers in judged.items()}
-    longer = [(chosen_sticks(before, [number]), place) for number, place in extended.items()]
-    for stick, place in longer:
+    for place, stick in extended:
         extended_stick(job, stick, place)  # refused before anything is decided
-    for what, some in chosen.items():
-        judge_sticks(job, some, what, class_)
-    for stick, place in longer:
-        extend_stick(job, stick, place, class_)
+    for what, some in judged:
+        judge_sticks(job, some, what, name)
+    for place, stick in extended:
+        extend_stick(job, stick, place, name)
 
 
 def check_files(written: list[Path], read: list[Path]) -> None:
@@ -154,9 +142,11 @@ def parse_extension(text: str) -> tuple[int, tuple[float, ...]]:
     return int(number), numbers(place, 3, "--extend", float)
 
 
-def chosen_sticks(sticks: "pd.DataFrame", wanted: list[int]) -> "pd.DataFrame":
-    """Return sticks by their numbers."""
-    missing = sorted(set(wanted) - set(sticks["stick"]))
+def chosen_sticks(before: "pd.DataFrame | None", wanted: list[int], output: Path) -> "pd.DataFrame":
+    """Return sticks of the last time by their numbers."""
+    if before is None:
+        raise ValueError(f"{output} does not exist yet; pick without --accept, --reject and --extend first.")
+    missing = sorted(set(wanted) - set(before["stick"]))
     if missing:
-        raise ValueError(f"There is no stick {missing[0]}; the file has 0 to {sticks['stick'].max()}.")
-    return sticks[sticks["stick"].isin(wanted)]
+        raise ValueError(f"There is no stick {missing[0]}; the file has 0 to {before['stick'].max()}.")
+    return before[before["stick"].isin(wanted)]

@@ -76,11 +76,11 @@ def label(
             raise ValueError(f"{opened.path} has no exemplars yet; give some with 'outcrop retrieve {opened.path}'.")
         if dry_run:
             given = {name: value for name, value in chosen.items() if value is not None}
-            here = {"workers": workers, "device": device, "memory": where["memory"], "progress": where["progress"]}
-            cost = label_cost(opened, wanted, given, **here)
+            del where["client"]
+            cost = label_cost(opened, wanted, given, workers=workers, device=device, **where)
             answer(json_, cost._asdict())
-            lines_left = counted(cost.units, "lines")
-            say(f"{lines_left} to label; about {duration(cost.seconds)} and {cost.bytes / 1e6:.1f} MB")
+            lines_left, seconds = counted(cost.units, "lines"), duration(cost.seconds)
+            say(f"{lines_left} to label; about {seconds} and {cost.bytes / 1e6:.1f} MB")
             return
         if opened.plan.queries:
             opened.retrieve(**where)

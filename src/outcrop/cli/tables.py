@@ -34,8 +34,8 @@ def show_facts(name: str, facts: Mapping[str, Any]) -> None:
     """Print what `describe` found in a volume."""
     amplitude, rms, patch, geometry, unit = (facts[key] for key in ("amplitude", "rms", "patch", "geometry", "unit"))
     flaws = [f"{n} {key.replace('_', ' ')}" for key, n in geometry.items() if key.endswith("traces") and n]
-    extent = [f"{patch['height_' + unit]:g} {unit}" if f"height_{unit}" in patch else f"{patch['samples']} samples"]
-    extent += [f"{patch['width_m']:g} m" if "width_m" in patch else f"{patch['traces']} traces"]
+    height = f"{patch['height_' + unit]:g} {unit}" if f"height_{unit}" in patch else f"{patch['samples']} samples"
+    width = f"{patch['width_m']:g} m" if "width_m" in patch else f"{patch['traces']} traces"
     looked = f" (of {len(rms['inline'])} lines)" if len(rms["inline"]) < facts["axes"]["inline"]["count"] else ""
     bins, header_bytes = facts["bin_size"], facts["header_bytes"]
     rows = {"format": facts["format"]}
@@ -46,7 +46,7 @@ def show_facts(name: str, facts: Mapping[str, Any]) -> None:
         "geometry": ", ".join(["regular" if geometry["regular"] else "irregular", *flaws]),
         "header bytes": header_bytes and "inline {}, crossline {}".format(*header_bytes),
         "bin size": bins and "{:g} m between inlines, {:g} m between crosslines".format(*bins),
-        "patch": f"{patch['samples']} x {patch['traces']} = {' x '.join(extent)}",
+        "patch": f"{patch['samples']} x {patch['traces']} = {height} x {width}",
         "amplitude": ", ".join(f"{p} %: {value:g}" for p, value in amplitude["percentiles"].items()),
         "range": "{minimum:g} to {maximum:g}{}; clip to [0, 1] at {clip:g}".format(looked, **amplitude),
         "histogram": sparkline(amplitude["histogram"]["counts"]),
@@ -132,9 +132,8 @@ def show_status(job: Path, report: Mapping[str, Any]) -> None:
     decided = listed(report["decisions"])
     chosen = [f"{name.replace('_', ' ')} {value}" for name, value in label.items() if value and name != "mapping"]
     edited = " (retrieved.csv was edited by hand: the next retrieve or label takes it)"
-    patches = "patches {} x {}, step {} x {}, every {} along {}".format(
-        *index["size"], *index["step"], index["every"], index["along"]
-    )
+    patches = "patches {} x {}, step {} x {}".format(*index["size"], *index["step"])
+    patches += f", every {index['every']} along {index['along']}"
     used = []
     if "index" in disk:
         used.append(f"index {disk['index'] / 1e6:.1f} MB, {disk['bytes_a_patch']:.0f} bytes a patch")
