@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def index(
     volume: str,
     output: Annotated[Path, Option("--output", "-o", help="Job folder, by convention NAME.outcrop.")],
-    size: Annotated[Text, Option(help="Patch size from 32 on: 99 (default), height,width, or 400ms,2500m.")] = None,
+    size: Annotated[Text, Option(help="Patch size, at least 32: 99 (default), height,width, 400ms,2500m.")] = None,
     step: Annotated[Text, Option(help="From patch to patch: 11, or down,across; by default by survey size.")] = None,
     along: Annotated[Text, Option(help="Sections to use: inline (default), crossline or both.")] = None,
     every: Annotated[int | None, Option(help="Use every Nth line (default 1); neighbours are near-copies.")] = None,
