@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import outcrop as oc
-from outcrop.experiments.measures import COUNT, SHOWN, SIZE, STEP, class_shares
+from outcrop.experiments.f3 import COUNT, SHOWN, SIZE, STEP, labelled_sections, shown_classes
 
 FIRST, COLUMNS = 40, 10
 FRAMES = {1.0: "#0072b2", 0.0: "#e69f00"}
@@ -25,12 +25,9 @@ def main():
     parser.add_argument("--draws", type=int, default=20)
     parser.add_argument("out")
     options = parser.parse_args()
-    sections, truth = oc.datasets.f3_sections(options.data)
-    volume = sections.sel(time=slice(212, None))
-    truth = truth.sel(time=volume["time"])
+    volume, truth = labelled_sections(options.data)
     grid = oc.PatchGrid(volume, size=SIZE, step=STEP)
-    shares = class_shares(grid, truth)[:, truth.attrs["classes"].index("fault")]
-    right = np.where(np.isnan(shares), np.nan, shares >= SHOWN)
+    right = shown_classes(grid, truth)[:, truth.attrs["classes"].index("fault")]
     with tempfile.TemporaryDirectory() as folder:
         index = oc.build_index(volume, grid, f"{folder}/f3.outcrop")
         draws = [oc.datasets.exemplars(truth, SIZE, min_share=SHOWN, seed=seed) for seed in range(options.draws)]

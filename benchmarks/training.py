@@ -7,21 +7,55 @@ PYTHONPATH=src python benchmarks/training.py nets OUT/examples.npz OUT/training-
 """
 
 import argparse
+import json
 import runpy
 import time
 from hashlib import sha256
 from pathlib import Path
 
+import numpy as np
+
 import outcrop
 
 # By its path: importing the package of experiments would ask for pandas and more.
-NETS = Path(__file__).parents[1] / "src" / "outcrop" / "experiments" / "training_nets.py"
+NETS = runpy.run_path(str(Path(__file__).parents[1] / "src" / "outcrop" / "experiments" / "training_nets.py"))
+
+
+def write_examples(path, sources, lines, tasks, classes):
+    """Keep what all nets need in one file; `tasks` maps (labels, scored line, seed) to examples."""
+    arrays = {f"values/{name}": values for name, values in sources.items()}
+    about: dict = {"lines": [int(line) for line in lines], "classes": list(classes), "tasks": []}
+    for number, ((labels, line, seed), examples) in enumerate(tasks.items()):
+        about["tasks"].append([labels, line, seed, examples.source])
+        arrays[f"{number}/codes"], arrays[f"{number}/starts"] = examples.codes, examples.starts.astype(np.int16)
+        if examples.weights is not None:
+            arrays[f"{number}/weights"] = examples.weights
+    np.savez_compressed(path, about=json.dumps(about), **arrays)
+
+
+def read_examples(path):
+    """What `write_examples` kept: sources, lines, tasks and classes."""
+    with np.load(path, allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files}
+    about = json.loads(str(arrays["about"]))
+    tasks = {}
+    for number, (labels, line, seed, source) in enumerate(about["tasks"]):
+        codes, starts = arrays[f"{number}/codes"], arrays[f"{number}/starts"]
+        tasks[labels, line, seed] = NETS["Examples"](source, codes, arrays.get(f"{number}/weights"), starts)
+    sources = {name: arrays[f"values/{name}"] for name in ("patches", "sections")}
+    return sources, about["lines"], tasks, about["classes"]
+
+
+def write_nets(path, found, made):
+    """Keep the codes of nets, (labels, scored line, seed) -> section, with what they were made by."""
+    about = {"made": made, "nets": [list(key) for key in found]}
+    np.savez_compressed(path, about=json.dumps(about), **{str(i): codes for i, codes in enumerate(found.values())})
 
 
 def make_examples(options):
     """Label what the nets learn from, in every way, and write it to one file."""
     from outcrop.datasets.section import CLASSES
-    from outcrop.experiments import training, training_nets
+    from outcrop.experiments import training
     from outcrop.experiments.expert import opened
 
     tasks = {}
@@ -33,26 +67,25 @@ def make_examples(options):
                     tasks[name, line, seed] = make(yard, line, seed, options.device)
                     print(f"{name}, line {line}, seed {seed}: {time.perf_counter() - begin:.0f} s", flush=True)
         lines = yard.clean["inline"].values
-        training_nets.write_examples(options.path, training.amplitudes(yard), lines, tasks, CLASSES)
+        write_examples(options.path, training.amplitudes(yard), lines, tasks, CLASSES)
     print(f"{options.path.stat().st_size / 1e6:.0f} MB")
 
 
 def train_nets(options):
     """Train a net on each of the examples; the file is written anew after each, and goes on where it was stopped."""
-    experiment = runpy.run_path(str(NETS))
-    sources, lines, tasks, classes = experiment["read_examples"](options.path)
-    sizes = {"patches": options.patches or experiment["PATCHES"], "epochs": options.epochs or experiment["EPOCHS"]}
+    sources, lines, tasks, classes = read_examples(options.path)
+    sizes = {"patches": options.patches or NETS["PATCHES"], "epochs": options.epochs or NETS["EPOCHS"]}
     made = {"version": outcrop.__version__, **sizes, "examples": sha256(options.path.read_bytes()).hexdigest()}
-    found = experiment["read_nets"](options.output, made)
+    found = NETS["read_nets"](options.output, made)
     for (name, line, seed), examples in tasks.items():
         if (name, line, seed) in found:
             continue
         begin = time.perf_counter()
         section, values = sources["sections"][lines.index(line)], sources[examples.source]
-        found[name, line, seed] = experiment["labels_of_net"](
+        found[name, line, seed] = NETS["labels_of_net"](
             values, examples, section, classes, **sizes, seed=seed, device=options.device
         )
-        experiment["write_nets"](options.output, found, made)
+        write_nets(options.output, found, made)
         print(f"net on {name}, line {line}, seed {seed}: {time.perf_counter() - begin:.1f} s", flush=True)
 
 

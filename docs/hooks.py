@@ -62,7 +62,7 @@ def directive(found):
     """The line for mkdocstrings of a name: ``::: oc.similarity`` -> ``::: outcrop.measures.registry.similarity``."""
     import outcrop
 
-    home = f"outcrop.{outcrop._HOMES[found[1]]}.{found[1]}"
+    home = f"{outcrop._HOMES[found[1]]}.{found[1]}"
     inherited = "\n      inherited_members: true" if found[1] == "Job" else ""  # its parts are classes as well
     return f"::: {home}\n    options:\n      heading: oc.{found[1]}\n      toc_label: {found[1]}{inherited}"
 

@@ -65,6 +65,13 @@ def test_a_longer_draw_goes_on_where_a_shorter_one_ended():
     assert set(groups[short]) == {0, 1, 2}
 
 
+@pytest.mark.parametrize("n", [1, 3, 4, 12, 40])
+def test_as_many_questions_as_were_asked_for(n):
+    """Small groups, each of which gets a question, do not make the draw longer."""
+    groups = np.repeat(np.arange(10), [200, 150, 120, 90, 2, 2, 2, 1, 1, 1])
+    assert len(draw_order(groups, n, seed=2)) == n
+
+
 def test_groups_are_of_what_looks_alike():
     """Two clouds of descriptors never share a group."""
     rng = np.random.default_rng(0)
@@ -124,6 +131,20 @@ def test_wrong_input_is_refused(job, asked, message):
     with pytest.raises(ValueError, match=message):
         asked(job)
     assert len(job.decisions) == before
+
+
+def test_what_no_answer_is_about_has_no_estimate(job):
+    """Neither share nor IoU are guessed: of a class that was not asked about, and of all where one is missing."""
+    job.label([103, 104])
+    audit = job.audit(30, of="samples")
+    name = audit.questions["class"][1]
+    audit.answer(yes=[number for number, other in audit.questions["class"].items() if other == name])
+    table = audit.estimates.set_index("class")
+    numbers = ["right", "low", "high", "IoU", "IoU_low", "IoU_high"]
+    assert table.loc[name, numbers].notna().all()
+    others = table.drop(index=[name, "all"])
+    assert len(others) and others[numbers].isna().all().all() and np.isnan(table["IoU"]["all"])
+    assert audit.job.audit(5).estimates[["right", "low", "high"]].isna().all().all()
 
 
 def test_samples_of_labels(job):

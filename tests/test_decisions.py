@@ -4,16 +4,20 @@ import json
 import multiprocessing
 import os
 import signal
+import time
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+import outcrop as oc
 from outcrop.job import decisions
 from outcrop.job.decisions import Decisions
 from outcrop.job.entries import parse
 from outcrop.job.state import acts, fold
 from outcrop.job.strokes import covered, painted_sections, runs, stroke_mask
+from outcrop.retrieval.exemplars import exemplar_patch
 from outcrop.storage.stages import append_line
 
 PLACE = [310, 547, 1600]
@@ -257,3 +261,65 @@ def test_undo_takes_back_the_last_act_of_a_person_whoever_wrote_it(tmp_path):
     assert three.undo() and [e.name for e in three.state().exemplars] == ["fault"]
     assert three.undo() and three.state().exemplars == []
     assert three.redo() and [e.name for e in three.state().exemplars] == ["fault"]
+
+
+def test_an_act_inside_an_act_is_undone_with_it(tmp_path):
+    """What a command decides in several steps is one act, whatever acts its steps are."""
+    log = Decisions(tmp_path)
+    with log.act():
+        log.add(exemplar("a"))
+        with log.act():
+            log.add(exemplar("b", [1, 1, 1]))
+        log.add(exemplar("c", [2, 2, 2]))
+    assert log.undo() and log.state().classes == {}
+    with pytest.raises(ValueError), log.act():
+        log.add(exemplar("a"))
+        with log.act():
+            log.add(exemplar("b", [1, 1, 1]))
+        raise ValueError
+    assert log.state().classes == {} and log.redo() and list(log.state().classes) == ["a", "b", "c"]
+
+
+def test_undo_returns_what_it_took_back(tmp_path):
+    """Undo and redo return the entries of the act, with who decided them; nothing where there is nothing left."""
+    log = Decisions(tmp_path)
+    written = log.add({"what": "class", "class": "b", "colour": "#000000"}, exemplar("b"))
+    assert log.undo() == written and written[0]["who"] == log.who
+    assert log.undo() == [] and log.redo() == written and log.redo() == []
+
+
+def test_undo_takes_the_answers_to_an_audit_together(tmp_path):
+    """Behind an audit lies what was decided before it, one undo away; the page takes its answers back one by one."""
+    shell, page = Decisions(tmp_path / "a", origin="shell"), Decisions(tmp_path / "b", origin="page")
+    answer = {"what": "audit", "class": "fault", "along": "inline", "answer": "yes", "subject": "patches", "stratum": 0}
+    for log in (shell, page):
+        log.add(exemplar())
+        log.add(answer | {"of": "older", "place": PLACE})
+        for number in range(3):
+            log.add(answer | {"of": "key", "place": [number, 2, 3]})
+    assert len(shell.undo()) == 3 and [one["of"] for one in shell.state().audits] == ["older"]
+    assert len(shell.redo()) == 3 and len(shell.state().audits) == 4
+    assert shell.undo() and len(shell.undo()) == 1
+    assert shell.undo()[0]["what"] == "exemplar" and not shell.undo()
+    assert len(page.undo()) == 1 and len(page.state().audits) == 3
+
+
+def test_many_verdicts_are_folded_soon():
+    """Time grows with their number, not with its square: these took a minute once."""
+    about = {"what": "accept", "class": "a", "along": "inline", "time": "", "who": "me@here-1"}
+    entries = [about | {"id": str(i), "place": [i, 2, 3]} for i in range(20_000)]
+    begin = time.process_time()
+    assert len(fold(entries).verdicts) == len(entries)
+    assert time.process_time() - begin < 5  # a fifth of a second here
+
+
+def test_an_accepted_patch_is_searched_for_in_its_direction():
+    """A class without exemplars is looked for by its accepted patches as they were seen, on crosslines too."""
+    volume = oc.open_volume(np.random.default_rng(0).standard_normal((40, 40, 40)))
+    grid = oc.PatchGrid(volume, size=32, step=4, along="both")
+    place = [float(axis[len(axis) // 2]) for axis in grid.axes]
+    for along in ("inline", "crossline"):
+        verdict = {"id": "1", "what": "accept", "class": "a", "place": place, "along": along}
+        query = fold([verdict]).queries()["a"][0].patch
+        found = exemplar_patch(SimpleNamespace(grid=grid, volume=volume), query)
+        np.testing.assert_array_equal(found, grid.cut(volume, grid.start_at(place, along=along))[0])

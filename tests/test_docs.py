@@ -28,8 +28,8 @@ def docstring(name):
     found = getattr(oc, name)
     if not isinstance(found, dict):
         return inspect.getdoc(found)
-    module = oc._HOMES[name]
-    tree = ast.parse((ROOT / "src" / "outcrop" / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8"))
+    module = oc._HOMES[name].replace(".", "/")
+    tree = ast.parse((ROOT / "src" / f"{module}.py").read_text(encoding="utf-8"))
     for node, below in zip(tree.body, tree.body[1:], strict=False):
         if isinstance(node, ast.AnnAssign) and node.target.id == name and isinstance(below, ast.Expr):
             return inspect.cleandoc(below.value.value)

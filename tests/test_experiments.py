@@ -13,7 +13,7 @@ from scipy.io import savemat
 
 from outcrop import experiments
 from outcrop.evaluate.retrieval import retrieval_scores
-from outcrop.experiments import curvelet, exemplars, measures, page, precision, roc, supervision, table1
+from outcrop.experiments import curvelet, exemplars, measures, precision, roc, supervision, table1
 from outcrop.measures.curvelet import Curvelet
 from outcrop.measures.registry import PAPER
 
@@ -162,7 +162,7 @@ def test_the_page_shows_what_differs(tmp_path):
     experiments.run("curvelet", None, tmp_path)
     facts = json.loads((tmp_path / "curvelet.json").read_text())
     (tmp_path / "curvelet.json").write_text(json.dumps(facts | {"deviations": ["499 values"]}))
-    page.write(tmp_path)
+    experiments.write_page(tmp_path)
     text = (tmp_path / "index.html").read_text()
     assert "499 values" in text and "data:image/png" in text and "paper directions" in text
 

@@ -9,7 +9,7 @@ import pytest
 
 from outcrop import datasets, experiments
 from outcrop.experiments import claims, comparison, evolution, expert, references, robustness
-from outcrop.experiments.retrieval import eye_exemplars
+from outcrop.experiments.f3 import eye_exemplars
 from outcrop.mapping.registry import MAPPERS
 
 real_data = pytest.mark.skipif("OUTCROP_DATA" not in os.environ, reason="needs the real data, OUTCROP_DATA")

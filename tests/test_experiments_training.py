@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 
+from benchmarks import training as on_another_machine
 from outcrop import PatchGrid, __version__, experiments
 from outcrop.datasets.section import CLASSES
 from outcrop.experiments import training, training_nets
@@ -47,8 +48,8 @@ def test_examples_come_back_from_their_file(tmp_path):
     sources = {name: rng.integers(0, 255, (2, 9, 9)).astype("u1") for name in ("patches", "sections")}
     plain = training_nets.Examples("patches", sources["patches"], None, np.zeros((3, 3), int))
     tasks = {("ours", 310, 0): plain._replace(weights=sources["sections"]), ("expert", 330, 1): plain}
-    training_nets.write_examples(tmp_path / "examples.npz", sources, [310, 330], tasks, CLASSES)
-    again = training_nets.read_examples(tmp_path / "examples.npz")
+    on_another_machine.write_examples(tmp_path / "examples.npz", sources, [310, 330], tasks, CLASSES)
+    again = on_another_machine.read_examples(tmp_path / "examples.npz")
     assert again[1] == [310, 330] and again[3] == CLASSES and again[2].keys() == tasks.keys()
     assert all((again[0][name] == values).all() for name, values in sources.items())
     for key, examples in tasks.items():
@@ -61,7 +62,7 @@ def test_nets_of_another_size_or_version_are_not_taken(tmp_path):
     codes, made = np.eye(4, dtype=np.uint8), {"version": "1", "patches": 10, "epochs": 2}
     path = tmp_path / "training-nets.npz"
     assert training_nets.read_nets(path, made) == {}
-    training_nets.write_nets(path, {("ours", 310, 0): codes}, made | {"examples": "digest"})
+    on_another_machine.write_nets(path, {("ours", 310, 0): codes}, made | {"examples": "digest"})
     assert training_nets.read_nets(path, made)["ours", 310, 0].tolist() == codes.tolist()
     assert training_nets.read_nets(path, made | {"epochs": 3}) == {}
 
@@ -74,7 +75,7 @@ def test_nets_trained_elsewhere_are_scored_without_training(tmp_path):
         codes = {line: training.coded(truth.sel(inline=line).values, truth.attrs["classes"]) for line in (310, 330)}
     made = {"version": __version__, "patches": training_nets.PATCHES, "epochs": training_nets.EPOCHS}
     found = {(name, line, 0): codes[line] for name in training.LABELS for line in codes}
-    training_nets.write_nets(tmp_path / "training-nets.npz", found, made)
+    on_another_machine.write_nets(tmp_path / "training-nets.npz", found, made)
     result = training.run(None, folder=tmp_path)
     assert (result.table[["MIU", "PA", "share of expert"]] == 1).all(axis=None)
 

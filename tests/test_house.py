@@ -2,12 +2,13 @@
 
 import re
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 import outcrop as oc
-from tools import check, rooms
+from tools import check, house, rooms, walk
 
 ROOT = Path(__file__).parents[1]
 LAYERS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"][0]["layers"]
@@ -64,3 +65,33 @@ def test_the_quick_check_finds_the_tests_of_a_module():
     """Editing the windows of patches asks for their doctests and for the tests of patches."""
     found = [path.name for path in check.tests_of([ROOT / "src" / "outcrop" / "patches" / "windows.py"])]
     assert found[0] == "windows.py" and "test_patches.py" in found and len(found) <= 1 + check.MOST
+
+
+def test_lines_of_code_leave_out_docstrings_comments_and_blank_lines():
+    """Of a function with all of them only its head and its body count, and every line of a long statement."""
+    docstring = '    """Say.\n\n    More.\n    """\n'
+    text = "def f(a):\n" + docstring + '\n    # why\n    return (\n        a,\n        """text\n""",\n    )\n'
+    assert house.code_lines(text) == 6
+
+
+@pytest.mark.parametrize(
+    ("text", "annotated"),
+    [("def f(a: int) -> int: ...", True), ("def f(a) -> int: ...", False), ("def f(a: int): ...", False),
+     ("def f(*, a) -> int: ...", False), ("def f(*a) -> int: ...", False), ("def f(self) -> int: ...", True),
+     ("def __init__(self): ...", True), ("def __init__(self, a): ...", False)],
+)  # fmt: skip
+def test_functions_without_types_are_found(text, annotated):
+    """Every argument but self has a type, and the result of every function but `__init__`."""
+    assert [house.is_annotated(function) for function in house.functions(text)] == [annotated]
+
+
+def test_calls_are_counted_in_every_module_that_imported_the_function(monkeypatch):
+    """The walk counts a function of one module that another one calls by the name it imported."""
+    from outcrop.patches import area, grid, windows
+
+    for module in (area, grid, windows):  # put back after the test
+        monkeypatch.setattr(module, "patch_starts", windows.patch_starts)
+    counts: Counter = Counter()
+    walk.count_calls(counts, "starts", windows, "patch_starts")
+    grid.patch_starts(11, size=4, step=3)
+    assert counts == {"starts": 1}

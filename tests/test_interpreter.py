@@ -8,8 +8,7 @@ import pytest
 import outcrop as oc
 from outcrop import experiments
 from outcrop.experiments import interpreter
-from outcrop.experiments.expert import BELOW_CAPTION
-from outcrop.experiments.retrieval import eye_exemplars
+from outcrop.experiments.f3 import BELOW_CAPTION, eye_exemplars
 from outcrop.job.strokes import covered
 
 real_data = pytest.mark.skipif("OUTCROP_DATA" not in os.environ, reason="needs the real data, OUTCROP_DATA")
@@ -79,8 +78,8 @@ def test_some_lines_and_methods_alone(tmp_path):
     result, _ = experiments.run("interpreter", None, tmp_path, quick=True, only=["demo"], methods=["both"])
     assert result.table[["setting", "method"]].values.tolist() == [["demo", "both"]]
     for options, words in (
-        ({"methods": ["bot"]}, "There is no method 'bot'"),
-        ({"only": ["F3 331"]}, "There is no line 'F3 331'"),
+        ({"methods": ["bot"]}, "'bot' is unknown; choose from both"),
+        ({"only": ["F3 331"]}, "'F3 331' is unknown; choose from demo"),
         ({"methods": ["paint only"]}, "draw no strokes"),
     ):
         with pytest.raises(ValueError, match=words):

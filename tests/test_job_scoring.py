@@ -8,7 +8,8 @@ import pytest
 import outcrop as oc
 from outcrop import datasets
 from outcrop.cli.tables import show_scores
-from outcrop.job.scoring import compare_jobs, probe_labels, score_labels
+from outcrop.job import training
+from outcrop.job.scoring import compare_jobs, probe_labels, recode_table, score_labels
 from outcrop.mapping.registry import DEFAULT_MAPPING
 
 pytestmark = pytest.mark.usefixtures("quick_mapping")
@@ -54,6 +55,32 @@ def test_crosslines_are_scored_where_crosslines_are_labelled(crossline, folder, 
     assert code == 0 and f"crosslines {lines[1]}" in said, error
     code, _, error = outcrop("evaluate", job.path, "--lines", 147)
     assert code == 2 and "crossline 147" in error
+
+
+def test_a_net_is_compared_on_the_lines_of_the_job(crossline, folder, monkeypatch):
+    """Labels of crosslines: the net is compared, and both are scored, on crosslines."""
+    job, lines = crossline
+    monkeypatch.setattr(training, "net_labels", lambda job: job.labels)
+    gain = training.net_gain(job, truth=folder / "v.truth.sgy")
+    assert gain["crosslines"] == lines and gain["agreement"]["all"] == 1
+    scores = score_labels(job, folder / "v.truth.sgy")
+    assert [row["MIU"] for row in gain["rows"]] == [scores["MIU"]] * 2
+
+
+def test_codes_follow_the_names_of_classes():
+    """Whatever the order of the classes and their capitals; no class stays no class."""
+    table = recode_table(["salt", "Fault"], ["fault", "other", "salt"])
+    assert table[[0, 1, 2, 255]].tolist() == [0, 3, 1, 0]
+
+
+def test_a_borrowed_mapper_is_probed_without_another_seed(crossline, folder, tmp_path):
+    """It cannot be fitted again where it was not fitted; the other changes are tried."""
+    job, lines = crossline
+    with oc.Job(tmp_path / "b.outcrop", volume=folder / "v.sgy") as other:
+        other.borrow_mapper(job)
+        other.label(lines[:1])
+        table = probe_labels(other, lines[:1])
+        assert len(table) == 5 and "another seed" not in table["change"].tolist()
 
 
 def test_units_are_said_where_they_are_known(folder, tmp_path, outcrop, capsys):

@@ -18,7 +18,7 @@ def session(source, tmp_path, quick_mapping):
     one.job.index(32, step=16)
     for name, place in PLACES.items():
         one.add_exemplar(name, place, new=True)
-    one.job.choose_retrieval(count=30)
+    one.job.choose_counts(30)
     yield one
     one.close()
 
@@ -66,7 +66,7 @@ def test_questions_go_on_where_they_ended(session):
     session = Session(session.path)
     assert session.audits.audit is None
     assert asked(session).question.item["number"] == 4
-    assert [one["answer"] for one in session.job.state.audits] == ["yes", "no", "unknown"]
+    assert [one["answer"] for one in session.job.plan.state.audits] == ["yes", "no", "unknown"]
     session.close()
 
 
@@ -78,7 +78,7 @@ def test_back_and_undo(session):
     panel._on_question({"verb": "back", "number": 3})
     assert panel.question.item["number"] == 2 and panel.question.item["answer"] == "yes"
     answer(panel, answer="no")
-    assert [one["answer"] for one in session.job.state.audits] == ["yes", "no"]
+    assert [one["answer"] for one in session.job.plan.state.audits] == ["yes", "no"]
     assert panel.question.item["number"] == 3
     session.undo()
     panel.show()
@@ -95,7 +95,7 @@ def test_a_second_click_answers_nothing(session):
     for _ in range(2):
         panel._on_question({"verb": "answer", "number": 1, "answer": "yes", "really": ""})
         panel.show()
-    assert len(session.job.state.audits) == 1
+    assert len(session.job.plan.state.audits) == 1
 
 
 def test_the_picture_shows_the_patch_in_its_surroundings(session):
@@ -117,7 +117,7 @@ def test_wrong_samples_may_be_named(session):
     item = panel.question.item
     assert item["box"][2:] == [1, 1] and item["name"] not in [one["name"] for one in item["classes"]]
     answer(panel, answer="no", really=item["classes"][0]["name"])
-    assert session.job.state.audits[-1]["really"] == item["classes"][0]["name"]
+    assert session.job.plan.state.audits[-1]["really"] == item["classes"][0]["name"]
     assert "IoU</th>" in panel.table.text
     answer(panel, answer="no")
     assert "IoU</th>" not in panel.table.text and "IoU needs" in panel.table.text
@@ -220,4 +220,4 @@ def test_a_click_makes_an_exemplar(session):
     session.undo()
     assert "mass transport" not in session.job.palette and len(session.job.exemplars) == len(PLACES) + 3
     with oc.Job(session.path) as again:
-        assert [one.place for one in again.state.exemplars][-1] == places[2]
+        assert [one.place for one in again.plan.state.exemplars][-1] == places[2]

@@ -120,7 +120,7 @@ def test_decisions_are_in_the_folder_at_once(session, survey):
     """Every change is on disk when the call returns: another reader of the folder has it."""
     name, place = next(iter(survey[1].items()))
     placed = session.add_exemplar(name, place)
-    exemplars = oc.Job(session.path).state.exemplars
+    exemplars = oc.Job(session.path).plan.state.exemplars
     assert [(one.name, list(one.place)) for one in exemplars] == [(name, placed)]
 
 
@@ -132,7 +132,7 @@ def test_opening_the_page_changes_nothing(session, survey):
     from outcrop.app.page import Page
 
     labelled(searched(session, survey[1]), [survey[1][next(iter(survey[1]))][0]])
-    session.job.choose_retrieval(count=7, diverse=True)  # as a shell would: the table of these is not made yet
+    session.job.choose_counts(7)  # as a shell would: the table of these is not made yet
     session.close()
     before = files(session.path)
     second = Session(session.path)
@@ -153,10 +153,10 @@ def test_a_decision_of_another_writer_appears(session, survey):
     name, place = next(iter(survey[1].items()))
     with oc.Job(session.path, origin="shell") as other:
         other.add_exemplar(name, session.survey.snap(place))
-        assert wait_for(lambda: "state" in told and session.job.state.exemplars, 2)
+        assert wait_for(lambda: "state" in told and session.job.plan.state.exemplars, 2)
         second = Session(session.path)  # another page
         second.add_exemplar(name, [place[0], place[1], place[2] + 40])
-        assert wait_for(lambda: len(session.job.state.exemplars) == 2 == len(other.state.exemplars), 2)
+        assert wait_for(lambda: len(session.job.plan.state.exemplars) == 2 == len(other.plan.state.exemplars), 2)
         second.close()
 
 
@@ -203,7 +203,7 @@ def test_clicks_are_answered_while_the_survey_is_labelled(session, survey, monke
         begin = time.monotonic()
         click()
         assert time.monotonic() - begin < 0.3
-    assert session.work.busy and session.job.state.verdicts[0].accept
+    assert session.work.busy and session.job.plan.state.verdicts[0].accept
     session.search.wait()
     assert session.search.accepted()[0] and not session.search.stale
     released.set()
@@ -245,17 +245,17 @@ def test_undo_and_redo_are_inverse(session, survey):
     place_all(session, survey[1])
     session.decide(session.job.rename_class, next(iter(survey[1])), "renamed")
     session.decide(session.job.recolour_class, "renamed", "#123456")
-    first = session.job.state.exemplars[0].id
+    first = session.job.plan.state.exemplars[0].id
     session.move_exemplar(first, [110, 350, 200])
     session.paint("renamed", 0, 3, [(340, 100), (350, 140)])
     session.decide(session.job.remove_exemplar, first)
-    end, steps = session.job.state, 0
+    end, steps = session.job.plan.state, 0
     while session.undo():
         steps += 1
-    assert session.job.state.exemplars == [] and session.job.state.classes == {}
+    assert session.job.plan.state.exemplars == [] and session.job.plan.state.classes == {}
     for _ in range(steps):
         session.redo()
-    assert session.job.state == end
+    assert session.job.plan.state == end
 
 
 def test_undo_survives_a_restart(session, survey):
@@ -263,24 +263,24 @@ def test_undo_survives_a_restart(session, survey):
     place_all(session, survey[1])
     session.paint(next(iter(survey[1])), 0, 3, [(340, 100), (350, 140)])
     session.paint("erase", 0, 3, [(340, 100), (345, 120)])
-    end = session.job.state
+    end = session.job.plan.state
     session.undo()
     second = reopened(session)
     second.redo()
-    assert second.job.state == end
+    assert second.job.plan.state == end
     while second.undo():
         pass
-    assert second.job.state.exemplars == [] and second.job.state.classes == {}
+    assert second.job.plan.state.exemplars == [] and second.job.plan.state.classes == {}
     third = reopened(second)
     while third.redo():
         pass
-    assert third.job.state == end
+    assert third.job.plan.state == end
     third.close()
 
 
 def test_a_refused_change_changes_nothing(session):
     """Names and colours that cannot be are refused with a reason, and the state stays."""
-    before = session.job.state
+    before = session.job.plan.state
     name = next(iter(session.job.palette))
     for change in (
         lambda: session.decide(session.job.add_class, name),
@@ -302,7 +302,7 @@ def test_a_refused_change_changes_nothing(session):
     ):
         with pytest.raises(ValueError):
             change()
-    assert session.job.state == before
+    assert session.job.plan.state == before
     session.decide(session.job.rename_class, name, name.upper())  # the same class
     assert name.upper() in session.job.palette
 
@@ -325,12 +325,12 @@ def test_a_stroke_that_is_sent_twice_is_stored_once(session):
         session.paint(name, 0, 3, [(340, 100), (350, 140)], id=id)
     second = reopened(session)
     second.paint(name, 0, 3, [(340, 100), (350, 140)], id=id)
-    assert [one["id"] for one in second.job.state.strokes] == [id]
+    assert [one["id"] for one in second.job.plan.state.strokes] == [id]
     assert second.undo() and second.work.message == f"Taken back: stroke of {name} on inline 103."
     second.paint(name, 0, 3, [(340, 100), (350, 140)], id=id)
-    assert second.job.state.strokes == []
+    assert second.job.plan.state.strokes == []
     second.redo()
-    assert len(second.job.state.strokes) == 1 and second.work.message.startswith("Done again: stroke")
+    assert len(second.job.plan.state.strokes) == 1 and second.work.message.startswith("Done again: stroke")
     second.close()
 
 
@@ -395,7 +395,7 @@ def test_what_is_chosen_follows_a_renamed_class(session):
     second_page = opened(reopened(session))
     assert second_page.viewer.chosen == second_page.viewer.outlined == "elsewhere"
     assert second_page.labels.says.value == second
-    assert [one["class"] for one in second_page.session.job.state.strokes] == [second]
+    assert [one["class"] for one in second_page.session.job.plan.state.strokes] == [second]
     second_page.session.close()
 
 
@@ -408,11 +408,11 @@ def test_a_stroke_of_a_class_that_is_gone_is_refused(session):
     page._update("state")
     page._on_connection(stroke(page, 1))
     assert f"its class {name!r} was removed".replace("'", "&#x27;") in page.status.text
-    assert session.job.state.strokes == [] and page.connection.stored == [f"{1:016x}"]
+    assert session.job.plan.state.strokes == [] and page.connection.stored == [f"{1:016x}"]
     session.undo()
     page._update("state")
     page._on_connection(stroke(page, 2))
-    assert [one["class"] for one in session.job.state.strokes] == [name]
+    assert [one["class"] for one in session.job.plan.state.strokes] == [name]
 
 
 def test_a_tool_comes_back_with_its_step(session):
@@ -481,8 +481,8 @@ def test_the_curve_decides_how_many(session, survey):
     assert (session.search.weak.classes == name).sum() == 7
 
 
-def test_the_curve_has_a_line_only_where_it_divides(session, survey):
-    """Where neighbours are passed over no similarity divides taken patches from others; no exemplar, no curve."""
+def test_the_curve_has_a_line_where_it_divides(session, survey):
+    """The line lies at the last patch taken; no exemplar, no curve."""
     pytest.importorskip("panel")
     from outcrop.app.retrieved_panel import RetrievedPanel
     from outcrop.app.viewer import Viewer
@@ -493,13 +493,8 @@ def test_the_curve_has_a_line_only_where_it_divides(session, survey):
     panel.show()
     name = panel.viewer.outlined
     count, _ = session.search.asked(name)
-    assert panel.cut.visible and panel.cut.location == session.search.weak.curves[name][count - 1]
+    assert panel.cut.location == session.search.weak.curves[name][count - 1]
     assert panel.count.value == count and panel.curve.yaxis.axis_label == "similarity"
-    session.job.choose_retrieval(diverse=True)
-    session.search.refresh()
-    session.search.wait()
-    panel.show()
-    assert panel.curve.visible and not panel.cut.visible
     panel.viewer.outlined = session.decide(session.job.add_class, "nothing yet")
     panel.show()
     assert not panel.curve.visible and "place one in step 1" in panel.note.text
@@ -521,7 +516,7 @@ def test_search_begins_near_the_line_and_then_covers_the_survey(session, survey,
     session.search.retrieve(line)
     session.work.wait()
     assert session.search.scope == "survey" and session.job.grid().table["inline"].nunique() == 20
-    assert oc.Job(session.path).index_options()["area"] is None  # the shell sees the same
+    assert oc.Job(session.path).plan.index.area is None  # the shell sees the same
     assert session.labelling.counts() == (20, 2, 2)
 
 
@@ -547,7 +542,7 @@ def test_labels_survive_and_the_command_line_agrees(session, survey, tmp_path, m
         app(words, standalone_mode=False)
     again = oc.Job(fresh)
     np.testing.assert_array_equal(again.labels["label"].sel(inline=line).values, labels)
-    assert (labels == 255).any() and again.palette["fault"] == "#123456" and len(again.state.strokes) == 1
+    assert (labels == 255).any() and again.palette["fault"] == "#123456" and len(again.plan.state.strokes) == 1
     assert "18,52,86,255" in (tmp_path / "labels.sgy.alut").read_text()
     text = (tmp_path / "labels.sgy").read_bytes()[:3200].decode("cp037")
     assert "below 40 % confidence" in text and "1 of 20 lines labelled" in text
@@ -587,20 +582,20 @@ def test_of_strokes_in_a_row_the_last_is_learnt_from(session, survey, monkeypatc
     """Strokes while one is learnt from queue nothing up, none is lost, labelled lines nearby follow."""
     lines = session.survey.lines[3:6]
     labelled(searched(session, survey[1]), lines)
-    keys, label = [], stages.Labelling.label
+    keys, label = [], stages.label_lines
 
-    def noted(work, *some, **more):
-        keys.append(work.votes_key())
-        return label(work, *some, **more)
+    def noted(job, plan, *some, **more):
+        keys.append(plan.keys["votes"])
+        return label(job, plan, *some, **more)
 
-    monkeypatch.setattr(stages.Labelling, "label", noted)
+    monkeypatch.setattr(stages, "label_lines", noted)
     before = session.labelling.codes(lines[1])
     for x in range(330, 390, 6):
         session.paint("fault", 0, 4, [(x, 100)], 3)
         assert session.labelling.counts()[2] <= 2  # the line in hand is not called stale
         time.sleep(0.05)
     session.labelling.wait()
-    assert len(session.job.state.strokes) == 10 and len(set(keys)) < 10
+    assert len(session.job.plan.state.strokes) == 10 and len(set(keys)) < 10
     assert session.labelling.counts() == (20, 3, 0) and session.labelling.following() == []
     with oc.Job(session.path) as notebook:
         np.testing.assert_array_equal(session.labelling.codes(lines[1]), notebook.labels["label"].values[4])
@@ -703,18 +698,18 @@ def test_what_a_correction_took_elsewhere_is_said(session, survey, monkeypatch):
 
 def test_a_survey_whose_labelling_was_broken_off_is_named(session, survey, monkeypatch):
     """After a restart the page says how far it was; once the survey is labelled it says nothing."""
-    label = stages.Labelling.label
+    label = stages.label_lines
 
-    def some(work, lines=None, **options):
-        label(work, session.survey.lines[:3], **options)
+    def some(job, plan, lines=None, **options):
+        label(job, plan, session.survey.lines[:3], **options)
         raise ValueError("the server ends here")
 
     searched(session, survey[1])
-    monkeypatch.setattr(stages.Labelling, "label", some)
+    monkeypatch.setattr(stages, "label_lines", some)
     session.labelling.label()
     with pytest.raises(ValueError, match="ends here"):
         session.work.wait()
-    monkeypatch.setattr(stages.Labelling, "label", label)
+    monkeypatch.setattr(stages, "label_lines", label)
     again = reopened(session)
     assert "broken off: 3 of 20 lines labelled. Label the survey to go on" in again.work.message
     again.labelling.label()
@@ -727,7 +722,7 @@ def test_a_survey_whose_labelling_was_broken_off_is_named(session, survey, monke
 def test_another_patch_size_is_one_decision(session, survey):
     """Size and neighbourhood go and come back together; what was found before stays, marked as old."""
     searched(session, survey[1])
-    before = (session.job.index_now, len(session.search.weak))
+    before = (session.job.plan.index, len(session.search.weak))
     session.set_size("40,36")
     session.search.wait()
     assert session.survey.size == (40, 36) and session.search.stale and len(session.search.weak) == before[1]
@@ -735,7 +730,7 @@ def test_another_patch_size_is_one_decision(session, survey):
         session.set_size("4000")
     session.undo()
     session.search.wait()
-    assert session.job.index_now == before[0] and not session.search.stale
+    assert session.job.plan.index == before[0] and not session.search.stale
     session.set_size("40,36")
     second = reopened(session)
     assert second.search.stale and len(second.search.weak) == before[1]  # shown after a restart, and said to be old

@@ -107,6 +107,8 @@ def test_status_tells_the_bytes(tmp_path, quick_mapping, outcrop):
              for name in ("features", "votes")}  # fmt: skip
     assert (disk["index"], disk["votes"]) == (files["features"], files["votes"])
     assert disk["bytes_a_patch"] == pytest.approx(files["features"] / len(job.index()), abs=0.1)
+    mappers = [path.stat().st_size for path in (job.stages.root / "mapper").rglob("*") if path.is_file()]
+    assert disk["mapper"] == sum(mappers) > 0
     assert disk["bytes_a_sample"] == pytest.approx(files["votes"] / (2 * 70 * 64), abs=0.001)
 
 

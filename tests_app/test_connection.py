@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed"
 def strokes(job):
     """Line, first trace and class of every stroke."""
     return [
-        (one["points"][0][0], round(one["points"][0][1]), one["class"]) for one in oc.Job(job).state.strokes
+        (one["points"][0][0], round(one["points"][0][1]), one["class"]) for one in oc.Job(job).plan.state.strokes
     ]  # fmt: skip
 
 
@@ -148,7 +148,7 @@ def test_a_stroke_belongs_to_the_line_it_was_begun_on(job, browser):
             tab.page.get_by_text("inline", exact=True).first.click()
             tab.line(116)
         assert [line for line, *_ in strokes(job)] == [116, 116, 116]
-        assert [len(one["points"]) for one in oc.Job(job).state.strokes[1:]] == [3, 3]
+        assert [len(one["points"]) for one in oc.Job(job).plan.state.strokes[1:]] == [3, 3]
         tab.close()
 
 

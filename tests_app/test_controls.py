@@ -88,7 +88,7 @@ def test_the_brush_paints_what_it_shows(job, browser, screen):
         tab.step("4 Results")
         tab.wait_model("tool", "m.active === 0")
         tab.drag((380, 300), (390, 300))
-        assert len(oc.Job(job).state.strokes) == 1
+        assert len(oc.Job(job).plan.state.strokes) == 1
         tab.close()
 
 
@@ -210,7 +210,7 @@ def test_labels_shares_limit_and_changes(job, browser, screen):
         tab.page.mouse.up()
         tab.step("4 Results")
         tab.wait_model("commands", "m.text.includes('--min-confidence')")
-        limit = oc.Job(job).state.options["limits"]["min_confidence"]
+        limit = oc.Job(job).plan.state.options["limits"]["min_confidence"]
         assert 0.4 < limit < 0.6
         tab.wait_model("lines", f"m.text.includes('below {round(100 * limit)} % confidence')")
         tab.wait_model("lines", f"m.text.includes('chaotic {COLOURS['chaotic']}')")
@@ -310,7 +310,7 @@ def test_a_stroke_teaches_at_once(job, browser):
         tab.wait_model("changed", "m.text.includes('the last correction changed')")
         with oc.Job(job) as notebook:
             np.testing.assert_array_equal(shown(tab), notebook.labels["label"].sel(inline=116).values)
-            assert notebook.labelled() == {16: False, 17: False}
+            assert notebook.labelled == {16: False, 17: False}
         assert (shown(tab)[115:146, 29:32] == 3).all() and (shown(tab) != before).sum() > 400
         tab.page.keyboard.down("c")
         np.testing.assert_array_equal(shown(tab), before)
@@ -353,7 +353,7 @@ def test_lines_outlines_and_what_is_wrong(job, browser, screen):
         was = shown(tab)[100:120, 20:25]
         tab.drag((400, 80), (420, 80), (420, 100), (400, 100))
         wait_learnt(tab, 2 + len(np.unique(was)))
-        strokes = oc.Job(job).state.strokes
+        strokes = oc.Job(job).plan.state.strokes
         assert [one.get("filled", False) for one in strokes[:2]] == [False, True]
         assert len(strokes[0]["points"]) == 2 and strokes[0]["radius"] == 1
         assert {one["what"] for one in strokes[2:]} == {"exclude"}
@@ -452,7 +452,7 @@ def test_the_gallery_stays_and_lists_what_was_rejected(job, browser, screen):
         tab.page.get_by_role("button", name="rejected (1)").click()
         tab.page.locator(".card.rejected button.reject").click()
         tab.wait_model("gallery-note", "!m.text.includes('rejected')")
-        assert [one.accept for one in oc.Job(job).state.verdicts] == [True]
+        assert [one.accept for one in oc.Job(job).plan.state.verdicts] == [True]
         tab.page.get_by_role("button", name="rejected (0)").click()
         # how many
         tab.page.get_by_role("button", name="suggested").click()
@@ -465,7 +465,7 @@ def test_the_gallery_stays_and_lists_what_was_rejected(job, browser, screen):
         tab.page.locator("input[type=text]:visible").last.fill("32,48")
         tab.page.keyboard.press("Enter")
         tab.wait_model("size-note", "m.text.includes('32 samples (128 ms) by 48 traces')")
-        assert oc.Job(job).index_options()["size"] == [32, 48]
+        assert oc.Job(job).plan.size == (32, 48)
         tab.step("2 Retrieved")
         tab.wait_model("gallery-note", "m.text.includes('of older decisions')")
         tab.close()
@@ -493,7 +493,7 @@ def test_exemplars_across_lines_are_drawn_and_refused_in_words(job, browser, scr
         tab.click(380, 110)
         tab.wait_model("section", "m.title.text === 'inline 110'")
         tab.wait_model("status", "m.text.includes('Exemplars are cut on inlines, not on time 600 ms')")
-        assert len(oc.Job(job).state.exemplars) == 3
+        assert len(oc.Job(job).plan.state.exemplars) == 3
         tab.close()
 
 
@@ -551,7 +551,7 @@ def test_a_survey_whose_labelling_was_broken_off_is_named(job, browser):
         process.wait()
         tab.page.close()
     with oc.Job(job) as notebook:
-        done = len(notebook.labelled())
+        done = len(notebook.labelled)
     assert 2 < done < 30
     with server(job) as (address, _):
         tab = Tab(browser, address)

@@ -38,7 +38,7 @@ def job(labelled, tmp_path):
 def answers(job):
     """Answers of a job, as another program reads them."""
     with oc.Job(job) as other:
-        return [(one["subject"], one["answer"], one.get("really")) for one in other.state.audits]
+        return [(one["subject"], one["answer"], one.get("really")) for one in other.plan.state.audits]
 
 
 @pytest.mark.parametrize("screen", SCREENS)
@@ -132,5 +132,5 @@ def test_a_group_becomes_a_class(job, browser):
         tab.press("Control+z", "Control+z")
         tab.page.locator(".class[data-name='mass transport']").wait_for(state="detached")
         with oc.Job(job) as other:
-            assert [one.place for one in other.state.exemplars] == list(PLACES.values())
+            assert [one.place for one in other.plan.state.exemplars] == list(PLACES.values())
         tab.close()

@@ -19,7 +19,7 @@ def corners(tab, *places):
 
 def names(job):
     """Present names of the classes."""
-    return [facts["name"] for facts in oc.Job(job).state.classes.values()]
+    return [facts["name"] for facts in oc.Job(job).plan.state.classes.values()]
 
 
 def test_a_click_chooses_and_a_double_click_renames(job, browser):
@@ -90,7 +90,7 @@ def test_corners_are_dropped_counted_and_kept(job, browser):
         tab.press("Enter")
         wait_strokes(job, 2)
         assert strokes(job)[1] == (116, 400, "fault")
-        assert len(oc.Job(job).state.strokes[1]["points"]) == 3
+        assert len(oc.Job(job).plan.state.strokes[1]["points"]) == 3
         corners(tab, (350, 300))
         tab.page.get_by_role("button", name="Undo").click()  # as the key
         tab.wait_model("section", "!m.stroke")
@@ -135,7 +135,7 @@ def test_a_drag_keeps_its_class_and_paints_inside_alone(job, browser):
         tab.wait_model("tool", "m.active === 3")
         tab.drag((320, 500), (280, 500))
         wait_strokes(job, 4)
-        _, *found = oc.Job(job).state.strokes
+        _, *found = oc.Job(job).plan.state.strokes
         assert [name for *_, name in strokes(job)] == ["fault", "other", "other", "other"]
         ends = [[tuple(map(round, one["points"][i][1:])) for i in (0, -1)] for one in found]
         for (begin, end), (first, last) in zip(

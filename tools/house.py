@@ -1,6 +1,7 @@
-"""Counts of the source: lines, files, lengths of bodies, and words of a private dialect in names and in prose.
+"""Counts of the source: lines of code by room, files, functions without types, and words of a private dialect.
 
-Run ``python tools/house.py``; the words are those that `WORDS` lists, and each should become a word of the field.
+Run ``python tools/house.py``. A line of code is one that is not blank, a comment or part of a docstring. The words of
+the dialect are those that `WORDS` lists; each should become a word of the field.
 """
 
 import ast
@@ -9,24 +10,61 @@ import keyword
 import re
 import tokenize
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 
 ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "outcrop"
 WORDS = ("own", "said", "there", "usual", "ask", "beside", "told", "strife")
+EMPTY = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def body_lines(tree):
-    """Lines of the body of every function, its docstring left out."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            body = node.body[1:] if ast.get_docstring(node) is not None else node.body
-            yield body[-1].end_lineno - body[0].lineno + 1 if body else 0
+def code_lines(text: str) -> int:
+    """Return the number of lines that hold code."""
+    lines: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in EMPTY:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Module | ast.ClassDef | Function) and ast.get_docstring(node) is not None:
+            lines.difference_update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
+    return len(lines)
 
 
-def dialect(text):
-    """How often each word stands in names (as one of their words) and in comments and docstrings."""
-    names, prose = Counter(), Counter()
+def functions(text: str) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Return all functions and methods of a module."""
+    return [node for node in ast.walk(ast.parse(text)) if isinstance(node, Function)]
+
+
+def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Return the number of lines of the body of a function, without its docstring."""
+    body = function.body[ast.get_docstring(function) is not None :]
+    return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
+
+
+def is_annotated(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Return whether the result and every argument but self and cls have a type; `__init__` needs no result.
+
+    Examples
+    --------
+    >>> [is_annotated(one) for one in functions("def f(a: int) -> int: ...")]
+    [True]
+    >>> [is_annotated(one) for one in functions("def f(*a) -> int: ...")]
+    [False]
+    """
+    given = function.args
+    found = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
+    arguments = [one for one in found if one is not None and one.arg not in ("self", "cls")]
+    result = function.returns is not None or function.name == "__init__"
+    return result and all(one.annotation is not None for one in arguments)
+
+
+def dialect(text: str) -> tuple[Counter[str], Counter[str]]:
+    """Return how often each word stands in names (as one of their words) and in comments and docstrings."""
+    names: Counter[str] = Counter()
+    prose: Counter[str] = Counter()
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         words = re.findall(r"[a-z]+", token.string.lower())
         if token.type == tokenize.NAME and not keyword.iskeyword(token.string):
@@ -36,21 +74,37 @@ def dialect(text):
     return names, prose
 
 
-def main():
-    """Print the counts."""
-    texts = {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "src").rglob("*.py"))}
-    lengths = {path: text.count("\n") for path, text in texts.items()}
-    largest = max(lengths, key=lambda path: lengths[path])
-    bodies = sorted(length for text in texts.values() for length in body_lines(ast.parse(text)))
-    found = [dialect(text) for text in texts.values()]
-    names, prose = (sum(part, Counter()) for part in zip(*found, strict=True))
-    print(f"lines {sum(lengths.values())}, files {len(texts)}, median file {median(lengths.values()):.0f}")
-    print(f"largest {largest.relative_to(ROOT)} with {lengths[largest]}", end=", ")
-    print(f"over 400: {sum(n > 400 for n in lengths.values())}, over 600: {sum(n > 600 for n in lengths.values())}")
-    print(f"functions {len(bodies)}, median body {median(bodies):.0f}, 90 % {bodies[len(bodies) * 9 // 10]}")
-    for kind, counts in (("names", names), ("prose", prose)):
-        print(f"dialect in {kind}: {sum(counts.values())} (" + ", ".join(f"{w} {counts[w]}" for w in WORDS) + ")")
+def public_names(name: str) -> list[str]:
+    """Return the public attributes of a class of the package, those of its bases included."""
+    import outcrop
+
+    return [one for one in dir(getattr(outcrop, name)) if not one.startswith("_")]
+
+
+def report() -> Iterator[str]:
+    """Yield the counts, a line each."""
+    texts = {path.relative_to(PACKAGE): path.read_text(encoding="utf-8") for path in sorted(PACKAGE.rglob("*.py"))}
+    code = {path: code_lines(text) for path, text in texts.items()}
+    rooms: Counter[str] = Counter()
+    for path, lines in code.items():
+        rooms[path.parts[0]] += lines
+    found = [function for text in texts.values() for function in functions(text)]
+    bodies = sorted(map(body_lines, found))
+    largest = max(code, key=lambda path: code[path])
+    yield f"code lines {sum(code.values())}: " + ", ".join(f"{room} {lines}" for room, lines in rooms.most_common())
+    yield (
+        f"files {len(code)}, median {median(code.values()):.0f}, largest {largest.as_posix()} with {code[largest]}, "
+        f"over 300: {sum(lines > 300 for lines in code.values())}"
+    )
+    yield (
+        f"functions {len(found)}, median body {median(bodies):.0f}, 90 % {bodies[len(bodies) * 9 // 10]}, "
+        f"without all types {sum(not is_annotated(function) for function in found)}"
+    )
+    yield f"public names of Job {len(public_names('Job'))}"
+    for kind, part in zip(("names", "prose"), zip(*map(dialect, texts.values()), strict=True), strict=True):
+        counts: Counter[str] = sum(part, Counter())
+        yield f"dialect in {kind}: {sum(counts.values())} (" + ", ".join(f"{w} {counts[w]}" for w in WORDS) + ")"
 
 
 if __name__ == "__main__":
-    main()
+    print("\n".join(report()))

@@ -3,7 +3,7 @@
 import sys
 
 
-def main():
+def main() -> None:
     """Run a command; being stopped while the program is still loading is no error either."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a console or pipe of Windows may lack a letter of a name

@@ -5,12 +5,13 @@ from typing import Any
 import array_api_compat
 import array_api_compat.numpy
 import numpy as np
+import numpy.typing as npt
 import scipy.fft
 
 Array = Any  # of NumPy, torch or another library that array-api-compat knows
 
 
-def array_namespace(x):
+def array_namespace(x: Any) -> Any:
     """Array-API namespace of `x`: NumPy for anything that is not already an array of a known library.
 
     Examples
@@ -21,7 +22,7 @@ def array_namespace(x):
     return array_api_compat.array_namespace(x) if array_api_compat.is_array_api_obj(x) else array_api_compat.numpy
 
 
-def as_floats(x):
+def as_floats(x: Any) -> tuple[Array, Any]:
     """Input as an array of float64 where it is float64, of float32 otherwise, with its namespace.
 
     Examples
@@ -35,28 +36,28 @@ def as_floats(x):
     return xp.astype(x, xp.float64 if x.dtype == xp.float64 else xp.float32, copy=False), xp
 
 
-def is_numpy(xp):
+def is_numpy(xp: Any) -> bool:
     """Whether a namespace is NumPy's."""
-    return xp is array_api_compat.numpy
+    return bool(xp is array_api_compat.numpy)
 
 
-def on_cpu(x):
+def on_cpu(x: Array) -> bool:
     """Whether an array lies in the memory of the processor."""
     return str(array_api_compat.device(x)) == "cpu"
 
 
-def fourier(xp):
+def fourier(xp: Any) -> Any:
     """Module with the Fourier transforms of a namespace: SciPy's for NumPy, up to seven times as fast as NumPy's."""
     return scipy.fft if is_numpy(xp) else xp.fft
 
 
-def constant(xp, values, *, like, dtype=None):
+def constant(xp: Any, values: Any, *, like: Array, dtype: Any = None) -> Array:
     """A NumPy array as a constant of the namespace, on the device of `like`."""
     out = xp.asarray(values, device=array_api_compat.device(like))
     return out if dtype is None else xp.astype(out, dtype, copy=False)
 
 
-def check_device(name):
+def check_device(name: str | None) -> str | None:
     """Name of a torch device that exists, or None for None.
 
     Examples
@@ -80,7 +81,7 @@ def check_device(name):
     return name
 
 
-def device_list(names):
+def device_list(names: str | None) -> list[str]:
     """Torch devices by their names, separated by commas; ``cuda`` stands for all GPUs that are visible.
 
     Examples
@@ -95,6 +96,6 @@ def device_list(names):
     return [name.strip() for name in names.split(",")] if names else []
 
 
-def to_numpy(x):
+def to_numpy(x: Any) -> npt.NDArray[Any]:
     """Any array as NumPy, wherever it lives."""
     return np.asarray(array_api_compat.to_device(x, "cpu")) if array_api_compat.is_torch_array(x) else np.asarray(x)

@@ -1,32 +1,37 @@
 """The whole job on an embedded synthetic volume with truth: one exemplar a class in, labels and a report out."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from outcrop import plots
-from outcrop.datasets.places import exemplars
+import outcrop as oc
 from outcrop.datasets.survey import synthetic_seed, write_synthetic
 from outcrop.evaluate.pixels import weak_label_scores
-from outcrop.job.core import Job
 from outcrop.job.pictures import draw_retrieval
 from outcrop.job.scoring import score_labels
-from outcrop.mapping.registry import DEFAULT_MAPPING, MAPPERS
+from outcrop.mapping.registry import DEFAULT_MAPPING
 from outcrop.report import write_report
-from outcrop.volumes.opening import open_volume
 
 SHAPE = (120, 200, 256)
 SIZE, EVERY = 64, 4  # of the patches, and of the lines that are searched
+Shape = tuple[int, int, int]
+Progress = Callable[[str, int, int], object]
+Seconds = dict[str, float]  # of every stage
 
 
-def run(folder, *, shape=SHAPE, seed=0, mapping=DEFAULT_MAPPING, progress):
+def run(
+    folder: str | Path, *, shape: Shape = SHAPE, seed: int = 0, mapping: str = DEFAULT_MAPPING, progress: Progress
+) -> tuple[dict[str, Any], pd.DataFrame, Seconds]:
     """Make a volume, index it, retrieve from one exemplar a class, label, score against the truth, export and report.
 
     Parameters
     ----------
     folder : path
-        For everything that is made; what is there already is used again.
+        For everything that is made; a synthetic volume of the same seed is used again.
     shape : (int, int, int)
         Inlines, crosslines and samples of the volume.
     seed : int
@@ -49,52 +54,48 @@ def run(folder, *, shape=SHAPE, seed=0, mapping=DEFAULT_MAPPING, progress):
     folder.mkdir(parents=True, exist_ok=True)
     name = f"synthetic-{seed}" if seed else "synthetic"
     source, truth_path = folder / f"{name}.sgy", folder / f"{name}.truth.sgy"
-    clock = Clock()
+    begin, seconds = time.perf_counter(), Seconds()
+
+    def lap(stage: str) -> None:
+        seconds[stage] = round(time.perf_counter() - begin - sum(seconds.values()), 1)
+
     if synthetic_seed(source) != seed or not truth_path.exists():
-        made = {"progress": lambda done, *_: progress("making a volume", done, shape[0])}
-        write_synthetic(source, shape, seed=seed, **made)
-    volume, truth = open_volume(source), open_volume(truth_path).astype("uint8")
-    clock.lap("volume")
-    places = exemplars(truth, SIZE, seed=seed)
-    with Job(folder / f"{name}.outcrop", volume=volume, origin="shell") as job:
+        write_synthetic(source, shape, seed=seed, progress=lambda done, *_: progress("making a volume", done, shape[0]))
+    volume, truth = oc.open_volume(source), oc.open_volume(truth_path).astype("uint8")
+    lap("volume")
+    places = oc.datasets.exemplars(truth, SIZE, seed=seed)
+    with oc.Job(folder / f"{name}.outcrop", volume=volume, origin="shell") as job:
         job.index(SIZE, every=EVERY, progress=progress)
-        clock.lap("index")
+        lap("index")
         for kind, some in places.items():
             job.add_exemplar(kind, some[0])
         weak = job.retrieve()
         draw_retrieval(job, weak, folder)
-        clock.lap("retrieve")
+        lap("retrieve")
         shown = weak_label_scores(weak, weak.grid, truth)
         job.label(mapping=mapping, seed=seed, progress=progress)
-        clock.lap("label")
+        lap("label")
         job.export(folder / "labels.sgy")
         scores = score_labels(job, truth_path)
-        clock.lap("export and score")
-        retrieved = pd.DataFrame(
-            [
-                {
-                    "class": kind,
-                    "inline, crossline, time": places[kind][0],
-                    "patches": len(right),
-                    "show the class": right.mean(),
-                }
-                for kind, right in shown.items()
-            ]
-        )
-        report(folder, job, scores, retrieved, shown, clock.seconds)
-    return scores, retrieved, clock.seconds
+        lap("export and score")
+        rows = [(kind, places[kind][0], len(right), right.mean()) for kind, right in shown.items()]
+        retrieved = pd.DataFrame(rows, columns=["class", "inline, crossline, time", "patches", "show the class"])
+        report(folder, job, scores, retrieved, shown, seconds)
+    return scores, retrieved, seconds
 
 
-def report(folder, job, scores, retrieved, shown, seconds):
+def report(
+    folder: Path, job: oc.Job, scores: Any, retrieved: pd.DataFrame, shown: dict[str, np.ndarray], seconds: Seconds
+) -> None:
     """Write the page of the demo."""
     pixels = pd.DataFrame([{key: scores[key] for key in ("MIU", "MIU_without_boundary", "PA", "FWIU", "coverage")}])
-    by_class = pd.DataFrame({"class": list(scores["IU"]), "IU": list(scores["IU"].values())})
+    by_class = pd.DataFrame(scores["IU"].items(), columns=["class", "IU"])
     sections = {
         "What was retrieved": [
             "One exemplar a class was placed in the synthetic volume; these patches look most like them.",
             retrieved,
             (folder / "gallery.png", "Retrieved patches by rank, with their similarity to the exemplar."),
-            (plots.purity_curves(shown), "Share of the retrieved patches that really show their class."),
+            (oc.plots.purity_curves(shown), "Share of the retrieved patches that really show their class."),
             (folder / "similarity.png", "Similarity by rank; dots mark how many to take."),
             (folder / "section.png", "The inline on which most patches were found."),
         ],
@@ -108,19 +109,7 @@ def report(folder, job, scores, retrieved, shown, seconds):
         "How it was made": [
             {"job": job.status()},
             {"estimated share of a class in its patches": getattr(job.mapper(), "shares_", {})},
-            {"seconds": seconds, "mappings that can be chosen": list(MAPPERS)},
+            {"seconds": seconds, "mappings that can be chosen": list(oc.MAPPERS)},
         ],
     }
     write_report(folder / "report.html", title="Outcrop demo: labels of a synthetic volume", sections=sections)
-
-
-class Clock:
-    """Seconds of the stages of a run."""
-
-    def __init__(self):
-        self.seconds, self._last = {}, time.perf_counter()
-
-    def lap(self, name):
-        """End a stage."""
-        now = time.perf_counter()
-        self.seconds[name], self._last = round(now - self._last, 1), now

@@ -11,14 +11,17 @@ import re
 import sys
 import threading
 from collections import deque
-from collections.abc import Sized
+from collections.abc import Callable, Generator, Iterable, Iterator, Sized
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
+Work = Callable[[Any], Any]  # of a block, or of a group of blocks
+Group = tuple[Any, dict[Any, Any]]  # its name, and its blocks by theirs
+Join = Callable[[Any, dict[Any, Any]], Any]
 CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")  # version 2 and 1
 DASK = {
     # blocks of patches go out with their first task; a warning about that helps nobody
@@ -33,12 +36,30 @@ DASK = {
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
-def n_cores():
+Progress = Callable[[str, int, int], object]  # ``progress(what, done, total)``; what it raises ends the work
+
+
+class Where(TypedDict, total=False):
+    """Where work runs, and who is told how far it is; the last arguments of many functions.
+
+    ``device`` is a torch device such as ``cuda``; ``client`` a Dask cluster, by default the threads of this process;
+    ``workers`` the number of threads, by default one a core; ``memory`` the bytes to use, by default a quarter of the
+    machine; ``progress`` is called as ``progress(what, done, total)``.
+    """
+
+    device: str | None
+    client: Any
+    workers: int | None
+    memory: int | None
+    progress: Progress | None
+
+
+def n_cores() -> int:
     """Number of cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def spans(n, size):
+def spans(n: int, size: int) -> list[slice]:
     """Consecutive slices of at most `size` that cover `range(n)`.
 
     Examples
@@ -49,7 +70,7 @@ def spans(n, size):
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
 
-def memory_budget(text=None):
+def memory_budget(text: str | int | None = None) -> int:
     """Bytes that a command may use: a size such as 2GB, or by default a quarter of the machine (or of the container).
 
     Examples
@@ -60,7 +81,7 @@ def memory_budget(text=None):
     if text is None:
         import psutil
 
-        return min([psutil.virtual_memory().total, *_cgroup_limits()]) // 4
+        return int(min([psutil.virtual_memory().total, *_cgroup_limits()]) // 4)
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(I?)B?", str(text).strip().upper())
     size = float(match[1]) * (UNITS[match[2]] if not match[3] else 1024 ** list(UNITS).index(match[2])) if match else 0
     if not 10**8 <= size <= 10**15:
@@ -68,7 +89,7 @@ def memory_budget(text=None):
     return int(size)
 
 
-def _cgroup_limits():
+def _cgroup_limits() -> list[int]:
     """Bytes that the container allows, where it has a limit."""
     texts = [Path(path).read_text().strip() for path in CGROUP_LIMITS if os.path.isfile(path)]
     return [int(text) for text in texts if text.isdecimal()]
@@ -83,7 +104,7 @@ class _Limit:
 
 
 @contextlib.contextmanager
-def one_blas_thread():
+def one_blas_thread() -> Iterator[None]:
     """Give BLAS one thread while any thread of this process is inside; the last one out restores what was before.
 
     BLAS has one number of threads for the whole process, OpenMP one for each thread of it.
@@ -105,25 +126,25 @@ def one_blas_thread():
                 _any_thread_may_limit()
 
 
-def _one_thread(kind):
+def _one_thread(kind: str) -> Any:
     """Limit of one thread on the libraries of a kind; `threadpool_limits` would restore those of other kinds too."""
     return _libraries(len(sys.modules)).select(user_api=kind).limit(limits=1)
 
 
 @lru_cache(maxsize=1)
-def _libraries(_n_modules):
+def _libraries(_n_modules: int) -> ThreadpoolController:
     """Libraries with threads, looked for again (3 ms) once another module was imported, which may have brought one."""
     return ThreadpoolController()
 
 
-def _any_thread_may_limit():
+def _any_thread_may_limit() -> None:
     """Let any thread set the threads of OpenBLAS: newer threadpoolctl allows only the first that did."""
     if hasattr(OpenBLASController, "clear_controlling_thread"):
         OpenBLASController.clear_controlling_thread(force=True)
 
 
 @contextlib.contextmanager
-def cluster(*, workers=None, scheduler=None, memory=None):
+def cluster(*, workers: int | None = None, scheduler: str | None = None, memory: int | None = None) -> Iterator[Any]:
     """Give a Dask client, or None where threads of this process do the work.
 
     Parameters
@@ -145,22 +166,24 @@ def cluster(*, workers=None, scheduler=None, memory=None):
         raise ValueError(f"--scheduler is {scheduler!r}; write an address such as tcp://node1:8786.")
     try:
         import dask
-        from distributed import Client, LocalCluster
+        import distributed
     except ImportError:
         raise ImportError("A cluster needs Dask; install it with: pip install 'outcrop[dask]'.") from None
+    start: Any = distributed.LocalCluster
+    connect: Any = distributed.Client
     with dask.config.set(DASK), contextlib.ExitStack() as stack:
         if scheduler is None:
             options = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", "silence_logs": "CRITICAL"}
-            share = (memory or memory_budget()) // workers
-            scheduler = stack.enter_context(LocalCluster(n_workers=workers, memory_limit=share, **options))
+            share = (memory or memory_budget()) // (workers or 1)
+            scheduler = stack.enter_context(start(n_workers=workers, memory_limit=share, **options))
         try:
-            client = stack.enter_context(Client(scheduler, timeout="10s", set_as_default=False))
+            client = stack.enter_context(connect(scheduler, timeout="10s", set_as_default=False))
         except (OSError, ValueError) as error:
             raise ValueError(f"No Dask scheduler answers at {scheduler!r} ({error}); check --scheduler.") from None
         yield client
 
 
-def inference_options():
+def inference_options() -> Any:
     """Options of an onnxruntime session: one thread, for sections and patches are spread over threads by `map_blocks`.
 
     Examples
@@ -187,7 +210,7 @@ _here = _Here()
 
 
 @contextlib.contextmanager
-def checked(check):
+def checked(check: Callable[[], object] | None) -> Iterator[None]:
     """Call `check` before every block that `map_blocks` works on, from here on down; what it raises ends the work.
 
     Examples
@@ -206,7 +229,7 @@ def checked(check):
         _here.check = before
 
 
-def _in_block(function, check, cores, block):
+def _in_block(function: Work, check: Callable[[], object] | None, cores: int, block: Any) -> Any:
     """Result of one block, which may use so many cores."""
     before, _here.cores = _here.cores, cores
     try:
@@ -218,7 +241,15 @@ def _in_block(function, check, cores, block):
         _here.cores = before
 
 
-def map_blocks(function, blocks, *, workers=None, client=None, memory=None, cost=0):
+def map_blocks(
+    function: Work,
+    blocks: Iterable[Any],
+    *,
+    workers: int | None = None,
+    client: Any = None,
+    memory: int | None = None,
+    cost: int = 0,
+) -> Generator[Any, None, None]:
     """Yield `function(block)` for every block, in order, from a pool of threads or a Dask cluster.
 
     Each worker gets one BLAS thread: more of them slow stacks of small matrices down by up to 90 times. At most two
@@ -266,7 +297,7 @@ def map_blocks(function, blocks, *, workers=None, client=None, memory=None, cost
             yield from _in_order(lambda block: pool.submit(function, block), blocks, 2 * workers)
 
 
-def _map_on(client, function, blocks):
+def _map_on(client: Any, function: Work, blocks: Iterable[Any]) -> Iterator[Any]:
     """Results of the blocks from the workers of a cluster."""
     n_workers = max(1, sum(client.nthreads().values()))
     # As the result of a task the function is sent once to each worker, and made again where a worker took it along.
@@ -274,7 +305,7 @@ def _map_on(client, function, blocks):
     yield from _in_order(lambda block: client.submit(_call, work, block, pure=False), blocks, 2 * n_workers)
 
 
-def map_groups(client, function, join, groups):
+def map_groups(client: Any, function: Work, join: Join, groups: Iterable[Group]) -> Iterator[Any]:
     """Yield `join(name, results)` for every group of blocks, in order; all of it is done on the workers of a cluster.
 
     What `function` gives for a block stays on the workers until the last group that needs it; it travels between them,
@@ -293,9 +324,9 @@ def map_groups(client, function, join, groups):
     """
     n_workers = max(1, sum(client.nthreads().values()))
     work, joining = (client.submit(lambda part=part: part, pure=False) for part in (function, join))
-    made: dict = {}
+    made: dict[Any, Any] = {}
 
-    def submit(group):
+    def submit(group: Group) -> Any:
         name, blocks = group
         for one, block in blocks.items():
             if one not in made:
@@ -307,19 +338,19 @@ def map_groups(client, function, join, groups):
     yield from _in_order(submit, groups, 2 * n_workers, name=lambda group: group[0])
 
 
-def _joined(join, name, names, results):
+def _joined(join: Join, name: Any, names: list[Any], results: list[Any]) -> Any:
     return _call(lambda results: join(name, results), dict(zip(names, results, strict=True)))
 
 
-def _call(function, block):
+def _call(function: Work, block: Any) -> Any:
     """Result of one block on a worker, of which a machine has as many as it has cores."""
     with one_blas_thread():
         return _in_block(function, None, 1, block)
 
 
-def _in_order(submit, blocks, most, *, name=None):
+def _in_order(submit: Work, blocks: Iterable[Any], most: int, *, name: Work | None = None) -> Iterator[Any]:
     """Results of submitted blocks in order, with at most so many under way; errors name the block."""
-    pending: deque = deque()
+    pending: deque[tuple[Any, Any]] = deque()
     blocks = iter(blocks)
     try:
         for block in blocks:
@@ -333,12 +364,12 @@ def _in_order(submit, blocks, most, *, name=None):
             future.cancel()
 
 
-def _take(pending):
+def _take(pending: deque[tuple[Any, Any]]) -> Any:
     block, future = pending.popleft()
     return _result(block, future.result)
 
 
-def _result(block, function, *arguments):
+def _result(block: Any, function: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return function(*arguments)
     except Exception as error:

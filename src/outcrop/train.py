@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from outcrop.mapping.confidence import labelled
+from outcrop.mapping.confidence import UNCERTAIN
 
 if TYPE_CHECKING:
     import torch
@@ -217,7 +217,9 @@ def _epoch(
             images, masks, weights = images.flip(-1), masks.flip(-1), weights.flip(-1)
         gain = rng.choice([-1, 1], (len(rows), 1, 1, 1)) * 2 ** rng.uniform(-0.5, 0.5, (len(rows), 1, 1, 1))
         images = (0.5 + (images - 0.5) * torch.as_tensor(gain, dtype=torch.float32, device=device)).clamp(0, 1)
-        masks = torch.where(labelled(masks), masks - 1, -1)  # neither what nobody labelled nor what is uncertain
+        masks = torch.where(
+            (masks > 0) & (masks != UNCERTAIN), masks - 1, -1
+        )  # neither what nobody labelled nor what is uncertain
         loss = cross_entropy(_forward(module, images), masks, ignore_index=-1, reduction="none")
         total, weight = total + float((loss.detach() * weights).sum()), weight + float(weights.sum())
         optimizer.zero_grad()

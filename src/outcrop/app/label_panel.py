@@ -27,7 +27,8 @@ class LabelPanel(Panel):
         self._shown = 0  # what lay over the section before it was hidden
         self.scores, self.changed = note("scores"), note("changed")
         self.next_cards = Cards(self._on_next, keys={"Enter": "go"}, **WIDE)
-        mapping = Select(title="mapping", options=list(oc.MAPPERS), value=self.job.plan.label.mapping, width=130, name="mapping")
+        mapping = Select(title="mapping", options=list(oc.MAPPERS), width=130, name="mapping")
+        mapping.value = self.job.plan.label.mapping
         self.mapping = self.react(mapping, self.session.set_mapping)
         self.actions = [
             self.button("Label this line", self._on_label, "label", button_type="primary"),

@@ -4,7 +4,6 @@ import contextlib
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import xarray as xr

@@ -122,9 +122,13 @@ class PageJob(Job):
 
     # ---- options ----------------------------------------------------------------------------------------------------
 
+    def full(self, chosen: IndexOptions) -> IndexOptions:
+        """Options of an index with the size and the step that fit the survey."""
+        return chosen.fitted(tuple(self.plan.volume["shape"]))
+
     def patches_of(self, chosen: IndexOptions) -> int:
         """About how many patches the index of some options has."""
-        return chosen.fitted(self.volume.shape).patch_count(self.volume.shape)
+        return self.full(chosen).patch_count(tuple(self.plan.volume["shape"]))
 
     def choose_where(self, index: IndexOptions, survey: IndexOptions | None, *, by_page: bool = False) -> None:
         """Decide on the options of the index; where it is of a neighbourhood, also on those of the whole `survey`.
@@ -151,7 +155,7 @@ class PageJob(Job):
 
     def index_finished(self, chosen: IndexOptions) -> bool:
         """Whether the index of some options is finished."""
-        stage = Stage("index", chosen.fitted(self.volume.shape).inputs(self.plan.volume["digest"]))
+        stage = Stage("index", self.full(chosen).inputs(self.plan.volume["digest"]))
         return finished_index(self.stages, stage.key)
 
     def ever_indexed(self) -> bool:
@@ -164,7 +168,7 @@ class PageJob(Job):
 
     def build(self, chosen: IndexOptions, task: Any) -> None:
         """Make the index of some options, which decides nothing; `task` is told how far it is."""
-        full = chosen.fitted(self.volume.shape)
+        full = self.full(chosen)
         grid = full.grid(self.volume)
         task.total = len(grid)
         measure: dict[str, Any] = {name: getattr(full, name) for name in ("measure", "truncate", "finest")}
@@ -198,11 +202,11 @@ class PageJob(Job):
         """Whether the mapper learns from strokes without being fitted again."""
         return not plan.label.mapper and plan.updates and fitting.is_fitted(self, plan)
 
-    def label_lines(self, plan: Plan, lines: Sequence[float] | None, **options: Any) -> None:
+    def label_lines(self, plan: Plan, lines: Sequence[Any] | None, **options: Any) -> None:
         """Label lines, by their numbers, or the whole survey, as `outcrop.job.labelling.label_lines` does."""
         labelling.label_lines(self, plan, lines, **options)
 
-    def draft(self, plan: Plan, line: float, patches: int, progress: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    def draft(self, plan: Plan, line: Any, patches: int, progress: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """Labels of a line and their confidence by a mapper fitted on few patches of a class, which is not stored."""
         mapper = fitting.fit(self, plan, draft=patches, progress=progress)
         device, grid = getattr(mapper, "torch_device", None), labelling_grid(self, plan)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from outcrop.app.work import Latest
-from outcrop.volumes.amplitude import amplitude_clip
+from outcrop.volumes.amplitude import amplitude_clip, centre
 
 MOST_PIXELS = (1600, 1000)  # across and down: what a screen shows
 MOST_TRACES = 16_000  # read at once for a time slice; the others are read behind
@@ -106,16 +106,16 @@ class Sections:
         self._refiner = Latest(self._refine)
         self.refined: Callable[[], None] = lambda: None
         self._closed = False
-        self._scaled = bool(volume.attrs.get("scaled"))
+        self._zero = centre(volume)
 
     @functools.cached_property
     def clip(self) -> float:
         """Amplitude of full black and white."""
-        return 0.5 if self._scaled else float(amplitude_clip(self.volume, percentile=99))
+        return 0.5 if self.volume.attrs.get("scaled") else float(amplitude_clip(self.volume, percentile=99))
 
     def _encode(self, *where: Any) -> Codes:
         """Codes of a part of the volume."""
-        return encode(self.volume[where].values, self.clip, scaled=self._scaled)
+        return encode(self.volume[where].values, self.clip, zero=self._zero)
 
     def frame(self, direction: int) -> list[Axis]:
         """Axes across and down of the sections of a direction, 0 inline, 1 crossline, 2 time."""
@@ -224,8 +224,8 @@ class Sections:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-def encode(values: npt.NDArray[Any], clip: float, *, scaled: bool = False) -> Codes:
-    """Amplitudes as codes 1 to 255, 0 where there is none.
+def encode(values: npt.NDArray[Any], clip: float, *, zero: float = 0.0) -> Codes:
+    """Amplitudes around `zero` as codes 1 to 255, 0 where there is none.
 
     Examples
     --------
@@ -233,8 +233,8 @@ def encode(values: npt.NDArray[Any], clip: float, *, scaled: bool = False) -> Co
     array([  1, 128, 255,   0], dtype=uint8)
     """
     codes: npt.NDArray[np.float32] = np.multiply(values, np.float32(127 / clip), dtype=np.float32)
-    if scaled:
-        codes -= np.float32(63.5 / clip)
+    if zero:
+        codes -= np.float32(127 * zero / clip)
     np.clip(codes, -127, 127, out=codes)
     codes += np.float32(128.5)
     if not np.isfinite(codes.sum()):

@@ -149,7 +149,8 @@ class Results:
 
 def index_command(job: PageJob) -> list[str]:
     """Words of the command that makes the index of a job."""
-    full, chosen = job.plan.index, job.options.index.changed()
+    full: Any = job.plan.index
+    chosen = job.options.index.changed()
     words = ["outcrop", "index", shown_path(job.plan.volume["source"] or "VOLUME"), "-o", AGAIN]
     words += ["--size", comma(job.plan.size), "--step", comma(full.step)]
     for option in ("along", "every", "gain", "clip", "measure"):

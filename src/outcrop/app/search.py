@@ -193,7 +193,8 @@ class Search:
             if self.job.ever_indexed():
                 return  # somebody planned it
             whole = self.job.options.index
-            whole = whole.updated(every=max(whole.every, round(self.job.patches_of(whole) * whole.every / SURVEY_PATCHES)))
+            every = round(self.job.patches_of(whole) * whole.every / SURVEY_PATCHES)
+            whole = whole.updated(every=max(whole.every, every))
         if not (self._is_large(whole) and self._covers(line)):
             self._decide(whole, line, by_page=True)
             self.work.tell("state")

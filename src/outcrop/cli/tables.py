@@ -118,8 +118,9 @@ def show_gain(gain: Mapping[str, Any]) -> None:
     """Print how far a net agrees with the labels it was trained on, and the scores of both where they are known."""
     import pandas as pd
 
+    along = "crosslines" if "crosslines" in gain else "inlines"
     agreement = pd.DataFrame([gain["agreement"]])
-    show_frame(agreement, f"share of the labels that the net repeats, {counted(len(gain['inlines']), 'inlines')}")
+    show_frame(agreement, f"share of the labels that the net repeats, {counted(len(gain[along]), along)}")
     if "rows" in gain:
         scores = pd.DataFrame(gain["rows"]).set_index("what").T
         show_frame(scores.rename_axis("score", axis=0).reset_index(), "against the truth")
@@ -137,6 +138,8 @@ def show_status(job: Path, report: Mapping[str, Any]) -> None:
     used = []
     if "index" in disk:
         used.append(f"index {disk['index'] / 1e6:.1f} MB, {disk['bytes_a_patch']:.0f} bytes a patch")
+    if "mapper" in disk:
+        used.append(f"mappers {disk['mapper'] / 1e6:.1f} MB")
     if "votes" in disk:
         used.append(f"votes {disk['votes'] / 1e6:.1f} MB, {disk['bytes_a_sample']:.2f} bytes a sample")
     rows = {

@@ -3,11 +3,14 @@
 A larger survey has more structures, not larger ones: lengths are samples and traces.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from scipy import ndimage
 
+Array = npt.NDArray[Any]
+Shape = tuple[int, int, int]
 STEP = 4.0  # ms
 BIN_SIZE = (25.0, 25.0)  # m
 _LEVEL = 256  # samples from one chaotic band to the next
@@ -47,29 +50,31 @@ class _Fault(NamedTuple):
     height: float
 
 
-class _Earth(NamedTuple):
-    shape: tuple
-    seed: int
-    bands: list
-    domes: list
-    faults: list
-    log: np.ndarray
-    rafts: np.ndarray
-    facies: np.ndarray
-    fold: np.ndarray
-    tilt: np.ndarray
-    rough: np.ndarray
-    knots: list
-
-
-def draw_earth(shape, seed):
+class Earth(NamedTuple):
     """Everything that the lines of one synthetic survey share."""
+
+    shape: Shape
+    seed: int
+    bands: list[_Band]
+    domes: list[_Dome]
+    faults: list[_Fault]
+    log: Array
+    rafts: Array
+    facies: Array
+    fold: Array
+    tilt: Array
+    rough: Array
+    knots: list[Array]
+
+
+def draw_earth(shape: Shape, seed: int) -> Earth:
+    """Draw what a synthetic survey of a shape and a seed is made of."""
     n_sample = shape[2]
     rng = np.random.default_rng([seed, 0])
     levels = max(1, round(n_sample / _LEVEL))
     height = n_sample / levels
     domes, faults = _structures(rng, shape[:2], levels, height)
-    return _Earth(
+    return Earth(
         shape,
         seed,
         [_band(rng, level * height, height) for level in range(levels)],
@@ -85,14 +90,16 @@ def draw_earth(shape, seed):
     )
 
 
-def _band(rng, top, height):
+def _band(rng: np.random.Generator, top: float, height: float) -> _Band:
     """A chaotic band and, below it, an unconformity that cuts tilted layers."""
     sample, thickness = top + rng.uniform(0.27, 0.33) * height, rng.uniform(62, 80)
     base = sample + thickness / 2
     return _Band(sample, thickness, base + rng.uniform(4, 15), shift=rng.uniform(0, LOG), tilt=rng.uniform(12, 26))
 
 
-def _structures(rng, shape, levels, height):
+def _structures(
+    rng: np.random.Generator, shape: tuple[int, int], levels: int, height: float
+) -> tuple[list[_Dome], list[_Fault]]:
     """A salt dome on one side of every tile and fault zones on the other; some tiles of a large survey stay quiet."""
     tiles = [max(1, round(n / size)) for n, size in zip(shape, _TILE, strict=True)]
     lines, traces = (n / tile for n, tile in zip(shape, tiles, strict=True))
@@ -111,12 +118,12 @@ def _structures(rng, shape, levels, height):
     return domes, faults
 
 
-def _dome(rng, line, trace, top):
+def _dome(rng: np.random.Generator, line: float, trace: float, top: float) -> _Dome:
     scale, uplift, phase = rng.uniform(0.9, 1.15), rng.uniform(45, 65), rng.uniform(0, 2 * np.pi)
     return _Dome(line, trace, top + rng.uniform(-6, 6), 54 * scale, 140 * scale, uplift, phase)
 
 
-def _fault_zone(rng, line, trace, sample):
+def _fault_zone(rng: np.random.Generator, line: float, trace: float, sample: float) -> list[_Fault]:
     """Domino faults: normal faults side by side that lean the same way."""
     leaning, spacing = rng.choice([-1, 1]).item(), rng.uniform(22, 26)
     strike, dip = rng.uniform(-0.2, 0.2), leaning / rng.uniform(4.5, 8)
@@ -136,7 +143,7 @@ def _fault_zone(rng, line, trace, sample):
     ]
 
 
-def _impedance_log(rng):
+def _impedance_log(rng: np.random.Generator) -> Array:
     """Blocky logarithm of impedance by age: units of many beds, the contrast and bedding differ from unit to unit."""
     log = np.empty((LOG + DEBRIS) * FINE, np.float32)
     start = 0
@@ -148,10 +155,10 @@ def _impedance_log(rng):
         unit = beds[np.searchsorted(bases, np.arange(0, n, 1 / FINE), side="right")]
         log[start * FINE :][: n * FINE] = unit[: len(log) - start * FINE]
         start += n
-    return ndimage.uniform_filter1d(log, FINE)  # a sample sees the mean of its interval: no aliasing
+    return np.asarray(ndimage.uniform_filter1d(log, FINE))  # a sample sees the mean of its interval: no aliasing
 
 
-def _waves(rng, n, *, wavelength):
+def _waves(rng: np.random.Generator, n: int, *, wavelength: tuple[float, float]) -> Array:
     """Plane waves over the map in random directions: two wavenumbers (per line, per trace) and a phase each."""
     k, direction = 2 * np.pi / rng.uniform(*wavelength, n), rng.uniform(0, 2 * np.pi, n)
     return np.stack([k * np.cos(direction), k * np.sin(direction), rng.uniform(0, 2 * np.pi, n)])

@@ -1,11 +1,22 @@
 """Places that show a class well, drawn from a truth."""
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
+import xarray as xr
 
 OTHER = 0.9  # share of other, which is everywhere, in a patch that shows it
 
 
-def exemplars(truth, size=99, *, count=1, min_share=0.6, seed=0):
+def exemplars(
+    truth: xr.DataArray,
+    size: int | tuple[int, int] = 99,
+    *,
+    count: int = 1,
+    min_share: float = 0.6,
+    seed: int = 0,
+) -> dict[str, list[tuple[Any, Any, Any]]]:
     """Centres of patches that show a class well, drawn from a truth volume for every class of its table.
 
     Parameters
@@ -35,7 +46,7 @@ def exemplars(truth, size=99, *, count=1, min_share=0.6, seed=0):
         raise ValueError(f"count is {count}; choose 1 patch of a class or more.")
     height, width = np.broadcast_to(size, 2).tolist()
     rng = np.random.default_rng(seed)
-    found: dict[str, list] = {name: [] for name in truth.attrs["classes"]}
+    found: dict[str, list[tuple[Any, Any, Any]]] = {name: [] for name in truth.attrs["classes"]}
     axes = [truth[dim].values.tolist() for dim in truth.dims]
     for row in np.concatenate([rng.permutation(truth.sizes["inline"]) for _ in range(count)]):
         section = truth[row].values
@@ -54,8 +65,8 @@ def exemplars(truth, size=99, *, count=1, min_share=0.6, seed=0):
     )
 
 
-def _patch_means(mask, size):
+def _patch_means(mask: npt.NDArray[Any], size: tuple[int, int]) -> npt.NDArray[Any]:
     """Mean of every patch of a section that lies wholly inside, by its first corner."""
     total = np.pad(np.cumsum(np.cumsum(mask, 0), 1), ((1, 0), (1, 0)))
     a, b = size
-    return (total[a:, b:] - total[:-a, b:] - total[a:, :-b] + total[:-a, :-b]) / (a * b)
+    return np.asarray((total[a:, b:] - total[:-a, b:] - total[a:, :-b] + total[:-a, :-b]) / (a * b))

@@ -3,13 +3,16 @@
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import xarray as xr
 from scipy import io
 
 from outcrop.datasets.section import CLASSES
 
+Array = npt.NDArray[Any]
 F3_PICTURES = {160: "61.bmp", 310: "211.bmp", 330: "231.bmp", 380: "281.bmp"}
 F3_LABELS = {160: "GT61.mat", 310: "GT211.mat", 330: "GT231.mat", 380: "GT281.mat"}
 F3_CLASSES = ["other", "chaotic", "fault", "salt dome"]
@@ -30,7 +33,7 @@ F3_SHA256 = {
 }
 
 
-def f3_sections(folder=None):
+def f3_sections(folder: str | Path | None = None) -> tuple[xr.DataArray, xr.DataArray]:
     """Four inlines of the Netherlands F3 survey and the expert's labels of them.
 
     Parameters
@@ -79,7 +82,7 @@ def f3_sections(folder=None):
     return sections, labels
 
 
-def _f3_files(folder):
+def _f3_files(folder: str | Path | None) -> dict[str, Path]:
     """Path of every F3 file at hand by name; all four pictures are required."""
     folder = folder or os.environ.get("OUTCROP_DATA")
     if not folder:
@@ -93,7 +96,7 @@ def _f3_files(folder):
     return {name: folder / name for name in F3_SHA256 if (folder / name).is_file()}
 
 
-def _download(name):
+def _download(name: str) -> Path:
     import pooch
 
     try:
@@ -106,17 +109,17 @@ def _download(name):
         ) from error
 
 
-def _picture(path):
+def _picture(path: Path) -> Array:
     from PIL import Image
 
     with Image.open(path) as picture:
         return np.asarray(picture.convert("L"))
 
 
-def _matrix(path, variable):
+def _matrix(path: Path, variable: str) -> Array:
     """One array of a MATLAB file."""
     try:
-        return io.loadmat(path, variable_names=[variable])[variable]
+        return np.asarray(io.loadmat(path, variable_names=[variable])[variable])
     except FileNotFoundError:
         raise
     except Exception as error:  # loadmat leaks many kinds for a damaged file
@@ -125,7 +128,7 @@ def _matrix(path, variable):
         ) from error
 
 
-def seg2017_patches(folder=None):
+def seg2017_patches(folder: str | Path | None = None) -> xr.Dataset:
     """The 2000 patches that the paper's retrieval returned on F3, with the authors' labels.
 
     Parameters
@@ -153,7 +156,7 @@ def seg2017_patches(folder=None):
     raise FileNotFoundError(f"{folder} holds neither seg2017_patches.npz nor results/imgs; name the folder that does.")
 
 
-def _seg2017_compact(path):
+def _seg2017_compact(path: Path) -> xr.Dataset:
     with np.load(path) as file:
         image = file["images"] * np.float32(file["scale"])
         where = {name: ("patch", file[name]) for name in ("inline", "crossline", "sample")}
@@ -161,7 +164,7 @@ def _seg2017_compact(path):
         return _seg2017(image, file["classes"], file["published_labels"], {"patch": numbers, **where})
 
 
-def _seg2017_layout(results):
+def _seg2017_layout(results: Path) -> xr.Dataset:
     numbers = sorted(int(re.sub(r"\D", "", path.stem)) for path in results.glob("imgs/img_*.mat"))
     if not numbers:
         raise FileNotFoundError(f"{results / 'imgs'} holds no img_N.mat; name the folder of the repository.")
@@ -171,7 +174,7 @@ def _seg2017_layout(results):
     return _seg2017(np.array(image, np.float32), weak, np.array(published, np.uint8), {"patch": numbers})
 
 
-def _seg2017(image, weak, published, coords):
+def _seg2017(image: Array, weak: Array, published: Array, coords: dict[str, Any]) -> xr.Dataset:
     dims = ("patch", "row", "column")
     return xr.Dataset(
         {"image": (dims, image, {"scaled": True}), "weak": ("patch", weak), "published": (dims, published)},
@@ -180,7 +183,7 @@ def _seg2017(image, weak, published, coords):
     )
 
 
-def landmass(folder, *, scaling="none"):
+def landmass(folder: str | Path, *, scaling: str = "none") -> xr.Dataset:
     """LANDMASS patches and their classes, from one folder of `.mat` files per class.
 
     Parameters
@@ -214,9 +217,9 @@ def landmass(folder, *, scaling="none"):
     return xr.Dataset({"image": (("patch", "row", "column"), image, attrs), "class": ("patch", names)})
 
 
-def _image_range(x):
+def _image_range(x: Array) -> Array:
     low, high = x.min((1, 2), keepdims=True), x.max((1, 2), keepdims=True)
-    return (x - low) / np.where(high > low, high - low, 1)
+    return np.asarray((x - low) / np.where(high > low, high - low, 1))
 
 
 _SCALINGS = {"none": lambda x: x, "range": lambda x: (x + 1) / 2, "image": _image_range}

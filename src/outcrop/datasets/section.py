@@ -6,11 +6,17 @@ depends on the shape, the seed and its number alone, so lines may be made in any
 """
 
 import functools
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy import fft, ndimage, signal
 
-from outcrop.datasets.earth import DEBRIS, FINE, KNOT, LOG, STEP
+from outcrop.datasets.earth import DEBRIS, FINE, KNOT, LOG, STEP, Earth
+
+Array = npt.NDArray[Any]
+Plane = Callable[[int], Array]  # number of a plane of random texture -> its fine and coarse fields
 
 CLASSES = ["chaotic", "other", "fault", "salt dome"]
 CHAOTIC, OTHER, FAULT, SALT_DOME = 1, 2, 3, 4
@@ -20,14 +26,14 @@ _HALF = 20  # half the wavelet, in samples
 _PLANE = 4  # lines between independent planes of random texture
 
 
-def _relief(waves, row, traces):
+def _relief(waves: Array, row: int, traces: Array) -> Array:
     """Sum of plane waves along one line, with unit variance over the map, shape (n_crossline, 1)."""
     k_line, k_trace, phase = waves
     height = np.sqrt(2 / len(phase)) * np.cos(k_line * row + k_trace * traces + phase).sum(1, keepdims=True)
-    return height.astype(np.float32)
+    return np.asarray(height, np.float32)
 
 
-def make_line(earth, row, plane):
+def make_line(earth: Earth, row: int, plane: Plane) -> tuple[Array, Array]:
     """Amplitudes and truth of one line, both of shape (n_crossline, n_sample)."""
     n_crossline, n_sample = earth.shape[1:]
     traces, samples = np.arange(n_crossline, dtype=np.float32)[:, None], np.arange(n_sample + 1, dtype=np.float32)
@@ -47,15 +53,15 @@ def make_line(earth, row, plane):
     return section, truth[:, :-1]
 
 
-def _fold(earth, row, traces, samples):
+def _fold(earth: Earth, row: int, traces: Array, samples: Array) -> Array:
     """Age under gentle folds between which layers thicken and thin."""
     apart = np.abs(samples - KNOT * np.arange(len(earth.knots), dtype=np.float32)[:, None]) / KNOT
     weights = np.cos(0.5 * np.pi * np.minimum(apart, 1)) ** 2
     reliefs = np.hstack([4 * _relief(knot, row, traces) for knot in earth.knots])
-    return samples + 9 * _relief(earth.fold, row, traces) + reliefs @ weights
+    return np.asarray(samples + 9 * _relief(earth.fold, row, traces) + reliefs @ weights)
 
 
-def pierce(earth, row, traces, samples, age):
+def pierce(earth: Earth, row: int, traces: Array, samples: Array, age: Array) -> tuple[Array, Array]:
     """Lift the layers over and around the domes, in place; returns depth and slope of the salt, (n_crossline, 1)."""
     salt, slope = np.full(traces.shape, 1e6, np.float32), np.zeros(traces.shape, np.float32)
     rough = 4 * _relief(earth.rough, row, traces)
@@ -77,7 +83,7 @@ def pierce(earth, row, traces, samples, age):
     return salt, slope
 
 
-def _slip(earth, row, traces, samples, age):
+def _slip(earth: Earth, row: int, traces: Array, samples: Array, age: Array) -> Array:
     """Move the layers along the faults, in place; returns the disturbed zones around the planes as a mask."""
     zone = np.zeros(age.shape, bool)
     for fault in earth.faults:
@@ -98,7 +104,7 @@ def _slip(earth, row, traces, samples, age):
     return zone
 
 
-def _bury(earth, row, traces, age, coarse):
+def _bury(earth: Earth, row: int, traces: Array, age: Array, coarse: Array) -> tuple[Array, Array]:
     """Mask of the chaotic bands, and how much deeper in the log the layers below each unconformity are read."""
     chaotic, buried = np.zeros(age.shape, bool), np.zeros(age.shape, np.float32)
     swell, tilt = 4 * _relief(earth.fold, -2 * row, 2 * traces), _relief(earth.tilt, row, traces)
@@ -112,33 +118,34 @@ def _bury(earth, row, traces, age, coarse):
     return chaotic, buried
 
 
-def _impedance(earth, age, facies, coarse, *, faulted, chaotic):
+def _impedance(earth: Earth, age: Array, facies: Array, coarse: Array, *, faulted: Array, chaotic: Array) -> Array:
     """Impedance read from the log; in chaotic bands the layers lie in rafts, each displaced by itself."""
     raft = (8 + 1.5 * np.clip(coarse, -5, 5)).astype(np.int32)
     age += coarse * np.where(chaotic, np.float32(2), np.where(faulted, np.float32(0.9), np.float32(0.3)))
     age += chaotic * (5 * earth.rafts[0])[raft]
     index = ((age + LOG) * FINE).astype(np.int32)
     index = np.where(chaotic, LOG * FINE | index & (DEBRIS * FINE - 1), index & (LOG * FINE - 1))
-    return (earth.log[0][index] + facies * earth.log[1][index]) * (1 + chaotic * (0.4 * earth.rafts[1])[raft])
+    log = earth.log[0][index] + facies * earth.log[1][index]
+    return np.asarray(log * (1 + chaotic * (0.4 * earth.rafts[1])[raft]))
 
 
-def _texture(row, plane):
+def _texture(row: int, plane: Plane) -> Array:
     """Fine and coarse random fields of unit variance along one line, coherent over a few lines."""
-    first, f = divmod(row, _PLANE)
-    f /= _PLANE
+    first, step = divmod(row, _PLANE)
+    f = step / _PLANE
     spline = np.array([(1 - f) ** 3, 3 * f**3 - 6 * f**2 + 4, -3 * f**3 + 3 * f**2 + 3 * f + 1, f**3])
     weights = (spline / np.linalg.norm(spline)).astype(np.float32)
-    return sum(weight * plane(first + k) for k, weight in enumerate(weights))
+    return np.asarray(sum(weight * plane(first + k) for k, weight in enumerate(weights)))
 
 
-def texture_plane(earth, number):
+def texture_plane(earth: Earth, number: int) -> Array:
     """Fine and coarse random fields on one plane."""
     rng = np.random.default_rng([earth.seed, 1, number])
     white = rng.standard_normal((earth.shape[1], earth.shape[2] + 1), dtype=np.float32)
     return np.stack([_smooth(white, 2.0, 2.2), _smooth(white, 3.6, 5.5)])
 
 
-def _smooth(white, *sigmas):
+def _smooth(white: Array, *sigmas: float) -> Array:
     """White noise under a Gaussian, with unit variance again."""
     for axis, sigma in enumerate(sigmas):
         gain = np.float32(np.sqrt(2 * np.sqrt(np.pi) * sigma))
@@ -146,7 +153,7 @@ def _smooth(white, *sigmas):
     return white
 
 
-def _seismic(earth, row, reflectivity):
+def _seismic(earth: Earth, row: int, reflectivity: Array) -> Array:
     """Section of a line: band-limited noise, a wavelet that loses high frequencies with depth, lateral resolution."""
     n_sample = reflectivity.shape[1]
     rng = np.random.default_rng([earth.seed, 2, row])
@@ -157,10 +164,10 @@ def _seismic(earth, row, reflectivity):
     spectrum = fft.rfft(reflectivity, n, axis=1)
     near, far = (fft.irfft(spectrum * wavelet, n, axis=1)[:, _HALF : _HALF + n_sample] for wavelet in _wavelets(n))
     lost = (1 - np.exp(-np.arange(n_sample) * STEP / 2500)).astype(np.float32)
-    return near + lost * (far - near)
+    return np.asarray(near + lost * (far - near))
 
 
-def _add_salt_face(section, salt, slope, coarse):
+def _add_salt_face(section: Array, salt: Array, slope: Array, coarse: Array) -> None:
     """Add the reflection of the salt face, in place; its wavelet is normal to the face, so a steep one is stretched."""
     samples = np.arange(section.shape[1], dtype=np.float32)
     near = np.flatnonzero(salt[:, 0] < len(samples) + 6 * _HALF)
@@ -171,9 +178,9 @@ def _add_salt_face(section, salt, slope, coarse):
 
 
 @functools.cache
-def _wavelets(n):
+def _wavelets(n: int) -> Array:
     """Spectra of the wavelet at the surface and far below, 42 and 26 Hz, turned by 25 degrees, for n samples."""
     time = np.arange(-_HALF, _HALF + 1) * STEP / 1000
     argument = (np.pi * np.array([[42], [26]]) * time) ** 2
     wavelets = np.real(signal.hilbert((1 - 2 * argument) * np.exp(-argument)) * np.exp(-1j * np.deg2rad(25)))
-    return fft.rfft(wavelets / np.linalg.norm(wavelets, axis=1, keepdims=True), n).astype(np.complex64)
+    return np.asarray(fft.rfft(wavelets / np.linalg.norm(wavelets, axis=1, keepdims=True), n).astype(np.complex64))

@@ -3,20 +3,25 @@
 import functools
 import os
 import re
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import xarray as xr
 
-from outcrop.datasets.earth import BIN_SIZE, STEP, draw_earth
+from outcrop.datasets.earth import BIN_SIZE, STEP, Shape, draw_earth
 from outcrop.datasets.section import CLASSES, make_line, pierce, texture_plane
 from outcrop.parallel import map_blocks, n_cores
 from outcrop.volumes.class_table import write_class_table
 from outcrop.volumes.segy_headers import TEXT_SIZE, decode_text
 from outcrop.volumes.segy_write import create
 
+Array = npt.NDArray[Any]
 
-def synthetic(shape=(120, 200, 256), *, seed=0):
+
+def synthetic(shape: Shape = (120, 200, 256), *, seed: int = 0) -> tuple[xr.DataArray, xr.DataArray]:
     """A synthetic seismic volume and the truth about every sample of it.
 
     Folded layers of varying thickness over an unconformity, a chaotic band, a zone of dipping normal faults, and a salt
@@ -51,7 +56,9 @@ def synthetic(shape=(120, 200, 256), *, seed=0):
     return volume, truth
 
 
-def write_synthetic(path, shape, *, seed=0, progress=None):
+def write_synthetic(
+    path: str | Path, shape: Shape, *, seed: int = 0, progress: Callable[[int, int], object] | None = None
+) -> Path:
     """Stream a synthetic volume to SEG-Y, and its truth to OUT.truth.sgy with the names of the classes.
 
     Parameters
@@ -84,7 +91,7 @@ def write_synthetic(path, shape, *, seed=0, progress=None):
     return truth_path
 
 
-def synthetic_seed(path):
+def synthetic_seed(path: str | Path) -> int | None:
     """Seed of a volume or truth that `write_synthetic` wrote; None for any other file, or none.
 
     The text header holds it: ``Synthetic volume made by Outcrop, shape (120, 200, 256), seed 0``.
@@ -98,7 +105,7 @@ def synthetic_seed(path):
     return int(match[1]) if match else None
 
 
-def synthetic_lines(shape, *, seed=0, rows=None):
+def synthetic_lines(shape: Shape, *, seed: int = 0, rows: Iterable[int] | None = None) -> Iterator[tuple[Array, Array]]:
     """Sections of a synthetic volume and their truth, one line after another, in any order and without the others.
 
     Parameters
@@ -112,19 +119,19 @@ def synthetic_lines(shape, *, seed=0, rows=None):
     ------
     section, labels : array, shape (n_crossline, n_sample)
     """
-    earth = draw_earth(tuple(shape), seed)
+    earth = draw_earth(shape, seed)
     plane = functools.lru_cache(maxsize=4 + n_cores())(functools.partial(texture_plane, earth))
     middle, _ = make_line(earth, shape[0] // 2, plane)
     gain = 2000 / np.sqrt(np.mean(middle**2))
 
-    def make(row):
+    def make(row: int) -> tuple[Array, Array]:
         section, labels = make_line(earth, row, plane)
         return gain * section, labels
 
     yield from map_blocks(make, range(shape[0]) if rows is None else rows)
 
 
-def synthetic_top(shape, *, seed=0):
+def synthetic_top(shape: Shape, *, seed: int = 0) -> xr.DataArray:
     """Top of the salt of a synthetic volume, exactly and not by samples: the surface that its truth is cut from.
 
     Parameters
@@ -137,7 +144,7 @@ def synthetic_top(shape, *, seed=0):
     top : xarray.DataArray, shape (n_inline, n_crossline)
         Time in ms; NaN where the salt lies below the last sample.
     """
-    axes, earth = _axes(shape), draw_earth(tuple(shape), seed)
+    axes, earth = _axes(shape), draw_earth(shape, seed)
     traces = np.arange(shape[1], dtype=np.float32)[:, None]
     age = np.zeros((shape[1], 1), np.float32)
     samples = np.zeros(1, np.float32)
@@ -146,7 +153,7 @@ def synthetic_top(shape, *, seed=0):
     return xr.DataArray(top, {name: axes[name] for name in ("inline", "crossline")}, name="time")
 
 
-def _axes(shape):
+def _axes(shape: Shape) -> dict[str, Array]:
     if len(shape) != 3 or min(shape) < 1:
         raise ValueError(
             f"shape is {tuple(shape)}; give the number of inlines, crosslines and samples, each 1 or more."

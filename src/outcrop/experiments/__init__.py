@@ -1,6 +1,7 @@
 """Every table and figure of the paper, and what goes beyond: one module per experiment, run by name.
 
-A module has ``run(data, *, quick) -> Result``. Values that stand in ``expected.toml`` are checked against the table.
+A module has ``run(data, *, quick) -> Result``; ``robustness-k`` and ``robustness-sparsity`` are its runs with another
+axis. Values in ``expected.toml`` are checked against the table; ``about.toml`` says what each experiment shows.
 """
 
 import importlib
@@ -15,34 +16,14 @@ import pandas as pd
 
 from outcrop import __version__
 from outcrop.parallel import n_cores
+from outcrop.report import write_report
 from outcrop.storage.workspace import whole_file
 
-EXPERIMENTS = {
-    "supervision": "full and weak supervision: what an interpreter may draw on one patch",
-    "workflow": "the whole method on real patches, from exemplars to pixel labels",
-    "exemplars": "one or two exemplars a class, and how much of the class each retrieves",
-    "curvelet": "tiling of the frequency plane, and one curvelet in frequency and in space",
-    "table1": "seven similarity measures by retrieval and by clustering",
-    "roc": "pairs of patches told apart by each measure, at every threshold",
-    "precision": "precision by number of retrieved patches, class by class",
-    "mds": "patches in a plane by their similarity, and the clusters found there",
-    "retrieval": "purity of what is retrieved on real and synthetic sections, by rank",
-    "measures": "the paper's measure and the encoder's on changed patches, another survey and expert labels",
-    "audit": "how often the intervals of simulated audits hold the truth, and how wide they are",
-    "gain": "how the paper's measure follows gain, polarity and sampling",
-    "robustness-k": "pixel labels under wrong image labels, by the number of atoms",
-    "robustness-sparsity": "pixel labels under wrong image labels, by the sparsity of the atoms",
-    "convergence": "course of the three objectives over 200 iterations",
-    "evolution": "labels of the paper's own patches from the start to iteration 200",
-    "comparison": "plain, sparse, orthogonal and full factorisation on the paper's own patches",
-    "expert": "every mapper against expert labels, from patches and from exemplars",
-    "training": "one net trained on the authors', the paper's, our and the expert's labels, on lines it never saw",
-    "trust": "confidence against accuracy, error by coverage, and the sections to look at",
-    "ablation": "what each part of the texture mapper is worth",
-    "sensitivity": "wrong image labels, the number of exemplars, and a class that nobody named",
-    "interpreter": "what strokes of a simulated interpreter teach, on the painted line and on others",
-    "claims": "the paper's claims one by one, held or not",
-}
+HERE = Path(__file__).parent
+TEXTS = tomllib.loads((HERE / "about.toml").read_text(encoding="utf-8"))
+EXPERIMENTS: dict[str, str] = {name: text["what"] for name, text in TEXTS["experiments"].items()}
+Data = str | Path | None  # folder of the real data; None for the environment variable OUTCROP_DATA
+Device = str | None  # of torch, for instance "cuda"; None for NumPy
 
 
 class Result(NamedTuple):
@@ -50,10 +31,12 @@ class Result(NamedTuple):
 
     table: pd.DataFrame
     figure: Any  # matplotlib Figure
-    remark: str  # one sentence on what differs from the paper and why
+    remark: str = ""  # what differs from the paper and why; comes after that of ``about.toml``
 
 
-def run(name, data, folder, *, quick=False, device=None, **options):
+def run(
+    name: str, data: Data, folder: str | Path, *, quick: bool = False, device: Device = None, **options: Any
+) -> tuple[Result, list[str]]:
     """Run one experiment, write its figure (PNG, SVG) and table (CSV), and renew the folder's page.
 
     Parameters
@@ -77,32 +60,33 @@ def run(name, data, folder, *, quick=False, device=None, **options):
     deviations : list of str
         Values outside the tolerance of ``expected.toml``; always empty for quick runs, which have other sizes.
     """
-    from outcrop.experiments import page
-
     if name not in EXPERIMENTS:
         raise ValueError(f"Unknown experiment {name!r}; choose all or one of {', '.join(EXPERIMENTS)}.")
     if data is not None and not Path(data).is_dir():
         raise ValueError(f"Data folder {data} does not exist; name one with --data, or set OUTCROP_DATA.")
-    module = importlib.import_module(f"outcrop.experiments.{name.replace('-', '_')}")
+    home, _, axis = name.partition("-")
+    module = importlib.import_module(f"outcrop.experiments.{home}")
     options = {key: value for key, value in options.items() if value is not None}
     known = inspect.signature(module.run).parameters
     for key in options.keys() - known.keys():
         raise ValueError(f"Experiment {name!r} has no option {key!r}; leave it out.")
     options |= {key: value for key, value in {"device": device, "folder": folder}.items() if key in known}
+    options |= {"axis": axis} if axis else {}
     begin = perf_counter()
     try:
         result = module.run(data, quick=quick, **options)
     except FileNotFoundError as error:
         raise ValueError(str(error)) from error
+    result = result._replace(remark=f"{TEXTS['experiments'][name].get('remark', '')} {result.remark}".strip())
     failed = [] if quick else deviations(name, result.table)
     facts = {"remark": result.remark, "quick": quick, "device": device, "seconds": perf_counter() - begin}
     _write(Path(folder), name, result, facts | {"deviations": failed, "version": __version__, "cores": n_cores()})
-    page.write(folder)
+    write_page(Path(folder))
     return result, failed
 
 
-def _write(folder, name, result, facts):
-    """Table, figure and facts of one experiment as files of its name."""
+def _write(folder: Path, name: str, result: Result, facts: dict[str, Any]) -> None:
+    """Write table, figure and facts of one experiment as files of its name."""
     folder.mkdir(parents=True, exist_ok=True)
     with whole_file(folder / f"{name}.csv") as aside:
         result.table.to_csv(aside, index=False, float_format="%.4f")
@@ -113,9 +97,27 @@ def _write(folder, name, result, facts):
         aside.write_text(json.dumps(facts, indent=1), encoding="utf-8")
 
 
-def deviations(name, table):
-    """Expected values that the table does not meet, each as a sentence."""
-    expected = tomllib.loads((Path(__file__).parent / "expected.toml").read_text(encoding="utf-8"))
+def write_page(folder: Path) -> None:
+    """Write ``index.html`` from what the experiments left in a folder."""
+    sections: dict[str, Any] = {"About": TEXTS["page"]}
+    for name, title in EXPERIMENTS.items():
+        if (folder / f"{name}.json").is_file():
+            facts = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+            command = f"outcrop reproduce {name}" + (" --quick (quick" if facts["quick"] else " (full")
+            where = facts["device"] or f"{facts['cores']} cores"
+            sections[name] = [
+                (folder / f"{name}.png", title),
+                facts["remark"],
+                *(f"Not as expected: {text}" for text in facts["deviations"]),
+                pd.read_csv(folder / f"{name}.csv"),
+                f"{command} run): {facts['seconds']:.0f} s on {where}",
+            ]
+    write_report(folder / "index.html", title="The paper's experiments, made again", sections=sections)
+
+
+def deviations(name: str, table: pd.DataFrame) -> list[str]:
+    """Return a sentence for each expected value that the table does not meet."""
+    expected = tomllib.loads((HERE / "expected.toml").read_text(encoding="utf-8"))
     out = []
     for entry in expected.get(name, []):
         rows = table

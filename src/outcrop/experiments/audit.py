@@ -1,28 +1,31 @@
 """How often the intervals of simulated audits hold the truth, and how wide they are, on F3 sections."""
 
-import tempfile
-from pathlib import Path
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from outcrop import datasets, plots
-from outcrop.experiments import Result
-from outcrop.experiments.measures import COUNT, PURE, SHOWN, SIZE, STEP, class_shares
-from outcrop.patches.grid import PatchGrid
+import outcrop as oc
+from outcrop.experiments import Data, Result
+from outcrop.experiments.f3 import COUNT, SHOWN, SIZE, labelled_sections, right_patches, shown_classes, temporary_index
 from outcrop.retrieval.audit import draw_order, estimate, groups_by_class
-from outcrop.retrieval.index import build_index
-from outcrop.retrieval.ranking import retrieve
 
 DRAWS, AUDITS = 20, 10  # random sets of exemplars, and audits of what each retrieves
 CLICKS = (15, 30, 60)
-REMARK = (
-    "Not in the paper. An expert's labels of inlines 310 and 330 answer; the truth is the share of right patches among "
-    "all retrieved there, and an interval should hold it 95 times in a hundred."
-)
 
 
-def run(data, *, quick=False):
+class Retrieved(NamedTuple):
+    """Retrieved patches whose truth is known; every group of patches belongs to one class."""
+
+    groups: np.ndarray
+    owners: list[str]  # class of every group
+    classes: np.ndarray
+    weights: np.ndarray
+    right: np.ndarray
+
+
+def run(data: Data, *, quick: bool = False) -> Result:
     """Audit what random exemplars retrieve, all classes together and each of them."""
     found = []
     for known in retrieved(data, 2 if quick else DRAWS):
@@ -30,58 +33,47 @@ def run(data, *, quick=False):
             for seed in range(AUDITS):
                 found += [{"clicks": clicks, **row} for row in audited(known, clicks, seed)]
     each = pd.DataFrame(found)
-    table = each.groupby(["clicks", "of"], sort=False).agg(
-        audits=("holds", "size"), holds=("holds", "mean"), half=("half", "mean"), error=("error", _root_mean_square),
-        estimated=("estimated", _root_mean_square),
-    )  # fmt: skip
+    squared = each.assign(error=each["error"] ** 2, estimated=each["estimated"] ** 2)
+    groups = squared.groupby(["clicks", "of"], sort=False)
+    table = groups[["holds", "half", "error", "estimated"]].mean()
+    table[["error", "estimated"]] **= 0.5
+    table.insert(0, "audits", groups.size())
     names = {"holds": "intervals that hold the truth", "half": "half width", "error": "error of the audit"}
     table = table.rename(columns=names | {"estimated": "error of the estimate without answers"}).reset_index()
-    return Result(table, draw(each), REMARK)
+    return Result(table, draw(each))
 
 
-def retrieved(data, draws):
-    """Groups and their classes, class, weight and whether right, of the retrieved patches whose truth is known."""
-    sections, truth = datasets.f3_sections(data)
-    volume = sections.sel(time=slice(212, None))  # a caption is burnt into the pictures above
-    truth = truth.sel(time=volume["time"])
-    names = list(truth.attrs["classes"])
-    with tempfile.TemporaryDirectory() as folder:
-        index = build_index(volume, PatchGrid(volume, size=SIZE, step=STEP), Path(folder) / "f3.outcrop")
-        shares = class_shares(index.grid, truth)
+def retrieved(data: Data, draws: int) -> Iterator[Retrieved]:
+    """Yield what one random exemplar a class retrieves, draw by draw."""
+    volume, truth = labelled_sections(data)
+    with temporary_index(volume) as index:
+        shown = shown_classes(index.grid, truth)
         for seed in range(draws):
-            weak = retrieve(index, datasets.exemplars(truth, SIZE, min_share=SHOWN, seed=seed), COUNT)
-            share = shares[weak.rows, [names.index(name) for name in weak.classes]]
-            right = share >= np.where(weak.classes == "other", PURE, SHOWN)
-            known = np.isfinite(share)
+            weak = oc.retrieve(index, oc.datasets.exemplars(truth, SIZE, min_share=SHOWN, seed=seed), COUNT)
+            right = right_patches(weak, shown, truth.attrs["classes"])
+            known = np.isfinite(right)
             classes, weights = weak.classes[known], weak.weights[known]
             groups, owners = groups_by_class(index.descriptors(weak.rows[known]), classes, weights)
-            yield groups, owners, classes, weights, right[known]
+            yield Retrieved(groups, owners, classes, weights, right[known] == 1)
 
 
-def audited(known, clicks, seed):
-    """One audit: for all and for every class, whether the interval holds the truth, its half width, the errors."""
-    groups, owners, classes, weights, right = known
-    sizes = np.bincount(groups, minlength=len(owners))
-    asked = draw_order(groups, clicks, seed=seed)
-    for name in ("all", *dict.fromkeys(owners)):
-        counted = np.array([name in ("all", owner) for owner in owners])
-        found = estimate(np.arange(len(owners)), np.where(counted, sizes, 0), groups[asked], right[asked])
-        of_class = np.isin(classes, name) | (name == "all")
-        truth = right[of_class].mean()
-        yield {
-            "of": "all classes" if name == "all" else "one class", "truth": truth, "share": found.share,
-            "holds": found.low <= truth <= found.high, "half": (found.high - found.low) / 2,
-            "error": found.share - truth, "estimated": weights[of_class].mean() - truth,
-        }  # fmt: skip
+def audited(known: Retrieved, clicks: int, seed: int) -> Iterator[dict[str, Any]]:
+    """Yield of one audit, for all and for every class, whether the interval holds the truth, its width, the errors."""
+    sizes = np.bincount(known.groups, minlength=len(known.owners))
+    asked = draw_order(known.groups, clicks, seed=seed)
+    for name in ("all", *dict.fromkeys(known.owners)):
+        counted = np.where([name in ("all", owner) for owner in known.owners], sizes, 0)
+        found = estimate(np.arange(len(known.owners)), counted, known.groups[asked], known.right[asked])
+        of_class = (known.classes == name) | (name == "all")
+        truth = known.right[of_class].mean()
+        about = {"of": "all classes" if name == "all" else "one class", "truth": truth, "share": found.share}
+        errors = {"error": found.share - truth, "estimated": known.weights[of_class].mean() - truth}
+        yield about | {"holds": found.low <= truth <= found.high, "half": (found.high - found.low) / 2} | errors
 
 
-def _root_mean_square(values):
-    return float(np.sqrt(np.mean(np.square(values))))
-
-
-def draw(each):
+def draw(each: pd.DataFrame) -> Any:
     """Estimated against true share, all classes together, by the number of clicks."""
-    ax = plots.new_axes(figsize=(5.5, 5))
+    ax = oc.plots.new_axes(figsize=(5.5, 5))
     for clicks, some in each[each["of"] == "all classes"].groupby("clicks"):
         ax.plot(some["truth"], some["share"], ".", alpha=0.6, label=f"{clicks} clicks")
     ax.plot([0, 1], [0, 1], "k-", lw=0.8)

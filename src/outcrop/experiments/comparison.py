@@ -1,17 +1,20 @@
 """What sparsity and orthogonality are worth: plain factorisation, each constraint alone, and the full formulation."""
 
-import numpy as np
-import pandas as pd
+from collections.abc import Sequence
+from typing import Any
 
-from outcrop import datasets, plots
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import xarray as xr
+
+import outcrop as oc
 from outcrop.arrays import to_numpy
-from outcrop.evaluate.pixels import pixel_scores
-from outcrop.experiments import Result
-from outcrop.experiments.evolution import name_rows, shares, shown, training_set
-from outcrop.mapping.label_mapper import LabelMapper
+from outcrop.experiments import Data, Device, Result
+from outcrop.experiments.evolution import draw, shares, training_set
 
 FREE = {"orthogonality": 0.0, "atom_penalty": 0.0, "coefficient_penalty": 0.0}
-FORMULATIONS: dict[str, dict] = {
+FORMULATIONS: dict[str, dict[str, Any]] = {
     "NMF": {"sparsity": None, **FREE},
     "sparse": FREE,
     "orthogonal": {"sparsity": None, **FREE, "orthogonality": 5.0},
@@ -23,36 +26,31 @@ RELEASE = "authors' release"
 REACHES = {"on": 0, "within 5 lines of": 5}  # lines between a patch and the expert's line it is scored against
 
 
-def run(data, *, quick=False, device=None):
+def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
     """Label with the four formulations from k-means atoms, and by the two other update rules."""
     dataset, patches = training_set(data, per_class=10 if quick else None, device=device)
     classes = dataset["weak"].values
-    truth = datasets.f3_sections(data)[1]
+    truth = oc.datasets.f3_sections(data)[1]
     expert = {name: expert_patches(dataset, truth, reach=reach) for name, reach in REACHES.items()}
-    released = dataset["published"].values
-    labels, rows = [], []
-    for name, options in {**FORMULATIONS, RELEASE: None}.items():
-        if options is None:
-            names, found = dataset.attrs["classes"], released
+    released = dataset["published"].assign_attrs(dataset.attrs)
+    labels, rows = {}, []
+    for name in (*FORMULATIONS, RELEASE):
+        if name == RELEASE:
+            names, found = dataset.attrs["classes"], released.values
         else:
-            mapper = LabelMapper(4 if quick else 250, iterations=20 if quick else 200, **options)
+            mapper = oc.LabelMapper(4 if quick else 250, iterations=20 if quick else 200, **FORMULATIONS[name])
             found, names = to_numpy(mapper.fit_predict(patches, classes)), mapper.classes_
-        labels.append(found)
-        scores = {
-            f"{measure} {where} expert lines": pixel_scores(coded(found[near], true, names), true)[measure]
-            for where, (near, true) in expert.items()
-            for measure in ("PA", "MIU")
-            if len(near)
-        }
-        like = pixel_scores(coded(found, dataset["published"], names), dataset["published"].assign_attrs(dataset.attrs))
+        labels[name] = found
         parts = shares(found, classes, names).assign(band=bands(found, classes, names), formulation=name)
+        like = oc.pixel_scores(coded(found, released, names), released)
         parts["IU with the release"] = [like["IU"][name] for name in parts["class"]]
-        rows.append(parts.assign(**{"as released": float((found == released).mean())}, **scores))
+        parts["as released"] = float((found == released.values).mean())
+        for where, (near, true) in expert.items():
+            scores = oc.pixel_scores(coded(found[near], true, names), true) if len(near) else {}
+            for measure in ("PA", "MIU") if scores else ():
+                parts[f"{measure} {where} expert lines"] = scores[measure]
+        rows.append(parts)
     table = pd.concat(rows)[["formulation", *rows[0].columns.drop("formulation")]]
-    here = shown(dataset)[:: 3 if quick else 1]
-    titles = [*FORMULATIONS, RELEASE]
-    figure = plots.evolution(dataset["image"].values[here], np.stack(labels)[:, here], names, titles)
-    name_rows(figure, dataset.isel(patch=here))
     wrong = table.groupby("formulation", sort=False)["foreign"].mean()
     listed = ", ".join(f"{name} {share:.2f}" for name, share in wrong.items())
     remark = (
@@ -60,18 +58,19 @@ def run(data, *, quick=False, device=None):
         f"pixels of a class that is neither the patch's nor other, so surely wrong, are {listed}; its caption and text "
         "disagree on the middle row (sparse or orthogonal), so both are shown."
     )
-    return Result(table, figure, remark)
+    return Result(table, draw(dataset, labels, names, every=3 if quick else 1), remark)
 
 
-def bands(labels, classes, names):
+def bands(labels: np.ndarray, classes: npt.ArrayLike, names: Any) -> list[float]:
     """Share of foreign labels in the middle third of the rows over their share in all rows, by class.
 
     Above 1 the certainly wrong labels gather in a horizontal band through the middle, as the paper says they do without
     orthogonality; NaN where there are none.
     """
     out = []
-    for name in dict.fromkeys(classes):
-        labels_of_class = labels[np.asarray(classes) == name]
+    classes = np.asarray(classes)
+    for name in dict.fromkeys(classes.tolist()):
+        labels_of_class = labels[classes == name]
         codes = [i for i, other in enumerate(names, 1) if other not in (name, "other")]
         foreign = np.isin(labels_of_class, codes).mean(axis=(0, 2))
         third = len(foreign) // 3
@@ -79,7 +78,7 @@ def bands(labels, classes, names):
     return out
 
 
-def expert_patches(dataset, truth, *, reach):
+def expert_patches(dataset: xr.Dataset, truth: xr.DataArray, *, reach: int) -> tuple[np.ndarray, Any]:
     """Rows of the patches that lie within some lines of an expert's, and the labels of that line in their window.
 
     Parameters
@@ -109,6 +108,6 @@ def expert_patches(dataset, truth, *, reach):
     return rows, labels.assign_attrs(truth.attrs)
 
 
-def coded(labels, like, names):
+def coded(labels: np.ndarray, like: xr.DataArray, names: Sequence[str]) -> xr.DataArray:
     """Codes of some patches with the axes of others and given names of classes."""
     return like.copy(data=labels).assign_attrs(classes=[str(name) for name in names])

@@ -1,81 +1,65 @@
 """The paper's picture of curvelets: the tiling of the frequency plane, and one curvelet in frequency and in space."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
-from outcrop import plots
-from outcrop.experiments import Result
-from outcrop.measures.curvelet import Curvelet
+import outcrop as oc
+from outcrop.experiments import Data, Result
 
 SHAPE = (99, 99)
 WEDGE = (2, 1)  # scale and angle of the one that is shown
-REMARK = (
-    "The paper's formula gives the finest scale 32 directions; the authors' code, and so ours, has wavelets there: one "
-    "array without a direction."
-)
 
 
-def run(data, *, quick=False):
+def run(data: Data, *, quick: bool = False) -> Result:
     """Tiling for 99 x 99 patches, one wedge and its curvelet, and how many singular values each scale gives."""
-    frame = Curvelet(SHAPE)
-    table = pd.DataFrame(
-        [
-            {
-                "scale": j,
-                "directions": len(shapes),
-                "paper directions": 1 if j == 0 else 16 * 2 ** int(np.ceil((j - 1) / 2)),
-                "largest array": "{} x {}".format(*max(shapes)),
-                "singular values": sum(min(shape) for shape in shapes[: (len(shapes) + 1) // 2]),
-            }
-            for j, shapes in enumerate(frame.shapes)
-        ]
-    )
-    total = {"scale": "all", "largest array": ""} | table.drop(columns=["scale", "largest array"]).sum().to_dict()
-    table = pd.concat([table.astype({"scale": str}), pd.DataFrame([total])], ignore_index=True)
-    return Result(table, figure(frame), REMARK)
+    frame = oc.Curvelet(SHAPE)
+    rows: list[tuple[Any, ...]] = []
+    for j, shapes in enumerate(frame.shapes):
+        paper = 1 if j == 0 else 16 * 2 ** int(np.ceil((j - 1) / 2))
+        values = sum(min(shape) for shape in shapes[: (len(shapes) + 1) // 2])
+        rows.append((str(j), len(shapes), paper, "{} x {}".format(*max(shapes)), values))
+    rows.append(("all", *(sum(row[i] for row in rows) for i in (1, 2)), "", sum(row[4] for row in rows)))
+    columns = ["scale", "directions", "paper directions", "largest array", "singular values"]
+    return Result(pd.DataFrame(rows, columns=columns), figure(frame))
 
 
-def figure(frame):
-    """Tiling, window of one wedge, and the curvelet of that wedge at the middle."""
-    drawing = plots.new_figure(figsize=(13, 4.7), layout="constrained")
+def figure(frame: oc.Curvelet) -> Any:
+    """Draw the tiling, the window of one wedge, and the curvelet of that wedge at the middle."""
+    drawing = oc.plots.new_figure(figsize=(13, 4.7), layout="constrained")
     tiling, frequency, space = drawing.subplots(1, 3)
-    j, angle = WEDGE
-    chosen, half = spectrum(frame, j, angle), 0.5**0.5  # neighbours meet where each has half the power
+    chosen, half = spectrum(frame, *WEDGE), 0.5**0.5  # neighbours meet where each has half the power
     k1, k2 = (np.arange(n) - n // 2 for n in SHAPE)
     for scale, windows in enumerate(frame.windows):
         for k in range(len(windows)):
             tiling.contour(k2, k1, spectrum(frame, scale, k), [half], colors="black", linewidths=0.7)
     tiling.contourf(k2, k1, chosen, [half, 2], colors="tab:red")
-    for scale, row in enumerate((0, -10, -21, -38)):
-        words = f"scale {scale}" + (": wavelets" if scale == 3 else "")
+    for row, words in zip((0, -10, -21, -38), ("scale 0", "scale 1", "scale 2", "scale 3: wavelets"), strict=True):
         tiling.text(0, row, words, ha="center", va="center", fontsize=8, bbox={"fc": "white", "ec": "none", "pad": 1})
     frequency.pcolormesh(k2, k1, chosen, cmap="magma", vmin=0, vmax=1, rasterized=True)
-    curvelet = atom(frame, j, angle)
+    curvelet = atom(frame, *WEDGE)
     limit = np.abs(curvelet).max()
     space.imshow(curvelet, cmap="RdBu", vmin=-limit, vmax=limit, interpolation="bilinear")
-    titles = (
-        "frequency plane of a 99 x 99 patch",
-        "one wedge and its mirror image",
-        "its curvelet in space",
-    )
+    space.set(xlabel="trace", ylabel="sample", aspect="equal")
+    for ax in (tiling, frequency):
+        ax.set(xlabel="cycles across the patch", ylabel="cycles down the patch", aspect="equal")
+        ax.invert_yaxis()
+    titles = ("frequency plane of a 99 x 99 patch", "one wedge and its mirror image", "its curvelet in space")
     for ax, title in zip((tiling, frequency, space), titles, strict=True):
         ax.set_title(title, loc="left", fontsize=11)
-        ax.set(xlabel="cycles across the patch", ylabel="cycles down the patch", aspect="equal")
-    for ax in (tiling, frequency):
-        ax.invert_yaxis()
-    space.set(xlabel="trace", ylabel="sample")
     return drawing
 
 
-def atom(frame, scale, angle):
+def atom(frame: oc.Curvelet, scale: int, angle: int) -> np.ndarray:
     """The curvelet of one array at the middle of the patch."""
     coefficients = [[np.zeros(shape) for shape in shapes] for shapes in frame.shapes]
     rows, columns = frame.shapes[scale][angle]
     coefficients[scale][angle][rows // 2, columns // 2] = 1
-    return frame.adjoint(coefficients)
+    return np.asarray(frame.adjoint(coefficients))
 
 
-def spectrum(frame, scale, angle):
+def spectrum(frame: oc.Curvelet, scale: int, angle: int) -> np.ndarray:
     """Window of one array in the frequency plane, zero frequency in the middle, with its mirror image."""
     window = frame.windows[scale][angle]
     plane = np.zeros(SHAPE[0] * SHAPE[1])

@@ -4,21 +4,20 @@ import numpy as np
 import pandas as pd
 from scipy.ndimage import zoom
 
-from outcrop import datasets, plots
-from outcrop.evaluate.retrieval import retrieval_scores
-from outcrop.experiments import Result
-from outcrop.measures.registry import similarity
+import outcrop as oc
+from outcrop.experiments import Data, Result
+from outcrop.experiments.drawing import bars
+from outcrop.experiments.table1 import draw_of_classes
 from outcrop.patches.gain import by_rms
 
 
-def run(data, *, quick=False):
+def run(data: Data, *, quick: bool = False) -> Result:
     """Retrieval accuracy with every second patch changed, with and without normalisation by the patch's RMS."""
-    dataset = datasets.seg2017_patches(data)
+    dataset = oc.datasets.seg2017_patches(data)
     rng = np.random.default_rng(0)
-    per_class = 20 if quick else 100
-    rows = np.concatenate([c * 500 + rng.choice(500, per_class, replace=False) for c in range(4)])
+    classes = dataset["weak"].values
+    rows = draw_of_classes(classes, dict.fromkeys(classes), 20 if quick else 100, rng)
     patches = dataset["image"].values[rows].astype(np.float64)
-    classes = dataset["weak"].values[rows]
     gains = 2 ** rng.uniform(-1, 1, len(rows))[:, None, None]
     odd = (np.arange(len(rows)) % 2 == 1)[:, None, None]
     changes = {
@@ -27,46 +26,17 @@ def run(data, *, quick=False):
         "polarity of every second patch reversed": np.where(odd, 1 - patches, patches),
         "every second patch sampled twice as finely": np.where(odd, finer(patches), patches),
     }
-    table = pd.DataFrame(
-        [
-            {
-                "change": name,
-                **{f"RA, gain {gain}": accuracy(normalised, classes) for gain, normalised in both(changed)},
-            }
-            for name, changed in changes.items()
-        ]
-    )
-    return Result(
-        table, bars(table), "The paper does not test this; its data have one gain, one polarity and one sampling."
-    )
+    table = pd.DataFrame({"change": list(changes)})
+    for gain in ("volume", "patch"):
+        given = [patches if gain == "volume" else by_rms(2 * patches - 1) for patches in changes.values()]
+        scores = [oc.retrieval_scores(oc.similarity(one, one), classes[rows]) for one in given]
+        table[f"RA, gain {gain}"] = [found["RA"] for found in scores]
+    drawing = bars(table.set_index("change"), "retrieval accuracy of the curvelet-SVD measure", figsize=(8, 3.5))
+    return Result(table, drawing)
 
 
-def both(patches):
-    """Patches as they are, and normalised each by its own RMS."""
-    return ("volume", patches), ("patch", by_rms(2 * patches - 1))
-
-
-def accuracy(patches, classes):
-    """Retrieval accuracy of the paper's measure."""
-    return retrieval_scores(similarity(patches, patches), classes)["RA"]
-
-
-def finer(patches):
-    """Middle of every patch at twice the sampling in both directions."""
+def finer(patches: np.ndarray) -> np.ndarray:
+    """Return the middle of every patch at twice the sampling in both directions."""
     n = patches.shape[-1]
     middle = patches[:, n // 4 : n // 4 + n // 2 + 1, n // 4 : n // 4 + n // 2 + 1]
     return np.stack([zoom(patch, n / len(patch), order=1) for patch in middle])
-
-
-def bars(table):
-    """Bar chart of the table."""
-    ax = plots.new_axes(figsize=(8, 3.5))
-    positions = np.arange(len(table))
-    for i, column in enumerate(table.columns[1:]):
-        drawn = ax.barh(positions + 0.4 * i, table[column], height=0.38, label=column)
-        ax.bar_label(drawn, fmt="%.2f", padding=3)
-    ax.set_yticks(positions + 0.2, table["change"])
-    ax.invert_yaxis()
-    ax.set(xlim=(0, 1.08), xlabel="retrieval accuracy of the curvelet-SVD measure")
-    ax.legend(loc="lower right", fontsize="small")
-    return ax.figure

@@ -1,54 +1,42 @@
 """The paper's plane of patches: classical scaling of their dissimilarities, and the k-means clusters found there."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from sklearn.cluster import KMeans
 
-from outcrop import plots
-from outcrop.evaluate.retrieval import cluster_scores
-from outcrop.experiments import Result
+import outcrop as oc
+from outcrop.experiments import Data, Device, Result
 from outcrop.experiments.table1 import PAPER, matrix, shown_sets
 
-REMARK = (
-    "The paper's plane, of LANDMASS-2, has one cluster a class; on the SEG 2017 patches the two kinds of `other` take "
-    "a cluster each and two classes share one, with the finest scale and without it: a Rand index in a plane says "
-    "little about a measure."
-)
 
-
-def run(data, *, quick=False, device=None):
+def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
     """Embed by the paper's measure, as it is and without its finest scale: a small change that moves the clusters."""
     sets = shown_sets(data, quick)
-    figure = plots.new_figure(figsize=(13, 5.4 * len(sets)), layout="constrained")
+    figure = oc.plots.new_figure(figsize=(13, 5.4 * len(sets)), layout="constrained")
     rows = []
     for axes, (name, patches) in zip(figure.subplots(len(sets), 2, squeeze=False), sets.items(), strict=True):
         for ax, variant in zip(axes, ("curvelet-svd", "curvelet-svd, no finest scale"), strict=True):
             S = matrix(data, name, variant, quick, device).similarity
-            scores = cluster_scores(S, patches.classes, seeds=2 if quick else 10)
+            scores = oc.cluster_scores(S, patches.classes, seeds=2 if quick else 10)
             wrong = draw(ax, scores["embedding"], patches.classes)
             ax.set_title(f"{name}, {variant}: Rand index {scores['rand_index']:.3f}", loc="left", fontsize=11)
-            rows.append(
-                {
-                    "data": name,
-                    "measure": variant,
-                    "RI": scores["rand_index"],
-                    "RI sd": scores["rand_index_sd"],
-                    "RI least": min(scores["rand_indices"]),
-                    "RI most": max(scores["rand_indices"]),
-                    "in a cluster of another class": wrong.mean(),
-                    "paper RI": PAPER["curvelet-svd"][3] if variant == "curvelet-svd" else np.nan,
-                }
-            )
-    return Result(pd.DataFrame(rows), figure, REMARK)
+            row = {"data": name, "measure": variant, "RI": scores["rand_index"], "RI sd": scores["rand_index_sd"]}
+            row |= {"RI least": min(scores["rand_indices"]), "RI most": max(scores["rand_indices"])}
+            row["in a cluster of another class"] = wrong.mean()
+            row["paper RI"] = PAPER["curvelet-svd"][3] if variant == "curvelet-svd" else np.nan
+            rows.append(row)
+    return Result(pd.DataFrame(rows), figure)
 
 
-def draw(ax, plane, classes):
+def draw(ax: Any, plane: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """Patches in the plane by class, over the k-means regions; returns which lie in a cluster of another class."""
     names = sorted(set(classes))
-    palette = plots.colours(names) | {"horizon": plots.COLOURS["other"]}
+    palette = oc.plots.colours(names) | {"horizon": oc.plots.COLOURS["other"]}
     clusters = KMeans(len(names), n_init=20, random_state=0).fit(plane)
     owner = [pd.Series(classes[clusters.labels_ == c]).mode()[0] for c in range(len(names))]
-    wrong = np.array(owner)[clusters.labels_] != classes
+    wrong: np.ndarray = np.array(owner)[clusters.labels_] != classes
     for name in names:
         right = (classes == name) & ~wrong
         ax.scatter(*plane[right].T, 16, palette[name], edgecolors="black", linewidths=0.15, label=name)
@@ -60,7 +48,7 @@ def draw(ax, plane, classes):
     return wrong
 
 
-def regions(ax, clusters, dtype):
+def regions(ax: Any, clusters: KMeans, dtype: np.dtype[Any]) -> None:
     """Outline the part of the plane that belongs to each cluster."""
     x, y = (np.linspace(low, high, 400) for low, high in (ax.get_xlim(), ax.get_ylim()))
     nearest = clusters.predict(np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2).astype(dtype)).reshape(400, 400)

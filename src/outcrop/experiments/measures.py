@@ -1,65 +1,64 @@
 """The paper's measure and the encoder's side by side: changed recordings, other surveys, and what an expert marked."""
 
-import tempfile
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 from scipy.ndimage import zoom
 
-from outcrop import datasets, plots
-from outcrop.evaluate.retrieval import retrieval_scores
-from outcrop.experiments import Result
+import outcrop as oc
+from outcrop.experiments import Data, Result
+from outcrop.experiments.f3 import (
+    COUNT,
+    SHOWN,
+    SIZE,
+    Places,
+    labelled_sections,
+    right_patches,
+    shown_classes,
+    temporary_index,
+)
 from outcrop.experiments.gain import finer
-from outcrop.measures.registry import INDEXED, MEASURES
-from outcrop.patches.grid import PatchGrid
+from outcrop.experiments.table1 import draw_of_classes
+from outcrop.measures.registry import INDEXED
 from outcrop.retrieval import graph
-from outcrop.retrieval.index import NEAR_LINES, build_index
-from outcrop.retrieval.ranking import retrieve
+from outcrop.retrieval.index import NEAR_LINES, Index
 
-COUNT, STEP, SIZE = 200, 22, 99  # patches of a class that are retrieved, their step and size
 CLICKS = (0, 5, 20)  # of a class
-SHOWN, PURE = 0.2, 0.8  # share of a patch from which it shows a structure, and the background
 COMBINED = " + ".join(INDEXED)
 GRAPH = "encoder, graph"  # the default: the encoder's measure, ranked by graph
 COLUMNS = (*INDEXED, COMBINED, GRAPH)
-REMARK = (
-    "Not in the paper. The patches are those that the paper's own measure retrieved, which favours it as they are; on "
-    "F3 an expert's labels of inlines 310 and 330 judge what one random exemplar a class retrieves."
-)
 
 
-def run(data, *, quick=False):
+def run(data: Data, *, quick: bool = False) -> Result:
     """Retrieval accuracy under changes, on LANDMASS where it is at hand, and purity and cover on F3 sections."""
     rows = [*changed_patches(data, 20 if quick else 100), *landmass_patches(data), *f3_purity(data, 2 if quick else 20)]
     table = pd.DataFrame(rows, columns=["data", "what", *COLUMNS])
-    return Result(table, draw(table), REMARK)
+    return Result(table, draw(table))
 
 
-def changed_patches(data, per_class):
-    """Retrieval accuracy of every measure, and of the mean of both, on patches as they are and changed."""
-    dataset = datasets.seg2017_patches(data)
+def changed_patches(data: Data, per_class: int) -> Iterator[dict[str, Any]]:
+    """Yield the retrieval accuracy of every measure, and of the mean of both, on patches as they are and changed."""
+    dataset = oc.datasets.seg2017_patches(data)
     rng = np.random.default_rng(0)
     names = dataset["weak"].values.astype(str)
-    members = [np.flatnonzero(names == name) for name in dict.fromkeys(names)]
-    rows = np.concatenate(
-        [rng.choice(rows_of_class, min(per_class, len(rows_of_class)), replace=False) for rows_of_class in members]
-    )
+    rows = draw_of_classes(names, dict.fromkeys(names), per_class, rng)
     patches, classes = dataset["image"].values[rows].astype(np.float32), names[rows]
     for name, shown in changes(patches, rng).items():
         found = similarities(shown)
-        yield {"data": "2000 patches", "what": f"RA, {name}"} | {
-            measure: retrieval_scores(S, classes)["RA"] for measure, S in found.items()
-        }
+        yield {"data": "2000 patches", "what": f"RA, {name}"} | accuracies(found, classes)
         if name == "as they are" and "inline" in dataset.coords:
             places = np.stack([dataset[part].values[rows] for part in ("inline", "crossline", "sample")], axis=1)
             apart = {measure: accuracy_apart(S, classes, places) for measure, S in found.items()}
             yield {"data": "2000 patches", "what": "RA, without the same place within ten lines"} | apart
 
 
-def changes(patches, rng):
-    """Patches as they are, and as another gain, polarity, sampling, noise or phase would have recorded them."""
+def changes(patches: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Return patches as they are, and as another gain, polarity, sampling, noise or phase would have recorded them."""
     odd = (np.arange(len(patches)) % 2 == 1)[:, None, None]
     gains = 2 ** rng.uniform(-1, 1, len(patches))[:, None, None]
     signal = patches - 0.5
@@ -77,132 +76,104 @@ def changes(patches, rng):
     return {name: np.clip(shown, 0, 1).astype(np.float32) for name, shown in changed.items()}
 
 
-def coarser(patches):
-    """Every patch at half the sampling in both directions, with its mirror images around it."""
+def coarser(patches: np.ndarray) -> np.ndarray:
+    """Return every patch at half the sampling in both directions, with its mirror images around it."""
     n = patches.shape[-1]
     half = np.stack([zoom(patch, 0.5, order=1) for patch in patches])
-    sides = [(n - half.shape[1]) // 2, n - half.shape[1] - (n - half.shape[1]) // 2]
+    sides = ((n - half.shape[1]) // 2, n - half.shape[1] - (n - half.shape[1]) // 2)
     return np.pad(half, [(0, 0), sides, sides], mode="symmetric")
 
 
-def similarities(patches):
-    """Similarity matrix of every measure, and the mean of them."""
+def similarities(patches: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the similarity matrix of every measure, and the mean of them."""
     found = {}
     for name in INDEXED:
-        measure = MEASURES[name]()
+        measure = oc.MEASURES[name]()
         described = measure.describe(patches)
         found[name] = measure.compare(described, described)
-    return found | {COMBINED: sum(found.values()) / len(found), GRAPH: reached(measure, described)}
+    mean = sum(found.values()) / len(found)
+    # what reaches every patch of a graph (columns) from each of them as the only exemplar (rows)
+    ties = graph.ties(*graph.nearest(described, np.cumsum([0, described.shape[1]])))
+    reached = graph.spread(ties, np.stack([graph.stand_ins(row) for row in found[name]], axis=1)).T
+    return found | {COMBINED: mean, GRAPH: reached}
 
 
-def reached(measure, described):
-    """What reaches every patch of a graph (columns) from each of them as the only exemplar (rows)."""
-    matrix = graph.ties(*graph.nearest(described, np.cumsum([0, described.shape[1]])))
-    alike = measure.compare(described, described)
-    return graph.spread(matrix, np.stack([graph.stand_ins(row) for row in alike], axis=1)).T
+def accuracies(found: dict[str, np.ndarray], classes: np.ndarray) -> dict[str, float]:
+    """Return the retrieval accuracy of every similarity matrix."""
+    return {measure: oc.retrieval_scores(S, classes)["RA"] for measure, S in found.items()}
 
 
-def accuracy_apart(S, classes, places):
-    """Retrieval accuracy where no patch may find those of its own place within ten lines."""
-    _, codes = np.unique(classes, return_inverse=True)
+def accuracy_apart(S: np.ndarray, classes: np.ndarray, places: np.ndarray) -> float:
+    """Return the retrieval accuracy where no patch may find those of its own place within ten lines."""
     found = []
     for row, (line, *place) in enumerate(places.tolist()):
         near = (places[:, 1:] == place).all(axis=1) & (np.abs(places[:, 0] - line) <= NEAR_LINES)
         order = np.argsort(-np.where(near, -np.inf, S[row]), kind="stable")
-        wanted = int(((codes == codes[row]) & ~near).sum())
-        found.append((codes[order[:wanted]] == codes[row]).mean() if wanted else np.nan)
+        wanted = int(((classes == classes[row]) & ~near).sum())
+        found.append((classes[order[:wanted]] == classes[row]).mean() if wanted else np.nan)
     return float(np.nanmean(found))
 
 
-def landmass_patches(data):
-    """Retrieval accuracy on LANDMASS-1, where the data folder has it."""
-    import os
-
+def landmass_patches(data: Data) -> Iterator[dict[str, Any]]:
+    """Yield the retrieval accuracy on LANDMASS-1, where the data folder has it."""
     folder = Path(data or os.environ.get("OUTCROP_DATA", ".")) / "landmass1"
     if folder.is_dir():
-        dataset = datasets.landmass(folder, scaling="range")
-        found = similarities(dataset["image"].values)
-        scores = {name: retrieval_scores(S, dataset["class"].values)["RA"] for name, S in found.items()}
+        dataset = oc.datasets.landmass(folder, scaling="range")
+        scores = accuracies(similarities(dataset["image"].values), dataset["class"].values)
         yield {"data": "LANDMASS-1", "what": "RA, as they are"} | scores
 
 
-def f3_purity(data, draws):
-    """Purity and cover of what one random exemplar a class retrieves on F3 sections, by the clicks that follow."""
-    sections, truth = datasets.f3_sections(data)
-    volume = sections.sel(time=slice(212, None))  # a caption is burnt into the pictures above
-    truth = truth.sel(time=volume["time"])
-    places = [datasets.exemplars(truth, SIZE, min_share=SHOWN, seed=seed) for seed in range(draws)]
+def f3_purity(data: Data, draws: int) -> Iterator[dict[str, Any]]:
+    """Yield purity and cover of what one random exemplar a class retrieves on F3, by the clicks that follow."""
+    volume, truth = labelled_sections(data)
+    places = [oc.datasets.exemplars(truth, SIZE, min_share=SHOWN, seed=seed) for seed in range(draws)]
     found = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for name in INDEXED:
-            grid = PatchGrid(volume, size=SIZE, step=STEP)
-            index = build_index(volume, grid, Path(folder) / "f3.outcrop", measure=name)
-            shares = class_shares(grid, truth)
+    for name in INDEXED:
+        with temporary_index(volume, measure=name) as index:
+            shown = shown_classes(index.grid, truth)
             for column, ranking in ((name, "similarity"), (GRAPH, "graph")):
                 if column == name or name == "encoder":
-                    draws = [one_draw(index, exemplars, truth, shares, ranking) for exemplars in places]
-                    found[column] = pd.DataFrame(draws).mean()
+                    scores = [one_draw(index, exemplars, truth, shown, ranking) for exemplars in places]
+                    found[column] = pd.DataFrame(scores).mean()
     for what in found[GRAPH].index:
         yield {"data": "F3, expert", "what": what} | {name: values[what] for name, values in found.items()}
 
 
-def class_shares(grid, truth):
-    """Share of each class in every patch of a grid, NaN where the expert labelled less than half of it."""
-    lines = {label: k for k, label in enumerate(truth["inline"].values)}
-    n = len(truth.attrs["classes"])
-    shares = np.full((len(grid), n), np.nan)
-    for row, (_, line, trace, top) in enumerate(grid.starts):
-        k = lines.get(grid.axes[0][line])
-        if k is not None:
-            patch = truth.values[k, trace : trace + grid.size[1], top : top + grid.size[0]]
-            counts = np.bincount(patch.ravel(), minlength=n + 1)[1 : n + 1]
-            if counts.sum() > patch.size / 2:
-                shares[row] = counts / counts.sum()
-    return shares
-
-
-def one_draw(index, exemplars, truth, shares, ranking):
-    """Purity after every number of clicks, of all classes, the worst and fault; apart from the exemplar; cover."""
+def one_draw(index: Index, exemplars: Places, truth: xr.DataArray, shown: np.ndarray, ranking: str) -> dict[str, float]:
+    """Return the purity after every number of clicks, of all classes, the worst and fault; apart; the cover."""
     names = list(truth.attrs["classes"])
-    shows = shares >= [PURE if name == "other" else SHOWN for name in names]
-    shows = np.where(np.isnan(shares), np.nan, shows)
 
-    def right(weak):
-        return shows[weak.rows, [names.index(name) for name in weak.classes]]
+    def by_class(weak: oc.WeakLabels) -> dict[str, float]:
+        right = right_patches(weak, shown, names)
+        return {name: float(np.nanmean(right[weak.classes == name])) for name in names}
 
-    def by_class(weak):
-        return {name: np.nanmean(right(weak)[weak.classes == name]) for name in names}
-
-    weak = retrieve(index, exemplars, COUNT, ranking=ranking)
-    first = weak
+    first = weak = oc.retrieve(index, exemplars, COUNT, ranking=ranking)
     found = {}
-    judged: dict[str, Any] = {
-        "accepted": {name: [] for name in exemplars},
-        "rejected": {name: [] for name in exemplars},
-    }
+    judged: dict[str, Any] = {what: {name: [] for name in exemplars} for what in ("accepted", "rejected")}
     for clicks in range(0, CLICKS[-1] + 1, 5):
         if clicks:
-            for verdicts, chosen in zip(judged.values(), answers(weak, right(weak)), strict=True):
+            for verdicts, chosen in zip(judged.values(), answers(weak, right_patches(weak, shown, names)), strict=True):
                 for name, places in weak.places(chosen).items():
                     verdicts[name] += places
-            weak = retrieve(index, exemplars, COUNT, ranking=ranking, **judged)
+            weak = oc.retrieve(index, exemplars, COUNT, ranking=ranking, **judged)
         if clicks in CLICKS:
             pure = by_class(weak)
-            found[f"purity after {clicks} clicks a class"] = np.mean(list(pure.values()))
+            found[f"purity after {clicks} clicks a class"] = float(np.mean(list(pure.values())))
             found[f"purity of fault after {clicks}"] = pure["fault"]
     found["purity of the worst class, no clicks"] = min(by_class(first).values())
-    found["purity without what overlaps the exemplar"] = apart(index, exemplars, right, ranking)
+    far = by_class(apart(index, exemplars, ranking))
+    found["purity without what overlaps the exemplar"] = float(np.mean(list(far.values())))
     cover = covered(first, index.grid, truth)
-    found["area covered, mean of the classes"] = np.mean(list(cover.values()))
-    found["area covered, lowest class"] = min(cover.values())
+    found["area covered, mean of the classes"] = float(np.mean(cover))
+    found["area covered, lowest class"] = min(cover)
     return found
 
 
-def answers(weak, right):
-    """Positions of the patches that five clicks a class accept and reject: those that say most, or evenly spaced."""
+def answers(weak: oc.WeakLabels, right: np.ndarray) -> tuple[list[int], list[int]]:
+    """Return the positions that five clicks a class accept and reject: those that say most, or evenly spaced."""
     judged = [row for given in (weak.accepted, weak.rejected) for rows in given.values() for row in rows]
     open_ = np.isfinite(right) & ~np.isin(weak.rows, judged)
-    picks: list = []
+    picks: list[int] = []
     for name in weak.accepted:
         members = np.flatnonzero(open_ & (weak.classes == name))
         telling = members[weak.judge[members] > 0]
@@ -211,39 +182,36 @@ def answers(weak, right):
     return [i for i in picks if right[i] == 1], [i for i in picks if right[i] == 0]
 
 
-def apart(index, exemplars, right, ranking):
-    """Purity of what is retrieved without the patches that overlap an exemplar within ten lines."""
-    size, lines = index.grid.size, index.grid.axes[0]
-    weak = retrieve(index, exemplars, 2 * COUNT, ranking=ranking)
+def apart(index: Index, exemplars: Places, ranking: str) -> oc.WeakLabels:
+    """Return what is retrieved without the patches that overlap an exemplar within ten lines."""
+    height, width = index.grid.size
+    lines = index.grid.axes[0]
+    weak = oc.retrieve(index, exemplars, 2 * COUNT, ranking=ranking)
     starts = weak.starts
     near = np.zeros(len(weak), bool)
     for (place,) in exemplars.values():
         _, line, *corner = index.grid.start_at(place)
-        over = (np.abs(starts[:, 2:] - corner) < [size[1], size[0]]).all(axis=1)
+        over = (np.abs(starts[:, 2:] - corner) < [width, height]).all(axis=1)
         near |= over & (np.abs(lines[starts[:, 1]] - lines[line]) <= NEAR_LINES)
     left = weak.take(~near)
-    ranks = left.table.groupby("class").cumcount().to_numpy()
-    left = left.take(ranks < COUNT)
-    return np.mean([np.nanmean(right(left)[left.classes == name]) for name in exemplars])
+    return left.take(left.table.groupby("class").cumcount().to_numpy() < COUNT)
 
 
-def covered(weak, grid, truth):
-    """Share of the area of every class that lies under the patches retrieved for it."""
-    found = {}
-    lines = {label: k for k, label in enumerate(truth["inline"].values)}
+def covered(weak: oc.WeakLabels, grid: oc.PatchGrid, truth: xr.DataArray) -> list[float]:
+    """Return the share of the area of every class that lies under the patches retrieved for it."""
+    (height, width), codes = grid.size, truth.reindex(inline=grid.axes[0], fill_value=0).values
+    found = []
     for code, name in enumerate(truth.attrs["classes"], 1):
-        under = np.zeros(truth.shape, bool)
+        under = np.zeros(codes.shape, bool)
         for _, line, trace, top in weak.starts[weak.classes == name]:
-            k = lines.get(grid.axes[0][line])
-            if k is not None:
-                under[k, trace : trace + grid.size[1], top : top + grid.size[0]] = True
-        found[name] = under[truth.values == code].mean()
+            under[line, trace : trace + width, top : top + height] = True
+        found.append(under[codes == code].mean())
     return found
 
 
-def draw(table):
+def draw(table: pd.DataFrame) -> Any:
     """One row of dots a figure, a colour a measure."""
-    ax = plots.new_axes(figsize=(10, 0.36 * len(table) + 1.2))
+    ax = oc.plots.new_axes(figsize=(10, 0.36 * len(table) + 1.2))
     for k, name in enumerate(COLUMNS):
         ax.plot(table[name], -np.arange(len(table)), "o", color=f"C{k}", label=name, alpha=0.8)
     ax.set_yticks(-np.arange(len(table)), table["data"] + ": " + table["what"], fontsize=9)

@@ -1,34 +1,41 @@
 """Rows to read the yardstick by: what needs no mapper, and what no mapper can expect to beat."""
 
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 from scipy import fft, ndimage
 
-from outcrop.evaluate.pixels import pixel_scores
+import outcrop as oc
 from outcrop.experiments.comparison import expert_patches
 from outcrop.patches.windows import add_windows
 
+if TYPE_CHECKING:
+    from outcrop.experiments.expert import Yard
+
 SCORES = ("PA", "MA", "MIU", "FWIU", "coverage")
+Labelled = tuple[str, xr.DataArray, xr.DataArray]  # what labels them, labels, truth
 
 
-def flat(scores):
+def flat(scores: dict[str, Any]) -> dict[str, float]:
     """Scores of `pixel_scores` as columns of a table."""
     return {key: scores[key] for key in SCORES} | {f"IU {name}": value for name, value in scores["IU"].items()}
 
 
-def references(yard):
+def references(yard: "Yard") -> pd.DataFrame:
     """Rows that need no mapper: what is on the patches, what position alone says, what another expert line says."""
     found = []
     for name, labels, true in [*on_patches(yard), *on_sections(yard)]:
-        found.append({"mapper": name, "inline": "all"} | flat(pixel_scores(labels, true)))
+        found.append({"mapper": name, "inline": "all"} | flat(oc.pixel_scores(labels, true)))
     if len(yard.lines) > 1:
         found += between_lines(yard)
     return pd.DataFrame(found).assign(supervision="reference")
 
 
-def on_patches(yard):
+def on_patches(yard: "Yard") -> Iterator[Labelled]:
     """The authors' labels, and each patch painted whole, on the patches that lie on an expert's line or near one."""
     names = yard.dataset.attrs["classes"]
     for reach, where in ((0, "on the expert's lines"), (5, "within 5 lines")):
@@ -42,7 +49,7 @@ def on_patches(yard):
                 yield f"{what}, patches {where}", labels, truth
 
 
-def on_sections(yard):
+def on_sections(yard: "Yard") -> Iterator[Labelled]:
     """All pixels `other`, and the class that most patches of the paper at the same place were given."""
     truth, names = yard.truth, yard.truth.attrs["classes"]
     yield "all other", truth.copy(data=np.full(truth.shape, names.index("other") + 1)), truth
@@ -50,19 +57,17 @@ def on_sections(yard):
         total = np.zeros((*truth.shape[1:], len(names)), np.float32)
         weak = np.array([names.index(name) for name in yard.dataset["weak"].values])
         starts = np.column_stack([yard.dataset["crossline"].values - 300, yard.dataset["sample"].values - 20])
-        size = yard.dataset["image"].shape[1:]
+        size, counts = yard.dataset["image"].shape[1:], np.zeros(truth.shape[1:], np.float32)
         for code in range(len(names)):
             of_class = starts[weak == code]
-            add_windows(
-                total[..., code], np.zeros(truth.shape[1:], np.float32), np.ones((len(of_class), *size)), of_class
-            )
+            add_windows(total[..., code], counts, np.ones((len(of_class), *size)), of_class)
         total[..., names.index("other")] += 1e-6  # where no patch lies
         yield "position prior", truth.copy(data=np.broadcast_to(total.argmax(axis=-1) + 1, truth.shape)), truth
 
 
-def between_lines(yard):
+def between_lines(yard: "Yard") -> list[dict[str, Any]]:
     """What the expert's labels of one line say about the next: copied, by their majority in a row, learnt by trees."""
-    ways: dict = {
+    ways: dict[str, Callable[..., np.ndarray]] = {
         "majority class per row of the nearest line": row_majority,
         "expert labels of the nearest line": lambda _, truth, __: truth.values,
         "boosted trees trained on the nearest line": partial(trees, quick=yard.quick),
@@ -75,25 +80,25 @@ def between_lines(yard):
             learnt, scored = (yard.sections.sel(inline=one).values for one in (nearest, line))
             truth = yard.truth.sel(inline=line)
             labels = truth.copy(data=way(learnt, yard.truth.sel(inline=nearest), scored))
-            rows.append({"inline": line} | flat(pixel_scores(labels, truth)))
+            rows.append({"inline": line} | flat(oc.pixel_scores(labels, truth)))
         mean = pd.DataFrame(rows).drop(columns="inline").mean().to_dict()
         out += [{"mapper": name} | row for row in [*rows, {"inline": "all"} | mean]]
     return out
 
 
-def row_majority(_, truth, __):
+def row_majority(_: np.ndarray, truth: xr.DataArray, __: np.ndarray) -> np.ndarray:
     """The most frequent class of every time sample."""
     counts = [(truth.values == code).sum(axis=0) for code in range(1, len(truth.attrs["classes"]) + 1)]
     return np.broadcast_to(np.argmax(counts, axis=0) + 1, truth.shape)
 
 
-def trees(learnt, truth, scored, *, quick):
+def trees(learnt: np.ndarray, truth: xr.DataArray, scored: np.ndarray, *, quick: bool) -> np.ndarray:
     """Labels of a section by boosted trees that saw all expert labels of another: position and Gabor energies."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     known = np.argwhere(truth.values > 0)
     known = known[np.random.default_rng(0).choice(len(known), 1000 if quick else 40_000, replace=False)]
-    few = {"periods": (8,), "directions": 2, "widths": (9,)} if quick else {}
+    few: dict[str, Any] = {"periods": (8,), "directions": 2, "widths": (9,)} if quick else {}
     a, b = gabor_energies(learnt, **few), gabor_energies(scored, **few)
     model = HistGradientBoostingClassifier(max_iter=5 if quick else 100, random_state=0)
     model.fit(a[tuple(known.T)], truth.values[tuple(known.T)])
@@ -103,7 +108,9 @@ def trees(learnt, truth, scored, *, quick):
     return labels
 
 
-def gabor_energies(section, *, periods=(4, 8, 16, 32), directions=8, widths=(4, 9)):
+def gabor_energies(
+    section: np.ndarray, *, periods: Sequence[int] = (4, 8, 16, 32), directions: int = 8, widths: Sequence[int] = (4, 9)
+) -> np.ndarray:
     """Position of every sample and its local energy by wavelength and direction, smoothed over two widths.
 
     Returns

@@ -6,13 +6,20 @@ machine that has a GPU and little else; the answers come back as a JSON file fro
 
 import json
 import tomllib
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from outcrop.arrays import to_numpy
+from outcrop.arrays import Array, to_numpy
 from outcrop.mapping.label_mapper import LabelMapper
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from outcrop.experiments import Data, Device, Result
 
 SHARES = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25)  # of the image labels that are wrong
 SWEEPS = {  # (atoms per class, sparsity) of every curve; the paper does not say its k in the second figure
@@ -20,9 +27,10 @@ SWEEPS = {  # (atoms per class, sparsity) of every curve; the paper does not say
     "sparsity": [(200, 0.4), (200, 0.5), (200, 0.6), (200, 0.7), (200, 0.8)],
 }
 SEEDS = 3
+Sweep = Sequence[tuple[int, float]]
 
 
-def swap(classes, share, *, seed=0):
+def swap(classes: Any, share: float, *, seed: int = 0) -> np.ndarray:
     """Which patch stands at every place once a share of each class is replaced by patches of the other classes.
 
     Parameters
@@ -52,7 +60,7 @@ def swap(classes, share, *, seed=0):
     return source
 
 
-def relative_performance(labels, base, kept):
+def relative_performance(labels: np.ndarray, base: np.ndarray, kept: np.ndarray) -> float:
     """Share of the pixels whose label is that of the base run, over the kept patches and where the base is sure.
 
     Examples
@@ -65,7 +73,9 @@ def relative_performance(labels, base, kept):
     return float((labels == base)[counted].mean())
 
 
-def curves(patches, classes, *, seeds=SEEDS, shares=SHARES, workers=1, **options):
+def curves(
+    patches: Array, classes: Array, *, seeds: int = SEEDS, shares: Any = SHARES, workers: int = 1, **options: Any
+) -> dict[str, Any]:
     """Relative performance for every seed and share of wrong labels, at one setting of the mapper.
 
     Parameters
@@ -88,7 +98,7 @@ def curves(patches, classes, *, seeds=SEEDS, shares=SHARES, workers=1, **options
         same, one number per pair of seeds.
     """
 
-    def one(seed):
+    def one(seed: int) -> tuple[list[float], np.ndarray]:
         found, base = [], np.empty(0)
         for share in shares:
             source = swap(classes, share, seed=seed)
@@ -108,18 +118,22 @@ def curves(patches, classes, *, seeds=SEEDS, shares=SHARES, workers=1, **options
     }
 
 
-def measure(patches, classes, path, *, sweep, seeds=SEEDS, shares=SHARES, iterations=200, workers=1, device="cpu"):
+def measure(
+    patches: Array, classes: np.ndarray, path: str | Path, *, sweep: Sweep, device: str = "cpu", **sizes: Any
+) -> dict[str, Any]:
     """Curves of a sweep, those that the file already has read from it and the others added to it one by one."""
-    about = {"patches": len(classes), "shares": list(shares), "seeds": seeds, "iterations": iterations}
+    workers = sizes.pop("workers", 1)
+    sizes = dict[str, Any](seeds=SEEDS, shares=SHARES, iterations=200) | sizes
+    about = {"patches": len(classes), **sizes, "shares": list(sizes["shares"])}
     path = Path(path)
-    known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    known: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     if known.get("about") != about:
         known = {"about": about, "device": device, "curves": {}}
     for atoms, sparsity in sweep:
         name = f"k {atoms}, sparsity {sparsity}"
         if name not in known["curves"]:
-            options = {"atoms_per_class": atoms, "sparsity": sparsity, "iterations": iterations}
-            known["curves"][name] = curves(patches, classes, seeds=seeds, shares=shares, workers=workers, **options)
+            options = {"atoms_per_class": atoms, "sparsity": sparsity, "workers": workers}
+            known["curves"][name] = curves(patches, classes, **options, **sizes)
             path.parent.mkdir(parents=True, exist_ok=True)
             aside = path.with_suffix(".part")
             aside.write_text(json.dumps(known, indent=1), encoding="utf-8")
@@ -127,15 +141,22 @@ def measure(patches, classes, path, *, sweep, seeds=SEEDS, shares=SHARES, iterat
     return known
 
 
-def experiment(axis, data, *, quick=False, device=None, folder=None):
-    """Table and figure of one of the two sweeps, ``k`` or ``sparsity``, the paper's curves beside ours."""
+def run(data: "Data", *, axis: str, quick: bool = False, device: "Device" = None, folder: "Data" = None) -> "Result":
+    """Table and figure of one of the two sweeps, ``k`` or ``sparsity``, the paper's curves beside ours.
+
+    Factorisations that ``robustness.json`` in the folder has are not done again.
+    """
     import tempfile
 
     from outcrop.experiments import Result
     from outcrop.experiments.evolution import training_set
 
     dataset, patches = training_set(data, per_class=10 if quick else None, device=device)
-    sizes = {"sweep": SWEEPS[axis], "workers": 1 if device is None else SEEDS, "device": device or "cpu"}
+    sizes: dict[str, Any] = {
+        "sweep": SWEEPS[axis],
+        "workers": 1 if device is None else SEEDS,
+        "device": device or "cpu",
+    }
     if quick:
         sweep = [(k // 50, sparsity) for k, sparsity in SWEEPS[axis]]
         sizes |= {"sweep": sweep, "seeds": 2, "shares": (0.0, 0.25), "iterations": 5}
@@ -153,7 +174,7 @@ def experiment(axis, data, *, quick=False, device=None, folder=None):
     return Result(table, draw(table, axis), remark)
 
 
-def tabulate(found, axis, sweep, printed):
+def tabulate(found: dict[str, Any], axis: str, sweep: Sweep, printed: Sweep) -> "pd.DataFrame":
     """One row per curve and share of wrong labels: mean, lowest and highest over the seeds, and the paper's value."""
     import pandas as pd
 
@@ -169,13 +190,13 @@ def tabulate(found, axis, sweep, printed):
     return pd.DataFrame(rows)
 
 
-def printed_curve(axis, value):
+def printed_curve(axis: str, value: float) -> list[float]:
     """The paper's relative performance for 0, 1, ... 25 % of wrong labels."""
     text = Path(__file__).with_name("robustness.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)[axis][str(value)]
+    return list(tomllib.loads(text)[axis][str(value)])
 
 
-def draw(table, axis):
+def draw(table: "pd.DataFrame", axis: str) -> Any:
     """Our curves with the range over the seeds, the paper's dashed in the same colours."""
     from outcrop import plots
 

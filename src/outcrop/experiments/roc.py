@@ -1,28 +1,24 @@
 """The paper's ROC curves: how well each measure tells pairs of one class from pairs of two."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
-from outcrop import plots
-from outcrop.evaluate.retrieval import retrieval_scores
-from outcrop.experiments import Result
+import outcrop as oc
+from outcrop.experiments import Data, Device, Result
 from outcrop.experiments.table1 import PAPER, matrix, shown_sets
 
-REMARK = (
-    "The paper draws LANDMASS-2 and normalises the rows of the two distances alone, which by itself raises an AUC; "
-    "with all rows treated alike the paper's measure leads on the SEG 2017 patches, which it once retrieved."
-)
 
-
-def run(data, *, quick=False, device=None):
+def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
     """Curves of the seven measures on similarities as the paper defines them, and with every row normalised."""
     sets = shown_sets(data, quick)
-    figure = plots.new_figure(figsize=(11.5, 5.6 * len(sets)), layout="constrained")
+    figure = oc.plots.new_figure(figsize=(11.5, 5.6 * len(sets)), layout="constrained")
     rows = []
     for axes, (name, patches) in zip(figure.subplots(len(sets), 2, squeeze=False), sets.items(), strict=True):
         for measure in PAPER:
             S = matrix(data, name, measure, quick, device).similarity
-            printed, normalised = (retrieval_scores(x, patches.classes) for x in (S, row_normalised(S)))
+            printed, normalised = (oc.retrieval_scores(x, patches.classes) for x in (S, row_normalised(S)))
             for ax, scores in zip(axes, (printed, normalised), strict=True):
                 style = {"color": "black", "lw": 2.5, "zorder": 3} if measure == "curvelet-svd" else {"lw": 1.5}
                 ax.plot(*scores["roc"], label=f"{scores['AUC']:.3f}  {measure}", **style)
@@ -31,16 +27,16 @@ def run(data, *, quick=False, device=None):
             rows.append({"data": name, "measure": measure} | aucs | rates)
         finish(axes[0], f"{name}, {len(patches.images)} images: as the paper defines it")
         finish(axes[1], "every row normalised alike")
-    return Result(pd.DataFrame(rows), figure, REMARK)
+    return Result(pd.DataFrame(rows), figure)
 
 
-def row_normalised(S):
+def row_normalised(S: np.ndarray) -> np.ndarray:
     """Every row scaled to 0 at its least similar image and 1 at the query itself."""
     low = S.min(1, keepdims=True)
-    return (S - low) / (np.diag(S)[:, None] - low)
+    return np.asarray((S - low) / (np.diag(S)[:, None] - low))
 
 
-def finish(ax, title):
+def finish(ax: Any, title: str) -> None:
     """Axes, diagonal and legend of one panel."""
     ax.plot([0, 1], [0, 1], color="grey", lw=0.8, ls=":")
     ax.set(xlim=(0, 1), ylim=(0, 1.005), xlabel="false positive rate", ylabel="true positive rate", aspect="equal")

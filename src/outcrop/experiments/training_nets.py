@@ -1,7 +1,9 @@
 """Nets of the experiment `training`; needs NumPy, torch and monai alone, so that a bare GPU machine can train them."""
 
 import json
-from typing import NamedTuple
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,62 +23,39 @@ class Examples(NamedTuple):
     starts: np.ndarray  # line, first trace and first sample of every patch, shape (n_patches, 3)
 
 
-def windows(values, starts, size=SIZE):
+def windows(values: np.ndarray, starts: np.ndarray, size: int = SIZE) -> np.ndarray:
     """Square windows of sections, rows downwards in time."""
     return np.stack([values[line, trace : trace + size, top : top + size].T for line, trace, top in starts])
 
 
-def equal_number(starts, count, seed):
+def equal_number(starts: np.ndarray, count: int, seed: int) -> np.ndarray:
     """So many of the patches: a draw without replacement where there are more, all and some again where fewer."""
     return starts[np.resize(np.random.default_rng(seed).permutation(len(starts)), count)]
 
 
-def labels_of_net(values, examples, section, classes, *, patches=PATCHES, epochs=EPOCHS, seed=0, device=None):
-    """Codes of a section (n_traces, n_samples) by a net trained on some examples; amplitudes are 8-bit."""
+def labels_of_net(
+    values: np.ndarray, examples: Examples, section: np.ndarray, classes: Sequence[str], **options: Any
+) -> np.ndarray:
+    """Codes of a section (n_traces, n_samples) by a net trained on some examples; amplitudes are 8-bit.
+
+    Options are those of `outcrop.train.train_on_arrays`, and how many ``patches`` the net sees in an epoch.
+    """
     from outcrop.train import train_on_arrays
 
-    starts = equal_number(examples.starts, patches, seed)
+    starts = equal_number(examples.starts, options.pop("patches", PATCHES), options.get("seed", 0))
     images = windows(values, starts) / np.float32(255)
     masks = windows(examples.codes, starts)
     weights = None if examples.weights is None else windows(examples.weights, starts) / np.float32(255)
-    net = train_on_arrays(images, masks, classes, weights=weights, epochs=epochs, seed=seed, device=device)
+    net = train_on_arrays(images, masks, classes, weights=weights, **{"epochs": EPOCHS, **options})
     scores = net.scores(section.T[None] / np.float32(255))[0]
-    return (1 + scores.argmax(axis=-1)).astype(np.uint8).T
+    return np.asarray(1 + scores.argmax(axis=-1), np.uint8).T
 
 
-def write_examples(path, sources, lines, tasks, classes):
-    """Keep what all nets need in one file; `tasks` maps (labels, scored line, seed) to examples."""
-    arrays = {f"values/{name}": values for name, values in sources.items()}
-    about: dict = {"lines": [int(line) for line in lines], "classes": list(classes), "tasks": []}
-    for number, ((labels, line, seed), examples) in enumerate(tasks.items()):
-        about["tasks"].append([labels, line, seed, examples.source])
-        arrays[f"{number}/codes"], arrays[f"{number}/starts"] = examples.codes, examples.starts.astype(np.int16)
-        if examples.weights is not None:
-            arrays[f"{number}/weights"] = examples.weights
-    np.savez_compressed(path, about=json.dumps(about), **arrays)
+def read_nets(path: Path, made: dict[str, Any]) -> dict[tuple[str, int, int], np.ndarray]:
+    """Return the codes that ``benchmarks/training.py`` kept, by labels, scored line and seed.
 
-
-def read_examples(path):
-    """What `write_examples` kept: sources, lines, tasks and classes."""
-    with np.load(path, allow_pickle=False) as file:
-        arrays = {name: file[name] for name in file.files}
-    about = json.loads(str(arrays["about"]))
-    tasks = {}
-    for number, (labels, line, seed, source) in enumerate(about["tasks"]):
-        codes, starts = arrays[f"{number}/codes"], arrays[f"{number}/starts"]
-        tasks[labels, line, seed] = Examples(source, codes, arrays.get(f"{number}/weights"), starts)
-    sources = {name: arrays[f"values/{name}"] for name in ("patches", "sections")}
-    return sources, about["lines"], tasks, about["classes"]
-
-
-def write_nets(path, found, made):
-    """Keep the codes of nets, (labels, scored line, seed) -> section, with what they were made by."""
-    about = {"made": made, "nets": [list(key) for key in found]}
-    np.savez_compressed(path, about=json.dumps(about), **{str(i): codes for i, codes in enumerate(found.values())})
-
-
-def read_nets(path, made):
-    """Codes that `write_nets` kept; none where there is no file, or it was made otherwise than asked for."""
+    There are none where there is no file, or where it was made otherwise than asked for.
+    """
     if not path.is_file():
         return {}
     with np.load(path, allow_pickle=False) as file:

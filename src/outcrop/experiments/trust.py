@@ -1,22 +1,23 @@
 """How far the labels can be trusted: confidence against accuracy, error by coverage, and the sections to look at."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import xarray as xr
 
-from outcrop import plots
+import outcrop as oc
 from outcrop.evaluate.calibration import calibration_error, risk_coverage
-from outcrop.experiments import Result
-from outcrop.experiments.expert import fresh, label, opened
+from outcrop.experiments import Data, Device, Result
+from outcrop.experiments.expert import Yard, answers, fresh, label, opened
 from outcrop.labels.decision import confidence_for
-from outcrop.mapping.confidence import labelled
 from outcrop.mapping.registry import DEFAULT_MAPPING
 
 MAPPERS = (DEFAULT_MAPPING, "texture", "paper")
 MAX_ERROR = 0.05
 
 
-def run(data, *, quick=False, device=None):
+def run(data: Data, *, quick: bool = False, device: Device = None) -> Result:
     """Compare confidence and accuracy on the expert's lines, and draw all sections."""
     with opened(data, quick) as yard:
         task = yard.patches()[0][0]._replace(lines=yard.clean["inline"].values.tolist())
@@ -26,16 +27,12 @@ def run(data, *, quick=False, device=None):
             found[name] = xr.concat(labels, "inline", combine_attrs="override")
         table = pd.DataFrame([{"mapper": name, **trust(yard, labels)} for name, labels in found.items()])
         figure = draw(yard, found)
-    remark = (
-        "Not in the paper, whose confidence is a raw magnitude; no truth is used to choose the limit for "
-        f"{MAX_ERROR:.0%} error, only the confidence itself, so the error it really has tells how honest that is."
-    )
-    return Result(table, figure, remark)
+    return Result(table, figure)
 
 
-def trust(yard, labels):
-    """Calibration error, coverage at 5 % error, and what the limit chosen without truth gives."""
-    sure, right = answers(yard, labels)
+def trust(yard: Yard, labels: xr.Dataset) -> dict[str, float]:
+    """Return the calibration error, the coverage at 5 % error, and what the limit chosen without truth gives."""
+    sure, right = answers(yard, labels.sel(inline=yard.lines))
     coverage, risk = risk_coverage(sure, right)
     limit = confidence_for(labels["confidence"].values, MAX_ERROR)
     kept = sure >= limit
@@ -49,44 +46,35 @@ def trust(yard, labels):
     }
 
 
-def answers(yard, labels):
-    """Confidence of the labelled pixels that an expert labelled too, and whether their label is right."""
-    labels = labels.sel(inline=yard.lines)
-    truth = yard.truth.sel(time=labels["time"])
-    known = labelled(labels["label"].values) & labelled(truth.values)
-    found, true = (np.array(["", *names]) for names in (labels.attrs["classes"], truth.attrs["classes"]))
-    right = found[labels["label"].values[known]] == true[truth.values[known]]
-    return labels["confidence"].values[known] / 255, right
-
-
-def draw(yard, found):
-    """Every section as the expert, the paper and we label it, our confidence, and two curves."""
+def draw(yard: Yard, found: dict[str, xr.Dataset]) -> Any:
+    """Draw every section as the expert, the paper and we label it, our confidence, and two curves."""
     lines = yard.clean["inline"].values.tolist()
-    figure = plots.new_figure(figsize=(24, 4.2 * (len(lines) + 1)), layout="constrained")
+    figure = oc.plots.new_figure(figsize=(24, 4.2 * (len(lines) + 1)), layout="constrained")
     axes = figure.subplots(len(lines) + 1, 4)
     for row, line in zip(axes, lines, strict=False):
-        section = yard.clean.sel(inline=line)
-        if line in yard.lines:
-            truth = yard.truth.sel(inline=line, time=section["time"])
-            plots.overlay(section, truth, yard.truth.attrs["classes"], ax=row[0])
+        section, known = yard.clean.sel(inline=line), line in yard.lines
+        if known:
+            oc.plots.overlay(
+                section, yard.truth.sel(inline=line, time=section["time"]), yard.truth.attrs["classes"], ax=row[0]
+            )
         else:
-            plots.section(section, ax=row[0])
-        titles = [f"inline {line}, {'expert' if line in yard.lines else 'no expert labels'}", "paper", DEFAULT_MAPPING]
-        for ax, name in zip(row[1:], ("paper", DEFAULT_MAPPING), strict=False):
-            plots.overlay(section, found[name]["label"].sel(inline=line), found[name].attrs["classes"], ax=ax)
+            oc.plots.section(section, ax=row[0])
+        row[0].set_title(f"inline {line}, {'expert' if known else 'no expert labels'}", loc="left")
+        for ax, name in zip(row[1:3], ("paper", DEFAULT_MAPPING), strict=True):
+            oc.plots.overlay(section, found[name]["label"].sel(inline=line), found[name].attrs["classes"], ax=ax)
+            ax.set_title(name, loc="left")
         sure = found[DEFAULT_MAPPING]["confidence"].sel(inline=line).values.T / 255
-        image = row[3].imshow(sure, cmap="viridis", vmin=0, vmax=1, **plots.frame(section))
+        image = row[3].imshow(sure, cmap="viridis", vmin=0, vmax=1, **oc.plots.frame(section))
         figure.colorbar(image, ax=row[3], pad=0.01)
-        for ax, title in zip(row, [*titles, f"confidence of {DEFAULT_MAPPING}"], strict=True):
-            ax.set_title(title, loc="left")
+        row[3].set_title(f"confidence of {DEFAULT_MAPPING}", loc="left")
     _curves(axes[-1], yard, found)
     return figure
 
 
-def _curves(axes, yard, found):
-    """Accuracy by confidence and error by coverage."""
+def _curves(axes: np.ndarray, yard: Yard, found: dict[str, xr.Dataset]) -> None:
+    """Draw accuracy by confidence and error by coverage."""
     for name, labels in found.items():
-        sure, right = answers(yard, labels)
+        sure, right = answers(yard, labels.sel(inline=yard.lines))
         bins = np.minimum((sure * 15).astype(int), 14)
         count = np.bincount(bins, minlength=15)
         some = count > 100

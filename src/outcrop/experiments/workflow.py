@@ -6,32 +6,27 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from outcrop import datasets, plots
-from outcrop.experiments import Result
+import outcrop as oc
+from outcrop.experiments import Data, Result
+from outcrop.experiments.drawing import show_patch, tinted
 from outcrop.experiments.exemplars import LABELS, centres, published
-from outcrop.mapping.label_mapper import LabelMapper
-from outcrop.measures.curvelet import Curvelet
-from outcrop.measures.curvelet_svd import CurveletSVD, effective
+from outcrop.measures.curvelet_svd import effective
 
-REMARK = (
-    "The paper draws the same steps and maps 500 patches a class; here the six most typical of the published patches "
-    "retrieve 100 a class from the 2000, so that the picture takes seconds."
-)
 SHOWN = 4  # patches a class in the picture
 
 
-def run(data, *, quick=False):
+def run(data: Data, *, quick: bool = False) -> Result:
     """Retrieve with six exemplars, map the classes of what they found to pixels, and draw every step."""
     pool, _, runs = published(data, quick)
     begin = perf_counter()
-    measure = CurveletSVD()
+    measure = oc.CurveletSVD()
     features = measure.describe(pool)
     S = measure.compare(features, features)
     marked, count = centres(S, runs), 5 if quick else 100
-    best = {label: np.argsort(-S[marked][label == LABELS].max(0))[:count] for label in datasets.CLASSES}
+    best = {label: np.argsort(-S[marked][label == LABELS].max(0))[:count] for label in oc.datasets.CLASSES}
     retrieved = perf_counter()
     patches = np.concatenate([pool[rows] for rows in best.values()])
-    mapper = LabelMapper(count // 3, iterations=20 if quick else 100)
+    mapper = oc.LabelMapper(count // 3, iterations=20 if quick else 100)
     labels = mapper.fit_predict(patches, np.repeat(list(best), count))
     steps = [
         ("exemplars", len(marked), "patches of 99 x 99", 0.0),
@@ -40,72 +35,54 @@ def run(data, *, quick=False):
     ]
     table = pd.DataFrame(steps, columns=["step", "number", "of what", "seconds"])
     chosen = [i * count + np.linspace(0, count - 1, SHOWN).astype(int) for i in range(len(best))]
-    return Result(table, figure(pool[marked], patches, mapper, labels, np.stack(chosen)), REMARK)
+    return Result(table, figure(pool[marked], patches, mapper, labels, np.stack(chosen)))
 
 
-def figure(exemplars, patches, mapper, labels, chosen):
-    """The chain in the upper half, what happens at its two arrows in the lower half."""
-    from matplotlib.patches import FancyBboxPatch, Patch
+def figure(
+    exemplars: np.ndarray, patches: np.ndarray, mapper: oc.LabelMapper, labels: np.ndarray, chosen: np.ndarray
+) -> Any:
+    """Draw the chain in the upper half, what happens at its two arrows in the lower half."""
+    from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Patch
 
-    drawing = plots.new_figure(figsize=(14, 8.4))
+    drawing = oc.plots.new_figure(figsize=(14, 8.4))
     classes = [str(name) for name in mapper.classes_]
-    frames = np.reshape([plots.COLOURS[label] for label in LABELS], (2, 3))
+    frames = np.reshape([oc.plots.COLOURS[label] for label in LABELS], (2, 3))
     gallery(drawing, exemplars.reshape(2, 3, *exemplars.shape[1:]), frames, (0.02, 0.25, 0.59, 0.88))
-    frames = np.repeat([plots.COLOURS[name] for name in classes], SHOWN).reshape(-1, SHOWN)
+    frames = np.repeat([oc.plots.COLOURS[name] for name in classes], SHOWN).reshape(-1, SHOWN)
     gallery(drawing, patches[chosen], frames, (0.36, 0.62, 0.51, 0.945))
-    gallery(drawing, patches[chosen], frames, (0.73, 0.99, 0.51, 0.945), overlays(labels[chosen], classes))
+    gallery(
+        drawing, patches[chosen], frames, (0.73, 0.99, 0.51, 0.945), tinted(labels[chosen], ["uncertain", *classes])
+    )
     titles = {0.135: "a few exemplars a class", 0.49: "retrieved: one class a patch", 0.86: "a class for every pixel"}
     for x, title in titles.items():
         drawing.text(x, 0.96, title, ha="center", fontsize=13, weight="bold")
-    handles = [Patch(color=plots.COLOURS[name], label=name) for name in classes]
+    handles = [Patch(color=oc.plots.COLOURS[name], label=name) for name in classes]
     drawing.legend(handles=handles, loc="center", bbox_to_anchor=(0.135, 0.54), ncols=2, frameon=False)
     retrieval, mapping = "similarity-\nbased\nretrieval", "weakly\nsupervised\nmapping"
     box: dict[str, Any] = {"boxstyle": "round,pad=0.01", "fc": "#f3f3f3", "ec": "grey", "zorder": -1}
+    arrow: dict[str, Any] = {"mutation_scale": 25, "color": "dimgrey"}
     for x, left, words in ((0.305, 0.02, retrieval), (0.675, 0.515, mapping)):
         drawing.add_artist(FancyBboxPatch((left, 0.03), 0.465, 0.405, **box))
         drawing.text(x, 0.77, words, ha="center", va="bottom", fontsize=11)
-        drawing.add_artist(arrow((x - 0.045, 0.735), (x + 0.045, 0.735)))
-        drawing.add_artist(arrow((x, 0.72), (x, 0.44), style="-", width=1))
+        drawing.add_artist(FancyArrowPatch((x - 0.045, 0.735), (x + 0.045, 0.735), arrowstyle="-|>", lw=3, **arrow))
+        drawing.add_artist(FancyArrowPatch((x, 0.72), (x, 0.44), arrowstyle="-", lw=1, **arrow))
     draw_measure(drawing, patches[chosen[2, 0]])
     draw_mapping(drawing, patches[chosen[2]], mapper)
     return drawing
 
 
-def gallery(drawing, patches, frames, place, colours=None):
-    """Rows of patches, framed, in a part of the figure: left, right, bottom, top."""
-    left, right, bottom, top = place
-    grid = drawing.add_gridspec(
-        *patches.shape[:2], left=left, right=right, bottom=bottom, top=top, wspace=0.06, hspace=0.06
-    )
+def gallery(drawing: Any, patches: np.ndarray, frames: np.ndarray, place: tuple[float, ...], over: Any = None) -> None:
+    """Draw rows of patches, framed, in a part of the figure: left, right, bottom, top."""
+    edges = dict(zip(("left", "right", "bottom", "top"), place, strict=True))
+    grid = drawing.add_gridspec(*patches.shape[:2], **edges, wspace=0.06, hspace=0.06)
     for at in np.ndindex(patches.shape[:2]):
-        ax = drawing.add_subplot(grid[at])
-        ax.imshow(patches[at], cmap="gray", vmin=0, vmax=1)
-        if colours is not None:
-            ax.imshow(colours[at])
-        ax.set(xticks=[], yticks=[])
-        for spine in ax.spines.values():
-            spine.set(color=frames[at], linewidth=2.5)
+        show_patch(drawing.add_subplot(grid[at]), patches[at], frames[at], over=None if over is None else over[at])
 
 
-def overlays(labels, classes):
-    """Label codes as half-transparent colours."""
-    from matplotlib.colors import to_rgba
-
-    names = ["uncertain", *classes]
-    return np.array([to_rgba(plots.COLOURS[name], 0.5) for name in names])[labels]
-
-
-def arrow(start, end, *, style="-|>", width=3):
-    """An arrow in figure coordinates."""
-    from matplotlib.patches import FancyArrowPatch
-
-    return FancyArrowPatch(start, end, arrowstyle=style, mutation_scale=25, lw=width, color="dimgrey")
-
-
-def draw_measure(drawing, patch):
-    """How a patch becomes a feature vector: curvelet coefficients, their singular values, the effective rank."""
+def draw_measure(drawing: Any, patch: np.ndarray) -> None:
+    """Draw how a patch becomes a feature vector: curvelet coefficients, their singular values, the effective rank."""
     grid = drawing.add_gridspec(1, 3, left=0.035, right=0.465, bottom=0.12, top=0.37, wspace=0.2)
-    coefficients = Curvelet(patch.shape).forward(patch)[1][2]
+    coefficients = oc.Curvelet(patch.shape).forward(patch)[1][2]
     values = np.linalg.svd(coefficients, compute_uv=False)
     kept = effective(values[None], [len(values)])[0] > 0
     image, array, curve = (drawing.add_subplot(cell) for cell in grid)
@@ -120,11 +97,11 @@ def draw_measure(drawing, patch):
     drawing.text(0.25, 0.06, formula, ha="center", fontsize=11)
 
 
-def draw_mapping(drawing, patches, mapper):
+def draw_mapping(drawing: Any, patches: np.ndarray, mapper: oc.LabelMapper) -> None:
     """How patches become labels: X is W times H, and every atom in W has a class."""
     first_atoms = np.array([np.flatnonzero(mapper.atom_classes_ == c)[0] for c in range(len(mapper.classes_))])
     atoms = mapper.atoms_[first_atoms] / mapper.atoms_[first_atoms].max((1, 2), keepdims=True)
-    colours = np.array([plots.COLOURS[name] for name in mapper.classes_])
+    colours = np.array([oc.plots.COLOURS[name] for name in mapper.classes_])
     gallery(drawing, patches[:, None], np.full((len(patches), 1), "black"), (0.53, 0.60, 0.10, 0.38))
     gallery(drawing, atoms[:, None], colours[:, None], (0.65, 0.72, 0.10, 0.38))
     ax = drawing.add_axes((0.785, 0.12, 0.185, 0.26))

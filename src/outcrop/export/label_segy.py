@@ -9,22 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from xarray import DataArray, Dataset
 
 import outcrop
 from outcrop.export.colour_tables import colour_tables
-from outcrop.export.lines import line_spans, provenance_of, write_json
+from outcrop.export.lines import PLACE, line_spans, provenance_of, write_json
 from outcrop.labels.named import named_labels
 from outcrop.mapping.confidence import UNCERTAIN
 from outcrop.storage.workspace import whole_file
 from outcrop.volumes import class_table, segy, segy_write
+from outcrop.volumes.axes import positions_of
 from outcrop.volumes.lazy import as_slice, live_traces
 from outcrop.volumes.summary import sample_unit
 
 TEXT_LINES, TEXT_WIDTH = 38, 75  # that a SEG-Y text header has for us
 PLAIN = str.maketrans("[]{}", "()()")  # brackets differ between the EBCDIC tables of other programs
-PLACE = 1e-3  # ms, m or lines; labels of an axis that differ by less are the same
 
 
 def export_segy(
@@ -145,7 +144,7 @@ def _target(
         grid = volume.attrs.get("map")
         file = segy_write.create(path, *axes, bin_size=bins, grid=grid, text=text, format=format)
         return file, axes, live_traces(volume)
-    geometry = segy.scan(source, header_bytes=header_bytes, domain=values.dims[2])
+    geometry = segy.scan(source, header_bytes=header_bytes, domain=str(values.dims[2]))
     axes = [geometry.inlines, geometry.crosslines, geometry.samples]
     # What the source lacks is not written, what it marks dead stays so.
     every = np.broadcast_to(True, geometry.traces.shape)
@@ -156,7 +155,7 @@ def _sections(
     values: DataArray, axes: list[np.ndarray], source: str | Path, memory: int | None
 ) -> Iterator[tuple[int, np.ndarray]]:
     """Row and section of every inline of a grid, zero where the values say nothing."""
-    to = [label_rows(axis, values[name].values) for axis, name in zip(axes, values.dims, strict=True)]
+    to = [positions_of(axis, values[name].values, PLACE) for axis, name in zip(axes, values.dims, strict=True)]
     for name, places in zip(values.dims, to, strict=True):
         if (places < 0).any():
             label = values[name].values[places < 0][0]
@@ -171,19 +170,6 @@ def _sections(
             section = np.zeros(shape, np.float32)
             section[inside] = np.nan_to_num(line_values)
             yield row, section
-
-
-def label_rows(axis: np.ndarray, labels: npt.ArrayLike) -> np.ndarray:
-    """Position on an axis of every label, -1 where the axis does not have it.
-
-    Examples
-    --------
-    >>> label_rows(np.array([10, 12, 14]), np.array([14, 11, 10]))
-    array([ 2, -1,  0])
-    """
-    order = np.argsort(axis, kind="stable")
-    near = order[np.minimum(np.searchsorted(axis[order], np.asarray(labels) - PLACE), len(axis) - 1)]
-    return np.where(np.abs(axis[near] - labels) <= PLACE, near, -1)
 
 
 def _invented(volume: str | Path | DataArray) -> list[str]:

@@ -11,6 +11,7 @@ from outcrop.parallel import spans
 from outcrop.storage.workspace import whole_file
 
 LINES = 32  # lines read together and stored in one Zarr chunk
+PLACE = 1e-3  # ms, m or lines; labels of an axis that differ by less are the same
 BLOCK = 1 << 26  # bytes of labels held at once, unless LINES lines are more
 
 

@@ -13,13 +13,13 @@ from xarray import DataArray, Dataset
 
 import outcrop
 from outcrop.export.colour_tables import code_colours
-from outcrop.export.label_segy import label_rows
 from outcrop.export.lines import LINES, new_folder, provenance_of, write_json
 from outcrop.labels.named import named_labels
 from outcrop.mapping.confidence import as_codes, labelled
 from outcrop.patches.grid import DIRECTIONS, PatchGrid
 from outcrop.retrieval.index import NEAR_LINES
 from outcrop.retrieval.weak import WeakLabels
+from outcrop.volumes.axes import positions_of
 
 SPLITS = {"train": 0.7, "val": 0.15, "test": 0.15}
 MOST_BLOCKS, DRAWS = 20, 1000  # blocks of lines to split by, and ways to cut and share them out that are tried
@@ -204,7 +204,9 @@ def _labelled_patches(
 ) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray | None]]:
     """Number, image, mask and confidence (or None) of the patches that have a label, a block of lines at a time."""
     names = [name for name in ("label", "confidence") if name in labels]
-    places = [label_rows(labels[name].values, axis) for name, axis in zip(labels["label"].dims, grid.axes, strict=True)]
+    places = [
+        positions_of(labels[name].values, axis) for name, axis in zip(labels["label"].dims, grid.axes, strict=True)
+    ]
     _, block = np.unique(starts[:, :2] // (1, LINES), axis=0, return_inverse=True)
     for block_rows in (np.flatnonzero(block.ravel() == number) for number in range(block.max() + 1)):
         direction = starts[block_rows[0], 0]

@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 from scipy.spatial import cKDTree
 from xarray import DataArray
 
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.volumes import segy, segy_headers, segy_layout
+from outcrop.volumes.axes import fit_grid, positions_of
 from outcrop.volumes.neighbours import smallest_step
 
 NUMBERS, BINS = "line numbers", "bin size"  # sources that are no coordinates
@@ -128,32 +128,19 @@ def _map_of_traces(volume: DataArray) -> MapGrid | MapLine | None:
     counts = [len(axis) if single else min(len(axis), SOME) for axis in axes]
     some = [axis[np.linspace(0, len(axis) - 1, n).astype(int)] for axis, n in zip(axes, counts, strict=True)]
     lines = [part.ravel() for part in np.meshgrid(*some, indexing="ij")]
-    points = np.column_stack(trace_coordinates(volume, *lines))
-    known = np.isfinite(points).all(axis=1)
-    points, lines = points[known], [part[known].astype(float) for part in lines]
+    x, y = trace_coordinates(volume, *lines)
     if single:
+        known, along = np.isfinite(x) & np.isfinite(y), int(len(axes[0]) > 1)
+        points = np.column_stack([x, y])[known]
         if len(points) < 2 or not np.ptp(points, axis=0).any():
             return None
-        along = int(len(axes[0]) > 1)
-        return MapLine(DIRECTIONS[along], float(axes[along][0]), lines[1 - along], points, metres=metres)
-    steps = _fit(np.column_stack([np.ones(len(points)), *lines]), points)
-    return None if steps is None else MapGrid(steps[0], steps[1], steps[2], "trace headers", metres)
-
-
-def _fit(design: np.ndarray, points: np.ndarray) -> np.ndarray | None:
-    """Origin and two steps of points on a grid, a few wild ones left out; None where there is no grid."""
-    if np.linalg.matrix_rank(design) < 3:
-        return None
-    kept = np.ones(len(points), bool)
-    for _ in range(5):
-        steps = np.linalg.lstsq(design[kept], points[kept])[0]
-        off = np.linalg.norm(points - design @ steps, axis=1)
-        kept = off <= 3 * np.median(off) + 1e-6
-    lengths = np.linalg.norm(steps[1:], axis=1)
-    area = abs(steps[1, 0] * steps[2, 1] - steps[1, 1] * steps[2, 0])
-    if lengths.min() <= 2 * np.median(off) or area < 0.1 * lengths.prod():
-        return None
-    return np.asarray(steps)
+        traces = lines[1 - along][known].astype(float)
+        return MapLine(DIRECTIONS[along], float(axes[along][0]), traces, points, metres=metres)
+    grid = fit_grid(lines[0], lines[1], x + 1j * y)
+    if grid is None or not abs((grid[1].conjugate() * grid[2]).imag) > 0.1 * abs(grid[1] * grid[2]):
+        return None  # not even a grid, or one whose inlines run along its crosslines
+    origin, inline_step, crossline_step = np.column_stack([grid.real, grid.imag])
+    return MapGrid(origin, inline_step, crossline_step, "trace headers", metres)
 
 
 def trace_coordinates(
@@ -211,10 +198,9 @@ def _survey(volume: DataArray) -> tuple[tuple[np.ndarray, np.ndarray], float]:
 
 def _rows_of(axis: np.ndarray, name: str, labels: npt.ArrayLike) -> np.ndarray:
     """Positions on an axis of labels that it must have."""
-    labels = np.asarray(labels)
-    found: np.ndarray = pd.Index(axis).get_indexer(pd.Index(labels))
+    found = positions_of(axis, labels)
     if (found < 0).any():
-        missing = labels[found < 0][0]
+        missing = np.asarray(labels)[found < 0][0]
         raise ValueError(f"The volume has no {name} {missing:g}; it has {axis.min():g} to {axis.max():g}.")
     return found
 
@@ -276,4 +262,4 @@ def positions_on(axis: np.ndarray, labels: npt.ArrayLike) -> np.ndarray:
         return np.asarray(values - float(axis[0]))
     step = float(axis[-1] - axis[0]) / (len(axis) - 1)
     outside = (values < axis[0]) | (values > axis[-1])
-    return np.where(outside, (values - axis[0]) / step, np.interp(values, axis, np.arange(len(axis))))
+    return np.asarray(np.where(outside, (values - axis[0]) / step, np.interp(values, axis, np.arange(len(axis)))))

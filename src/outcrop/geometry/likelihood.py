@@ -10,7 +10,7 @@ from xarray import DataArray
 
 from outcrop.features.encoder import Encoder, balanced
 from outcrop.patches.gaps import bridge
-from outcrop.volumes.amplitude import scale
+from outcrop.volumes.amplitude import centre, scale
 from outcrop.volumes.lazy import live_traces
 
 SCALES = (1.0, 1.0), (1.5, 3.0)  # times the samples and traces of a section at which the encoder sees it
@@ -51,11 +51,12 @@ def section_of_line(volume: DataArray, direction: int, position: int) -> tuple[n
     live = live_traces(volume)[(slice(None),) * direction + (position,)]
     section = np.where(np.isfinite(section), section, 0)
     live = live & (np.ptp(section, axis=1) > 0)
-    section = bridge(section, live)
-    valid = np.isfinite(section).all(axis=1)
+    section = np.asarray(bridge(section, live))
+    valid = np.asarray(np.isfinite(section).all(axis=1))
     if not valid.any():
-        return np.full(section.T.shape, 0.5, np.float32), valid
+        return np.full_like(section.T, 0.5, np.float32), valid
     if not volume.attrs.get("scaled"):
+        section = section - np.float32(centre(volume))
         section = scale(section, float(np.percentile(np.abs(section[valid]), 99.5)) or 1.0)
     return np.where(valid[:, None], section, np.float32(0.5)).T.astype(np.float32), valid
 
@@ -174,7 +175,7 @@ def along_strike(support: list[tuple[int, np.ndarray]]) -> np.ndarray:
     if len(support) == 1:
         return support[0][1]
     shifted = [[_shifted(part, strike * away) for away, part in support] for strike in (-1, 0, 1)]
-    return np.max([np.sum(parts, axis=0) / len(support) for parts in shifted], axis=0)
+    return np.asarray(np.max([np.sum(parts, axis=0) / len(support) for parts in shifted], axis=0))
 
 
 def _shifted(section: np.ndarray, traces: int) -> np.ndarray:

@@ -1,5 +1,7 @@
 """What the last stroke changed."""
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 import pandas as pd
 
@@ -10,35 +12,34 @@ from outcrop.job.state import fold
 from outcrop.mapping.confidence import UNCERTAIN
 from outcrop.patches.grid import DIRECTIONS
 
+if TYPE_CHECKING:
+    from outcrop.job.core import Job
 
-def changes(job, line):
-    """What the last stroke changed on a line; see `Job.changes`."""
-    plan = job.plan
-    last = next((entry for entry in reversed(job.log.entries) if _is_last_stroke(entry, plan.state)), None)
-    if last is None:
+
+def changes(job: "Job", line: int) -> dict[str, Any]:
+    """Return what the last stroke changed on a line; see `Job.changes`."""
+    plan, entries = job.plan, job.log.entries
+    in_force = {stroke["id"] for stroke in plan.state.strokes}
+    acts = [
+        entry.get("group", entry["id"]) for entry in entries if entry["what"] in STROKES and entry["id"] in in_force
+    ]
+    if not acts:
         raise ValueError(f"{job.path} has no strokes whose effect could be shown; paint one first.")
-    act = last.get("group", last["id"])
-    before = fold([entry for entry in job.log.entries if entry.get("group", entry["id"]) != act])
-    axis = job.axes[plan.along]
-    position = int(np.flatnonzero(axis == line)[0]) if line in axis else None
+    before = fold([entry for entry in entries if entry.get("group", entry["id"]) != acts[-1]])
     plans = [resolve(plan.volume, before, plan.codes, plan.joined), plan]
     found = [label_view(job, one)[0] for one in plans]
+    axis = job.axes[plan.along]
+    position = int(np.flatnonzero(axis == line)[0]) if line in axis else -1
     if any(position not in labels.stores for labels in found):
         raise ValueError(f"{DIRECTIONS[plan.along]} {line} has no labels; label it first.")
     assert position is not None
     codes = [labels.section(position)[0] for labels in found]
     where = codes[0] != codes[1]
-    names = {code: name for name, code in job.classes.items()} | {0: "not labelled", UNCERTAIN: "uncertain"}
-    pairs, counts = np.unique(np.stack([codes[0][where], codes[1][where]]), axis=1, return_counts=True)
-    rows = [
-        {"from": names.get(int(a), f"class {a}"), "to": names.get(int(b), f"class {b}"), "samples": int(n)}
-        for (a, b), n in zip(pairs.T, counts, strict=True)
-    ]
-    table = pd.DataFrame(rows, columns=["from", "to", "samples"]).sort_values("samples", ascending=False)
+    words = [f"class {code}" for code in range(256)]
+    for name, code in (job.classes | {"not labelled": 0, "uncertain": UNCERTAIN}).items():
+        words[code] = name
+    pairs = pd.DataFrame({"from": np.array(words)[codes[0][where]], "to": np.array(words)[codes[1][where]]})
+    table = pairs.value_counts().rename("samples").reset_index()
     known = found[1].corrections.codes(position) > 0
     outside = float((where & ~known).sum() / max(((codes[1] > 0) & ~known).sum(), 1))
-    return {"where": where, "share": outside, "table": table.reset_index(drop=True)}
-
-
-def _is_last_stroke(entry, state):
-    return entry["what"] in STROKES and any(stroke["id"] == entry["id"] for stroke in state.strokes)
+    return {"where": where, "share": outside, "table": table}

@@ -1,8 +1,8 @@
 """`Job`: the one way into a job folder for shell, page and notebook."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -14,14 +14,13 @@ from outcrop.job.folder import QUICK
 from outcrop.job.inputs import row_list
 from outcrop.job.options import LabelOptions
 from outcrop.mapping.registry import MAPPERS
+from outcrop.parallel import Progress, Where
 from outcrop.patches.grid import DIRECTIONS, PatchGrid
 from outcrop.retrieval.index import Index
 from outcrop.retrieval.weak import WeakLabels
 
 if TYPE_CHECKING:
     from outcrop.job.auditing import Audit
-
-Progress = Callable[[str, int, int], Any]
 
 
 class Job(JobChoices):
@@ -58,12 +57,13 @@ class Job(JobChoices):
         along: str | None = None,
         gain: str | None = None,
         *,
-        workers: int | None = None,
-        client: Any = None,
-        memory: int | None = None,
-        device: str | None = None,
-        progress: Progress | None = None,
-        **more: Any,
+        measure: str | None = None,
+        area: dict[str, tuple[float, float]] | str | None = None,
+        between: tuple[str, str] | str | None = None,
+        sample: int | str | None = None,
+        clip: float | str | None = None,
+        seed: int | None = None,
+        **where: Unpack[Where],
     ) -> Index:
         """Describe the patches of the survey; what is described already is not read again.
 
@@ -75,18 +75,28 @@ class Job(JobChoices):
             Height and width of a patch; 99, or less where the volume is smaller.
         step : int or (int, int), optional
             From patch to patch; by default as dense as the size of the survey allows.
-        every, along, gain
-            As in `PatchGrid`, by default 1, ``inline`` and ``volume``, and so are ``area``, ``between``, ``sample``,
-            ``clip`` and ``seed``.
-        workers, client, memory, device
-            As in `build_index`, and so are ``measure``, ``truncate`` and ``finest``.
-        progress : callable, optional
-            Called as ``progress(what, done, total)``.
+        every, along, gain, area, between, sample, clip, seed
+            As in `PatchGrid`, by default every inline, and gain ``volume``.
+        measure : str, optional
+            As in `build_index`.
+        **where
+            See `Where`.
         """
-        self.check_volume(progress=progress)
-        given = {"size": size, "step": step, "every": every, "along": along, "gain": gain} | more
-        self.choose_index(**given)
-        return self._index(self.plan, workers=workers, client=client, memory=memory, device=device, progress=progress)
+        self.check_volume(progress=where.get("progress"))
+        self.choose_index(
+            size=size,
+            step=step,
+            every=every,
+            along=along,
+            gain=gain,
+            measure=measure,
+            area=area,
+            between=between,
+            sample=sample,
+            clip=clip,
+            seed=seed,
+        )
+        return self._index(self.plan, **where)
 
     def grid(self) -> PatchGrid:
         """Return the patches of the index: where they lie, and how they are cut."""
@@ -99,9 +109,7 @@ class Job(JobChoices):
         count: int | str | Mapping[str, int | str] | None = None,
         *,
         per_exemplar: bool | None = None,
-        device: str | None = None,
-        progress: Progress | None = None,
-        **where: Any,
+        **where: Unpack[Where],
     ) -> WeakLabels:
         """Find patches that look like the exemplars; indexes first where needed.
 
@@ -111,30 +119,26 @@ class Job(JobChoices):
             Patches of a class, or class -> patches; kept for the next time, ``auto`` at first: see `auto_count`.
         per_exemplar : bool, optional
             As in `outcrop.retrieve`; kept too.
-        device : str, optional
-            Search on a torch device.
-        progress : callable, optional
-            Called as ``progress(what, done, total)``.
         **where
-            ``workers``, ``client``, ``memory`` of `index`.
+            See `Where`.
 
         Returns
         -------
         WeakLabels
             Classes under their present names.
         """
-        self.check_volume(progress=progress)
+        self.check_volume(progress=where.get("progress"))
         self.choose_counts(count, per_exemplar)
         if not self.plan.queries:
             raise ValueError(
                 f"{self.path} has no exemplars yet; add some, for instance fault at inline, crossline, time."
             )
-        index = self._index(self.plan, progress=progress, **where)
+        index = self._index(self.plan, **where)
         note = table_file.take_edits(self, index)
         if note:
             self._note(note)
         plan = self.plan
-        weak = retrieved.weak_labels(self, plan, device=device)
+        weak = retrieved.weak_labels(self, plan, device=where.get("device"))
         key = plan.keys["retrieved"]
         if key is not None and key == self.plan.keys["retrieved"]:  # else the next search publishes its table
             table_file.publish(self, key, weak)
@@ -174,10 +178,7 @@ class Job(JobChoices):
         *,
         step: int | str | None = None,
         with_jobs: Sequence[str | Path] | None = None,
-        device: str | None = None,
-        client: Any = None,
-        memory: int | None = None,
-        progress: Progress | None = None,
+        **where: Unpack[Where],
     ) -> xr.Dataset:
         """Label lines of the survey; fits where no mapper of the present decisions is stored.
 
@@ -198,10 +199,8 @@ class Job(JobChoices):
         with_jobs : sequence of path, optional
             Jobs on the same volume with patches of another size, to learn from too; kept for the next time, an empty
             sequence removes them.
-        device : str, optional
-            A torch device.
-        progress : callable, optional
-            Called as ``progress(what, done, total)``; what it raises ends the work, and the next call goes on.
+        **where
+            See `Where`; work that is ended goes on with the next call.
 
         Returns
         -------
@@ -209,15 +208,15 @@ class Job(JobChoices):
             Of those lines: ``label`` (0 not labelled, 255 uncertain, else the code of a class), ``confidence`` (uint8,
             255 = sure) and ``stale`` of every line; lazy.
         """
-        self.check_volume(progress=progress)
+        self.check_volume(progress=where.get("progress"))
         self.choose_labels(
             mapping=mapping, seed=seed, min_confidence=min_confidence, max_error=max_error, step=step,
             with_jobs=with_jobs,
         )  # fmt: skip
         if self.plan.queries and table_file.is_edited(self):
-            self.retrieve(client=client, memory=memory, progress=progress)
+            self.retrieve(**where)
         plan = self.plan
-        done = labelling.label_lines(self, plan, lines, device=device, client=client, memory=memory, progress=progress)
+        done = labelling.label_lines(self, plan, lines, **where)
         return self._dataset().isel({DIRECTIONS[plan.along]: done})
 
     def choose_labels(
@@ -251,17 +250,10 @@ class Job(JobChoices):
                         self._decide(*entries)
         self.choose(label=chosen)
 
-    def mapper(
-        self,
-        *,
-        device: str | None = None,
-        client: Any = None,
-        memory: int | None = None,
-        progress: Progress | None = None,
-    ) -> Any:
+    def mapper(self, **where: Unpack[Where]) -> Any:
         """Return the mapper that the decisions lead to: loaded where it was fitted before, fitted otherwise."""
-        self.check_volume(progress=progress)
-        return fitting.named_mapper(self, self.plan, device=device, client=client, memory=memory, progress=progress)
+        self.check_volume(progress=where.get("progress"))
+        return fitting.named_mapper(self, self.plan, **where)
 
     def borrow_mapper(self, source: "Job", *, progress: Progress | None = None) -> None:
         """Label this volume with the mapper of another job, which is copied here; its classes keep their order."""
@@ -289,14 +281,7 @@ class Job(JobChoices):
         self.check_volume(most=QUICK)
         return labelling.labelled_lines(self, self.plan)
 
-    def fused_labels(
-        self,
-        *,
-        device: str | None = None,
-        client: Any = None,
-        memory: int | None = None,
-        progress: Progress | None = None,
-    ) -> xr.Dataset:
+    def fused_labels(self, **where: Unpack[Where]) -> xr.Dataset:
         """Return labels by the votes of both directions: the lines across are labelled with the same mapper; lazy.
 
         They are stored as those of the lines are; `labels` and exports do not change. Votes of both directions and of
@@ -306,7 +291,7 @@ class Job(JobChoices):
         """
         from outcrop.job.fusion import fused_labels
 
-        return fused_labels(self, device=device, client=client, memory=memory, progress=progress)
+        return fused_labels(self, **where)
 
     def changes(self, line: int) -> dict[str, Any]:
         """Return what the last stroke changed on a line, as far as its votes from before are stored.

@@ -1,12 +1,16 @@
 """What is painted on a line and near it, spread over its votes when they are read."""
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
 import numpy as np
 from scipy.ndimage import label as connected
 
 from outcrop.features.energies import STRIDE
 from outcrop.mapping.pixels import upsample
 from outcrop.mapping.walker import conductances, correct, giving_up, reach
-from outcrop.storage.kept import content
+from outcrop.storage.kept import Kept, content
 
 LINES = 3.0  # neighbouring lines over which a stroke falls to 1 / e
 LEAST = 0.1  # of a stroke, below which it says nothing about a neighbouring line
@@ -14,6 +18,7 @@ COUNT = 60.0  # nodes of patches that a stroke of one node counts as; one of n n
 FULL = 0.25  # share of the pixels of a node from which it counts as painted wholly
 
 
+@dataclass(eq=False)
 class Corrections:
     """Votes of lines after the strokes on them, and on lines near them, have spread.
 
@@ -37,26 +42,30 @@ class Corrections:
     kept : Kept
     """
 
-    def __init__(self, painted, excluded, *, nodes, names, background, along, shape, even, kept):
-        self.painted, self.excluded, self.nodes, self.names = painted, excluded, nodes, names
-        self.background, self.along, self.kept = background, along, kept
-        self.n_lines, self.section_shape = shape[along], (shape[1 - along], shape[2])
-        self.reach = int(LINES * -np.log(LEAST)) if even else 0
-        self.lines = self._lines()
+    painted: Mapping[tuple[int, int], np.ndarray]
+    excluded: Mapping[tuple[int, int], np.ndarray]
+    _: KW_ONLY
+    nodes: Callable[[int], np.ndarray]
+    names: Sequence[str]
+    background: str | None
+    along: int
+    shape: Sequence[int]
+    even: bool
+    kept: Kept
 
-    def _lines(self):
-        """Position of every line on which something is painted or excluded."""
-        found: set = set()
-        for sections in (self.painted, self.excluded):
-            for (direction, position), section in sections.items():
-                if direction == self.along:
-                    found.add(position)
-                else:
-                    found |= set(np.flatnonzero(section.any(axis=-1).reshape(-1, self.n_lines).any(axis=0)).tolist())
-        return found
+    def __post_init__(self) -> None:
+        self.section_shape = self.shape[1 - self.along], self.shape[2]
+        self.reach = int(LINES * -np.log(LEAST)) if self.even else 0
+        self.lines: set[int] = set()  # positions of the lines on which something is painted or excluded
+        for (direction, position), section in [*self.painted.items(), *self.excluded.items()]:
+            if direction == self.along:
+                self.lines.add(position)
+            else:
+                marked = section.any(axis=-1).reshape(-1, self.shape[self.along]).any(axis=0)
+                self.lines |= set(np.flatnonzero(marked).tolist())
 
-    def codes(self, line):
-        """Codes painted on a line, on it or where a painted section crosses it."""
+    def codes(self, line: int) -> np.ndarray:
+        """Return the codes painted on a line, on it or where a painted section crosses it."""
         codes = self.painted.get((self.along, line))
         codes = np.zeros(self.section_shape, np.uint8) if codes is None else codes.copy()
         for (direction, position), section in self.painted.items():
@@ -64,8 +73,8 @@ class Corrections:
                 codes[position] = np.where(section[line] > 0, section[line], codes[position])
         return codes
 
-    def excluded_on(self, line):
-        """Whether each code is excluded on a line, shape (n_codes, n_traces, n_samples); no codes where none is."""
+    def excluded_on(self, line: int) -> np.ndarray:
+        """Return where each code is excluded on a line, shape (n_codes, n_traces, n_samples); no codes if none is."""
         if not self.excluded:
             return np.zeros((0, *self.section_shape), bool)
         found = np.zeros((len(self.names), *self.section_shape), bool)
@@ -76,14 +85,14 @@ class Corrections:
                 found[:, position] |= section[:, line]
         return found
 
-    def near(self, line):
-        """Lines with strokes that say something about a line, the nearest first, and how much each."""
+    def near(self, line: int) -> list[tuple[int, float]]:
+        """Return the lines with strokes that count for a line, the nearest first, and how much each counts."""
         lines = [other for other in self.lines if abs(other - line) <= self.reach]
         lines.sort(key=lambda other: (abs(other - line), other))
         return [(other, float(np.exp(-abs(other - line) / LINES))) for other in lines]
 
-    def votes(self, line, store):
-        """Classes and votes of a line after all strokes near it, None where there are none.
+    def votes(self, line: int, store: Any) -> tuple[list[str], np.ndarray] | None:
+        """Return classes and votes of a line after all strokes near it, None where there are none.
 
         Returns
         -------
@@ -103,8 +112,8 @@ class Corrections:
         key = (store.folder.name, line, tuple(near), self.background, *self.names, made_from)
         return classes, self.kept.get(key, lambda: self._spread(line, store, classes, self._seeds(painted), exact))
 
-    def _seeds(self, painted):
-        """What is known and what is excluded at the nodes, each of shape (n_codes, n_traces / 4, n_samples / 4)."""
+    def _seeds(self, painted: Sequence[tuple[np.ndarray, np.ndarray, float]]) -> tuple[np.ndarray, np.ndarray]:
+        """Return what is known and excluded at the nodes, each of shape (n_codes, n_traces / 4, n_samples / 4)."""
         known = np.zeros((len(self.names), *(-(-n // STRIDE) for n in self.section_shape)), np.float32)
         excluded = known.copy()
         for codes, gone, strength in painted:  # the nearest line first: it decides
@@ -115,8 +124,8 @@ class Corrections:
                 excluded[i] = np.maximum(excluded[i], strength * (cell_means(mask) > 0))
         return known, excluded
 
-    def _spread(self, line, store, classes, seeds, exact):
-        """Votes of the classes, bytes as in the store; what is painted or excluded on the line itself holds exactly."""
+    def _spread(self, line: int, store: Any, classes: Sequence[str], seeds: Any, exact: Any) -> np.ndarray:
+        """Return the votes of the classes; what is painted or excluded on the line itself holds exactly."""
         votes = np.zeros((len(classes), *self.section_shape), np.uint8)
         votes[: len(store.classes)] = store.read(line)
         along, down = conductances(self.nodes(line)[0].swapaxes(0, 1))
@@ -137,16 +146,16 @@ class Corrections:
         votes[:, touched] = np.round(255 * correct(shares, known[touched], excluded[touched], background)).T
         return votes
 
-    def _reached(self, along, down, gamma, seeds, codes):
-        """How far seeds of each class reach, at the pixels, shape (n_traces, n_samples, n_classes)."""
+    def _reached(self, along: Any, down: Any, gamma: Any, seeds: np.ndarray, codes: Sequence[int | None]) -> Any:
+        """Return how far seeds of each class reach, at the pixels, shape (n_traces, n_samples, n_classes)."""
         none = np.zeros(seeds.shape[1:], np.float32)
         chosen = np.stack([none if code is None else seeds[code] for code in codes], axis=-1)
         spread = reach(along, down, chosen, gamma) if chosen.any() else chosen
         return upsample(spread[None], self.section_shape)[0]
 
 
-def cell_means(values):
-    """Means over the pixels of every node, of a mask the share that it covers; pixels beyond the edge count as 0.
+def cell_means(values: np.ndarray) -> np.ndarray:
+    """Return means over the pixels of every node, of a mask its share; pixels beyond the edge count as 0.
 
     Examples
     --------
@@ -156,11 +165,12 @@ def cell_means(values):
     """
     shape = [-(-n // STRIDE) * STRIDE for n in values.shape]
     cells = np.pad(values, [(0, full - n) for full, n in zip(shape, values.shape, strict=True)])
-    return cells.reshape(shape[0] // STRIDE, STRIDE, shape[1] // STRIDE, STRIDE).mean(axis=(1, 3))
+    means: np.ndarray = cells.reshape(shape[0] // STRIDE, STRIDE, shape[1] // STRIDE, STRIDE).mean(axis=(1, 3))
+    return means
 
 
-def painted_nodes(codes, excluded):
-    """Nodes that a mapper learns from what is painted on a section.
+def painted_nodes(codes: np.ndarray, excluded: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return the nodes that a mapper learns from what is painted on a section.
 
     Parameters
     ----------
@@ -195,8 +205,8 @@ def painted_nodes(codes, excluded):
     return rows, known, excluded, weights
 
 
-def targets_of(known, excluded, votes):
-    """Share of every class at painted nodes: the class painted, or what a mapper votes without the excluded ones.
+def targets_of(known: np.ndarray, excluded: np.ndarray, votes: np.ndarray) -> np.ndarray:
+    """Return the share of every class at painted nodes: the painted one, or the votes without the excluded ones.
 
     Examples
     --------

@@ -2,24 +2,31 @@
 
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import xarray as xr
 import zarr
 
 from outcrop.job.fitting import job_mapper
 from outcrop.job.labelling import labelled_lines, line_positions
+from outcrop.job.options import IndexOptions
 from outcrop.job.plan import ACROSS
 from outcrop.job.sections import labelling_grid
 from outcrop.labels.vote_store import VoteStore
 from outcrop.labels.votes import line_votes, lines_of
 from outcrop.measures.registry import indexed_measure
 from outcrop.parallel import map_blocks, n_cores, spans
+from outcrop.patches.grid import PatchGrid
 from outcrop.retrieval.index import BLOCK, feature_codecs
 from outcrop.storage.chunks import stored_bytes
 from outcrop.volumes.identity import line_digest
+
+if TYPE_CHECKING:
+    from outcrop.job.core import Job
 
 PATCHES = 64  # described by each thread to see how long they take
 LINES = 2  # labelled by each thread for the same reason
@@ -35,8 +42,8 @@ class Cost(NamedTuple):
     bytes: float
 
 
-def index_cost(volume, grid, options, *, workers=None):
-    """Cost of the index of a grid.
+def index_cost(volume: xr.DataArray, grid: PatchGrid, options: IndexOptions, *, workers: int | None = None) -> Cost:
+    """Return the cost of the index of a grid.
 
     As many patches as a block holds would be read from neighbouring places, so a few are taken at each of three places
     of the survey, by as many threads as will work: what threads take from each other is measured with them.
@@ -54,8 +61,8 @@ def index_cost(volume, grid, options, *, workers=None):
     first = np.nan_to_num(grid.extract(volume, slice(0, min(2, len(grid)))))
     measure.describe(first, workers=1)  # kernels and windows are there
 
-    def described(rows):
-        return measure.describe(np.nan_to_num(grid.extract(volume, rows)), workers=1)
+    def described(rows: np.ndarray) -> np.ndarray:
+        return np.asarray(measure.describe(np.nan_to_num(grid.extract(volume, rows)), workers=1))
 
     begin = time.perf_counter()
     found = np.concatenate(list(map_blocks(described, parts, workers=threads)))
@@ -66,8 +73,16 @@ def index_cost(volume, grid, options, *, workers=None):
     return Cost(len(grid), seconds + (START if workers else 0), len(grid) * _stored(found) / len(found))
 
 
-def label_cost(job, lines=None, options=None, *, workers=None, device=None, memory=None, progress=None):
-    """Cost of the labels of lines that are not there yet; the mapper is fitted, and kept, where it is not there.
+def label_cost(
+    job: "Job",
+    lines: Sequence[int] | None = None,
+    options: Mapping[str, Any] | None = None,
+    *,
+    workers: int | None = None,
+    progress: Any = None,
+    **where: Any,
+) -> Cost:
+    """Return the cost of the labels of lines that are missing; the mapper is fitted, and kept, where none is stored.
 
     Parameters
     ----------
@@ -78,11 +93,11 @@ def label_cost(job, lines=None, options=None, *, workers=None, device=None, memo
         Mapping and seed, where they are not those of the job.
     workers : int, optional
         Processes; threads, one a core, by default.
-    device, memory, progress
-        As for `Job.label`.
+    progress, **where
+        As for `Job.label`: ``device`` and ``memory``.
     """
     plan = replace(job.plan, label=job.plan.label.updated(**(options or {})))
-    mapper = job_mapper(job, plan, device=device, memory=memory, progress=progress)
+    mapper = job_mapper(job, plan, progress=progress, **where)
     grid = labelling_grid(job, plan)
     every = sorted(lines_of(grid, mapper))
     wanted = line_positions(job, plan, lines, every)
@@ -94,7 +109,7 @@ def label_cost(job, lines=None, options=None, *, workers=None, device=None, memo
     across = ACROSS if getattr(mapper, "any_size", False) else 0
     axis = job.axes[plan.along]
     some = every[max(0, len(every) // 2 - LINES * threads // 2) :][: max(1, LINES * threads)]
-    where: dict = {"device": device, "memory": memory, "workers": threads}
+    where["workers"] = threads
     # so that nets and windows are there; of a line that is not measured, whose features are kept for a while
     list(line_votes(job.volume, grid, mapper, axis[every[:1]], **where))
     begin = time.perf_counter()
@@ -106,30 +121,30 @@ def label_cost(job, lines=None, options=None, *, workers=None, device=None, memo
     return Cost(len(left), seconds + (START if workers else 0), len(left) * size)
 
 
-def _places(n, count, threads):
-    """Rows of patches, `count` for every thread, from three places of the grid; at least one slice a thread."""
+def _places(n: int, count: int, threads: int) -> list[np.ndarray]:
+    """Return rows of patches, `count` for every thread, from three places of the grid; at least one slice a thread."""
     size = max(1, min(count * threads, n) // 3)
     starts = sorted({0, max(0, n // 2 - size // 2), n - size})
     rows = np.unique(np.concatenate([np.arange(start, start + size) for start in starts]))
     return [rows[span] for span in spans(len(rows), max(1, len(rows) // (2 * threads)))]
 
 
-def _digest_seconds(volume):
-    """Seconds to read a line and take its digest."""
+def _digest_seconds(volume: xr.DataArray) -> float:
+    """Return the seconds to read a line and take its digest."""
     begin = time.perf_counter()
     line_digest(volume[len(volume) // 2].values)
     return time.perf_counter() - begin
 
 
-def _stored(features):
-    """Bytes of descriptors as an index keeps them."""
+def _stored(features: np.ndarray) -> float:
+    """Return the bytes of descriptors as an index keeps them."""
     with tempfile.TemporaryDirectory() as folder:
         array = zarr.create_array(Path(folder) / "f.zarr", data=features, chunks=features.shape, **feature_codecs())
         return stored_bytes(array)
 
 
-def _written(votes, classes):
-    """Seconds and bytes of the votes of a line as a job keeps them."""
+def _written(votes: Sequence[np.ndarray], classes: Sequence[str]) -> tuple[float, float]:
+    """Return seconds and bytes of the votes of a line as a job keeps them."""
     with tempfile.TemporaryDirectory() as folder:
         store = VoteStore.make(Path(folder), (len(votes), *votes[0].shape[1:]), classes)
         begin = time.perf_counter()

@@ -33,6 +33,8 @@ import json
 import socket
 import threading
 import uuid
+from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +42,7 @@ import pandas as pd
 from filelock import FileLock, Timeout
 
 from outcrop.job.entries import STROKES, parse
-from outcrop.job.imports import arrange, holding, scope
+from outcrop.job.imports import Entry, arrange, holding, scope
 from outcrop.job.state import State, acts, fold
 from outcrop.storage.stages import append_line, read_lines
 from outcrop.storage.workspace import refuse_volume_name, whole_file
@@ -66,65 +68,56 @@ class Decisions:
     >>> other = Decisions(one.folder.parent, origin="page")
     >>> other.state().exemplars[0].place
     (310, 547, 1600)
-    >>> one.undo(), other.state().exemplars
-    (True, [])
+    >>> [entry["what"] for entry in one.undo()], other.state().exemplars
+    (['exemplar'], [])
     """
 
-    def __init__(self, job, *, origin="python"):
+    def __init__(self, job: str | Path, *, origin: str = "python"):
         self.folder, self.origin = Path(job) / FOLDER, origin
-        self.damaged: dict = {}  # file name -> lines that cannot be read
+        self.damaged: dict[str, int] = {}  # file name -> lines that cannot be read
         self._lock = threading.RLock()
-        self._files: dict = {}  # file name -> (size, entries)
-        self._entries: list = []
+        self._files: dict[str, tuple[int, list[Entry]]] = {}  # file name -> size and entries
+        self._entries: list[Entry] = []
         self._state: State | None = None
-        self._hold: Any = None
+        self._hold: FileLock | None = None
         self._who = ""
         self._act: str | None = None  # id of the first entry of an act under way
 
     # ---- reading ----------------------------------------------------------------------------------------------------
 
-    def refresh(self):
-        """Read what was written since; whether anything was."""
+    def refresh(self) -> None:
+        """Read what was written since."""
         with self._lock:
             sizes = {path.name: path.stat().st_size for path in self.folder.glob("*.jsonl")}
             if sizes == {name: size for name, (size, _) in self._files.items()}:
-                return False
-            for name, size in sizes.items():
-                if self._files.get(name, (None,))[0] != size:
-                    self._files[name] = (size, self._read(name))
-            self._files = {name: self._files[name] for name in sizes}
-            found = [
-                (entry["time"], name, number, entry)
-                for name, (_, entries) in self._files.items()
-                for number, entry in enumerate(entries)
-            ]
-            self._entries = arrange([entry for *_, entry in sorted(found, key=lambda item: item[:3])])
+                return
+            before = self._files
+            self._files = {
+                name: before[name] if name in before and before[name][0] == size else (size, self._read(name))
+                for name, size in sizes.items()
+            }
+            found = [(entry["time"], name, entry) for name, (_, some) in self._files.items() for entry in some]
+            self._entries = arrange([entry for *_, entry in sorted(found, key=lambda item: item[:2])])
             self._state = None
-            return True
 
-    def _read(self, name):
-        """Entries of one file."""
-        entries, bad = [], 0
-        for line in (self.folder / name).read_bytes().decode("utf-8", "replace").split("\n"):
-            entry = parse(line)
-            if entry is not None:
-                entries.append(entry)
-            elif line.strip():
-                bad += 1
+    def _read(self, name: str) -> list[Entry]:
+        """Return the entries of one file; lines that are none are counted."""
+        lines = (self.folder / name).read_bytes().decode("utf-8", "replace").split("\n")
+        entries = [parse(line) for line in lines if line.strip()]
         self.damaged.pop(name, None)
-        if bad:
-            self.damaged[name] = bad
-        return entries
+        if None in entries:
+            self.damaged[name] = entries.count(None)
+        return [entry for entry in entries if entry is not None]
 
     @property
-    def entries(self):
+    def entries(self) -> list[Entry]:
         """All entries, the oldest first."""
         with self._lock:
             self.refresh()
             return list(self._entries)
 
-    def state(self):
-        """What holds now."""
+    def state(self) -> State:
+        """Return what holds now."""
         with self._lock:
             self.refresh()
             if self._state is None:
@@ -134,7 +127,7 @@ class Decisions:
     # ---- writing ----------------------------------------------------------------------------------------------------
 
     @property
-    def who(self):
+    def who(self) -> str:
         """Name of this writer; a file that no living writer holds is taken."""
         if not self._who:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -148,29 +141,17 @@ class Decisions:
                     self._hold, self._who = hold, f"{base}-{number}"
         return self._who
 
-    def add(self, *entries):
-        """Write entries as one act; they are on disk when this returns.
-
-        Returns
-        -------
-        list of dict
-            The entries as written.
-        """
+    def add(self, *entries: Entry) -> list[Entry]:
+        """Write entries as one act and return them as written; they are on disk when this returns."""
         with self._lock:
             self.refresh()
             who, last = self.who, max((entry["time"] for entry in self._entries if not scope(entry)), default="")
-            written: list = []
+            written: list[Entry] = []
             for entry in entries:
-                about = {
-                    "id": entry.get("id") or uuid.uuid4().hex[:12],
-                    "time": _after(last),
-                    "who": who,
-                    "from": self.origin,
-                }
-                about["group"] = self._act or (written[0]["id"] if written else about["id"])
-                self._act = None if self._act is None else about["group"]
-                written.append(about | entry)
-                last = about["time"]
+                id, last = entry.get("id") or uuid.uuid4().hex[:12], _after(last)
+                group = self._act or (written[0]["id"] if written else id)
+                self._act = None if self._act is None else group
+                written.append({"id": id, "time": last, "who": who, "from": self.origin, "group": group} | entry)
             lines = [json.dumps(entry) for entry in written]
             if not all(parse(line) for line in lines):
                 raise ValueError(f"A decision cannot be kept: {lines[0][:200]}.")
@@ -179,9 +160,15 @@ class Decisions:
             return written
 
     @contextlib.contextmanager
-    def act(self):
-        """What is written inside is one act, which is undone as one; an error inside undoes it at once."""
+    def act(self) -> Iterator[None]:
+        """Record what is written inside as one act, which is undone as one; an error inside undoes it at once.
+
+        An act inside another one is a part of it.
+        """
         with self._lock:
+            if self._act is not None:
+                yield
+                return
             self._act = ""
             try:
                 yield
@@ -194,33 +181,43 @@ class Decisions:
             finally:
                 self._act = None
 
-    def undo(self):
-        """Take back the last act of this writer, or of one of the same person that has ended; whether there was one."""
+    def undo(self) -> list[Entry]:
+        """Take back the last act of this person and return its entries; none where there is nothing to take back.
+
+        An act is one of this writer, or of another writer of the same person that has ended. Answers to one audit that
+        follow each other are taken back together, on the page one by one.
+        """
         return self._step("undo")
 
-    def redo(self):
-        """Do again what this writer took back last; whether there was anything."""
+    def redo(self) -> list[Entry]:
+        """Repeat what this person took back last and return its entries; none where there is nothing to repeat."""
         return self._step("redo")
 
-    def _step(self, what):
+    def _step(self, what: str) -> list[Entry]:
         with self._lock:
             self.refresh()
             mine = self._mine()
-            past, future = acts([entry for entry in self._entries if entry["who"] in mine and not scope(entry)])
+            own = {entry["id"]: entry for entry in self._entries if entry["who"] in mine and not scope(entry)}
+            past, future = acts(own.values())
             stack = past if what == "undo" else future
             if not stack:
-                return False
-            self.add({"what": what, "of": stack[-1]})
-            return True
+                return []
+            ids = stack[-1]
+            if what == "undo" and self.origin != "page" and own[ids[0]]["what"] == "audit":
+                audit = _audit_of(own[ids[0]])
+                answers = list(takewhile(lambda act: _audit_of(own[act[0]]) == audit, reversed(stack)))
+                ids = [one for act in reversed(answers) for one in act]
+            self.add({"what": what, "of": ids})
+            return [own[one] for one in ids]
 
-    def _mine(self):
-        """Names of this writer and of all of the same person on this machine that have ended."""
+    def _mine(self) -> set[str]:
+        """Return the names of this writer and of all of the same person on this machine that have ended."""
         person = self.who.rpartition("-")[0]
         names = {entry["who"] for entry in self._entries if entry["who"].rpartition("-")[0] == person}
         return {name for name in names if name == self.who or _ended(self.folder / f".{name}.lock")}
 
-    def close(self):
-        """Let go of the file of this writer."""
+    def close(self) -> None:
+        """Release the file of this writer."""
         with self._lock:
             if self._hold is not None:
                 self._hold.release()
@@ -228,16 +225,16 @@ class Decisions:
 
     # ---- travelling -------------------------------------------------------------------------------------------------
 
-    def give(self, path):
-        """Write all entries to one file, for a colleague or another survey; how many there were."""
+    def give(self, path: str | Path) -> int:
+        """Write all entries to one file, for a colleague or another survey; return their number."""
         entries = self.entries
         refuse_volume_name(path)
         with whole_file(path) as aside:
             aside.write_text("".join(json.dumps(entry) + "\n" for entry in entries), encoding="utf-8")
         return len(entries)
 
-    def take(self, path):
-        """Take over the entries of an exported file or of a colleague's file, as one act; how many there were.
+    def take(self, path: str | Path) -> int:
+        """Take over the entries of an exported file or of a colleague's file, as one act; return their number.
 
         They act on each other, and on nothing that was decided in this job: see `outcrop.job.imports`.
         """
@@ -254,39 +251,45 @@ class Decisions:
             raise ValueError(f"{path} ends in the middle of a line; export it again.")
         name = import_name(path)
         entries = [json.loads(line) for line in lines]
-        text = "\n".join(json.dumps(entry | {"import": [name, *scope(entry)]}) for entry in entries)
         with self._lock:
             if not (self.folder / f"{name}.jsonl").exists():
+                text = "\n".join(json.dumps(entry | {"import": [name, *scope(entry)]}) for entry in entries)
                 append_line(self.folder / f"{name}.jsonl", text)
-            mine = [entry for entry in self.entries if entry["what"] == "import" and entry["name"] == name]
-            holds = holding(self._entries)
-            if not any((scope(entry), entry["id"]) in holds for entry in mine if not scope(entry)):
+            mine = {
+                ((), entry["id"]) for entry in self.entries if (entry["what"], entry.get("name")) == ("import", name)
+            }
+            if not mine & holding(self._entries):
                 self.add({"what": "import", "name": name})
         return len(lines)
 
 
-def import_name(path):
-    """Name under which a file of decisions is kept in a job."""
+def import_name(path: str | Path) -> str:
+    """Return the name under which a file of decisions is kept in a job."""
     text = "\n".join(line for line in read_lines(path) if line.strip())
     return f"import-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
-def _ended(path):
-    """Whether nobody holds the lock of a writer."""
+def _audit_of(entry: Entry) -> tuple[Any, ...]:
+    """Return what tells the answers to one audit from other entries."""
+    return entry["what"], entry.get("subject"), entry.get("of") if entry["what"] == "audit" else None
+
+
+def _ended(path: Path) -> bool:
+    """Return whether nobody holds the lock of a writer."""
     with contextlib.suppress(Timeout), FileLock(path, thread_local=False).acquire(timeout=0):
         return True
     return False
 
 
-def _user():
+def _user() -> str:
     try:
         return getpass.getuser()
     except (OSError, KeyError, ImportError):
         return "someone"
 
 
-def _after(last):
-    """Time of now, and after the last entry seen even where the clocks of two machines differ."""
+def _after(last: str) -> str:
+    """Return the time of now, and after the last entry seen even where the clocks of two machines differ."""
     now = datetime.datetime.now(datetime.UTC)
     with contextlib.suppress(ValueError):
         now = max(now, datetime.datetime.fromisoformat(last) + datetime.timedelta(microseconds=1))

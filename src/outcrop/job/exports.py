@@ -1,8 +1,10 @@
 """Labels of a job in the user's world, with what they were made from."""
 
 import re
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
@@ -13,68 +15,76 @@ from outcrop.export.label_zarr import export_zarr
 from outcrop.export.training_set import export_training_set
 from outcrop.job import retrieved, table_file
 from outcrop.job.labelling import label_view
+from outcrop.job.status import checked_lines
+from outcrop.job.votes import Labels
 from outcrop.volumes.axes import standard_axes
 from outcrop.volumes.lazy import LazyVolume
 
+if TYPE_CHECKING:
+    from outcrop.job.core import Job
 
-def export(job, path, *, what="label", format=5, stale=False, seed=0, memory=None, labels=None):
+SEGY = (".sgy", ".segy")
+
+
+def export(
+    job: "Job",
+    path: str | Path,
+    *,
+    what: str = "label",
+    format: int = 5,
+    stale: bool = False,
+    seed: int = 0,
+    memory: int | None = None,
+    labels: xr.Dataset | None = None,
+) -> str:
     """Write labels of a job; see `Job.export`. Other labels than the job's, for instance of a net, where given."""
     path = Path(path)
     kind = path.suffix.lower()
-    if kind and kind not in (".sgy", ".segy", ".zarr") and not path.is_dir():
+    if kind and kind not in (*SEGY, ".zarr") and not path.is_dir():
         raise ValueError(
             f"{path} ends in {kind!r}; write OUT.sgy, OUT.zarr, or the name of a folder for a training set."
         )
     if not re.fullmatch(r"label|confidence|score:.+", what):
         raise ValueError(f"{what!r} cannot be exported; choose label, confidence, or score:CLASS.")
-    if kind not in (".sgy", ".segy", ".zarr") and what != "label":
+    if kind not in (*SEGY, ".zarr") and what != "label":
         raise ValueError(f"A training set holds labels; export {what!r} to OUT.sgy or OUT.zarr.")
     job.check_volume()
-    plan, lines = job.plan, job.labelled
-    if not lines:
-        raise ValueError(f"{job.path} has no labels yet; run 'outcrop label {job.path}' first.")
-    count = sum(lines.values())
-    if count and not stale and labels is None:
-        raise ValueError(
-            f"{count} of {len(lines)} labelled lines are of older decisions or samples; run 'outcrop label {job.path}' "
-            "to bring them up to date, or export them as they are with --stale."
-        )
+    lines = checked_lines(job, stale=stale or labels is not None)
     if table_file.is_edited(job):
         job._note(
             f"{job.path / table_file.TABLE} was edited by hand; the labels are of the table before the edit, until the "
             "next label."
         )
-    total = plan.volume["shape"][plan.along]
+    total, count = job.plan.volume["shape"][job.plan.along], sum(lines.values())
     words = [f"{len(lines)} of {total} lines labelled"]
     words += [f"{count} of them stale"] if count else []
     words += [f"{total - len(lines)} missing, written as 0"] if len(lines) < total else []
     about = ", ".join(words)
-    found = job.labels.assign_attrs(lines=about) if labels is None else labels
-    found = found.assign_attrs(colours=job.palette)
+    found = (job.labels.assign_attrs(lines=about) if labels is None else labels).assign_attrs(colours=job.palette)
     if what.startswith("score:"):
         if labels is not None:
             raise ValueError(f"A net keeps no scores; export {what!r} of the mapping, without --net.")
-        name, classes = what.partition(":")[2], found.attrs["classes"]
-        if name not in classes:
-            raise ValueError(f"{what!r} cannot be exported; the classes of these labels are {', '.join(classes)}.")
+        if what.partition(":")[2] not in found.attrs["classes"]:
+            known = ", ".join(found.attrs["classes"])
+            raise ValueError(f"{what!r} cannot be exported; the classes of these labels are {known}.")
         found = with_scores(job, found)
-    if kind in (".sgy", ".segy"):
+    if kind in SEGY:
         found, like = standard_axes(found), standard_axes(job.volume)
         export_segy(found, path, like=like, what=what, format=format, memory=memory)
     elif kind == ".zarr":
         export_zarr(found, path, memory=memory)
     else:
-        _training_set(job, found, path, list(lines), seed)
+        _training_set(job, found, path, lines, seed)
     limit = float(found.attrs.get("min_confidence") or 0)
     about += f"; below {100 * limit:.0f} % confidence uncertain" if limit else ""
     return f"{path} written: {about}"
 
 
-def _training_set(job, labels, path, lines, seed):
-    """Retrieved patches that lie on labelled lines, with their labels."""
+def _training_set(job: "Job", labels: xr.Dataset, path: Path, lines: dict[int, bool], seed: int) -> None:
+    """Write the retrieved patches that lie on labelled lines, with their labels."""
     plan = job.plan
     weak = retrieved.weak_labels(job, plan)
-    inside = np.isin(weak.starts[:, 1], lines) & (weak.starts[:, 0] == plan.along) & (weak.rows >= 0)
+    inside = np.isin(weak.starts[:, 1], list(lines)) & (weak.starts[:, 0] == plan.along) & (weak.rows >= 0)
     if not inside.any():
         raise ValueError(
             f"None of the {len(weak)} retrieved patches lies on a labelled line; label more lines "
@@ -83,16 +93,16 @@ def _training_set(job, labels, path, lines, seed):
     export_training_set(labels, path, volume=job.volume, grid=weak.grid, weak=weak.take(inside), seed=seed)
 
 
-def with_scores(job, labels):
-    """Labels with the share of every class, read lazily from the votes: ``score``, in the order of the codes."""
+def with_scores(job: "Job", labels: xr.Dataset) -> xr.Dataset:
+    """Return labels with the share of every class, read lazily from the votes: ``score``, in the order of the codes."""
     view, _ = label_view(job, job.plan)
     first = {number: name for name, number in reversed(view.codes.items())}
-    names = [first.get(code) for code in range(1, len(labels.attrs["classes"]) + 1)]
+    names = [first.get(code, "") for code in range(1, len(labels.attrs["classes"]) + 1)]
     lazy = LazyVolume(partial(_score_blocks, view, names), (len(names), *view.shape), np.uint8)
     scores = xr.DataArray(indexing.LazilyIndexedArray(lazy), dims=("class", *labels["label"].dims))
     return labels.assign(score=scores)
 
 
-def _score_blocks(view, names, key):
-    """Shares of some classes, given by position, in a block of a volume."""
+def _score_blocks(view: Labels, names: Sequence[str], key: Any) -> np.ndarray:
+    """Return the shares of some classes, given by position, in a block of a volume."""
     return np.stack([view.score_block(name, key[1:]) for name in np.array(names, object)[key[0]]])

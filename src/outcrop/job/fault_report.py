@@ -1,6 +1,12 @@
 """A page about fault sticks: drawn over sections, a crossline and a slice, and the table of their surfaces."""
 
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
 import numpy as np
+import pandas as pd
+import xarray as xr
 
 from outcrop import plots
 from outcrop.geometry.surfaces import direction_of
@@ -12,7 +18,17 @@ LARGEST = 20  # surfaces in the table
 TRACES = 40_000  # of a slice that are read; of larger surveys every second, third, ... line
 
 
-def write_fault_report(path, volume, sticks, surfaces, *, truth=None, scores=None, labels=None, facts=None):
+def write_fault_report(
+    path: str | Path,
+    volume: xr.DataArray,
+    sticks: pd.DataFrame,
+    surfaces: pd.DataFrame,
+    *,
+    truth: pd.DataFrame | None = None,
+    scores: Mapping[str, Any] | None = None,
+    labels: xr.Dataset | None = None,
+    facts: Mapping[str, Any] | None = None,
+) -> None:
     """Write one HTML page about fault sticks.
 
     Parameters
@@ -33,10 +49,18 @@ def write_fault_report(path, volume, sticks, surfaces, *, truth=None, scores=Non
         How the sticks were made.
     """
     count = f"{sticks['stick'].nunique()} sticks in {len(surfaces)} surfaces"
-    table = [f"{count}; the largest:", surfaces.head(LARGEST).round(2)] if len(surfaces) else ["No fault was found."]
-    sections = {
+    table = [f"{count}; the largest:", surfaces.head(LARGEST).round(2)] if len(surfaces) else "No fault was found."
+    along, places = drawn_places(volume, sticks)
+    figures = []
+    for name, label in places:
+        shown = labels.sel({name: label}) if labels is not None and name == along else None
+        shown = shown if shown is not None and shown["label"].values.any() else None
+        ax = plots.sticks(section_at(volume, name, label), sticks, truth=truth, labels=shown)
+        words = "Sticks" if name == along else f"Where surfaces of {along} sticks cross"
+        figures.append((ax, f"{words}, {name} {label:g}."))
+    sections: dict[str, Any] = {
         "Surfaces": table,
-        "Sections": fault_figures(volume, sticks, truth=truth, labels=labels) or ["Nothing to draw."],
+        "Sections": figures or "Nothing to draw.",
         "How it was made": [facts or {}, {"volume": str(volume.attrs.get("source") or "an array")}],
     }
     if scores:
@@ -44,44 +68,30 @@ def write_fault_report(path, volume, sticks, surfaces, *, truth=None, scores=Non
     write_report(path, title="Fault sticks", sections=sections)
 
 
-def fault_figures(volume, sticks, *, truth=None, labels=None, surfaces=()):
-    """Figures with captions of some sections, of one across them, and of a slice, with the faults that cross them.
-
-    Parameters
-    ----------
-    volume, sticks, truth, labels
-        As for `write_fault_report`.
-    surfaces : sequence of DataArray
-        Tops and bases to draw too, as `outcrop.surface` gives them.
-    """
+def drawn_places(volume: xr.DataArray, sticks: pd.DataFrame) -> tuple[str, list[tuple[str, float]]]:
+    """Return the direction of most sticks, and some sections along it, one across them and a slice: name and label."""
     if not len(sticks):
-        return []
+        return "", []
     on = {number: DIRECTIONS[direction_of(points)] for number, points in sticks.groupby("stick")}
     directions = sticks["stick"].map(on)
     along = directions.mode()[0]
-    across, vertical = DIRECTIONS[1 - DIRECTIONS.index(along)], volume.dims[2]
     lines = np.unique(sticks.loc[directions == along, along])
     chosen = lines[np.unique(np.linspace(0, len(lines) - 1, SECTIONS + 2).round().astype(int)[1:-1])]
     places = [(along, line) for line in chosen]
     if len(lines) > 2:
-        places += [(across, _nearest(volume[across].values, sticks[across].median()))]
-        places += [(vertical, _nearest(volume[vertical].values, sticks[vertical].median()))]
-    found = []
-    for name, label in places:
-        section = (thinned(volume) if name == vertical else volume).sel({name: label})
-        shown = labels.sel({name: label}) if labels is not None and name == along else None
-        shown = shown if shown is not None and shown["label"].values.any() else None
-        ax = plots.sticks(section, sticks, truth=truth, labels=shown, surfaces=surfaces)
-        words = "Sticks" if name == along else f"Where surfaces of {along} sticks cross"
-        found.append((ax, f"{words}, {name} {label:g}."))
-    return found
+        others = DIRECTIONS[1 - DIRECTIONS.index(along)], str(volume.dims[2])
+        places += [(name, nearest(volume[name].values, sticks[name].median())) for name in others]
+    return along, places
 
 
-def thinned(volume):
-    """Every n-th inline and crossline of a volume, so that a slice of it is read soon."""
-    step = int(np.ceil(np.sqrt(volume.shape[0] * volume.shape[1] / TRACES)))
-    return volume.isel(inline=slice(None, None, step), crossline=slice(None, None, step))
+def section_at(volume: xr.DataArray, name: str, label: float) -> xr.DataArray:
+    """Return a section or a slice of a volume; a slice of a large one on every second, third, ... line."""
+    if name not in DIRECTIONS:
+        step = int(np.ceil(np.sqrt(volume.shape[0] * volume.shape[1] / TRACES)))
+        volume = volume.isel(inline=slice(None, None, step), crossline=slice(None, None, step))
+    return volume.sel({name: label})
 
 
-def _nearest(axis, value):
-    return axis[np.argmin(np.abs(axis - value))]
+def nearest(axis: np.ndarray, value: float) -> Any:
+    """Return the label of an axis that is nearest to a value."""
+    return axis[np.argmin(np.abs(axis - value))].item()

@@ -4,6 +4,10 @@ A stick that a person accepted, extended or imported is a decision: a stroke of 
 is written as it was decided, whatever labels and likelihood say; only what a person paints over it later takes it away.
 """
 
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 import pandas as pd
 from scipy.ndimage import binary_closing, binary_dilation, binary_opening, label
@@ -16,31 +20,39 @@ from outcrop.geometry.surfaces import direction_of, join_sticks
 from outcrop.geometry.tracing import APART, SHORTEST, THRESHOLD
 from outcrop.job.sections import marked_sections
 from outcrop.job.strokes import section_of
+from outcrop.parallel import Progress
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.storage.workspace import whole_file
+
+if TYPE_CHECKING:
+    from outcrop.job.core import Job
 
 VERSION = 3  # of how sticks are picked; another one picks anew
 NEAR = 2  # traces from a stick within which a label counts for it
 BRIDGED = 12  # samples of another label that do not cut a stick
 STROKE = 3.0  # radius in samples of the stroke that accepts or rejects a stick
-VERDICTS = ("accept", "reject", "forget")
 
 
-def fault_class(job, name=None):
-    """Name of the class that is marked as faults: the given one, else the one whose name holds the word fault."""
-    names = list(job.classes)
+def fault_class(job: "Job", name: str | None = None) -> str:
+    """Return the class that is marked as faults: the given one, else the one whose name holds the word fault."""
     if name is not None:
         return job.plan.names[job._class(name)]
-    found = [one for one in names if "fault" in one.lower()]
+    found = [one for one in job.classes if "fault" in one.lower()]
     if len(found) != 1:
         problem = f"{len(found)} classes of {job.path} are" if found else f"No class of {job.path} is"
-        known = ", ".join(names) or "it has no class yet"
+        known = ", ".join(job.classes) or "it has no class yet"
         raise ValueError(f"{problem} called fault ({known}); name one with --class.")
     return found[0]
 
 
-def all_sticks(job, lines=None, *, threshold=THRESHOLD, neighbours=NEIGHBOURS, progress=None):
-    """Sticks of lines of a job, whatever their class; lines that were picked before are read back.
+def all_sticks(
+    job: "Job",
+    lines: Sequence[float] | np.ndarray | None = None,
+    *,
+    threshold: float = THRESHOLD,
+    progress: Progress | None = None,
+) -> pd.DataFrame:
+    """Return the sticks of lines of a job, whatever their class; lines that were picked before are read back.
 
     Parameters
     ----------
@@ -55,42 +67,43 @@ def all_sticks(job, lines=None, *, threshold=THRESHOLD, neighbours=NEIGHBOURS, p
         As `line_sticks` gives them, with the column `along`; not joined.
     """
     along, labels = DIRECTIONS[job.plan.along], job.axes[job.plan.along]
-    key, folder = _kept_picks(job, threshold, neighbours)
+    key, folder = _kept_picks(job, threshold)
     wanted = np.arange(len(labels)) if lines is None else np.flatnonzero(np.isin(labels, lines))
     files = {position: folder / f"{labels[position]}.csv" for position in wanted.tolist()}
     missing = [position for position, file in files.items() if not file.is_file()]
-    picked = line_sticks(job.volume, along, missing, threshold, neighbours=neighbours) if missing else iter(())
+    picked = line_sticks(job.volume, along, missing, threshold) if missing else iter(())
     for done, (position, table) in enumerate(zip(missing, picked, strict=True), 1):
         with whole_file(files[position]) as aside:
             table.to_csv(aside, index=False)
         if progress:
             progress("picking faults", done, len(missing))
     job.stages.note("faults", key)
-    return assembled([_read(file) for file in files.values()], job.volume)
+    # of a line without a fault the file holds a line end
+    return assembled([pd.read_csv(file) for file in files.values() if file.stat().st_size > 2], job.volume)
 
 
-def _kept_picks(job, threshold, neighbours):
-    """Key and folder of the lines that were picked with some options."""
+def _kept_picks(job: "Job", threshold: float = THRESHOLD) -> tuple[str, Path]:
+    """Return key and folder of the lines that were picked with a threshold."""
     inputs = {"volume": job.plan.volume["digest"], "weights": weights_digest(), "along": DIRECTIONS[job.plan.along]}
-    key = job.stages.begin("faults", inputs | {"version": VERSION, "threshold": threshold, "neighbours": neighbours})
+    key = job.stages.begin("faults", inputs | {"version": VERSION, "threshold": threshold, "neighbours": NEIGHBOURS})
     return key, job.stages.path("faults", key)
 
 
-def _read(file):
-    try:
-        return pd.read_csv(file)
-    except pd.errors.EmptyDataError:  # a line without a fault
-        return pd.DataFrame()
-
-
-def picked_lines(job, *, threshold=THRESHOLD, neighbours=NEIGHBOURS):
-    """Survey labels of the lines that were picked already."""
-    folder = _kept_picks(job, threshold, neighbours)[1]
+def picked_lines(job: "Job") -> list[float]:
+    """Return the survey labels of the lines that were picked already."""
+    _, folder = _kept_picks(job)
     return [line for line in job.axes[job.plan.along].tolist() if (folder / f"{line}.csv").is_file()]
 
 
-def sticks_of_class(job, name=None, *, lines=None, threshold=THRESHOLD, progress=None):
-    """Sticks of a class: those that were accepted, and those that lie where the labels show it; joined into surfaces.
+def sticks_of_class(
+    job: "Job",
+    name: str | None = None,
+    *,
+    lines: Sequence[float] | None = None,
+    threshold: float = THRESHOLD,
+    progress: Progress | None = None,
+) -> pd.DataFrame:
+    """Return the sticks of a class: the accepted ones, and those where the labels show it; joined into surfaces.
 
     The exemplars, verdicts and strokes of the class say which faults are meant: its labels follow them, and a stick is
     cut to the part on which the labels agree. What is painted counts at once, before the line is labelled again.
@@ -109,11 +122,9 @@ def sticks_of_class(job, name=None, *, lines=None, threshold=THRESHOLD, progress
         As `outcrop.fault_sticks`, and whether a stick was ``accepted``; see `accepted_sticks`.
     """
     name = fault_class(job, name)
-    accepted = accepted_sticks(job, name)
+    accepted, along, numbers = accepted_sticks(job, name), DIRECTIONS[job.plan.along], job.axes[job.plan.along]
     if lines is not None:
-        on_lines = accepted[DIRECTIONS[job.plan.along]].isin(lines) & (accepted["along"] == DIRECTIONS[job.plan.along])
-        accepted = accepted[on_lines]
-    numbers = job.axes[job.plan.along]
+        accepted = accepted[accepted[along].isin(lines) & (accepted["along"] == along)]
     positions = [position for position in sorted(job.labelled) if lines is None or numbers[position] in lines]
     if not positions and not len(accepted):
         raise ValueError(
@@ -129,8 +140,8 @@ def sticks_of_class(job, name=None, *, lines=None, threshold=THRESHOLD, progress
     return join_sticks(table, job.volume, picked={DIRECTIONS[job.plan.along]: positions})
 
 
-def accepted_sticks(job, name=None):
-    """Sticks of a class as a person decided on them: accepted, extended and imported ones.
+def accepted_sticks(job: "Job", name: str | None = None) -> pd.DataFrame:
+    """Return the sticks of a class as a person decided on them: accepted, extended and imported ones.
 
     What was painted over one later, as another class or by erasing, is gone. Of two sticks within three traces of each
     other the one of the later act counts.
@@ -141,91 +152,87 @@ def accepted_sticks(job, name=None):
         As `all_sticks` gives them, with likelihood 1 and the column ``accepted``, which is True.
     """
     name = fault_class(job, name)
-    plan = job.plan
-    first, code, painted = plan.firsts[name], plan.classes[name], marked_sections(job, job.plan)[0]
-    found: list = []  # act, section, stick; the latest first
+    plan, dims = job.plan, list(job.volume.dims)
+    first, code, painted = plan.firsts[name], plan.classes[name], marked_sections(job, plan)[0]
+    found: list[tuple[str, Any, pd.DataFrame]] = []  # act, section, stick; the latest first
     for stroke in reversed(plan.state.strokes):
         section = section_of(stroke, job.axes)
-        if not stroke.get("stick") or stroke["class"] != first or section is None or section not in painted:
+        if not stroke.get("stick") or stroke["class"] != first or section not in painted:
             continue
-        points = pd.DataFrame(stroke["points"], columns=list(job.volume.dims)).sort_values(job.volume.dims[2])
+        points = pd.DataFrame(stroke["points"], columns=dims).sort_values(dims[2])
         points = points.assign(likelihood=1.0, along=stroke["along"])
         later = [one for act, where, one in found if where == section and act != stroke["group"]]
         found += [(stroke["group"], section, part) for part in _cut(job, points, painted[section] == code, later)]
-    numbered = [part.assign(stick=number, accepted=True) for number, (*_, part) in enumerate(reversed(found))]
-    columns = ["stick", *job.volume.dims, "likelihood", "along", "accepted"]
-    return pd.concat(numbered, ignore_index=True)[columns] if numbered else _no_sticks(columns)
+    table = _numbered(job, [part for *_, part in reversed(found)])
+    return table[["stick", *dims, "likelihood", "along"]].assign(accepted=True)
 
 
-def _no_sticks(columns):
-    table = pd.DataFrame({name: np.empty(0) for name in columns})
-    return table.astype({"stick": int, "along": str, "accepted": bool})
+def _numbered(job: "Job", sticks: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Return sticks as one table, counted through."""
+    return assembled([stick.assign(stick=0) for stick in sticks], job.volume)
 
 
-def _agreeing(job, sticks, name, accepted):
-    """Parts of sticks on which the labels show the class and no stick is accepted, counted anew."""
+def _agreeing(job: "Job", sticks: pd.DataFrame, name: str, accepted: pd.DataFrame) -> pd.DataFrame:
+    """Return the parts of sticks on which the labels show the class and no stick is accepted, counted through."""
     code, labels, painted = job.classes[name], job.labels["label"], marked_sections(job, job.plan)[0]
     direction = job.plan.along
     along, parts = DIRECTIONS[direction], []
     accepted = accepted[accepted["along"] == along]
     for line, on_line in sticks.groupby(along):
         position = int(np.flatnonzero(job.axes[direction] == line)[0])
-        section = np.array(labels.isel({along: position}).values)
-        stroke = painted.get((direction, position))
-        if stroke is not None:
-            section = np.where(stroke > 0, stroke, section)
-        shown = binary_dilation(section == code, np.ones((2 * NEAR + 1, 1)))
-        if stroke is not None:
-            shown &= (stroke == 0) | (stroke == code)  # painted as something else
+        section = labels.isel({along: position}).values
+        stroke = painted.get((direction, position), np.zeros_like(section))
+        shown = binary_dilation(np.where(stroke > 0, stroke, section) == code, np.ones((2 * NEAR + 1, 1)))
+        shown &= (stroke == 0) | (stroke == code)  # not painted as something else
         taken = [points for _, points in accepted[accepted[along] == line].groupby("stick")]
         for _, points in on_line.groupby("stick"):
             parts += _cut(job, points, shown, taken)
-    numbered = [part.assign(stick=number) for number, part in enumerate(parts)]
-    return pd.concat(numbered, ignore_index=True) if numbered else sticks.iloc[:0]
+    return _numbered(job, parts)
 
 
-def _cut(job, points, shown, others=()):
-    """Parts of one stick that lie inside a mask of shape (n_traces, n_samples), and not along one of some others."""
-    vertical, samples = job.volume.dims[2], job.axes[2]
+def _cut(
+    job: "Job", points: pd.DataFrame, shown: np.ndarray, others: Sequence[pd.DataFrame] = ()
+) -> list[pd.DataFrame]:
+    """Return the parts of one stick inside a mask of shape (n_traces, n_samples), and not along one of some others."""
+    vertical, samples = str(job.volume.dims[2]), job.axes[2]
     every, columns = _course(job, points)
     inside = np.pad(shown[columns, every], BRIDGED)
     inside = binary_closing(inside, np.ones(BRIDGED + 1))[BRIDGED:-BRIDGED]
+    shortest = min(SHORTEST, len(every))
     for other in others:
-        _, shared, theirs = np.intersect1d(every, _course(job, other)[0], return_indices=True)
-        taken = np.zeros(len(every), bool)
-        taken[shared] = np.abs(columns[shared] - _course(job, other)[1][theirs]) <= APART
-        inside &= ~binary_opening(taken, np.ones(min(SHORTEST, len(every))))  # sticks that cross share less
+        theirs, their_columns = _course(job, other)
+        far = np.full(len(samples), np.inf)
+        far[theirs] = their_columns
+        taken = np.abs(columns - far[every]) <= APART
+        inside &= ~binary_opening(taken, np.ones(shortest))  # sticks that cross share less
     if inside.all():
         return [points]
     runs, count = label(inside)
+    spans = [np.flatnonzero(runs == run) for run in range(1, count + 1)]
     parts = []
-    for run in range(1, count + 1):
-        span = np.flatnonzero(runs == run)
-        if len(span) < min(SHORTEST, len(every)):
-            continue
-        top, base = samples[every[span[0]]], samples[every[span[-1]]]
-        between = points[vertical].to_numpy(float)
-        nodes = np.unique([top, *between[(between > top) & (between < base)], base])
-        part = pd.DataFrame({vertical: nodes})
-        for column_name in ("inline", "crossline", "likelihood"):
-            part[column_name] = np.interp(nodes, between, points[column_name])
-        parts.append(part.assign(along=points["along"].iloc[0]))
+    for span in spans:
+        if len(span) >= shortest:
+            top, base = samples[every[span[[0, -1]]]]
+            between = points[vertical].to_numpy(float)
+            nodes = np.unique([top, *between[(between > top) & (between < base)], base])
+            names = ("inline", "crossline", "likelihood")
+            part = pd.DataFrame({column: np.interp(nodes, between, points[column]) for column in names})
+            parts.append(part.assign(**{vertical: nodes, "along": points["along"].iloc[0]}))
     return parts
 
 
-def _course(job, points):
-    """Positions of the samples from the top of a stick to its base, and of its trace at each of them."""
-    vertical, samples = job.volume.dims[2], job.axes[2]
+def _course(job: "Job", points: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """Return the positions of the samples from the top of a stick to its base, and of its trace at each of them."""
+    vertical, samples = str(job.volume.dims[2]), job.axes[2]
     direction = direction_of(points)
     traces = job.axes[1 - direction]
     first, last = np.clip(np.searchsorted(samples, points[vertical].iloc[[0, -1]]), 0, len(samples) - 1)
     every = np.arange(first, last + 1)
     trace = np.interp(samples[every], points[vertical], points[DIRECTIONS[1 - direction]])
-    column = np.rint(np.interp(trace, traces, np.arange(len(traces)))).astype(int)
-    return every, np.clip(column, 0, len(traces) - 1)
+    return every, np.rint(np.interp(trace, traces, np.arange(len(traces)))).astype(int)
 
 
-def judge_sticks(job, sticks, what, name=None):
+def judge_sticks(job: "Job", sticks: pd.DataFrame, what: str, name: str | None = None) -> None:
     """Accept or reject sticks, or forget what was decided along them; each call is one decision that undo takes back.
 
     An accepted stick is kept as a stroke of the class along it, a rejected one as a stroke of the background.
@@ -236,15 +243,17 @@ def judge_sticks(job, sticks, what, name=None):
         Sticks to judge, as `sticks_of_class` gives them; change their points to move them.
     what : {"accept", "reject", "forget"}
     """
-    if what not in VERDICTS:
-        raise ValueError(f"Sticks are to be {what!r}; choose one of {', '.join(VERDICTS)}.")
     name = fault_class(job, name)
-    if what == "reject" and job.background is None:
+    painted = {"accept": name, "reject": job.background, "forget": "erase"}
+    if what not in painted:
+        raise ValueError(f"Sticks are to be {what!r}; choose one of {', '.join(painted)}.")
+    paint = painted[what]
+    if paint is None:
         raise ValueError("No class is the background; say with --background of 'outcrop retrieve' which one is.")
-    _paint(job, sticks, {"accept": name, "reject": job.background, "forget": "erase"}[what], stick=what == "accept")
+    _paint(job, sticks, paint, stick=what == "accept")
 
 
-def extend_stick(job, stick, place, name=None):
+def extend_stick(job: "Job", stick: pd.DataFrame, place: Sequence[float], name: str | None = None) -> None:
     """Extend a stick straight to a place above its top or below its base, and accept it as it is then.
 
     Parameters
@@ -259,42 +268,41 @@ def extend_stick(job, stick, place, name=None):
     _paint(job, longer.assign(stick=0, along=DIRECTIONS[direction_of(stick)]), name, stick=True)
 
 
-def extended_stick(job, stick, place):
-    """A stick with a further point; refused where that is no place above its top or below its base."""
-    along, vertical = DIRECTIONS[direction_of(stick)], job.volume.dims[2]
-    place = dict(zip(job.volume.dims, map(float, place), strict=True))
-    for axis, value in place.items():
-        first, last = job.volume[axis].values[[0, -1]]
+def extended_stick(job: "Job", stick: pd.DataFrame, place: Sequence[float]) -> pd.DataFrame:
+    """Return a stick with a further point; refused where that is no place above its top or below its base."""
+    dims = [str(name) for name in job.volume.dims]
+    along, vertical = DIRECTIONS[direction_of(stick)], dims[2]
+    point = dict(zip(dims, map(float, place), strict=True))
+    for name, value in point.items():
+        first, last = job.volume[name].values[[0, -1]]
         if not min(first, last) <= value <= max(first, last):
-            raise ValueError(f"{axis} {value:g} lies outside the survey ({first:g} to {last:g}); give a place inside.")
+            raise ValueError(f"{name} {value:g} lies outside the survey ({first:g} to {last:g}); give a place inside.")
     line = stick[along].iloc[0]
-    if abs(place[along] - line) > 1e-6:
-        raise ValueError(f"The stick lies on {along} {line:g}, not on {place[along]:g}; give a place on its section.")
+    if abs(point[along] - line) > 1e-6:
+        raise ValueError(f"The stick lies on {along} {line:g}, not on {point[along]:g}; give a place on its section.")
     top, base = stick[vertical].min(), stick[vertical].max()
-    if top <= place[vertical] <= base:
+    if top <= point[vertical] <= base:
         raise ValueError(
             f"The stick reaches from {top:g} to {base:g}; extend it to a place above or below, not at "
-            f"{place[vertical]:g}."
+            f"{point[vertical]:g}."
         )
-    return pd.concat([stick, pd.DataFrame([place])], ignore_index=True).sort_values(vertical)
+    return pd.concat([stick, pd.DataFrame([point])], ignore_index=True).sort_values(vertical)
 
 
-def import_sticks(job, path, name="fault", *, format=None):
+def import_sticks(job: "Job", path: str | Path, name: str = "fault") -> int:
     """Take the sticks of a file over as accepted ones of a class; see `accept_sticks`."""
-    return accept_sticks(job, read_sticks(path, job.volume, format=format), name)
+    return accept_sticks(job, read_sticks(path, job.volume), name)
 
 
-def accept_sticks(job, sticks, name):
-    """Take sticks over as accepted ones of a class, made where it is not there, as one act; how many there were."""
+def accept_sticks(job: "Job", sticks: pd.DataFrame, name: str) -> int:
+    """Take sticks over as accepted ones of a class, made where it does not exist, as one act; return their number."""
     _paint(job, sticks, name, stick=True)
-    return sticks["stick"].nunique()
+    return int(sticks["stick"].nunique())
 
 
-def _paint(job, sticks, name, *, stick):
+def _paint(job: "Job", sticks: pd.DataFrame, name: str, *, stick: bool) -> None:
     """Paint a class along sticks, as one act."""
-    vertical = job.volume.dims[2]
     with job.act():
         for _, points in sticks.groupby("stick"):
-            along = DIRECTIONS[direction_of(points)]
-            places = points[["inline", "crossline", vertical]].to_numpy(float).tolist()
-            job.paint(name, places, STROKE, along, stick=stick)
+            places = points[list(job.volume.dims)].to_numpy(float).tolist()
+            job.paint(name, places, STROKE, DIRECTIONS[direction_of(points)], stick=stick)

@@ -19,6 +19,7 @@ from outcrop.job.decisions import Decisions
 from outcrop.job.plan import Joined, Plan, resolve
 from outcrop.job.state import State
 from outcrop.measures.registry import indexed_measure
+from outcrop.parallel import Progress
 from outcrop.patches.grid import PatchGrid
 from outcrop.retrieval.index import Index, build_index, finished_index
 from outcrop.storage.stages import Stages
@@ -168,7 +169,7 @@ class JobFolder:
         compared: tuple[Any, dict[str, Any]] = self._memory.get("compared", (None, recorded))
         return compared[1]
 
-    def check_volume(self, *, most: int | None = None, progress: Callable[..., Any] | None = None) -> str:
+    def check_volume(self, *, most: int | None = None, progress: Progress | None = None) -> str:
         """Compare the volume with what was read of it, so that results of older samples become stale.
 
         A file of the same size and time is taken to be the same. Of any other one evenly spaced blocks and all lines
@@ -207,9 +208,7 @@ class JobFolder:
             self._taken, self._glance = take_volume(self.path, self._volume), now
             self._say_changed(before)
 
-    def _check_file(
-        self, place: str, before: dict[str, Any], most: int | None, progress: Callable[..., Any] | None
-    ) -> str:
+    def _check_file(self, place: str, before: dict[str, Any], most: int | None, progress: Progress | None) -> str:
         """Compare a file of another size or time; return a sentence where that would take long."""
         now = open_volume(place, **before["options"])
         taken = take_volume(self.path, now)
@@ -253,7 +252,13 @@ class JobFolder:
         return grid
 
     def _index(
-        self, plan: Plan, *, client: Any = None, memory: int | None = None, progress: Any = None, **where: Any
+        self,
+        plan: Plan,
+        *,
+        client: Any = None,
+        memory: int | None = None,
+        progress: Progress | None = None,
+        **where: Any,
     ) -> Index:
         """Return the index of a plan; built, or gone on with, where it is not finished."""
         grid, measure = self._grid(plan), plan.index

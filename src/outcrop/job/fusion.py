@@ -1,23 +1,32 @@
 """Labels of a job from both directions: the lines across are labelled by the same mapper, and all votes count."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
+import xarray as xr
 
 from outcrop.geometry.fusion import decided, lazy_labels
 from outcrop.job.labelling import label_dataset, label_lines, label_view, labelled_lines
-from outcrop.parallel import spans
+from outcrop.job.plan import Plan
+from outcrop.job.status import checked_lines
+from outcrop.job.votes import Labels
+from outcrop.parallel import Where, spans
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.volumes.lazy import as_slice
+
+if TYPE_CHECKING:
+    from outcrop.job.core import Job
 
 LINES = 32  # of either direction, on whose crossings it is measured how far the two agree
 ROWS = 128  # lines whose votes are summed at once
 AGREE = 0.3  # intersection over union of the two directions below which the lines across do not show a class
 
 
-def fused_labels(job, *, device=None, client=None, memory=None, progress=None):
-    """Labels of a job by the votes of its lines and of the lines across; see `Job.fused_labels`."""
+def fused_labels(job: "Job", **where: Unpack[Where]) -> xr.Dataset:
+    """Return labels by the votes of the lines and of the lines across; see `Job.fused_labels`."""
     plan = job.plan
     cross = replace(plan, across=True)
     if not can_fuse(job):
@@ -25,16 +34,15 @@ def fused_labels(job, *, device=None, client=None, memory=None, progress=None):
             f"The {DIRECTIONS[cross.along]}s have {job.volume.shape[plan.along]} traces, fewer than a patch; the two "
             "directions cannot be fused, take the labels as they are."
         )
-    if not labelled_lines(job, plan):
-        raise ValueError(f"{job.path} has no labels yet; run 'outcrop label {job.path}' first.")
-    label_lines(job, cross, device=device, client=client, memory=memory, progress=progress)
+    checked_lines(job, stale=True)
+    label_lines(job, cross, **where)
     shares = direction_agreement(job, plan, cross)
     one_sided = {name: share for name, share in shares.items() if share < AGREE and name != job.background}
     return voted_labels(job, [plan, cross], one_sided)
 
 
-def direction_agreement(job, plan, cross):
-    """By class, intersection over union of the labels of the two directions, where some lines of both cross."""
+def direction_agreement(job: "Job", plan: Plan, cross: Plan) -> dict[str, float]:
+    """Return by class the intersection over union of the labels of two directions, where some lines of both cross."""
     views = [voted_labels(job, [one]) for one in (plan, cross)]
     crossings = {}
     for one in (plan, cross):
@@ -49,13 +57,13 @@ def direction_agreement(job, plan, cross):
     return shares
 
 
-def can_fuse(job):
-    """Whether the lines of the other direction are as wide as a patch."""
-    return job.volume.shape[job.plan.along] >= job.plan.size[1]
+def can_fuse(job: "Job") -> bool:
+    """Return whether the lines of the other direction are as wide as a patch."""
+    return bool(job.volume.shape[job.plan.along] >= job.plan.size[1])
 
 
-def voted_labels(job, plans, one_sided=()):
-    """Lazy labels by the sum of the votes of some directions, on the lines that the first of them has labelled.
+def voted_labels(job: "Job", plans: Sequence[Plan], one_sided: Mapping[str, float] | None = None) -> xr.Dataset:
+    """Return lazy labels by the sum of the votes of some directions, on the lines that the first has labelled.
 
     For classes that are named as one-sided the votes of the first direction stand for those of all.
     """
@@ -63,14 +71,15 @@ def voted_labels(job, plans, one_sided=()):
     dataset = label_dataset(job, plans[0])
     coords = {name: dataset[name].values for name in dataset["label"].dims}
     keys = sorted({store.folder.name for view in views for store in view.stores.values()})
-    attrs = {**dataset.attrs, "fused": len(plans) > 1, "colours": job.palette, "one_sided": dict(one_sided)}
+    attrs = {**dataset.attrs, "fused": len(plans) > 1, "colours": job.palette, "one_sided": dict(one_sided or {})}
     attrs["provenance"] = attrs["provenance"] | {"votes": keys}
-    codes = [attrs["classes"].index(name) for name in one_sided]
-    return lazy_labels(partial(_decided, views, codes), coords, attrs)
+    codes = [attrs["classes"].index(name) for name in one_sided or ()]
+    fused: xr.Dataset = lazy_labels(partial(_decided, views, codes), coords, attrs)
+    return fused
 
 
-def _decided(views, one_sided, key):
-    """Label, confidence and margin of a block by all votes; those of the eight traces around count where views are two.
+def _decided(views: Sequence[Labels], one_sided: Sequence[int], key: Any) -> np.ndarray:
+    """Return label, confidence and margin of a block by all votes; of two views those of the eight traces around count.
 
     A class without any vote at a sample gets none from around it, so that what is painted or excluded there holds.
     """
@@ -90,14 +99,14 @@ def _decided(views, one_sided, key):
     return found
 
 
-def _with_neighbours(places, n, reach):
-    """Places on an axis of n and those within reach of them, ascending."""
+def _with_neighbours(places: np.ndarray, n: int, reach: int) -> np.ndarray:
+    """Return places on an axis of n and those within reach of them, ascending."""
     near = places[:, None] + np.arange(-reach, reach + 1)
     return np.unique(near[(near >= 0) & (near < n)])
 
 
-def _sum_around(total, axis, near, places):
-    """Sum over each place on an axis and its two neighbours, of an array on places and neighbours, `near`."""
+def _sum_around(total: np.ndarray, axis: int, near: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Return the sum over each place on an axis and its two neighbours, of an array on both, `near`."""
     out = np.take(total, np.searchsorted(near, places), axis)
     for step in (-1, 1):
         inside = np.isin(places + step, near)
@@ -106,8 +115,10 @@ def _sum_around(total, axis, near, places):
     return out
 
 
-def _votes(views, one_sided, rows, columns, samples):
-    """Sum of the votes of a block, shape (n_codes, n_rows, n_columns, n_samples).
+def _votes(
+    views: Sequence[Labels], one_sided: Sequence[int], rows: np.ndarray, columns: np.ndarray, samples: np.ndarray
+) -> np.ndarray:
+    """Return the sum of the votes of a block, shape (n_codes, n_rows, n_columns, n_samples).
 
     Of codes at the positions `one_sided` the votes of the first view count as often as views vote.
     """

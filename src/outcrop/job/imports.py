@@ -6,17 +6,24 @@ whole file out again. Entries of one file act on each other as they did where th
 """
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
+if TYPE_CHECKING:
+    from outcrop.job.state import State
+
+Entry = dict[str, Any]
+Scope = tuple[str, ...]
 CHANGES = ("rename", "remove class", "move", "remove", "forget", "undo", "redo")  # they act on earlier entries
 
 
-def scope(entry):
-    """Files through which an entry came, the last one first; empty for what was decided in this job."""
+def scope(entry: Entry) -> Scope:
+    """Return the files through which an entry came, the last one first; empty for what was decided in this job."""
     return tuple(entry.get("import", ()))
 
 
-def holding(entries):
-    """Which entries were not undone and are of no file that was taken out again, as (scope, id).
+def holding(entries: Sequence[Entry]) -> set[tuple[Scope, str]]:
+    """Return which entries were not undone and are of no file that was taken out again, as (scope, id).
 
     Examples
     --------
@@ -27,31 +34,24 @@ def holding(entries):
     >>> holding([mine, hers, {"id": "3", "what": "undo", "of": ["1"]}])
     {((), '3')}
     """
-    undone: set = set()
+    undone: set[tuple[Scope, str]] = set()
     for entry in entries:
         if entry["what"] == "undo":
             undone.update((scope(entry), one) for one in entry["of"])
         elif entry["what"] == "redo":
             undone.difference_update((scope(entry), one) for one in entry["of"])
-    taken = {
-        (*scope(entry), entry["name"])
-        for entry in entries
-        if entry["what"] == "import" and (scope(entry), entry["id"]) not in undone
-    }
-    return {
-        (scope(entry), entry["id"])
-        for entry in entries
-        if (scope(entry), entry["id"]) not in undone and all(part in taken for part in prefixes(scope(entry)))
-    }
+    left = [entry for entry in entries if (scope(entry), entry["id"]) not in undone]
+    taken = {(*scope(entry), entry["name"]) for entry in left if entry["what"] == "import"}
+    return {(scope(entry), entry["id"]) for entry in left if all(part in taken for part in prefixes(scope(entry)))}
 
 
-def prefixes(path):
-    """Beginnings of a tuple, the shortest first, itself last; none of the empty one."""
+def prefixes(path: Scope) -> list[Scope]:
+    """Return the beginnings of a tuple, the shortest first, itself last; none of the empty one."""
     return [path[:end] for end in range(1, len(path) + 1)]
 
 
-def arrange(entries):
-    """Entries in the order in which they count, each of them once.
+def arrange(entries: Sequence[Entry]) -> list[Entry]:
+    """Return entries in the order in which they count, each of them once.
 
     What was imported counts when it was imported. Of an entry that is there twice the one decided in this job counts,
     else the one of the file that was taken over last.
@@ -62,11 +62,11 @@ def arrange(entries):
         In the order of their time.
     """
     holds = holding(entries)
-    when: dict = {}  # of the last time that a file was taken over
+    when: dict[Scope, str] = {}  # of the last time that a file was taken over
     for entry in entries:
         if entry["what"] == "import" and (scope(entry), entry["id"]) in holds:
             when[(*scope(entry), entry["name"])] = entry["time"]
-    placed: dict = {}
+    placed: dict[str, tuple[Any, Any, Entry]] = {}
     for number, entry in enumerate(entries):
         path = scope(entry)
         times = [when.get(part, "") for part in prefixes(path)]
@@ -76,8 +76,8 @@ def arrange(entries):
     return [entry for *_, entry in sorted(placed.values(), key=lambda item: item[1])]
 
 
-def import_words(entries, name, before, after):
-    """Sentences on what an import changed and what of it was left out.
+def import_words(entries: Iterable[Entry], name: str, before: "State", after: "State") -> list[str]:
+    """Return sentences on what an import changed and what of it was left out.
 
     Parameters
     ----------
@@ -88,16 +88,12 @@ def import_words(entries, name, before, after):
     before, after : State
         What held before and holds after it.
     """
-    kinds = {
-        "classes": lambda state: len(state.classes),
-        "exemplars": lambda state: len(state.exemplars),
-        "verdicts": lambda state: len(state.verdicts),
-        "strokes": lambda state: len(state.strokes),
-    }
-    added = [f"{count(after) - count(before)} {kind}" for kind, count in kinds.items() if count(after) != count(before)]
     if before == after:
         return ["It was taken over before: nothing changed"]
-    words = [f"New here: {', '.join(added) or 'nothing'}; 'outcrop decisions JOB --undo' takes all of it back"]
+    kinds = ("classes", "exemplars", "verdicts", "strokes")
+    more = {kind: len(getattr(after, kind)) - len(getattr(before, kind)) for kind in kinds}
+    added = ", ".join(f"{n} {kind}" for kind, n in more.items() if n)
+    words = [f"New here: {added or 'nothing'}; 'outcrop decisions JOB --undo' takes all of it back"]
     of_file = [entry for entry in entries if scope(entry)[:1] == (name,)]
     options = {entry["name"]: entry["value"] for entry in of_file if entry["what"] == "set"}
     taken = [key for key in options if after.options.get(key) != before.options.get(key)]
@@ -108,10 +104,9 @@ def import_words(entries, name, before, after):
     counted = ", ".join(f"{n} {what}" for what, n in changes.items())
     words += [f"Acting on decisions of the imported file alone: {counted}"] if counted else []
     mine = {(one.place, one.along): (one.name, one.accept) for one in before.verdicts}
-    other = 0
-    for entry in of_file:
-        if entry["what"] in ("accept", "reject"):
-            held = mine.get((tuple(entry["place"]), entry.get("along", "inline")))
-            other += held is not None and held != (entry["class"], entry["what"] == "accept")
+    theirs = [entry for entry in of_file if entry["what"] in ("accept", "reject")]
+    held = [mine.get((tuple(entry["place"]), entry.get("along", "inline"))) for entry in theirs]
+    said = [(entry["class"], entry["what"] == "accept") for entry in theirs]
+    other = sum(here not in (None, there) for here, there in zip(held, said, strict=True))
     words += [f"On {other} patches the verdict is another one than here; that of this job stays"] if other else []
     return words

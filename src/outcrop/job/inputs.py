@@ -5,6 +5,7 @@ import io
 import json
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -13,8 +14,8 @@ LONGEST_NAME = 40  # characters of the name of a class
 Place = Sequence[float]
 
 
-def class_name(text):
-    """Class name as the project writes it: hyphens and underscores are spaces.
+def class_name(text: Any) -> str:
+    """Return a class name as the project writes it: hyphens and underscores are spaces.
 
     Examples
     --------
@@ -28,8 +29,8 @@ def class_name(text):
     return name
 
 
-def wrong_with(name):
-    """What is wrong with a class name, "" where nothing is.
+def wrong_with(name: str) -> str:
+    """Return what is wrong with a class name, "" where nothing is.
 
     Examples
     --------
@@ -48,44 +49,45 @@ def wrong_with(name):
     return f"{', '.join(RESERVED)} mean something else" if name.casefold() in RESERVED else ""
 
 
-def check_colour(text):
-    """Colour as #rrggbb."""
+def check_colour(text: str) -> str:
+    """Return a colour as #rrggbb; anything else is refused."""
     if not re.fullmatch(r"#[0-9a-fA-F]{6}", str(text)):
         raise ValueError(f"Colour {str(text)[:20]!r} is not understood; write it as #rrggbb.")
     return str(text).lower()
 
 
-def pack(picture):
-    """A picture as text, for a decision."""
+def pack(picture: np.ndarray) -> str:
+    """Return a picture as text, for a decision."""
     out = io.BytesIO()
     np.save(out, picture, allow_pickle=False)
     return base64.b64encode(out.getvalue()).decode()
 
 
-def unpack(text):
-    """A picture from text."""
-    return np.load(io.BytesIO(base64.b64decode(text)), allow_pickle=False)
+def unpack(text: str) -> np.ndarray:
+    """Return a picture from text."""
+    picture: np.ndarray = np.load(io.BytesIO(base64.b64decode(text)), allow_pickle=False)
+    return picture
 
 
-def row_list(rows):
-    """Row numbers as a list of int."""
+def row_list(rows: Any) -> list[int]:
+    """Return row numbers as a list of int."""
     found = np.atleast_1d(np.asarray(rows))
     if found.dtype.kind not in "iu" or found.ndim != 1:
         raise ValueError(f"Rows are {rows!r}; give whole numbers of the column 'row' of the retrieved table.")
-    return found.tolist()
+    return [int(row) for row in found]
 
 
-def point_list(points):
-    """Points of inline, crossline and time as lists of float; one alone is a list of one."""
+def point_list(points: Any) -> list[list[float]]:
+    """Return points of inline, crossline and time as lists of float; one alone is a list of one."""
     try:
         found = np.atleast_2d(np.asarray(points, float))
     except (TypeError, ValueError):
         found = np.zeros((0, 0))
     if found.ndim != 2 or found.shape[1] != 3 or not np.isfinite(found).all():
         raise ValueError(f"Points are {str(points)[:80]}; give inline, crossline and time (or depth) of each.")
-    return found.tolist()
+    return [[float(part) for part in point] for point in found]
 
 
-def as_json(value):
-    """A value as JSON gives it back."""
+def as_json(value: Any) -> Any:
+    """Return a value as JSON gives it back."""
     return json.loads(json.dumps(value, default=lambda one: one.tolist() if hasattr(one, "tolist") else str(one)))

@@ -1,16 +1,23 @@
 """Sticks and horizons of other programs in a job: as exemplars, as strokes, or as truth to score against."""
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 
 from outcrop.geometry.bodies import MIN_SAMPLES, find_bodies
 from outcrop.geometry.horizons import horizon_misfit, polylines, read_horizon
 from outcrop.geometry.sticks import FORMATS, read_sticks, stick_scores
 from outcrop.geometry.surfaces import direction_of
+from outcrop.job.fault_report import nearest
 from outcrop.job.faults import accept_sticks, fault_class, sticks_of_class
 from outcrop.patches.grid import DIRECTIONS
+
+if TYPE_CHECKING:
+    from outcrop.job.core import Job
 
 STICKS = tuple(suffix for suffixes in FORMATS.values() for suffix in suffixes if suffix != ".csv")
 HORIZONS = (".poi", ".irap", ".xyz")
@@ -19,8 +26,8 @@ SECTIONS = 50  # of a horizon that become strokes
 RADIUS = 2.0  # samples, of strokes along a horizon
 
 
-def is_interpretation(path):
-    """Whether the name of a file is that of sticks or of a horizon.
+def is_interpretation(path: str | Path) -> bool:
+    """Return whether the name of a file is that of sticks or of a horizon.
 
     Examples
     --------
@@ -30,8 +37,8 @@ def is_interpretation(path):
     return Path(path).suffix.lower() in (*STICKS, *HORIZONS, ".csv")
 
 
-def read_interpretation(path, volume):
-    """What a file holds, ``sticks`` or ``horizon``, and its table; see `read_sticks` and `read_horizon`."""
+def read_interpretation(path: str | Path, volume: xr.DataArray) -> tuple[str, pd.DataFrame]:
+    """Return what a file holds, ``sticks`` or ``horizon``, and its table; see `read_sticks` and `read_horizon`."""
     suffix = Path(path).suffix.lower()
     if suffix == ".csv":
         with open(path, encoding="utf-8", errors="replace") as file:
@@ -45,8 +52,8 @@ def read_interpretation(path, volume):
     raise ValueError(f"{path} is no file of sticks or of a horizon; end its name with one of {known}.")
 
 
-def import_strokes(job, path, name):
-    """Take the sticks of a file over as accepted ones of a class, or a horizon as strokes; how many there were."""
+def import_strokes(job: "Job", path: str | Path, name: str) -> int:
+    """Take the sticks of a file over as accepted ones of a class, or a horizon as strokes; return their number."""
     kind, table = read_interpretation(path, job.volume)
     if kind == "sticks":
         return accept_sticks(job, table, name)
@@ -60,7 +67,7 @@ def import_strokes(job, path, name):
     return len(strokes)
 
 
-def import_exemplars(job, path, name, *, count=EXEMPLARS):
+def import_exemplars(job: "Job", path: str | Path, name: str, *, count: int = EXEMPLARS) -> list[list[float]]:
     """Place exemplars of a class on the longest sticks of a file, or along its horizon, as one act.
 
     Parameters
@@ -76,7 +83,8 @@ def import_exemplars(job, path, name, *, count=EXEMPLARS):
     kind, table = read_interpretation(path, job.volume)
     grid, found = job._grid(job.plan), []
     with job.act():
-        for place in _stick_middles(job, table) if kind == "sticks" else _spread(job, table, count):
+        for point in _stick_middles(job, table) if kind == "sticks" else _spread(table, count):
+            place = [nearest(axis, value) for axis, value in zip(job.axes, point, strict=True)]
             try:
                 grid.start_at(place)
             except ValueError:  # too near to the rim
@@ -91,34 +99,30 @@ def import_exemplars(job, path, name, *, count=EXEMPLARS):
     return found
 
 
-def _stick_middles(job, sticks):
-    """Places half-way down the sticks on lines that are searched, the longest first."""
-    vertical, axes = job.volume.dims[2], job.axes
-    ordered = []
+def _stick_middles(job: "Job", sticks: pd.DataFrame) -> list[list[float]]:
+    """Return places half-way down the sticks on lines that are searched, the longest first."""
+    vertical, ordered = job.volume.dims[2], []
     for _, points in sticks.groupby("stick"):
         if direction_of(points) == job.plan.along:
-            middle = (points[vertical].min() + points[vertical].max()) / 2
             points = points.sort_values(vertical)
-            place = [np.interp(middle, points[vertical], points[one]) for one in DIRECTIONS]
+            middle = (points[vertical].min() + points[vertical].max()) / 2
+            place = [float(np.interp(middle, points[vertical], points[one])) for one in DIRECTIONS]
             ordered.append((np.ptp(points[vertical]), [*place, middle]))
-    for _, place in sorted(ordered, key=lambda one: -one[0]):
-        yield [_nearest(axis, value) for axis, value in zip(axes, place, strict=True)]
+    return [place for _, place in sorted(ordered, key=lambda one: -one[0])]
 
 
-def _spread(job, horizon, count):
-    """Points of a horizon, first some that lie far from each other, then all others in random order."""
+def _spread(horizon: pd.DataFrame, count: int) -> Iterator[list[float]]:
+    """Yield points of a horizon, first some that lie far from each other, then all others in random order."""
     places = horizon[[*DIRECTIONS, horizon.columns[-1]]].to_numpy(float)
     order = np.linspace(0, len(places) - 1, 2 * count + 1).astype(int)[1::2]
     others = np.random.default_rng(0).permutation(len(places))
     for row in dict.fromkeys([*order.tolist(), *others.tolist()]):
-        yield [_nearest(axis, value) for axis, value in zip(job.axes, places[row], strict=True)]
+        yield places[row].tolist()
 
 
-def _nearest(axis, value):
-    return axis[np.argmin(np.abs(axis - value))].item()
-
-
-def score_interpretation(job, path, name=None, *, lines=None):
+def score_interpretation(
+    job: "Job", path: str | Path, name: str | None = None, *, lines: Sequence[float] | None = None
+) -> dict[str, Any]:
     """Score a job against sticks or a horizon of an interpreter.
 
     Parameters
@@ -138,24 +142,19 @@ def score_interpretation(job, path, name=None, *, lines=None):
     along = DIRECTIONS[job.plan.along]
     done = job.axes[job.plan.along][sorted(job.labelled)]
     chosen = done if lines is None else np.intersect1d(done, lines)
-    if kind == "sticks":
-        name = fault_class(job, name)
-        mine = pd.Series({stick: direction_of(points) == job.plan.along for stick, points in table.groupby("stick")})
-        table = table[table["stick"].map(mine) & table[along].isin(chosen)]
-        _check_common(table, path, along)
-        found = sticks_of_class(job, name, lines=np.unique(table[along]).tolist())
-        return {"class": name, **stick_scores(found, table, job.volume)}
-    if name is None:
+    if kind == "horizon" and name is None:
         raise ValueError(f"{path} is a horizon; say with --class of which class it is the top.")
     name = fault_class(job, name)
+    if kind == "sticks":
+        mine = pd.Series({stick: direction_of(points) == job.plan.along for stick, points in table.groupby("stick")})
+        table = table[table["stick"].map(mine)]
     table = table[table[along].isin(chosen)]
-    _check_common(table, path, along)
+    if not len(table):
+        raise ValueError(f"{path} has nothing on the labelled {along}s; label some of its lines with --lines.")
+    if kind == "sticks":
+        found = sticks_of_class(job, name, lines=np.unique(table[along]).tolist())
+        return {"class": name, **stick_scores(found, table, job.volume)}
     bodies = find_bodies(job.labels, name, min_samples=MIN_SAMPLES, along=along)
     if (name, 1) not in bodies.outlines:
         raise ValueError(f"No body of {name} has {MIN_SAMPLES} samples; label more lines.")
     return {"class": name, **horizon_misfit(bodies.surface(name), table)}
-
-
-def _check_common(table, path, along):
-    if not len(table):
-        raise ValueError(f"{path} has nothing on the labelled {along}s; label some of its lines with --lines.")

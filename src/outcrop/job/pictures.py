@@ -2,13 +2,23 @@
 
 import errno
 import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
 
 from outcrop import plots
 from outcrop.patches.grid import DIRECTIONS
+from outcrop.retrieval.weak import WeakLabels
 from outcrop.storage.workspace import whole_file
 
+if TYPE_CHECKING:
+    from outcrop.job.core import Job
 
-def save(figure, path):
+
+def save(figure: Any, path: Path) -> None:
     """Save a picture, whole or not at all; a folder that cannot be written is warned about and stops nothing."""
     try:
         with whole_file(path) as aside:
@@ -19,7 +29,29 @@ def save(figure, path):
         warnings.warn(f"{path} is not written, for its folder cannot be written.", stacklevel=2)
 
 
-def draw_retrieval(job, weak, folder=None):
+def image_axes(
+    images: Mapping[tuple[int, int], np.ndarray], *, columns: int, size: tuple[float, float]
+) -> tuple[Any, list[Any]]:
+    """Return a figure with images with values in [0, 1] in some cells of a grid, without ticks, and their axes.
+
+    Parameters
+    ----------
+    images : dict
+        (row, column) -> image.
+    columns : int
+    size : (float, float)
+        Inches across and down a cell.
+    """
+    rows, axes = 1 + max(row for row, _ in images), []
+    figure = plots.new_figure(figsize=(size[0] * columns, size[1] * rows), layout="constrained")
+    for (row, column), image in images.items():
+        ax = figure.add_subplot(rows, columns, row * columns + column + 1, xticks=[], yticks=[])
+        ax.imshow(np.nan_to_num(image, nan=0.5), cmap="gray", vmin=0, vmax=1, aspect="auto")
+        axes.append(ax)
+    return figure, axes
+
+
+def draw_retrieval(job: "Job", weak: WeakLabels, folder: Path | None = None) -> None:
     """Save a gallery, the similarity curves and the section with most retrieved patches."""
     folder = folder or job.path
     grid = job._grid(job.plan)
@@ -32,7 +64,9 @@ def draw_retrieval(job, weak, folder=None):
     save(plots.section(section, weak=weak, size=grid.size, palette=job.palette).figure, folder / "section.png")
 
 
-def draw_labels(job, line, *, truth=None, name="labels.png", labels=None):
+def draw_labels(
+    job: "Job", line: float, *, truth: Any = None, name: str = "labels.png", labels: xr.Dataset | None = None
+) -> None:
     """Save a picture of one labelled line into the job; of other labels than the job's where given."""
     place = {DIRECTIONS[job.plan.along]: line}
     labels = (job.labels if labels is None else labels).assign_attrs(colours=job.palette)

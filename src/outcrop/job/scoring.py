@@ -1,9 +1,13 @@
 """How good the labels of a job are: against an expert, against changes that should not matter, against a colleague."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 
 from outcrop import plots
 from outcrop.evaluate.pixels import pixel_scores
@@ -12,19 +16,23 @@ from outcrop.job import fitting
 from outcrop.job.pictures import draw_labels, save
 from outcrop.job.sections import labelling_grid
 from outcrop.labels.stability import stability
-from outcrop.mapping.confidence import UNCERTAIN
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.volumes.opening import open_volume
 from outcrop.volumes.summary import sample_unit
 
+if TYPE_CHECKING:
+    from outcrop.job.core import Job
 
-def labelled_lines(labels, along="inline"):
-    """Numbers of the lines of one direction on which something is labelled."""
+
+def lines_with_labels(labels: xr.Dataset, along: str) -> list[int]:
+    """Return the numbers of the lines of one direction on which something is labelled."""
     return [line.item() for line in labels[along].values if labels["confidence"].sel({along: line}).values.any()]
 
 
-def score_labels(job, truth_path, *, lines=None, labels=None):
-    """Scores of a job's labels against expert labels, on the lines that both have; pictures go into the job.
+def score_labels(
+    job: "Job", truth_path: str | Path, *, lines: Sequence[int] | None = None, labels: xr.Dataset | None = None
+) -> dict[str, Any]:
+    """Score the labels of a job against expert labels, on the lines that both have; pictures go into the job.
 
     Other labels than the job's, for instance of a net, are scored where given.
 
@@ -41,7 +49,7 @@ def score_labels(job, truth_path, *, lines=None, labels=None):
         raise ValueError(f"{truth_path} does not name its codes; write a table {truth_path}.classes.toml beside it.")
     direction = job.plan.along
     along, across = DIRECTIONS[direction], DIRECTIONS[1 - direction]
-    common = np.intersect1d(lines or labelled_lines(labels, along), truth[along].values)
+    common = np.intersect1d(lines or lines_with_labels(labels, along), truth[along].values)
     if not len(common):
         raise ValueError(f"{truth_path} has none of the labelled {along}s; label some of its lines with --lines.")
     coded = labels["label"].sel({along: common}).assign_attrs(classes=list(labels.attrs["classes"]))
@@ -62,8 +70,8 @@ def score_labels(job, truth_path, *, lines=None, labels=None):
     return scores
 
 
-def _spacing(job):
-    """Steps down and across the sections of a job, and their units: samples and traces where the volume tells none."""
+def _spacing(job: "Job") -> tuple[tuple[float, float], tuple[str, str]]:
+    """Return the steps down and across sections and their units: samples and traces where the volume has no unit."""
     samples = job.volume[job.volume.dims[2]].values
     unit, bins = sample_unit(job.volume), job.volume.attrs.get("bin_size")
     down = abs(float(samples[1] - samples[0])) if unit and len(samples) > 1 else 1.0
@@ -71,15 +79,19 @@ def _spacing(job):
     return (down, across), (unit or "samples", "traces" if bins is None else "m")
 
 
-def probe_labels(job, lines, *, progress=None):
-    """Share of a job's labels that stay the same under changes that should not matter; see `stability`."""
+def probe_labels(job: "Job", lines: Sequence[int], *, progress: Callable[[int], Any] | None = None) -> pd.DataFrame:
+    """Return the share of labels that stay the same under changes that should not matter; see `stability`.
+
+    A borrowed mapper is not fitted again with another seed: what it was fitted on lies in another job.
+    """
     plan = job.plan
 
-    def fit(change):
+    def fit(change: int) -> Any:
         if not change:
             return job.mapper()
-        label = plan.label.updated(seed=plan.label.seed + change)
-        return fitting.fit(job, replace(plan, label=label))
+        if plan.label.mapper:
+            return None
+        return fitting.fit(job, replace(plan, label=plan.label.updated(seed=plan.label.seed + change)))
 
     volume = job.volume
     if plan.along:  # the lines that are labelled take the place of the inlines
@@ -87,8 +99,23 @@ def probe_labels(job, lines, *, progress=None):
     return stability(volume, labelling_grid(job, plan), fit, lines=lines, progress=progress)
 
 
-def compare_jobs(job, other, *, lines=None):
-    """Where the labels of two jobs on one survey differ, how much, and whose decisions they come from.
+def recode_table(classes: Sequence[str], names: Sequence[str]) -> np.ndarray:
+    """Return for each code of a label volume, by its classes, the code of the class of that name among others.
+
+    Capitals do not matter. Codes of no class (0, 255) become 0.
+
+    Examples
+    --------
+    >>> recode_table(["salt", "fault"], ["Fault", "other", "Salt"])[[0, 1, 2, 255]]
+    array([0, 3, 1, 0], dtype=uint8)
+    """
+    table, folded = np.zeros(256, np.uint8), [name.casefold() for name in names]
+    table[1 : 1 + len(classes)] = [1 + folded.index(name.casefold()) for name in classes]
+    return table
+
+
+def compare_jobs(job: "Job", other: "Job", *, lines: Sequence[int] | None = None) -> dict[str, Any]:
+    """Return where the labels of two jobs on one survey differ, how much, and whose decisions they come from.
 
     Classes whose names differ in capitals alone are one. With `lines`, survey labels, only those are compared.
 
@@ -98,67 +125,52 @@ def compare_jobs(job, other, *, lines=None):
         ``lines`` that both have labelled; ``agreement``, the share of the samples labelled in both that have the same
         class; ``rows``, by class its share of the samples in either job and the intersection over union of the two
         (``IU``); ``differ``, lines by the share that differs, the most first; ``decisions``, by job and writer how many
-        of each kind.
+        of each kind; ``confusion``, samples by class here and there, and ``classes``, its names.
     """
     along = DIRECTIONS[job.plan.along]
-    ours, theirs = job.labels, other.labels
-    for name in ours["label"].dims:
-        if not np.array_equal(ours[name].values, theirs[name].values):
+    pair = job.labels, other.labels
+    for name in pair[0]["label"].dims:
+        if not np.array_equal(pair[0][name].values, pair[1][name].values):
             raise ValueError(f"{other.path} is on another survey than {job.path}: their axes {name} differ.")
     if other.plan.along != job.plan.along:
         raise ValueError(f"{other.path} is labelled along the other direction than {job.path}; compare jobs of one.")
+    numbers = pair[0][along].values
     common = sorted(job.labelled.keys() & other.labelled.keys())
-    if lines is not None:
-        common = [line for line in common if ours[along].values[line] in lines]
+    common = [line for line in common if lines is None or numbers[line] in lines]
     if not common:
         raise ValueError(f"{job.path} and {other.path} have no labelled line in common; label the same lines in both.")
-    known_names: dict = {}
-    for name in [*ours.attrs["classes"], *theirs.attrs["classes"]]:
-        known_names.setdefault(name.casefold(), name)
-    names = list(known_names.values())
-    counts = np.zeros((len(names), len(names)), np.int64)
-    compared = []
-    for line in common:
-        pair = [_codes(labels, along, line, names) for labels in (ours, theirs)]
-        known = (pair[0] >= 0) & (pair[1] >= 0)
-        table = np.zeros_like(counts)
-        np.add.at(table, (pair[0][known], pair[1][known]), 1)
-        counts += table
-        total = max(int(known.sum()), 1)
-        compared.append({along: ours[along].values[line].item(), "differs": 1 - np.trace(table) / total})
-    total = max(counts.sum(), 1)
-    rows = [
-        {
-            "class": name,
-            "share here": counts[i].sum() / total,
-            "share there": counts[:, i].sum() / total,
-            "IU": counts[i, i] / max(counts[i].sum() + counts[:, i].sum() - counts[i, i], 1),
-        }
-        for i, name in enumerate(names)
-    ]
-    writers = [_by_writer(one) for one in (job, other)]
+    by_folded: dict[str, str] = {}
+    for name in [*pair[0].attrs["classes"], *pair[1].attrs["classes"]]:
+        by_folded.setdefault(name.casefold(), name)
+    names = list(by_folded.values())
+    tables = [recode_table(labels.attrs["classes"], names) for labels in pair]
+    n = 1 + len(names)
+    by_line = np.zeros((len(common), len(names), len(names)), np.int64)
+    for i, line in enumerate(common):
+        here, there = (
+            table[labels["label"].isel({along: line}).values].astype(int)
+            for table, labels in zip(tables, pair, strict=True)
+        )
+        by_line[i] = np.bincount((n * here + there).ravel(), minlength=n * n).reshape(n, n)[1:, 1:]
+    counts, samples = by_line.sum(axis=0), by_line.sum(axis=(1, 2))
+    differs = 1 - np.trace(by_line, axis1=1, axis2=2) / np.maximum(samples, 1)
+    same, total = np.diag(counts), max(counts.sum(), 1)
+    shares = {"share here": counts.sum(axis=1) / total, "share there": counts.sum(axis=0) / total}
+    union = np.maximum(counts.sum(axis=1) + counts.sum(axis=0) - same, 1)
+    differ = pd.DataFrame({along: numbers[common], "differs": differs})
     return {
-        "lines": [ours[along].values[line].item() for line in common],
-        "agreement": float(np.trace(counts) / total),
-        "rows": pd.DataFrame(rows),
-        "differ": pd.DataFrame(compared).sort_values("differs", ascending=False).reset_index(drop=True),
-        "decisions": pd.concat(writers, ignore_index=True),
+        "lines": numbers[common].tolist(),
+        "agreement": float(same.sum() / total),
+        "rows": pd.DataFrame({"class": names, **shares, "IU": same / union}),
+        "differ": differ.sort_values("differs", ascending=False).reset_index(drop=True),
+        "decisions": pd.concat([_by_writer(one) for one in (job, other)], ignore_index=True),
         "confusion": counts,
         "classes": names,
     }
 
 
-def _codes(labels, along, line, names):
-    """Position of the class of every sample of a line among some names, -1 where it has none."""
-    table, folded = np.full(256, -1), [name.casefold() for name in names]
-    for code, name in enumerate(labels.attrs["classes"], 1):
-        table[code] = folded.index(name.casefold())
-    table[UNCERTAIN] = -1
-    return table[labels["label"].isel({along: line}).values]
-
-
-def _by_writer(job):
-    """How many decisions of each kind hold, by writer."""
+def _by_writer(job: "Job") -> pd.DataFrame:
+    """Return how many decisions of each kind hold, by writer."""
     table = job.decisions
     table = table[~table["undone"] & ~table["what"].isin(["undo", "redo", "set", "class"])]
     counts = table.groupby(["who", "what"], sort=False).size().reset_index(name="count")

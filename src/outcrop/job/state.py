@@ -1,9 +1,11 @@
 """What the decisions of a job add up to: classes, exemplars, verdicts, strokes, options."""
 
 import bisect
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
-from outcrop.job.imports import holding, scope
+from outcrop.job.imports import Entry, Scope, holding, scope
 from outcrop.job.inputs import unpack
 from outcrop.mapping.confidence import find_background
 
@@ -13,81 +15,98 @@ class Exemplar(NamedTuple):
 
     id: str
     name: str  # of its class
-    place: tuple | None
+    place: tuple[float, ...] | None
     packed: str | None = None  # the picture as the decision has it; see `inputs.pack`
-    scope: tuple = ()  # files through which it was imported
+    scope: Scope = ()  # files through which it was imported
+    along: str | None = None  # direction of an accepted patch; None: that of the index
 
     @property
-    def patch(self):
-        """As `outcrop.retrieve` takes it: the place, or the picture as an array."""
-        return self.place if self.packed is None else unpack(self.packed)
+    def patch(self) -> Any:
+        """As `outcrop.retrieve` takes it: the place, with its direction where that is known, or the picture."""
+        if self.packed is not None:
+            return unpack(self.packed)
+        return self.place if self.place is None or self.along is None else (*self.place, self.along)
 
 
 class Verdict(NamedTuple):
     """Yes or no to a retrieved patch."""
 
     name: str
-    place: tuple
+    place: tuple[float, ...]
     along: str
     accept: bool
-    scope: tuple = ()
+    scope: Scope = ()
 
 
 class State(NamedTuple):
     """What holds after all decisions; classes go by the name under which they first appeared."""
 
-    classes: dict  # first name -> {"name", "colour", "scope"}
-    exemplars: list
-    verdicts: list
-    strokes: list  # entries
-    options: dict
-    audits: list  # entries, the last answer to each question
+    classes: dict[str, dict[str, Any]]  # first name -> {"name", "colour", "scope"}
+    exemplars: list[Exemplar]
+    verdicts: list[Verdict]
+    strokes: list[Entry]
+    options: dict[str, Any]
+    audits: list[Entry]  # the last answer to each question
 
-    def queries(self):
-        """Exemplars of every class that has some, in the order of the classes.
+    def queries(self) -> dict[str, list[Exemplar]]:
+        """Return the exemplars of every class that has some, in the order of the classes.
 
         A class without any is looked for by its accepted patches.
         """
-        accepted = [Exemplar("", one.name, one.place[:3]) for one in self.verdicts if one.accept]
+        accepted = [Exemplar("", one.name, one.place, along=one.along) for one in self.verdicts if one.accept]
         found = {
             name: [one for one in self.exemplars if one.name == name] or [one for one in accepted if one.name == name]
             for name in self.classes
         }
         return {name: some for name, some in found.items() if some}
 
-    def first_name(self, name):
-        """First name of the class that is called so now, None where there is none."""
+    def first_name(self, name: str) -> str | None:
+        """Return the first name of the class that has this name now, None where no class has it."""
         return next((key for key, facts in self.classes.items() if facts["name"] == name), None)
 
 
-def acts(entries):
-    """Ids of the acts of a person that can be undone and redone, the next one last."""
-    past: list = []
-    future: list = []
-    before: list = []  # what could be redone before the last act
+def acts(entries: Iterable[Entry]) -> tuple[list[list[str]], list[list[str]]]:
+    """Return the ids of the acts of a person that can be undone, and of those that can be redone, the next one last."""
+    past: dict[str, list[str]] = {}  # acts by their first id, as everywhere here
+    future: dict[str, list[str]] = {}
+    before: dict[str, list[str]] = {}  # what could be redone before the last act
     for entry in entries:
-        if entry["what"] == "undo" and entry.get("withdrawn"):
-            past = [act for act in past if act != entry["of"]]
-            future = before
-        elif entry["what"] == "undo":
-            past = [act for act in past if act != entry["of"]]
-            future.append(entry["of"])
+        if entry["what"] == "undo":
+            for one in entry["of"]:
+                past.pop(one, None)
+            if entry.get("withdrawn"):
+                future = before
+            elif entry["of"]:
+                future[entry["of"][0]] = entry["of"]
         elif entry["what"] == "redo":
-            future = [act for act in future if act != entry["of"]]
-            past.append(list(entry["of"]))
-        elif together := [act for act in past if act[0] == entry.get("group")]:
-            together[0].append(entry["id"])
+            for one in entry["of"]:
+                future.pop(one, None)
+            past |= {one: list(entry["of"]) for one in entry["of"][:1]}
+        elif entry.get("group") in past:
+            past[entry["group"]].append(entry["id"])
         else:
-            past.append([entry["id"]])
-            before, future = future, []
-    return past, future
+            past[entry["id"]] = [entry["id"]]
+            before, future = future, {}
+    return list(past.values()), list(future.values())
 
 
-def fold(entries):
-    """What holds after some entries."""
+@dataclass
+class Replay:
+    """A state while entries are replayed: verdicts by place and direction, audits by question."""
+
+    classes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    exemplars: list[Exemplar] = field(default_factory=list)
+    verdicts: dict[tuple[Any, ...], Verdict] = field(default_factory=dict)
+    strokes: list[Entry] = field(default_factory=list)
+    options: dict[str, Any] = field(default_factory=dict)
+    audits: dict[tuple[Any, ...], Entry] = field(default_factory=dict)
+
+
+def fold(entries: Sequence[Entry]) -> State:
+    """Replay entries into the current state."""
     holds = holding(entries)
-    state = State({}, [], [], [], {}, [])
-    decided: set = set()  # scopes that have decided something so far
+    state = Replay()
+    decided: set[Scope] = set()  # scopes that have decided something so far
     for entry in entries:
         path = scope(entry)
         if (path, entry["id"]) not in holds or entry["what"] not in FOLDS:
@@ -95,42 +114,47 @@ def fold(entries):
         if entry["what"] != "set" or all(other[: len(path)] == path for other in decided):
             FOLDS[entry["what"]](state, entry)  # options are taken over where nothing else was decided
         decided.add(path)
-    return state
+    verdicts, audits = list(state.verdicts.values()), list(state.audits.values())
+    return State(state.classes, state.exemplars, verdicts, state.strokes, state.options, audits)
 
 
-def background_of(state):
-    """First name of the class that may appear in any patch: the one decided on, or recognised by its name."""
-    chosen = state.options.get("background")
+def background_of(state: State) -> str | None:
+    """Return the first name of the class that may appear in any patch: as decided, or recognised by its name."""
+    chosen: str | None = state.options.get("background")
     if chosen in state.classes:
         return chosen
-    found = find_background([facts["name"] for facts in state.classes.values()])
+    found: str | None = find_background([facts["name"] for facts in state.classes.values()])
     return find_background(list(state.classes)) if found is None else state.first_name(found)
 
 
-def _acts_on(entry, path):
-    """Whether an entry may change what came through some files: what was imported changes nothing else."""
+def _acts_on(entry: Entry, path: Scope) -> bool:
+    """Return whether an entry may change what was imported through some files; imported entries change only theirs."""
     return not scope(entry) or scope(entry) == path
 
 
-def _class(state, entry):
+def _class(state: Replay, entry: Entry) -> None:
     fresh = {"name": entry["class"], "colour": None, "scope": scope(entry)}
     known = state.classes.setdefault(entry["class"], fresh)
     if entry.get("colour") and _acts_on(entry, known["scope"]):
         known["colour"] = entry["colour"]
 
 
-def _rename(state, entry):
+def _rename(state: Replay, entry: Entry) -> None:
     known = state.classes.get(entry["class"])
-    if known is not None and state.first_name(entry["name"]) is None and _acts_on(entry, known["scope"]):
+    taken = [facts["name"] for facts in state.classes.values()]
+    if known is not None and entry["name"] not in taken and _acts_on(entry, known["scope"]):
         known["name"] = str(entry["name"])
 
 
-def _remove_class(state, entry):
+def _remove_class(state: Replay, entry: Entry) -> None:
     name = entry["class"]
-    state.exemplars[:] = [one for one in state.exemplars if one.name != name or not _acts_on(entry, one.scope)]
-    state.verdicts[:] = [one for one in state.verdicts if one.name != name or not _acts_on(entry, one.scope)]
-    state.strokes[:] = [one for one in state.strokes if one["class"] != name or not _acts_on(entry, scope(one))]
-    used = [*(one.name for one in state.exemplars + state.verdicts), *(one["class"] for one in state.strokes)]
+    state.exemplars = [one for one in state.exemplars if one.name != name or not _acts_on(entry, one.scope)]
+    state.strokes = [one for one in state.strokes if one["class"] != name or not _acts_on(entry, scope(one))]
+    for key, verdict in list(state.verdicts.items()):
+        if verdict.name == name and _acts_on(entry, verdict.scope):
+            del state.verdicts[key]
+    used = {one.name for one in state.exemplars} | {one.name for one in state.verdicts.values()}
+    used |= {one["class"] for one in state.strokes}
     if name in used or (name in state.classes and not _acts_on(entry, state.classes[name]["scope"])):
         return
     state.classes.pop(name, None)
@@ -140,42 +164,39 @@ def _remove_class(state, entry):
         state.options["count"] = {key: value for key, value in state.options["count"].items() if key != name}
 
 
-def _exemplar(state, entry):
+def _exemplar(state: Replay, entry: Entry) -> None:
     _class(state, entry)
     place = None if "picture" in entry else tuple(entry["place"])
-    same = [one for one in state.exemplars if place and (one.name, one.place) == (entry["class"], place)]
-    if not same:
+    if place is None or not any((one.name, one.place) == (entry["class"], place) for one in state.exemplars):
         state.exemplars.append(Exemplar(entry["id"], entry["class"], place, entry.get("picture"), scope(entry)))
 
 
-def _move(state, entry):
+def _move(state: Replay, entry: Entry) -> None:
     for i, one in enumerate(state.exemplars):
         if one.id == entry["of"] and _acts_on(entry, one.scope):
             state.exemplars[i] = one._replace(place=tuple(entry["place"]))
 
 
-def _remove(state, entry):
-    state.exemplars[:] = [one for one in state.exemplars if one.id != entry["of"] or not _acts_on(entry, one.scope)]
+def _remove(state: Replay, entry: Entry) -> None:
+    state.exemplars = [one for one in state.exemplars if one.id != entry["of"] or not _acts_on(entry, one.scope)]
 
 
-def _verdict(state, entry):
+def _verdict(state: Replay, entry: Entry) -> None:
     _class(state, entry)
     _forget(state, entry)
-    place, along = tuple(entry["place"]), entry.get("along", "inline")
-    if not any((one.place, one.along) == (place, along) for one in state.verdicts):
-        state.verdicts.append(Verdict(entry["class"], place, along, entry["what"] == "accept", scope(entry)))
+    key = place, along = tuple(entry["place"]), entry.get("along", "inline")
+    state.verdicts.setdefault(key, Verdict(entry["class"], place, along, entry["what"] == "accept", scope(entry)))
 
 
-def _forget(state, entry):
-    def meant(one):
-        everywhere = "place" not in entry
-        same = everywhere or (one.place, one.along) == (tuple(entry["place"]), entry.get("along", "inline"))
-        return same and _acts_on(entry, one.scope)
+def _forget(state: Replay, entry: Entry) -> None:
+    everywhere = "place" not in entry
+    meant = list(state.verdicts) if everywhere else [(tuple(entry["place"]), entry.get("along", "inline"))]
+    for key in meant:
+        if key in state.verdicts and _acts_on(entry, state.verdicts[key].scope):
+            del state.verdicts[key]
 
-    state.verdicts[:] = [one for one in state.verdicts if not meant(one)]
 
-
-def _stroke(state, entry):
+def _stroke(state: Replay, entry: Entry) -> None:
     if entry["class"] != "erase":
         _class(state, entry)
     # What was painted in this job lies on top of what was imported.
@@ -183,23 +204,22 @@ def _stroke(state, entry):
     state.strokes.insert(below if scope(entry) else len(state.strokes), entry)
 
 
-def _audit(state, entry):
-    def question(one):
-        return one["class"], one["place"], one["along"], one["subject"], one["of"]
+def _audit(state: Replay, entry: Entry) -> None:
+    question = entry["class"], tuple(entry["place"]), entry["along"], entry["subject"], entry["of"]
+    before = state.audits.get(question)
+    if before is None or _acts_on(entry, scope(before)):
+        state.audits.pop(question, None)
+        state.audits[question] = entry
 
-    same = [one for one in state.audits if question(one) == question(entry)]
-    if all(_acts_on(entry, scope(one)) for one in same):
-        state.audits[:] = [one for one in state.audits if one not in same] + [entry]
 
-
-def _set(state, entry):
+def _set(state: Replay, entry: Entry) -> None:
     if entry["value"] is None:
         state.options.pop(entry["name"], None)
     else:
         state.options[entry["name"]] = entry["value"]
 
 
-FOLDS = {
+FOLDS: dict[str, Callable[[Replay, Entry], None]] = {
     "class": _class,
     "rename": _rename,
     "remove class": _remove_class,

@@ -3,7 +3,7 @@
 import contextlib
 import shlex
 from dataclasses import asdict, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import zarr
@@ -11,15 +11,42 @@ import zarr
 from outcrop.job import retrieved, table_file
 from outcrop.job.folder import QUICK
 from outcrop.job.labelling import labelled_lines, vote_keys
+from outcrop.job.plan import Plan
 from outcrop.job.sections import labelling_grid
 from outcrop.labels.vote_store import VoteStore
 from outcrop.labels.votes import lines_of
 from outcrop.mapping.registry import MAPPERS
 from outcrop.storage.chunks import stored_bytes
 
+if TYPE_CHECKING:
+    from outcrop.job.core import Job
 
-def status(job):
-    """What a program or a person wants to know of a job; nothing is computed and nothing is written.
+
+def checked_lines(job: "Job", *, stale: bool = False, option: bool = True) -> dict[int, bool]:
+    """Return the position of every labelled line, and whether it is stale; refused where there is none.
+
+    Parameters
+    ----------
+    stale : bool
+        Take lines of older decisions or samples too; refused otherwise.
+    option : bool
+        The command has the option ``--stale``, which the message names.
+    """
+    lines = job.labelled
+    if not lines:
+        raise ValueError(f"{job.path} has no labels yet; run 'outcrop label {job.path}' first.")
+    old = sum(lines.values())
+    if old and not stale:
+        as_they_are = ", or take them as they are with --stale" if option else ""
+        raise ValueError(
+            f"{old} of {len(lines)} labelled lines are of older decisions or samples; run 'outcrop label {job.path}' "
+            f"to bring them up to date{as_they_are}."
+        )
+    return lines
+
+
+def status(job: "Job") -> dict[str, Any]:
+    """Return what a program or a person wants to know of a job; nothing is computed and nothing is written.
 
     Returns
     -------
@@ -28,7 +55,8 @@ def status(job):
         ``decisions``, how many of each kind; ``writers``; ``retrieved`` (class -> patches) with ``retrieved_stale``
         where the table is of older decisions and ``retrieved_edited`` where it was edited by hand; ``lines``
         (``total``, ``labelled``, ``stale``); ``index``, ``label``: options and how far they got; ``keys``; ``damaged``,
-        lines of decisions that cannot be read; ``disk``, bytes of index and votes, a patch and a labelled sample;
+        lines of decisions that cannot be read; ``disk``, bytes of index, mappers and votes, a patch and a labelled
+        sample;
         ``next``, a command line, or Python where the volume is an array.
     """
     try:
@@ -67,21 +95,23 @@ def status(job):
     return report
 
 
-def _disk(job, plan):
-    """Bytes of the descriptors of the index and of the votes of all labelled lines, and what one patch and sample take.
+def _disk(job: "Job", plan: Plan) -> dict[str, float]:
+    """Return the bytes of the index, of all mappers and of the votes of all labelled lines, of one patch and sample.
 
-    What is not there, or cannot be read, is left out.
+    What does not exist, or cannot be read, is left out.
     """
-    found = {}
+    found: dict[str, float] = {}
     with contextlib.suppress(ValueError, OSError, KeyError):
         folder = job.stages.path("index", plan.index_stage.key)
         features: Any = zarr.open_group(folder / "features.zarr", mode="r")["features"]
         if job.indexed:
             found["index"] = stored_bytes(features)
             found["bytes_a_patch"] = round(found["index"] / features.shape[0], 1)
+    with contextlib.suppress(OSError):
+        files = (job.stages.root / "mapper").rglob("*")
+        found |= {"mapper": size} if (size := sum(file.stat().st_size for file in files if file.is_file())) else {}
     with contextlib.suppress(ValueError, OSError, KeyError):
-        keys = sorted(set(vote_keys(job, plan).values()))
-        stores = [VoteStore(job.stages.path("votes", key)) for key in keys]
+        stores = [VoteStore(job.stages.path("votes", key)) for key in sorted(set(vote_keys(job, plan).values()))]
         if stores:
             lines = sum(len(store.done.read()) for store in stores)
             found["votes"] = sum(stored_bytes(store.votes) for store in stores)
@@ -89,8 +119,8 @@ def _disk(job, plan):
     return found
 
 
-def _retrieved(job, plan):
-    """Patches of every class in the table of the present decisions, or in the last one made; whether it is older."""
+def _retrieved(job: "Job", plan: Plan) -> tuple[dict[str, int], bool]:
+    """Return the patches of every class in the table of these decisions, or else of the last one; whether it is old."""
     key = plan.keys["retrieved"]
     current = key is not None and (job.stages.path("retrieved", key) / retrieved.ARRAYS).is_file()
     if not current:
@@ -101,7 +131,7 @@ def _retrieved(job, plan):
     return {plan.names.get(name, name): n for name, n in counts.items()}, not current
 
 
-def _next(job, report):
+def _next(job: "Job", report: dict[str, Any]) -> str:
     """The command that would go on."""
     name, lines, able = shlex.quote(str(job.path)), report["lines"], report["lines"]["total"]
     if 0 < lines["labelled"] < able:
@@ -122,7 +152,7 @@ def _next(job, report):
     return f"outcrop export {name} labels.sgy" if ready else f"outcrop label {name}"
 
 
-def clean(job, *, keep=None, dry_run=False):
+def clean(job: "Job", *, keep: int | None = None, dry_run: bool = False) -> list[dict[str, Any]]:
     """Remove stages that the present decisions do not lead to and that show nothing any more.
 
     Parameters
@@ -139,11 +169,11 @@ def clean(job, *, keep=None, dry_run=False):
         ``kind``, ``key``, ``bytes``, ``made`` and ``removed`` of every stage but those in use.
     """
     stages, used = job.stages, in_use(job)
-    rows = []
-    for (kind, key), size in stages.sizes().items():
-        if (kind, key) not in used:
-            made = stages.facts(kind, key).get("made", "")
-            rows.append({"kind": kind, "key": key, "bytes": size, "made": made})
+    rows: list[dict[str, Any]] = [
+        {"kind": kind, "key": key, "bytes": size, "made": stages.facts(kind, key).get("made", "")}
+        for (kind, key), size in stages.sizes().items()
+        if (kind, key) not in used
+    ]
     rows.sort(key=lambda row: row["made"], reverse=True)
     total = 0
     for row in rows:
@@ -154,10 +184,10 @@ def clean(job, *, keep=None, dry_run=False):
     return rows
 
 
-def in_use(job):
-    """Stages that the present decisions lead to, and those whose labels are shown: (kind, key)."""
+def in_use(job: "Job") -> set[tuple[str, str | None]]:
+    """Return the stages that the present decisions lead to, and those whose labels are shown: (kind, key)."""
     plan = job.plan
-    keys = {(kind, key) for kind, key in plan.keys.items() if kind != "volume"}
+    keys: set[tuple[str, str | None]] = {(kind, key) for kind, key in plan.keys.items() if kind != "volume"}
     keys.add(("mapper", plan.base_stage and plan.base_stage.key))
     keys.add(("votes", replace(plan, across=True).keys["votes"]))
     keys |= {("votes", key) for key in vote_keys(job, plan).values()}

@@ -1,12 +1,18 @@
 """Strokes of a brush: which samples they cover, and the patches that a mapper learns them from."""
 
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
-from outcrop.patches.grid import DIRECTIONS
+from outcrop.patches.grid import DIRECTIONS, PatchGrid
+
+Section = tuple[int, int]  # direction and position
 
 
-def covered(shape, spots, radius):
-    """Samples within a radius of a line through spots.
+def covered(shape: tuple[int, int], spots: npt.ArrayLike, radius: float) -> np.ndarray:
+    """Return a mask of the samples within a radius of a line through spots.
 
     Examples
     --------
@@ -30,8 +36,8 @@ def covered(shape, spots, radius):
     return mask
 
 
-def enclosed(shape, spots):
-    """Samples inside the closed line through spots; where it crosses itself, those inside an odd number of times.
+def enclosed(shape: tuple[int, int], spots: npt.ArrayLike) -> np.ndarray:
+    """Return a mask of the samples inside the closed line through spots, an odd number of times if it crosses itself.
 
     Examples
     --------
@@ -52,32 +58,32 @@ def enclosed(shape, spots):
     return inside
 
 
-def runs(mask, traces, samples):
-    """Painted samples as [trace, first, last] in survey labels, shape of mask (n_traces, n_samples).
+def runs(mask: np.ndarray, traces: np.ndarray, samples: np.ndarray) -> list[list[float]]:
+    """Return painted samples as [trace, first, last] in survey labels, shape of mask (n_traces, n_samples).
 
     Examples
     --------
     >>> runs(np.array([[0, 1, 1], [0, 0, 0]], bool), np.array([300, 301]), np.array([0.0, 4.0, 8.0]))
     [[300, 4.0, 8.0]]
     """
-    found = []
-    for trace in np.flatnonzero(mask.any(axis=1)):
-        edges = np.flatnonzero(np.diff(np.concatenate([[0], mask[trace].astype(np.int8), [0]])))
-        for first, last in edges.reshape(-1, 2):
-            found.append([traces[trace].item(), samples[first].item(), samples[last - 1].item()])
-    return found
+    edges = np.diff(np.pad(mask.astype(np.int8), [(0, 0), (1, 1)]), axis=1)
+    begin, end = np.argwhere(edges == 1), np.argwhere(edges == -1)
+    ends = zip(
+        traces[begin[:, 0]].tolist(), samples[begin[:, 1]].tolist(), samples[end[:, 1] - 1].tolist(), strict=True
+    )
+    return [list(run) for run in ends]
 
 
-def section_of(stroke, axes):
-    """Direction and position of the section a stroke lies on, None where the volume does not have it."""
+def section_of(stroke: Mapping[str, Any], axes: Sequence[np.ndarray]) -> Section | None:
+    """Return direction and position of the section a stroke lies on, None where the volume does not have it."""
     direction = DIRECTIONS.index(stroke["along"])
     label = stroke["line"] if "runs" in stroke else stroke["points"][0][direction]
     at = np.flatnonzero(np.abs(axes[direction] - label) < 1e-6)
     return (direction, int(at[0])) if len(at) else None
 
 
-def stroke_mask(stroke, axes):
-    """Samples of its section that a stroke covers, shape (n_traces, n_samples)."""
+def stroke_mask(stroke: Mapping[str, Any], axes: Sequence[np.ndarray]) -> np.ndarray:
+    """Return a mask of the samples of its section that a stroke covers, shape (n_traces, n_samples)."""
     direction = DIRECTIONS.index(stroke["along"])
     traces, samples = axes[1 - direction], axes[2]
     shape = len(traces), len(samples)
@@ -94,15 +100,28 @@ def stroke_mask(stroke, axes):
     return mask
 
 
-def _place(axis, label):
-    """Position of the label nearest to a value; beyond the ends it goes on in steps of the axis."""
+def _place(axis: np.ndarray, label: float) -> float:
+    """Return the position of the label nearest to a value; beyond the ends it goes on in steps of the axis."""
     at = int(np.argmin(np.abs(axis - label)))
     step = float(axis[1] - axis[0]) if len(axis) > 1 else 1.0
     return at + (label - axis[at]) / step if at in (0, len(axis) - 1) and abs(label - axis[at]) > abs(step) else at
 
 
-def painted_sections(strokes, names, axes):
-    """Codes of what is painted, section by section; later strokes win.
+def _placed(
+    strokes: Sequence[Mapping[str, Any]], names: Sequence[str], axes: Sequence[np.ndarray]
+) -> Iterator[tuple[Section, bool, int, np.ndarray]]:
+    """Yield the section of every stroke of a class or eraser, whether it excludes the class, its code and its mask."""
+    codes = {name: i + 1 for i, name in enumerate(names)} | {"erase": 0}
+    for stroke in strokes:
+        place = section_of(stroke, axes)
+        if place is not None and stroke["class"] in codes:
+            yield place, stroke.get("what") == "exclude", codes[stroke["class"]], stroke_mask(stroke, axes)
+
+
+def painted_sections(
+    strokes: Sequence[Mapping[str, Any]], names: Sequence[str], axes: Sequence[np.ndarray]
+) -> dict[Section, np.ndarray]:
+    """Return codes of what is painted, section by section; later strokes win.
 
     Parameters
     ----------
@@ -118,24 +137,20 @@ def painted_sections(strokes, names, axes):
     dict
         (direction, position) -> uint8 array, shape (n_traces, n_samples).
     """
-    codes = {name: i + 1 for i, name in enumerate(names)} | {"erase": 0}
-    found: dict = {}
-    for stroke in strokes:
-        place = section_of(stroke, axes)
-        if place is None or stroke["class"] not in codes:
-            continue
-        shape = len(axes[1 - place[0]]), len(axes[2])
-        section = found.setdefault(place, np.zeros(shape, np.uint8))
-        mask, code = stroke_mask(stroke, axes), codes[stroke["class"]]
-        if stroke.get("what") == "exclude":
+    found: dict[Section, np.ndarray] = {}
+    for place, excludes, code, mask in _placed(strokes, names, axes):
+        section = found.setdefault(place, np.zeros(mask.shape, np.uint8))
+        if excludes:
             section[mask & (section == code)] = 0
         else:
             section[mask] = code
     return {place: section for place, section in found.items() if section.any()}
 
 
-def excluded_sections(strokes, names, axes):
-    """Where each class is excluded, section by section; a stroke of a class or an eraser lifts it.
+def excluded_sections(
+    strokes: Sequence[Mapping[str, Any]], names: Sequence[str], axes: Sequence[np.ndarray]
+) -> dict[Section, np.ndarray]:
+    """Return where each class is excluded, section by section; a stroke of a class or an eraser lifts it.
 
     Parameters
     ----------
@@ -147,22 +162,25 @@ def excluded_sections(strokes, names, axes):
     dict
         (direction, position) -> bool array, shape (n_names, n_traces, n_samples).
     """
-    found: dict = {}
-    for stroke in strokes:
-        place = section_of(stroke, axes)
-        if place is None or stroke["class"] not in (*names, "erase"):
-            continue
-        if stroke.get("what") == "exclude":
-            shape = len(names), len(axes[1 - place[0]]), len(axes[2])
-            section = found.setdefault(place, np.zeros(shape, bool))
-            section[names.index(stroke["class"])] |= stroke_mask(stroke, axes)
+    found: dict[Section, np.ndarray] = {}
+    for place, excludes, code, mask in _placed(strokes, names, axes):
+        if excludes:
+            found.setdefault(place, np.zeros((len(names), *mask.shape), bool))[code - 1] |= mask
         elif place in found:
-            found[place][:, stroke_mask(stroke, axes)] = False
+            found[place][:, mask] = False
     return {place: section for place, section in found.items() if section.any()}
 
 
-def painted_patches(grid, sections, starts, classes, names, *, background=None):
-    """Retrieved patches with the pixels painted in them, and a patch around what was painted elsewhere.
+def painted_patches(
+    grid: PatchGrid,
+    sections: Mapping[Section, np.ndarray],
+    starts: np.ndarray,
+    classes: np.ndarray,
+    names: Sequence[str],
+    *,
+    background: str | None = None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Return retrieved patches with the pixels painted in them, and a patch around what was painted elsewhere.
 
     Parameters
     ----------
@@ -190,11 +208,11 @@ def painted_patches(grid, sections, starts, classes, names, *, background=None):
     }
     if not sections:
         return starts, classes, None
-    extra = [
-        (start, name)
-        for place, codes in sections.items()
-        for start, name in _patches_around(place, codes, grid, starts, classes, names, background)
-    ]
+    extra: list[tuple[tuple[int, ...], str]] = []
+    for place, codes in sections.items():
+        here = (starts[:, :2] == place).all(axis=1)
+        found = list(zip(starts[here, 2:].tolist(), classes[here].tolist(), strict=True))
+        extra += [((*place, *corner), name) for corner, name in _around(codes, grid, found, names, background)]
     if extra:
         starts = np.concatenate([starts, [start for start, _ in extra]])
         classes = np.concatenate([classes, [name for _, name in extra]])
@@ -202,16 +220,17 @@ def painted_patches(grid, sections, starts, classes, names, *, background=None):
     for i, (direction, line, trace, sample) in enumerate(starts):
         if (direction, line) in sections:
             codes = sections[direction, line]
-            masks[i] = codes[trace : trace + grid.size[1], sample : sample + grid.size[0]].T
+            masks[i] = codes[trace : trace + width, sample : sample + height].T
     order = list(dict.fromkeys(map(str, classes)))
     table = np.array([0, *(order.index(name) + 1 if name in order else 0 for name in names)], np.uint8)
     return starts, classes, table[masks]
 
 
-def _patches_around(place, codes, grid, starts, classes, names, background):
-    """Start and class of patches that cover what is painted on one section."""
+def _around(
+    codes: np.ndarray, grid: PatchGrid, found: list[Any], names: Sequence[str], background: str | None
+) -> Iterator[tuple[tuple[int, int], str]]:
+    """Yield trace, sample and class of patches that cover what is painted on one section; `found` ones lie on it."""
     height, width = grid.size
-    on_line = [i for i, start in enumerate(starts) if tuple(start[:2]) == place]
     left = codes > 0
     while left.any():
         middle = np.argwhere(left)[np.count_nonzero(left) // 2]
@@ -224,9 +243,9 @@ def _patches_around(place, codes, grid, starts, classes, names, background):
         left[tuple(middle)] = False
         counts = np.bincount(window[window > 0], minlength=len(names) + 1)
         structures = [code for code, name in enumerate(names, 1) if name != background and counts[code]]
-        near = [i for i in on_line if abs(starts[i][2] - trace) < width and abs(starts[i][3] - sample) < height]
+        near = [name for (t, s), name in found if abs(t - trace) < width and abs(s - sample) < height]
         if structures:
             name = names[max(structures, key=counts.__getitem__) - 1]
         else:
-            name = str(classes[near[0]]) if near else names[int(counts.argmax()) - 1]
-        yield (*place, trace, sample), name
+            name = near[0] if near else names[int(counts.argmax()) - 1]
+        yield (trace, sample), name

@@ -1,114 +1,106 @@
 """A U-Net trained on the labels of a job, and the volume labelled by it."""
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import xarray as xr
 
 from outcrop.export.training_set import export_training_set
 from outcrop.job.labelling import vote_keys
-from outcrop.job.scoring import labelled_lines, score_labels
+from outcrop.job.scoring import lines_with_labels, recode_table, score_labels
 from outcrop.job.sections import labelling_grid
+from outcrop.job.status import checked_lines
 from outcrop.labels.stability import unchanged
 from outcrop.labels.store import open_labels
 from outcrop.labels.volume import label_volume
-from outcrop.patches.grid import PatchGrid
+from outcrop.patches.grid import DIRECTIONS, PatchGrid
 from outcrop.storage.stages import digest
-from outcrop.storage.workspace import DoneLog
 from outcrop.train import train
 
+if TYPE_CHECKING:
+    from outcrop.job.core import Job
+
 PATCHES = 3000  # at most, drawn from all labelled lines; neighbouring lines are near-copies
+Report = Callable[..., Any]
+SCORES = ("MIU", "MIU_without_boundary", "PA", "FWIU", "coverage")
 CODE = 1
 
 
-def net_inputs(job, *, epochs, seed):
-    """What a net is made from: the votes of every line, what is painted, the limits, and how it is trained."""
+def net_inputs(job: "Job", *, epochs: int | None, seed: int) -> dict[str, Any]:
+    """Return what a net is made from: the votes of every line, what is painted, the limits, and how it is trained."""
     plan = job.plan
-    lines = vote_keys(job, plan)
-    if not lines:
-        raise ValueError(f"{job.path} has no labels yet; run 'outcrop label {job.path}' first.")
     limits = plan.state.options.get("limits", {})
     strokes = [{k: v for k, v in stroke.items() if k not in ("time", "who", "id")} for stroke in plan.state.strokes]
+    lines = vote_keys(job, plan)
     return {"lines": lines, "limits": limits, "strokes": strokes, "epochs": epochs or 0, "seed": seed, "code": CODE}
 
 
-def train_net(job, *, epochs=None, seed=0, device=None, progress=None):
-    """Train a U-Net on the labels of a job; goes on where it was stopped. The key of the stage, and the net."""
-    lines = job.labelled
-    stale = sum(lines.values())
-    if stale:
-        raise ValueError(
-            f"{stale} of {len(lines)} labelled lines are of older decisions; run 'outcrop label {job.path}' before a "
-            "net learns from them."
-        )
+def train_net(
+    job: "Job", *, epochs: int | None = None, seed: int = 0, device: str | None = None, progress: Report | None = None
+) -> tuple[str, Any]:
+    """Train a U-Net on the labels of a job; goes on where it was stopped. Return the key of the stage, and the net."""
+    lines = checked_lines(job, option=False)
     key = job.stages.begin("net", net_inputs(job, epochs=epochs, seed=seed))
     folder = job.stages.path("net", key)
-    if not (folder / "training").is_dir():
-        _training_set(job, folder / "training", seed)
+    if not (folder / "training").is_dir():  # patches of all labelled lines
+        dense = labelling_grid(job, job.plan)
+        grid = PatchGrid(job.volume, **dense.parameters | {"step": tuple(max(1, n // 2) for n in dense.size)})
+        spans = [np.arange(rows.start, rows.stop) for _, line, rows in grid.lines() if line in lines]
+        rows = np.random.default_rng(seed).permutation(np.concatenate([*spans, []]).astype(int))[:PATCHES]
+        export_training_set(
+            job.labels, folder / "training", volume=job.volume, grid=grid.take(np.sort(rows)), seed=seed
+        )
     net = train(folder / "training", folder / "net.npz", epochs=epochs, seed=seed, device=device, progress=progress)
     return key, net
 
 
-def _training_set(job, folder, seed):
-    """Patches of all labelled lines with their labels."""
-    labels, dense, done = job.labels, labelling_grid(job, job.plan), set(job.labelled)
-    grid = PatchGrid(job.volume, **dense.parameters | {"step": tuple(max(1, n // 2) for n in dense.size)})
-    spans = [np.arange(rows.start, rows.stop) for _, line, rows in grid.lines() if line in done]
-    rows = np.random.default_rng(seed).permutation(np.concatenate([*spans, []]).astype(int))[:PATCHES]
-    export_training_set(labels, folder, volume=job.volume, grid=grid.take(np.sort(rows)), seed=seed)
-
-
-def label_with_net(job, key, net, *, lines=None, progress=None):
+def label_with_net(
+    job: "Job", key: str, net: Any, *, lines: Sequence[int] | None = None, progress: Report | None = None
+) -> xr.Dataset:
     """Label lines with a net; goes on where it was stopped."""
-    folder = job.stages.path("net", key)
-    labels = label_volume(
-        job.volume, labelling_grid(job, job.plan), net, lines=lines, path=folder / "net.zarr", progress=progress
-    )
+    path = job.stages.path("net", key) / "net.zarr"
+    grid = labelling_grid(job, job.plan)
+    labels = label_volume(job.volume, grid, net, lines=lines, path=path, progress=progress)
     job.stages.note("net", key)
     return labels
 
 
-def net_labels(job):
-    """Labels that the last net of a job gave; refused where the labels it was trained on have changed."""
+def net_labels(job: "Job") -> xr.Dataset:
+    """Return the labels of the last net of a job; refused where the labels it was trained on have changed."""
     key = job.stages.last("net")
     facts = {} if key is None else job.stages.facts("net", key).get("inputs", {})
     made = {"epochs": facts.get("epochs"), "seed": facts.get("seed", 0)}
-    if not facts or digest("net", net_inputs(job, **made)) != key:
+    if key is None or not facts or digest("net", net_inputs(job, **made)) != key:
         raise ValueError(f"The labels of {job.path} are not those a net was trained on; run 'outcrop train'.")
     return open_labels(job.stages.path("net", key) / "net.zarr")
 
 
-def net_lines(job, key):
-    """Positions of the lines that a net has labelled."""
-    return DoneLog(job.stages.path("net", key) / "net.done").read()
-
-
-def net_gain(job, *, truth=None):
-    """What the net changed: agreement with the labels it was trained on and, with a truth, the scores of both.
+def net_gain(job: "Job", *, truth: str | Path | None = None) -> dict[str, Any]:
+    """Return what a net changed: agreement with the labels it was trained on and, with a truth, the scores of both.
 
     Returns
     -------
     dict
-        ``inlines`` that both label; ``agreement``, by class of the labels and in ``all``; with a truth also ``rows``:
-        the scores of the labels and of the net.
+        ``inlines`` (``crosslines`` where those are labelled) that both label; ``agreement``, by class of the labels and
+        in ``all``; with a truth also ``rows``: the scores of the labels and of the net.
     """
+    along = DIRECTIONS[job.plan.along]
     old, new = job.labels, net_labels(job)
-    lines = np.intersect1d(labelled_lines(old), labelled_lines(new)).tolist()
+    lines = np.intersect1d(lines_with_labels(old, along), lines_with_labels(new, along)).tolist()
     if not lines:
         raise ValueError(
             "The net and the labels it was trained on have no line in common; label one of each with --lines."
         )
     names = list(old.attrs["classes"])
-    codes = np.zeros(256, np.uint8)
-    for code, name in enumerate(new.attrs["classes"], 1):
-        codes[code] = names.index(name) + 1
-    before, after = (labels["label"].sel(inline=lines).values for labels in (old, new))
-    gain: dict[str, Any] = {"inlines": lines, "agreement": unchanged(before, codes[after], names)}
+    before, after = (labels["label"].sel({along: lines}).values for labels in (old, new))
+    agreement = unchanged(before, recode_table(new.attrs["classes"], names)[after], names)
+    gain: dict[str, Any] = {f"{along}s": lines, "agreement": agreement}
     if truth:
-        both = (("labels", old), ("net", new))
-        scores = {name: score_labels(job, truth, lines=lines, labels=labels) for name, labels in both}
-        keys = ("MIU", "MIU_without_boundary", "PA", "FWIU", "coverage")
-        gain["rows"] = [
-            {"what": w} | {k: s[k] for k in keys} | {f"IU {n}": v for n, v in s["IU"].items()}
-            for w, s in scores.items()
-        ]
+        gain["rows"] = []
+        for what, labels in (("labels", old), ("net", new)):
+            scores = score_labels(job, truth, lines=lines, labels=labels)
+            by_class = {f"IU {name}": value for name, value in scores["IU"].items()}
+            gain["rows"].append({"what": what} | {name: scores[name] for name in SCORES} | by_class)
     return gain

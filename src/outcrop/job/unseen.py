@@ -1,16 +1,22 @@
 """What no exemplar resembles: patches unlike everything an interpreter marked, gathered into a few groups."""
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pandas as pd
 from sklearn.cluster import KMeans
 
-from outcrop import plots
 from outcrop.job import retrieved
-from outcrop.job.pictures import save
+from outcrop.job.pictures import image_axes, save
 from outcrop.parallel import one_blas_thread
+from outcrop.patches.grid import PatchGrid
 from outcrop.retrieval.graph import rooted
 from outcrop.retrieval.index import NEAR_LINES, USED
 from outcrop.retrieval.search import similarity_to
+
+if TYPE_CHECKING:
+    from outcrop.job.core import Job
 
 SHARE = 0.2  # of the survey that counts as least like the exemplars
 MOST = 20_000  # patches that are grouped, drawn at random where there are more
@@ -18,8 +24,8 @@ MOST_GROUPS = 50  # that somebody would look at
 SHOWN = 8  # patches of a group that are listed, each from another place
 
 
-def unseen_groups(job, n=5, *, seed=0):
-    """Groups of patches that look like nothing that was marked.
+def unseen_groups(job: "Job", n: int = 5, *, seed: int = 0) -> pd.DataFrame:
+    """Return groups of patches that look like nothing that was marked.
 
     Parameters
     ----------
@@ -41,9 +47,8 @@ def unseen_groups(job, n=5, *, seed=0):
     if not plan.queries:
         raise ValueError(f"{job.path} has no exemplars yet; add some, then ask what they do not show.")
     index = job._index(plan)
-    near = similarity_to(
-        index, [place for some in retrieved.fitting_exemplars(index.grid, plan).values() for place in some]
-    )
+    marked = retrieved.fitting_exemplars(index.grid, plan)
+    near = similarity_to(index, [one for some in marked.values() for one in some])
     usable = np.flatnonzero(index.status == USED)
     count = max(n, int(SHARE * len(usable)))
     strange = usable[np.argsort(near[usable], kind="stable")[:count]]
@@ -63,35 +68,27 @@ def unseen_groups(job, n=5, *, seed=0):
     return pd.concat(parts, ignore_index=True)
 
 
-def apart(grid, rows):
-    """The first rows that do not overlap one before them within ten lines."""
-    chosen: list = []
+def apart(grid: PatchGrid, rows: np.ndarray) -> np.ndarray:
+    """Return the first rows that do not overlap one before them within ten lines."""
+    chosen: list[int] = []
     limit = np.array([1, NEAR_LINES + 1, grid.size[1], grid.size[0]])
     starts = grid.places(rows)
     for i in range(len(rows)):
-        if all((np.abs(starts[i] - starts[k]) >= limit).any() for k in chosen):
+        if (np.abs(starts[i] - starts[chosen]) >= limit).any(axis=1).all():
             chosen.append(i)
         if len(chosen) == SHOWN:
             break
     return rows[chosen]
 
 
-def draw_unseen(job, table, path=None):
-    """Save a picture of the groups, a row each; where it is."""
-    path = path or job.path / "unseen.png"
+def draw_unseen(job: "Job", table: pd.DataFrame) -> Path:
+    """Save a picture of the groups, a row each; return its path."""
     patches = job._grid(job.plan).extract(job.volume, table["row"].to_numpy())
-    figure = plots.new_figure(figsize=(1.5 * SHOWN, 1.85 * table["group"].max()), layout="constrained")
-    axes = figure.subplots(int(table["group"].max()), SHOWN, squeeze=False)
-    for ax in axes.ravel():
-        ax.axis("off")
-    for position, (_, row) in enumerate(table.iterrows()):
-        before = (table["group"][:position] == row["group"]).sum()
-        ax = axes[int(row["group"]) - 1, before]
-        ax.axis("on")
-        ax.imshow(patches[position], cmap="gray", vmin=0, vmax=1, aspect="auto")
-        ax.set(xticks=[], yticks=[])
+    cells = list(zip(table["group"] - 1, table.groupby("group").cumcount(), strict=True))
+    figure, axes = image_axes(dict(zip(cells, patches, strict=True)), columns=SHOWN, size=(1.5, 1.85))
+    for ax, (_, column), (_, row) in zip(axes, cells, table.iterrows(), strict=True):
         ax.set_title(", ".join(f"{row[name]:g}" for name in job.volume.dims), fontsize=7, pad=2)
-        if before == 0:
+        if column == 0:
             ax.set_ylabel(f"group {row['group']:.0f}\n{100 * row['share']:.1f} %", fontsize=10)
-    save(figure, path)
-    return path
+    save(figure, job.path / "unseen.png")
+    return job.path / "unseen.png"

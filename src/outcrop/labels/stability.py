@@ -10,6 +10,7 @@ import xarray as xr
 from outcrop.labels.volume import label_volume
 from outcrop.mapping.confidence import labelled
 from outcrop.patches.grid import PatchGrid
+from outcrop.volumes.amplitude import centre
 
 
 def stability(
@@ -29,7 +30,7 @@ def stability(
     grid : PatchGrid
         How it is labelled.
     fit : callable
-        ``fit(seed)`` gives a fitted mapper.
+        ``fit(seed)`` gives a fitted mapper, or None for another seed than 0 where it cannot be fitted again.
     lines : sequence of int
         Survey labels of the inlines to try it on.
     progress : callable, optional
@@ -52,7 +53,7 @@ def stability(
         return found
 
     scaled = bool(few.attrs.get("scaled"))
-    middle = 0.5 if scaled else 0.0
+    middle = centre(few)
     inlines = volume["inline"].values
     next_lines = [inlines[min(int(np.flatnonzero(inlines == line)[0]) + 1, len(inlines) - 1)] for line in lines]
     changes = {
@@ -61,8 +62,10 @@ def stability(
         "3 dB louder": lambda: labels(few.copy(data=_clipped((few.values - middle) * 10**0.15 + middle, scaled))),
         "polarity reversed": lambda: labels(few.copy(data=2 * middle - few.values)),
         "neighbouring line": lambda: labels(volume.sel(inline=next_lines).load()),
-        "another seed": lambda: labels(few, fit(1)),
     }
+    reseeded = fit(1)
+    if reseeded is not None:
+        changes["another seed"] = lambda: labels(few, reseeded)
     base = labels(few)
     rows: list[dict[str, Any]] = []
     for count, (name, change) in enumerate(changes.items(), 1):

@@ -21,7 +21,7 @@ BACKGROUNDS = (
 )  # fmt: skip
 
 
-def labelled(codes: np.ndarray) -> Array:
+def labelled(codes: Array) -> Array:
     """Where codes of a label volume name a class.
 
     Examples

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,13 +11,13 @@ import pandas as pd
 
 from outcrop.plots.colours import COLOURS, colours
 from outcrop.plots.figure import new_axes, new_figure
-from outcrop.retrieval.weak import WeakLabels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from outcrop.plots.figure import Canvas, Palette
+    from outcrop.retrieval.weak import WeakLabels
 
 
 def confusion(matrix: npt.ArrayLike, classes: Sequence[str], *, ax: Canvas = None) -> Axes:
@@ -47,7 +47,7 @@ def convergence(mapper: Any, *, ax: Canvas = None) -> Axes:
     return ax
 
 
-def evolution(patches: np.ndarray, labels: npt.ArrayLike, classes: Sequence[str], titles: Sequence[str]) -> Figure:
+def evolution(patches: np.ndarray, labels: npt.ArrayLike, classes: Iterable[str], titles: Sequence[str]) -> Figure:
     """Draw patches (rows) with their labels at several moments (columns).
 
     Parameters

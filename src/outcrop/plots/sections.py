@@ -13,13 +13,13 @@ from outcrop.mapping.confidence import UNCERTAIN, as_codes
 from outcrop.plots.colours import COLOURS, colours
 from outcrop.plots.figure import AXES, frame, legend, new_axes, new_figure, oriented, spacing, time_label
 from outcrop.plots.geology_lines import draw_geology
-from outcrop.retrieval.weak import WeakLabels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from outcrop.plots.figure import Canvas, Palette
+    from outcrop.retrieval.weak import WeakLabels
 
 
 def section(

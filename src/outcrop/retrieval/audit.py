@@ -108,6 +108,8 @@ def draw_order(groups: np.ndarray, n: int, *, seed: int = 0) -> np.ndarray:
     counts = np.maximum(np.floor(shares).astype(int), 1 if n >= len(members) else 0)
     for group in np.argsort(-(shares - counts), kind="stable")[: max(0, n - int(counts.sum()))]:
         counts[group] += 1
+    for _ in range(int(counts.sum()) - n):  # small groups got one question more than their share
+        counts[np.where(counts > 1, counts - shares, -np.inf).argmax()] -= 1
     return np.concatenate([some[:count] for some, count in zip(members, counts, strict=True)])
 
 

@@ -7,15 +7,17 @@ import xarray as xr
 from scipy.ndimage import zoom
 
 from outcrop.patches.gain import by_rms
-from outcrop.patches.grid import PatchGrid
+from outcrop.patches.grid import DIRECTIONS, PatchGrid
 from outcrop.retrieval.index import Index
 
 
 def exemplar_patch(index: Index, exemplar: Any) -> np.ndarray:
-    """Patch of an exemplar given as a position or as a picture."""
+    """Patch of an exemplar given as a position, which may end with its direction, or as a picture."""
     grid = index.grid
     if np.ndim(exemplar) == 1:
-        patch: np.ndarray = grid.cut(index.volume, grid.start_at([float(p) for p in exemplar]))[0]
+        along = exemplar[3] if len(exemplar) == 4 and exemplar[3] in DIRECTIONS else None
+        place = [float(part) for part in (exemplar if along is None else exemplar[:3])]
+        patch: np.ndarray = grid.cut(index.volume, grid.start_at(place, along=along))[0]
         if not np.isfinite(patch).all():
             raise ValueError(f"The exemplar at {tuple(exemplar)} touches missing traces; move it.")
         return patch

@@ -205,8 +205,8 @@ def standard_axes(data: Data) -> Data:
     return data
 
 
-def positions_of(axis: npt.ArrayLike, labels: npt.ArrayLike) -> Array:
-    """Return the position on an axis of every label, -1 where the axis does not have it.
+def positions_of(axis: npt.ArrayLike, labels: npt.ArrayLike, within: float = SAME) -> Array:
+    """Return the position on an axis of every label, -1 where the axis has none that differs by `within` or less.
 
     Examples
     --------
@@ -215,8 +215,8 @@ def positions_of(axis: npt.ArrayLike, labels: npt.ArrayLike) -> Array:
     """
     axis, labels = np.asarray(axis), np.asarray(labels)
     order = np.argsort(axis, kind="stable")
-    found = order[np.minimum(np.searchsorted(axis[order], labels - SAME), len(axis) - 1)]
-    return np.where(np.abs(axis[found] - labels) <= SAME, found, -1)
+    found = order[np.minimum(np.searchsorted(axis[order], labels - within), len(axis) - 1)]
+    return np.where(np.abs(axis[found] - labels) <= within, found, -1)
 
 
 def position_of(axis: npt.ArrayLike, label: float, name: str = "label") -> int:

@@ -19,7 +19,7 @@ from outcrop.volumes.lazy import Key, NpyFile, PictureFile, lazy_volume, live_tr
 Array = npt.NDArray[Any]
 
 ZARR = ("zarr.json", ".zarray", ".zgroup", ".zmetadata", ".zattrs")
-KINDS = {
+KINDS: dict[str, set[str]] = {
     "pictures": {".png", ".bmp", ".tif", ".tiff", ".jpg", ".jpeg"},
     "NumPy files": {".npy"},
     "SEG-Y files": {".sgy", ".segy"},

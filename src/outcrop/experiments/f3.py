@@ -1,0 +1,71 @@
+"""The F3 sections with an expert's labels, the exemplars chosen by eye, and which patches show which class."""
+
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+import outcrop as oc
+from outcrop.experiments import Data
+from outcrop.retrieval.index import Index
+
+BELOW_CAPTION = 212.0  # ms; a caption is burnt into the pictures above
+COUNT, STEP, SIZE = 200, 22, 99  # patches of a class that are retrieved, their step and size
+SHOWN, PURE = 0.2, 0.8  # share of a patch from which it shows a structure, and the background
+
+Places = dict[str, list[tuple[float, float, float]]]  # class -> exemplars: inline, crossline, time
+
+
+def labelled_sections(data: Data) -> tuple[xr.DataArray, xr.DataArray]:
+    """Return the sections below their caption, and the expert's labels of some of them."""
+    sections, truth = oc.datasets.f3_sections(data)
+    volume = sections.sel(time=slice(BELOW_CAPTION, None))
+    return volume, truth.sel(time=volume["time"])
+
+
+def eye_exemplars(*lines: int) -> Places:
+    """Return the exemplars of some lines that were chosen by eye, class by class, at most two each."""
+    table = tomllib.loads(Path(__file__).with_name("exemplars.toml").read_text(encoding="utf-8"))
+    places: Places = {}
+    for line in lines:
+        for name, found in table[str(line)].items():
+            places.setdefault(name, []).extend(tuple(place) for place in found)
+    return {name: found[:: max(1, len(found) // 2)][:2] for name, found in places.items()}
+
+
+@contextmanager
+def temporary_index(volume: xr.DataArray, *, size: int = SIZE, step: int = STEP, **options: Any) -> Iterator[Index]:
+    """Give an index of a volume that goes away at the end; options are those of `build_index`."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield oc.build_index(
+            volume, oc.PatchGrid(volume, size=size, step=step), Path(folder) / "job.outcrop", **options
+        )
+
+
+def shown_classes(grid: oc.PatchGrid, truth: xr.DataArray) -> np.ndarray:
+    """Return whether every patch of a grid shows each class: 1, 0, or NaN where less than half of it is labelled.
+
+    Returns
+    -------
+    array of float, shape (n_patches, n_classes)
+    """
+    names, (height, width) = list(truth.attrs["classes"]), grid.size
+    codes = truth.reindex(inline=grid.axes[0], fill_value=0).values
+    least = [PURE if name == "other" else SHOWN for name in names]
+    shown = np.full((len(grid), len(names)), np.nan)
+    for row, (_, line, trace, top) in enumerate(grid.starts):
+        patch = codes[line, trace : trace + width, top : top + height]
+        counts = np.bincount(patch.ravel(), minlength=len(names) + 1)[1 : len(names) + 1]
+        if counts.sum() > patch.size / 2:
+            shown[row] = counts / counts.sum() >= least
+    return shown
+
+
+def right_patches(weak: oc.WeakLabels, shown: np.ndarray, names: list[str]) -> np.ndarray:
+    """Return whether each retrieved patch shows its class, from `shown_classes` of the same grid."""
+    return shown[weak.rows, [names.index(name) for name in weak.classes]]
