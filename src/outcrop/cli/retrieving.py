@@ -24,7 +24,7 @@ def retrieve(
     remove: Annotated[Texts, Option(help="CLASS=INLINE,CROSSLINE,TIME of an exemplar to remove. Repeat it.")] = None,
     count: Annotated[Text, Option(help="Patches per class: auto (default), 500, or fault=500,salt-dome=200.")] = None,
     per_exemplar: Annotated[bool | None, Option(help="Share a class's count evenly among its exemplars.")] = None,
-    diverse: Annotated[bool, Option("--diverse", hidden=True)] = False,
+    diverse: Annotated[bool, Option("--diverse", hidden=True, help="Without effect.")] = False,
     background: BACKGROUND = None,
     device: DEVICE = None,
     accept: Annotated[Text, Option(help="Patches that show their class: column row of retrieved.csv.")] = None,
