@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import outcrop as oc
-from outcrop.cli.console import picture
+from outcrop.cli.deciding import prompt_audit
 from outcrop.cli.program import main
+from outcrop.cli.tables import picture
 from outcrop.job.unseen import draw_unseen
 from outcrop.retrieval.audit import confidence_shift, draw_order, estimate, groups_alike, iou_estimates
 
@@ -188,6 +189,17 @@ def test_the_shell_asks_and_answers(job, monkeypatch, capsys):
     assert (total["class"], total["yes"], total["no"]) == ("all", 5, 1) and total["low"] < total["right"]
     assert outcrop("audit", job.path, "--yes", "1", "--no", "1")[0] == 2
     assert outcrop("unseen", job.path, "--groups", 2)[0] == 0 and (job.path / "unseen.png").is_file()
+
+
+def test_questions_are_asked_on_a_terminal(job, monkeypatch, capsys):
+    """Each open question is drawn, and its answer kept; what is no answer ends the questions."""
+    replies = iter(["y", "n", "q"])
+    monkeypatch.setattr("typer.prompt", lambda *_, **__: next(replies))
+    for stream in (sys.stdin, sys.stdout):
+        monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)
+    found = job.audit(4, seed=5)
+    prompt_audit(found, job.palette)
+    assert sorted(found.questions["answer"]) == ["", "", "no", "yes"] and "▀" in capsys.readouterr().out
 
 
 def test_a_picture_in_the_shell_has_its_frame():

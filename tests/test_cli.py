@@ -115,6 +115,43 @@ def test_dry_run_says_the_cost_and_writes_nothing(outcrop, job, tmp_path):
     assert not (tmp_path / "x.outcrop").exists()
 
 
+def test_a_width_in_metres_is_of_the_sections_used(outcrop, job, tmp_path, monkeypatch):
+    """Patches along crosslines are as many inlines wide as their metres say, whatever lies between crosslines."""
+    volume = oc.open_volume(job / "v.sgy").assign_attrs(bin_size=(100.0, 25.0))
+    monkeypatch.setattr("outcrop.cli.indexing.open_volume", lambda *_: volume)
+    words = ["index", job / "v.sgy", "-o", tmp_path / "x.outcrop", "--size", "200ms,800m", "--dry-run", "--along"]
+    assert "50 x 32" in outcrop(*words, "inline")[2]
+    assert "(50, 8)" in outcrop(*words, "crossline", "--measure", "curvelet-svd")[2]  # 12 inlines hold no larger one
+
+
+def test_an_index_opens_one_job_and_plans_one_grid(outcrop, job, tmp_path, monkeypatch):
+    """For a new job and for one that exists; an option that does not fit changes neither folder nor decisions."""
+    from outcrop.job.core import Job
+    from outcrop.patches.grid import PatchGrid
+
+    calls = []
+
+    def counted(name, home):
+        original = home.__init__
+
+        def init(self, *args, **options):
+            calls.append(name)
+            original(self, *args, **options)
+
+        monkeypatch.setattr(home, "__init__", init)
+
+    counted("job", Job)
+    counted("grid", PatchGrid)
+    words = ["index", job / "v.sgy", "-o", tmp_path / "o.outcrop", "--every", 4]
+    for size in ("48", "48", "40"):
+        calls.clear()
+        assert outcrop(*words, "--size", size)[0] == 0
+        assert sorted(calls) == ["grid", "job"]
+    before = len(oc.Job(tmp_path / "o.outcrop").decisions)
+    assert outcrop(*words, "--size", "500")[0] == 2
+    assert len(oc.Job(tmp_path / "o.outcrop").decisions) == before
+
+
 def test_area_and_horizons_reach_the_grid(outcrop, job, tmp_path):
     """Options of the command are those of the grid."""
     for name, time in (("top", 100), ("base", 400)):
@@ -159,7 +196,7 @@ def wrong_inputs(job, folder):
         (["index", folder / "nan.npy", *o, "--size", "32"], "NaN"),
         (["retrieve", folder / "old.outcrop", "--exemplar", "a=1,2,3"], "format 0"),
         (["label", job / "empty.outcrop"], "no exemplars yet"),
-        (["label", job / "v.outcrop", "--min-confidence", "2"], "--min-confidence"),
+        (["label", job / "v.outcrop", "--min-confidence", "2"], "min_confidence is 2.0; choose"),
         (["export", job / "empty.outcrop", folder / "x.sgy"], "no labels yet"),
         (["evaluate", job / "empty.outcrop"], "no labels yet"),
         (["decisions", job / "v.outcrop", "--import", folder / "file"], "holds no decisions"),
@@ -170,7 +207,7 @@ def wrong_inputs(job, folder):
         ([*retrieve, "fault=104,360"], "three numbers"),
         ([*retrieve, "fault=nosuch.png"], "nosuch.png"),
         ([*retrieve, "fault=104,360,250", "--count", "1000000000"], "choose 1 to"),
-        ([*retrieve, "fault=104,360,250", "--count", "salt=3"], "has no exemplar"),
+        ([*retrieve, "fault=104,360,250", "--count", "salt=3"], "Class 'salt' is unknown"),
         ([*retrieve, "uncertain=104,360,250"], "not a class name"),
         ([*retrieve, "fault=104,360,250", "--reject", "12,x"], "--reject is"),
         ([*retrieve, "fault=104,360,250", "--accept", "123456"], "not among the retrieved"),
@@ -233,9 +270,11 @@ def test_a_job_in_the_shell(outcrop, job, tmp_path):
     path = tmp_path / "s.outcrop"
     places = ["--exemplar", "salt-dome=108,350,400", "--exemplar", "other=104,360,250"]
     assert outcrop("index", job / "v.sgy", "-o", path, "--size", 48, "--step", 24, "--every", 2)[0] == 0
-    assert outcrop("retrieve", path, *places, "--count", 8)[0] == 0
+    code, _, said = outcrop("retrieve", path, *places, "--count", 8, "--diverse")
+    assert code == 0 and said.count("--diverse") == 1
     assert outcrop("label", path, "--lines", "104,105", "--device", "cpu")[0] == 0
     found = status(outcrop, path)
+    assert found["next"] == f"outcrop label {path}"  # ten lines are left
     assert found["lines"] == {"total": 12, "labelled": 2, "stale": 0} and found["classes"] == {
         "salt dome": 1,
         "other": 2,
@@ -252,6 +291,8 @@ def test_a_job_in_the_shell(outcrop, job, tmp_path):
     assert status(outcrop, path)["decisions"]["exemplars"] == 2
     code, said, _ = outcrop("decisions", path)
     assert code == 0 and "108, 352, 400" in said and "shell" in said
+    removed = [row for row in json.loads(outcrop("decisions", path, "--json")[1]) if row["what"] == "remove"]
+    assert [(row["class"], row["where"]) for row in removed] == [("salt dome", "108, 350, 400")]
     assert outcrop("decisions", path, "--undo")[0] == 0
     assert outcrop("decisions", path, "--export", tmp_path / "d.jsonl")[0] == 0
     other = tmp_path / "o.outcrop"
@@ -280,6 +321,19 @@ def test_a_class_that_takes_most_of_the_index_is_warned_about(outcrop, job, tmp_
     places = ["--exemplar", "salt-dome=108,350,400", "--exemplar", "reef=104,360,250"]
     code, _, said = outcrop("retrieve", path, *places, "--count", f"salt-dome={n * 2 // 3},reef=3")
     assert code == 0 and "takes" in said and "--background" in said
+
+
+def test_one_thing_is_counted_in_the_singular(outcrop, job, tmp_path):
+    """One exemplar, one decision; no class is said to be called fault where none is."""
+    words = ["index", job / "v.sgy", "-o", tmp_path / "n.outcrop", "--size", 48, "--step", 24, "--every", 4]
+    with oc.Job(tmp_path / "n.outcrop", volume=job / "v.sgy") as one:
+        one.choose_index(size=48, step=24, every=4)
+        code, _, said = outcrop("faults", one.path, "-o", tmp_path / "f.csv")
+        assert code == 2 and "No class of" in said and "it has no class yet" in said
+        one.add_exemplar("salt dome", (108, 350, 400))
+    code, _, said = outcrop(*words)
+    assert code == 0 and "kept: 1 exemplar\n" in said
+    assert "1 exemplar;" in outcrop("status", tmp_path / "n.outcrop")[1]
 
 
 def test_tables_in_a_pipe_lose_no_figure(capsys):

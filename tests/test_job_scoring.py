@@ -7,7 +7,7 @@ import pytest
 
 import outcrop as oc
 from outcrop import datasets
-from outcrop.cli.console import show_scores
+from outcrop.cli.tables import show_scores
 from outcrop.job import training
 from outcrop.job.scoring import compare_jobs, probe_labels, recode_table, score_labels
 from outcrop.mapping.registry import DEFAULT_MAPPING

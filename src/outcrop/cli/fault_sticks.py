@@ -1,55 +1,41 @@
 """The command faults."""
 
-import json
 from collections import Counter
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 import outcrop as oc
-from outcrop.cli.console import plain, say, work_bars
-from outcrop.cli.options import (
-    AS_JSON,
-    DEVICES,
-    HEADER_BYTES,
-    LINES,
-    line_list,
-    number_list,
-    numbers,
-    open_volume,
-)
+from outcrop.cli.console import answer, counted, say, work_bars
+from outcrop.cli.opening import open_job, open_volume
+from outcrop.cli.options import AS_JSON, DEVICES, HEADER_BYTES, LINES
 from outcrop.cli.program import app
+from outcrop.cli.texts import OnePath, Text, Texts, line_list, named_value, number_list, numbers
 from outcrop.storage.workspace import refuse_volume_name
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @app.command()
 def faults(
-    source: Annotated[str, typer.Argument(metavar="VOLUME | JOB", help="A volume: all faults; a job: those it shows.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="FILE.csv, .dat (OpendTect), .charisma, .pol (IRAP).")],
-    format_: Annotated[str | None, typer.Option("--format", help="csv, opendtect, charisma or irap.")] = None,
-    along: Annotated[
-        str | None, typer.Option(help="Of a volume: sections to pick on, inline (by default), crossline or both.")
-    ] = None,
+    source: Annotated[str, Argument(metavar="VOLUME | JOB", help="A volume: all faults; a job: those of a class.")],
+    output: Annotated[Path, Option("--output", "-o", help="FILE.csv, .dat (OpendTect), .charisma, .pol (IRAP).")],
+    format_: Annotated[Text, Option("--format", help="csv, opendtect, charisma or irap.")] = None,
+    along: Annotated[Text, Option(help="Of a volume: pick on inline (default), crossline or both.")] = None,
     lines: LINES = None,
-    threshold: Annotated[float, typer.Option(help="Likelihood that a stick must reach somewhere.")] = 0.4,
-    class_: Annotated[str | None, typer.Option("--class", help="Of a job: the class; by default that named fault.")] = (
-        None
-    ),
-    accept: Annotated[str | None, typer.Option(help="Of a job: sticks of FILE to say yes to, by their number.")] = None,
-    reject: Annotated[str | None, typer.Option(help="Of a job: sticks of FILE to say no to.")] = None,
-    forget: Annotated[str | None, typer.Option(help="Of a job: sticks of FILE whose yes or no is taken back.")] = None,
-    extend: Annotated[
-        list[str] | None,
-        typer.Option(help="Of a job: STICK=INLINE,CROSSLINE,TIME, a stick of FILE and a place to extend it to."),
-    ] = None,
-    import_from: Annotated[
-        Path | None, typer.Option("--import", help="Of a job: sticks of a file, taken over as accepted ones.")
-    ] = None,
-    truth: Annotated[Path | None, typer.Option(help="An interpreter's sticks, to score those found.")] = None,
-    velocity: Annotated[float, typer.Option(help="m/s that turns time into depth where a dip is stated.")] = 2500.0,
-    report: Annotated[Path | None, typer.Option(help="FILE.html: sticks drawn over sections and a slice.")] = None,
+    threshold: Annotated[float, Option(help="Likelihood that a stick must reach somewhere.")] = 0.4,
+    class_: Annotated[Text, Option("--class", help="Of a job: the class; by default that named fault.")] = None,
+    accept: Annotated[Text, Option(help="Of a job: sticks of FILE to say yes to, by their number.")] = None,
+    reject: Annotated[Text, Option(help="Of a job: sticks of FILE to say no to.")] = None,
+    forget: Annotated[Text, Option(help="Of a job: sticks of FILE whose yes or no is taken back.")] = None,
+    extend: Annotated[Texts, Option(help="Of a job: STICK=INLINE,CROSSLINE,TIME, a place to extend it to.")] = None,
+    import_from: Annotated[OnePath, Option("--import", help="Of a job: a file of sticks to accept.")] = None,
+    truth: Annotated[OnePath, Option(help="An interpreter's sticks, to score those found.")] = None,
+    velocity: Annotated[float, Option(help="m/s that turns time into depth where a dip is stated.")] = 2500.0,
+    report: Annotated[OnePath, Option(help="FILE.html: sticks drawn over sections and a slice.")] = None,
     device: DEVICES = None,
     header_bytes: HEADER_BYTES = None,
     json_: AS_JSON = False,
@@ -62,38 +48,47 @@ def faults(
     from outcrop.geometry.sticks import format_of, numbered_as, read_sticks, stick_scores, write_sticks
     from outcrop.geometry.surfaces import surface_table
     from outcrop.job.fault_report import write_fault_report
-    from outcrop.job.faults import sticks_of_class
+    from outcrop.job.faults import import_sticks, sticks_of_class
     from outcrop.patches.grid import DIRECTIONS
 
     kind, wanted = format_of(output, format_), line_list(lines)
     given = {"accept": accept, "reject": reject, "forget": forget}
     judged = {what: number_list(text, f"--{what}") for what, text in given.items() if text}
     extended = dict(parse_extension(text) for text in extend or [])
-    twice = [number for number, n in Counter(number for some in judged.values() for number in some).items() if n > 1]
+    named = [number for some in judged.values() for number in some]
+    twice = [number for number, n in Counter(named).items() if n > 1]
     if twice or len(extended) < len(extend or []):
         raise ValueError(f"A stick is named twice ({', '.join(map(str, twice)) or '--extend'}); say one thing of each.")
-    check_files(output, report, truth, import_from)
+    check_files([path for path in (output, report) if path], [path for path in (truth, import_from) if path])
     is_job = (Path(source) / "job.toml").is_file()
     if not is_job and (class_ or judged or extended or import_from):
-        words = "--class, --accept, --reject, --forget, --extend and --import belong to one"
-        raise ValueError(f"{source} is no job; {words}.")
+        options = "--class, --accept, --reject, --forget, --extend and --import"
+        raise ValueError(f"{source} is no job; {options} belong to one.")
     if is_job and (along or header_bytes or device):
         raise ValueError(f"{source} is a job; --along, --header-bytes and --device belong to a volume.")
-    with work_bars() as progress:
-        if is_job:
-            with oc.Job(source, origin="shell") as job:
-                volume, along, labels = job.volume, DIRECTIONS[job.plan.along], job.labels
-                real = read_sticks(truth, volume) if truth else None
-                before = read_sticks(output, volume, format=kind) if output.is_file() else None
-                decide_sticks(job, class_, output, before, judged, extended, import_from)
-                sticks = sticks_of_class(job, class_, lines=wanted, threshold=threshold, progress=progress)
-                if before is not None:
-                    sticks = numbered_as(sticks, before, volume)
-                    say_lost(before, sticks, [number for some in judged.values() for number in some])
-        else:
-            volume, labels, along = open_volume(source, header_bytes), None, along or "inline"
+    before = labels = None
+    if is_job:
+        with open_job(source) as job, work_bars() as progress:
+            volume, along, labels = job.volume, DIRECTIONS[job.plan.along], job.labels
             real = read_sticks(truth, volume) if truth else None
-            where: dict = {"device": device, "progress": partial(progress, "picking faults")}
+            before = read_sticks(output, volume, format=kind) if output.is_file() else None
+            chosen = [(what, chosen_sticks(before, some, output)) for what, some in judged.items()]
+            longer = [(place, chosen_sticks(before, [number], output)) for number, place in extended.items()]
+            if import_from:
+                taken = import_sticks(job, import_from, class_ or "fault")
+                say(f"{counted(taken, 'sticks')} taken over from {import_from}")
+            decide_sticks(job, class_, chosen, longer)
+            sticks = sticks_of_class(job, class_, lines=wanted, threshold=threshold, progress=progress)
+        if before is not None:
+            sticks = numbered_as(sticks, before, volume)
+            lost = sorted(set(before["stick"]) - set(sticks["stick"]) - set(named))
+            if lost and named:
+                say(f"gone too, for a decision counts on lines nearby: sticks {', '.join(map(str, lost))}")
+    else:
+        volume, along = open_volume(source, header_bytes), along or "inline"
+        real = read_sticks(truth, volume) if truth else None
+        with work_bars() as progress:
+            where: dict[str, Any] = {"device": device, "progress": partial(progress, "picking faults")}
             sticks = oc.fault_sticks(volume, along=along, lines=wanted, threshold=threshold, **where)
     write_sticks(sticks, output, volume, format=kind)
     table = surface_table(sticks, volume, velocity=velocity)
@@ -107,67 +102,51 @@ def faults(
     if report:
         facts = {"source": source, "threshold": threshold, "along": along, "file": str(output)}
         write_fault_report(report, volume, sticks, table, truth=real, scores=scores, labels=labels, facts=facts)
-    counts = {"sticks": int(sticks["stick"].nunique()), "surfaces": len(table), "file": str(output)}
-    if json_:
-        print(json.dumps(counts | scores, default=plain))
-        return
-    say(f"{output}: {counts['sticks']} sticks, {counts['surfaces']} surfaces")
-    if truth:
-        say("precision {precision:.3f}, recall {recall:.3f}, F1 {F1:.3f} on {sections} sections".format(**scores))
+    n_sticks = int(sticks["stick"].nunique())
+    words = f"{output}: {counted(n_sticks, 'sticks')}, {counted(len(table), 'surfaces')}"
+    if real is not None:
+        words += "\nprecision {precision:.3f}, recall {recall:.3f}, F1 {F1:.3f} on {sections} sections".format(**scores)
+    answer(json_, {"sticks": n_sticks, "surfaces": len(table), "file": str(output)} | scores, say, words)
 
 
-def say_lost(before, sticks, judged):
-    """Say which sticks are gone that nobody named: decisions on one count on the lines near it too."""
-    lost = sorted(set(before["stick"]) - set(sticks["stick"]) - set(judged))
-    if lost and judged:
-        say(f"gone with them, for a decision counts on lines nearby too: sticks {', '.join(map(str, lost))}")
+def decide_sticks(job: "oc.Job", name: Text, judged: list[Any], extended: list[Any]) -> None:
+    """Accept, reject, forget and extend sticks of a class; all of it or nothing."""
+    from outcrop.job.faults import extend_stick, extended_stick, judge_sticks
 
-
-def decide_sticks(job, class_, output, before, judged, extended, import_from):
-    """Take over sticks of a file, and what is decided on those that were picked last; all of it or nothing."""
-    from outcrop.job.faults import extend_stick, extended_stick, import_sticks, judge_sticks
-
-    if import_from:
-        say(f"{import_sticks(job, import_from, class_ or 'fault')} sticks taken over from {import_from}")
-    if not judged and not extended:
-        return
-    if before is None:
-        raise ValueError(f"{output} is not there yet; pick without --accept, --reject and --extend first.")
-    chosen = {what: chosen_sticks(before, numbers) for what, numbers in judged.items()}
-    longer = [(chosen_sticks(before, [number]), place) for number, place in extended.items()]
-    for stick, place in longer:
+    for place, stick in extended:
         extended_stick(job, stick, place)  # refused before anything is decided
-    for what, some in chosen.items():
-        judge_sticks(job, some, what, class_)
-    for stick, place in longer:
-        extend_stick(job, stick, place, class_)
+    for what, some in judged:
+        judge_sticks(job, some, what, name)
+    for place, stick in extended:
+        extend_stick(job, stick, place, name)
 
 
-def check_files(output, report, *read):
-    """Refuse outputs that would replace each other, a volume, or what is read."""
-    written = [Path(path) for path in (output, report) if path]
+def check_files(written: list[Path], read: list[Path]) -> None:
+    """Refuse outputs that would replace each other, a volume, or a file that is read."""
     for path in written:
         refuse_volume_name(path)
         if not path.parent.is_dir():
-            raise ValueError(f"The folder {path.parent} is not there; make it, or choose another.")
-    if len({path.resolve() for path in written}) < len(written):
-        raise ValueError(f"{output} would be written twice; give --report another name.")
-    for path in written:
-        if any(one and Path(one).resolve() == path.resolve() for one in read):
+            raise ValueError(f"The folder {path.parent} does not exist; make it, or choose another.")
+        if path.resolve() in [one.resolve() for one in read]:
             raise ValueError(f"{path} is read and would be replaced; choose another name for the output.")
+    if len({path.resolve() for path in written}) < len(written):
+        raise ValueError(f"{written[0]} would be written twice; give --report another name.")
 
 
-def parse_extension(text):
-    """Number of a stick and a place, of an --extend option."""
-    number, _, place = text.partition("=")
-    if not number.isdigit() or place.count(",") != 2:
-        raise ValueError(f"--extend is {text!r}; write STICK=INLINE,CROSSLINE,TIME.")
+def parse_extension(text: str) -> tuple[int, tuple[float, ...]]:
+    """Read the number of a stick and a place, of an --extend option."""
+    form = "STICK=INLINE,CROSSLINE,TIME"
+    number, place = named_value(text, "--extend", form)
+    if not number.isdecimal():
+        raise ValueError(f"--extend is {text!r}; write {form}.")
     return int(number), numbers(place, 3, "--extend", float)
 
 
-def chosen_sticks(sticks, numbers_):
-    """Sticks by their numbers."""
-    missing = sorted(set(numbers_) - set(sticks["stick"]))
+def chosen_sticks(before: "pd.DataFrame | None", wanted: list[int], output: Path) -> "pd.DataFrame":
+    """Return sticks of the last time by their numbers."""
+    if before is None:
+        raise ValueError(f"{output} does not exist yet; pick without --accept, --reject and --extend first.")
+    missing = sorted(set(wanted) - set(before["stick"]))
     if missing:
-        raise ValueError(f"There is no stick {missing[0]}; the file has 0 to {sticks['stick'].max()}.")
-    return sticks[sticks["stick"].isin(numbers_)]
+        raise ValueError(f"There is no stick {missing[0]}; the file has 0 to {before['stick'].max()}.")
+    return before[before["stick"].isin(wanted)]

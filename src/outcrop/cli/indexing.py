@@ -1,151 +1,106 @@
 """The command index."""
 
-import json
+import contextlib
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
-import outcrop as oc
-from outcrop.cli.console import duration, say, work_bars
-from outcrop.cli.options import (
-    DEVICES,
-    HEADER_BYTES,
-    MEMORY,
-    SCHEDULER,
-    WORKERS,
-    numbers,
-    open_volume,
-    say_notes,
-)
+from outcrop.cli.console import answer, counted, duration, listed, say, warn
+from outcrop.cli.opening import open_job, open_volume, resources
+from outcrop.cli.options import DEVICES, DRY_RUN_AS_JSON, HEADER_BYTES, MEMORY, SCHEDULER, WORKERS
 from outcrop.cli.program import app
-from outcrop.parallel import cluster, memory_budget
+from outcrop.cli.texts import Text, numbers
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from outcrop.job.costs import Cost
+    from outcrop.job.options import IndexOptions
+    from outcrop.patches.grid import PatchGrid
 
 
 @app.command()
 def index(
     volume: str,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Job folder, by convention NAME.outcrop.")],
-    size: Annotated[
-        str | None, typer.Option(help="Patch size, at least 32: 99 (default), or height,width, or 400ms,2500m.")
-    ] = None,
-    step: Annotated[
-        str | None,
-        typer.Option(
-            help="Samples and traces from patch to patch: 11, or down,across; by default as dense as the size of the "
-            "survey allows."
-        ),
-    ] = None,
-    along: Annotated[str | None, typer.Option(help="Sections to use: inline (default), crossline or both.")] = None,
-    every: Annotated[
-        int | None, typer.Option(help="Use every Nth line (default 1); neighbours are near-copies.")
-    ] = None,
-    inlines: Annotated[str | None, typer.Option(help="Only inlines FIRST,LAST; auto: all.")] = None,
-    crosslines: Annotated[str | None, typer.Option(help="Only crosslines FIRST,LAST; auto: all.")] = None,
-    times: Annotated[str | None, typer.Option(help="Only times (or depths) FIRST,LAST; auto: all.")] = None,
-    between: Annotated[
-        str | None, typer.Option(help="Centres between two horizon files: TOP.txt,BASE.txt; auto: anywhere.")
-    ] = None,
-    gain: Annotated[
-        str | None, typer.Option(help="Amplitudes to [0, 1] by: volume (one clip, default), agc:MS, or patch.")
-    ] = None,
-    clip: Annotated[
-        str | None, typer.Option(help="Amplitude that becomes 0 and 1; auto (default): a robust percentile.")
-    ] = None,
-    measure: Annotated[
-        str | None, typer.Option(help="How patches are compared: encoder (default) or curvelet-svd (paper's).")
-    ] = None,
+    output: Annotated[Path, Option("--output", "-o", help="Job folder, by convention NAME.outcrop.")],
+    size: Annotated[Text, Option(help="Patch size, at least 32: 99 (default), height,width, 400ms,2500m.")] = None,
+    step: Annotated[Text, Option(help="From patch to patch: 11, or down,across; by default by survey size.")] = None,
+    along: Annotated[Text, Option(help="Sections to use: inline (default), crossline or both.")] = None,
+    every: Annotated[int | None, Option(help="Use every Nth line (default 1); neighbours are near-copies.")] = None,
+    inlines: Annotated[Text, Option(help="Only inlines FIRST,LAST; auto: all.")] = None,
+    crosslines: Annotated[Text, Option(help="Only crosslines FIRST,LAST; auto: all.")] = None,
+    times: Annotated[Text, Option(help="Only times (or depths) FIRST,LAST; auto: all.")] = None,
+    between: Annotated[Text, Option(help="Centres between two horizons: TOP.txt,BASE.txt; auto: anywhere.")] = None,
+    gain: Annotated[Text, Option(help="Scale to [0, 1] by: volume (one clip, default), agc:MS, or patch.")] = None,
+    clip: Annotated[Text, Option(help="Amplitude that becomes 0 and 1; auto (default): a robust percentile.")] = None,
+    measure: Annotated[Text, Option(help="Compare patches by: encoder (default) or curvelet-svd (paper's).")] = None,
     workers: WORKERS = None,
     scheduler: SCHEDULER = None,
     memory: MEMORY = None,
     device: DEVICES = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say patches, time and disk, and stop.")] = False,
-    json_: Annotated[bool, typer.Option("--json", help="With --dry-run: in JSON on standard output.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Say patches, time and disk, and stop.")] = False,
+    json_: DRY_RUN_AS_JSON = False,
     header_bytes: HEADER_BYTES = None,
 ) -> None:
     """Describe every patch of a VOLUME into a job folder; goes on where an interrupted run stopped.
 
     Exemplars, verdicts and strokes of the job stay, whatever step, size or path is given. Options that are not given
-    stay as they were chosen for the job before; 'auto' for size, step, area or clip gives the default again.
+    stay as they were chosen for the job before; 'auto' for size, step, area or clip gives the default again. The
+    default step is as small as the size of the survey allows.
     """
+    from outcrop.job.decisions import Decisions
+    from outcrop.job.options import IndexOptions
+    from outcrop.volumes.identity import known_volume
     from outcrop.volumes.lengths import parse_size
 
-    budget = memory_budget(memory)
     data = open_volume(volume, header_bytes)
-    before = status_before(output)
-    before_options = chosen_before(output)
-    chosen = before_options.updated(
-        size=parsed(size, lambda text: parse_size(text, data)),
+    before = IndexOptions.read(Decisions(output).state().options.get("index", {}))
+    across = "crossline" if (along or before.along) == "crossline" else "inline"
+    chosen = before.updated(
+        size=parsed(size, lambda text: parse_size(text, data, along=across)),
         step=parsed(step, lambda text: numbers(text, 2 if "," in text else 1, "--step")),
         between=parsed(between, lambda text: tuple(text.split(","))),
         clip=parsed(clip, lambda text: numbers(text, 1, "--clip", float)[0]),
-        area=chosen_area(before_options.area, zip(data.dims, (inlines, crosslines, times), strict=True)),
+        area=chosen_area(before.area, dict(zip(data.dims, (inlines, crosslines, times), strict=True))),
         along=along,
         every=every,
         gain=gain,
         measure=measure,
     )
-    fitted = chosen.fitted(data.shape)
+    fitted = chosen.fitted((data.shape[0], data.shape[1], data.shape[2]))
     grid = fitted.grid(data)
     cost = announce(data, grid, fitted, by_size=chosen.step is None, workers=workers)
     if dry_run:
-        print(json.dumps(cost._asdict())) if json_ else None
+        answer(json_, cost._asdict())
         return
-    with (
-        oc.Job(output, volume=data, origin="shell") as job,
-        cluster(workers=workers, scheduler=scheduler, memory=budget) as client,
-        work_bars() as progress,
-    ):
+    known: dict[str, Any] = {}
+    with contextlib.suppress(ValueError):  # unreadable: the volume is given again
+        known = known_volume(output)
+    with resources(workers, scheduler, memory) as where, open_job(output, data) as job:
+        keys = job.plan.keys
+        job._held("grid", (keys["volume"], fitted), lambda: grid)  # refused above, before the folder was touched
         job.choose(index=chosen)
-        built = job.index(client=client, memory=budget, device=device, progress=progress)
-        after = job.status()
-    skipped = {
-        "touch missing samples": (built.status == 1).sum(),
-        "muted, water or constant": (built.status == 2).sum(),
-    }
-    counted = ", ".join(f"{n} {why}" for why, n in skipped.items() if n)
-    if not (built.status == 0).any():
-        raise ValueError(f"No patch of {volume} can be described: {counted}; check its amplitudes with 'outcrop info'.")
-    say(f"{output}: {(built.status == 0).sum()} patches described" + (f"; skipped {counted}" if counted else ""))
-    say_notes(job)
-    for text, style in kept_words(before, after):
-        say(text, style=style)
-
-
-def chosen_before(path):
-    """Return the options that were chosen for the index of a job, the defaults where there is none."""
-    from outcrop.job.options import IndexOptions
-
-    if not (path / "job.toml").is_file():
-        return IndexOptions()
-    try:
-        return oc.Job(path).options.index
-    except ValueError:  # unreadable, and about to be given its volume again
-        return IndexOptions()
-
-
-def status_before(path):
-    """Status of a job that is there, before anything changes in it; None where there is none."""
-    if not (path / "job.toml").is_file():
-        return None
-    try:
-        job = oc.Job(path, origin="shell")
+        status = job.index(**where, device=device).status
         report = job.status()
-    except ValueError:  # unreadable, and about to be given its volume again
-        return None
-    say_notes(job)
-    return report
+    skipped = {"touch missing samples": (status == 1).sum(), "muted, water or constant": (status == 2).sum()}
+    reasons = ", ".join(f"{n} {why}" for why, n in skipped.items() if n)
+    if not (status == 0).any():
+        raise ValueError(f"No patch of {volume} can be described: {reasons}; check its amplitudes with 'outcrop info'.")
+    say(f"{output}: {counted((status == 0).sum(), 'patches')} described" + (f"; skipped {reasons}" if reasons else ""))
+    say_kept(known, keys, report)
 
 
-def parsed(text, parse):
-    """Return the value of an option; None where it was not given, ``auto`` as it is."""
-    return text if text in (None, "auto") else parse(text)
+def parsed(text: Text, parse: Callable[[str], Any]) -> Any:
+    """Return the value of an option; None where it was not given, and ``auto`` itself."""
+    return text if text is None or text == "auto" else parse(text)
 
 
-def chosen_area(before, given):
+def chosen_area(before: Mapping[str, tuple[float, float]] | None, given: Mapping[Any, Text]) -> Any:
     """Return the area of an index: the earlier one with the axes that are given now, ``auto`` for the whole survey."""
-    area = dict(before or {})
-    for name, text in given:
+    area: dict[str, Any] = dict(before or {})
+    for name, text in given.items():
         if text == "auto":
             area.pop(name, None)
         elif text is not None:
@@ -153,46 +108,59 @@ def chosen_area(before, given):
     return area or "auto"
 
 
-def kept_words(before, after):
-    """What a job that was there keeps, and what of it is of an older volume or index now: sentences with a style."""
-    counts = [f"{n} {name}" for name, n in after["decisions"].items() if n]
-    words: list = [(f"kept: {', '.join(counts)}", None)] if counts else []
-    stale = after["lines"]["stale"]
-    if before is not None and before["keys"]["volume"] != after["keys"]["volume"]:
-        lines = f"; {stale} labelled lines are of the samples before (stale)" if stale else ""
-        words.append(
-            (
-                f"Warning: {after['volume']} has other samples than {before['volume']}, the volume of this job so "
-                f"far{lines}. To go back, index {before['volume']} again.",
-                "yellow",
+def say_kept(known: Mapping[str, Any], keys: Mapping[str, str | None], report: Mapping[str, Any]) -> None:
+    """Say what an existing job keeps, and how many labelled lines are of an older volume or index now.
+
+    Parameters
+    ----------
+    known : dict
+        What the folder said of the volume before; empty for a new job.
+    keys : dict
+        Keys of the stages by the options before.
+    report : dict
+        Status of the job now.
+    """
+    decided, stale = listed(report["decisions"]), report["lines"]["stale"]
+    lines = f"{counted(stale, 'labelled lines')} {'is' if stale == 1 else 'are'} of the"
+    if decided:
+        say(f"kept: {decided}")
+    if known and known["digest"] != report["keys"]["volume"]:
+        older = f"; {lines} samples before (stale)" if stale else ""
+        if known["source"] == report["volume"]:
+            warn(f"{known['source']} has other samples than before{older}.")
+        else:
+            source = known["source"] or "array"
+            warn(
+                f"{report['volume']} has other samples than {source}, the volume of this job so far{older}. "
+                f"To go back, index {source} again."
             )
-        )
-    elif stale and before is not None and before["keys"] != after["keys"]:
-        words.append((f"{stale} labelled lines are of the index before; 'outcrop label' renews them", None))
-    return words
+    elif known and stale and keys != report["keys"]:
+        say(f"{lines} index before; 'outcrop label' renews them")
 
 
-def announce(volume, grid, options, *, by_size=False, workers=None):
-    """Say what indexing will cost, measured on a few patches, and warn where amplitudes drift; the cost."""
+def announce(
+    volume: "xr.DataArray", grid: "PatchGrid", options: "IndexOptions", *, by_size: bool, workers: int | None
+) -> "Cost":
+    """Say what indexing will cost, measured on a few patches, and warn where amplitudes drift; return the cost."""
     from outcrop.job.costs import index_cost
     from outcrop.volumes.summary import describe
 
-    cost = index_cost(volume, grid, options, workers=workers)
+    cost: Cost = index_cost(volume, grid, options, workers=workers)
     left = f", {grid.left_out} left out at missing traces or outside the area" if grid.left_out else ""
     clip = "none" if grid.clip is None else f"{grid.clip:.4g}"
     step = f"step {grid.step[0]}" if grid.step[0] == grid.step[1] else "step {} down, {} across".format(*grid.step)
     step += " by the size of the survey (--step chooses another)" if by_size else ""
     say(
-        f"{len(grid)} patches of {grid.size[0]} x {grid.size[1]}, {step}{left}; about {duration(cost.seconds)} and "
-        f"{cost.bytes / 1e6:.1f} MB; clip {clip}"
+        f"{counted(len(grid), 'patches')} of {grid.size[0]} x {grid.size[1]}, {step}{left}; about "
+        f"{duration(cost.seconds)} and {cost.bytes / 1e6:.1f} MB; clip {clip}"
     )
-    rms = describe(volume)["rms"]
-    drifts = {"lines": rms["drift_lines"], "time": rms["drift_time"]}
-    across = " and ".join(f"{value:.1f} dB over {name}" for name, value in drifts.items() if value and value > 3)
-    if grid.gain == "volume" and across and options.measure == "curvelet-svd":
-        say(
-            f"Warning: RMS amplitude drifts by {across}, and the measure follows amplitude; "
-            "consider --gain agc:500 or --gain patch.",
-            style="yellow",
-        )
+    if grid.gain == "volume" and options.measure == "curvelet-svd":
+        rms = describe(volume)["rms"]
+        drifts = {"lines": rms["drift_lines"], "time": rms["drift_time"]}
+        strong = " and ".join(f"{value:.1f} dB over {name}" for name, value in drifts.items() if value and value > 3)
+        if strong:
+            warn(
+                f"RMS amplitude drifts by {strong}, and the measure follows amplitude; consider --gain agc:500 or "
+                "--gain patch."
+            )
     return cost

@@ -2,12 +2,12 @@
 
 import sys
 import warnings
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 import outcrop as oc
-from outcrop.cli.console import explain, fail, say
+from outcrop.cli.console import explain, fail, warn
 
 app = typer.Typer(
     help="From a few exemplar patches of seismic to thousands of retrieved patches and pixel labels.",
@@ -20,11 +20,11 @@ INTERRUPTED = 130  # exit code of a command that was stopped by Ctrl-C
 USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # typer may carry its own copy of click
 
 
-def main():
+def main() -> NoReturn:
     """Run a command: wrong input gives one line on standard error and exit code 2."""
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = show_warning
+            warnings.showwarning = lambda message, *_, **__: warn(message)
             code = app(standalone_mode=False)
         if code == INTERRUPTED:  # typer turns it into a code
             raise KeyboardInterrupt
@@ -41,22 +41,17 @@ def main():
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def show_version(asked):
+def show_version(asked: bool) -> None:
     """Print the version and stop, where it is asked for."""
     if asked:
         print(f"outcrop {oc.__version__}")
         raise typer.Exit
 
 
-def show_warning(message, *_, **__):
-    """Say a warning in one line, without the place in the code it comes from."""
-    say(f"Warning: {message}", style="yellow")
-
-
 @app.callback()
 def common(
     version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=show_version, help="Which it is.")
+        bool, typer.Option("--version", is_eager=True, callback=show_version, help="Show the version.")
     ] = False,
 ) -> None:
     """From a few exemplar patches of seismic to thousands of retrieved patches and pixel labels."""

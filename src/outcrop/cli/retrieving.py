@@ -1,47 +1,35 @@
 """The command retrieve."""
 
-import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
 import outcrop as oc
-from outcrop.cli.console import say, show_summary, work_bars
-from outcrop.cli.options import AS_JSON, BACKGROUND, DEVICE, MEMORY, SCHEDULER, WORKERS, number_list
+from outcrop.cli.console import answer, counted, warn
+from outcrop.cli.opening import open_job, resources
+from outcrop.cli.options import AS_JSON, BACKGROUND, DEVICE, MEMORY, SCHEDULER, WORKERS
 from outcrop.cli.program import app
-from outcrop.parallel import cluster, memory_budget
+from outcrop.cli.tables import show_summary
+from outcrop.cli.texts import Text, Texts, named_value, number_list
+
+if TYPE_CHECKING:
+    from outcrop.retrieval.weak import WeakLabels
 
 
 @app.command()
 def retrieve(
     job: Path,
-    exemplar: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="CLASS=INLINE,CROSSLINE,TIME of the centre, or CLASS=PICTURE of the patch size. Repeat it. "
-            "Those given before stay."
-        ),
-    ] = None,
-    remove: Annotated[
-        list[str] | None, typer.Option(help="CLASS=INLINE,CROSSLINE,TIME of an exemplar to take out. Repeat it.")
-    ] = None,
-    count: Annotated[
-        str | None,
-        typer.Option(
-            help="Patches per class: auto (default: up to the knee of the similarity curve), 500, or "
-            "fault=500,salt-dome=200. Kept for the next time."
-        ),
-    ] = None,
-    per_exemplar: Annotated[bool | None, typer.Option(help="Share a class's count evenly among its exemplars.")] = None,
-    diverse: Annotated[bool, typer.Option("--diverse", hidden=True)] = False,
+    exemplar: Annotated[Texts, Option(help="Add CLASS=INLINE,CROSSLINE,TIME or CLASS=PICTURE. Repeat it.")] = None,
+    remove: Annotated[Texts, Option(help="CLASS=INLINE,CROSSLINE,TIME of an exemplar to remove. Repeat it.")] = None,
+    count: Annotated[Text, Option(help="Patches per class: auto (default), 500, or fault=500,salt-dome=200.")] = None,
+    per_exemplar: Annotated[bool | None, Option(help="Share a class's count evenly among its exemplars.")] = None,
+    diverse: Annotated[bool, Option("--diverse", hidden=True, help="Without effect.")] = False,
     background: BACKGROUND = None,
     device: DEVICE = None,
-    accept: Annotated[
-        str | None, typer.Option(help="Patches that show their class: numbers of column row in retrieved.csv.")
-    ] = None,
-    reject: Annotated[str | None, typer.Option(help="Patches that do not; they never come back.")] = None,
-    forget: Annotated[bool, typer.Option("--forget", help="Drop what was accepted and rejected before.")] = False,
+    accept: Annotated[Text, Option(help="Patches that show their class: column row of retrieved.csv.")] = None,
+    reject: Annotated[Text, Option(help="Patches that do not; they never come back.")] = None,
+    forget: Annotated[bool, Option("--forget", help="Drop what was accepted and rejected before.")] = False,
     workers: WORKERS = None,
     scheduler: SCHEDULER = None,
     memory: MEMORY = None,
@@ -50,123 +38,104 @@ def retrieve(
     """Find the patches that look like the exemplars; writes retrieved.csv and pictures into the JOB folder.
 
     Say yes and no to what was found with --accept and --reject: the patches are ranked again, and the job remembers.
-    A row taken out of retrieved.csv by hand counts as a no, a row added as a yes.
+    A row taken out of retrieved.csv by hand counts as a no, a row added as a yes. An exemplar is given by the centre of
+    its patch, or as a picture of the size of a patch; those given before stay. The count is kept for the next time;
+    auto ends at the knee of the similarity curve.
     """
     from outcrop.job.pictures import draw_retrieval
     from outcrop.job.table_file import summarise
 
     yes, no = number_list(accept, "--accept"), number_list(reject, "--reject")
-    places, gone = parse_exemplars(exemplar or []), parse_exemplars(remove or [], "--remove")
-    budget = memory_budget(memory)
-    with (
-        oc.Job(job, origin="shell") as opened,
-        cluster(workers=workers, scheduler=scheduler, memory=budget) as client,
-        work_bars() as progress,
-    ):
+    both = set(yes) & set(no)
+    if both:
+        raise ValueError(f"Row {min(both)} is both accepted and rejected; say one of them.")
+    added = [parse_exemplar(text, "--exemplar") for text in exemplar or []]
+    gone = [parse_exemplar(text, "--remove") for text in remove or []]
+    if diverse:
+        warn("--diverse has no effect any more; leave it out.")
+    with resources(workers, scheduler, memory) as where, open_job(job) as opened:
         with opened.act():
             for name, place in gone:
                 opened.remove_exemplar(exemplar_at(opened, name, place))
-            for name, place in places:
+            for name, place in added:
                 opened.add_exemplar(name, place)
-            check_counts(opened, count)
-            opened.choose_counts(parse_count(count), per_exemplar)
+            opened.choose_counts(parse_count(opened, count), per_exemplar)
             if background:
                 opened.set_background(background)
             if forget:
                 opened.forget()
-        where = {"client": client, "memory": budget, "progress": progress, "device": device}
-        if yes or no:
-            if set(yes) & set(no):
-                raise ValueError(f"Row {min(set(yes) & set(no))} is both accepted and rejected; say one of them.")
-            with opened.act():
-                opened.accept(yes) if yes else None
-                opened.reject(no) if no else None
-        weak = opened.retrieve(**where)
+        with opened.act():
+            if yes:
+                opened.accept(yes)
+            if no:
+                opened.reject(no)
+        weak = opened.retrieve(**where, device=device)
         draw_retrieval(opened, weak)
-        notes = [*opened.notes, *retrieval_warnings(opened, weak)]
-        status = opened.status()
-    if json_:
-        print(json.dumps({"classes": summarise(weak), "file": str(job / "retrieved.csv")}))
-    else:
-        show_summary(weak, job, status["decisions"])
-    for note in notes:
-        say(note, style="yellow")
+        warnings, decided = retrieval_warnings(opened, weak), opened.status()["decisions"]
+    summary = summarise(weak)
+    answer(json_, {"classes": summary, "file": str(job / "retrieved.csv")}, show_summary, summary, job, decided)
+    for text in warnings:
+        warn(text)
 
 
-def parse_exemplars(texts, option="--exemplar"):
-    """Class and position, or picture, of --exemplar options."""
-    found = []
-    for text in texts:
-        name, equals, place = text.partition("=")
-        if not equals or not place:
-            raise ValueError(f"{option} is {text!r}; write CLASS=INLINE,CROSSLINE,TIME or CLASS=PICTURE.")
-        try:
-            position: Any = [float(part) for part in place.split(",")]
-        except ValueError:
-            position = oc.open_volume(place)[0].transpose().values
-        found.append((name, position))
-    return found
+def parse_exemplar(text: str, option: str) -> tuple[str, Any]:
+    """Read class and position, or picture, of an option."""
+    name, place = named_value(text, option, "CLASS=INLINE,CROSSLINE,TIME or CLASS=PICTURE")
+    try:
+        return name, [float(part) for part in place.split(",")]
+    except ValueError:
+        return name, oc.open_volume(place)[0].transpose().values
 
 
-def exemplar_at(job, name, place):
-    """Id of the exemplar of a class at a place."""
+def exemplar_at(job: "oc.Job", name: str, place: list[float]) -> str:
+    """Return the id of the exemplar of a class at a place."""
     from outcrop.job.inputs import class_name
 
+    first = job.plan.firsts.get(class_name(name))
     for one in job.plan.state.exemplars:
-        if job.plan.names[one.name] == class_name(name) and one.place and list(one.place) == list(place):
-            return one.id
+        if one.name == first and one.place and list(one.place) == list(place):
+            return str(one.id)
     raise ValueError(
         f"There is no exemplar {name}={','.join(f'{x:g}' for x in place)}; 'outcrop decisions' lists them."
     )
 
 
-def parse_count(text):
-    """Patches per class of a --count option."""
-    from outcrop.job.inputs import class_name
-
+def parse_count(job: "oc.Job", text: Text) -> Any:
+    """Read a --count option; refuse more patches than there are."""
+    form = "500, auto, or fault=500,salt-dome=200"
     if text is None or text == "auto":
         return text
-    if text.isdigit():
-        return int(text)
-    pairs = [part.partition("=") for part in text.split(",")]
-    if not all(number.isdigit() or number == "auto" for *_, number in pairs):
-        raise ValueError(f"--count is {text!r}; write 500, auto, or fault=500,salt-dome=200.")
-    return {class_name(name): number if number == "auto" else int(number) for name, _, number in pairs}
-
-
-def check_counts(job, text):
-    """Refuse a --count of more patches than there are, or of a class that is none."""
-    count = parse_count(text)
+    pairs = [named_value(part, "--count", form) for part in text.split(",")] if "=" in text else [("", text)]
+    if not all(n == "auto" or n.isdecimal() for _, n in pairs):
+        raise ValueError(f"--count is {text!r}; write {form}.")
+    counts = {name: n if n == "auto" else int(n) for name, n in pairs}
     most = job.plan.index.patch_count(job.plan.volume["shape"])
-    for name, number in (count if isinstance(count, dict) else {"every class": count}).items():
-        if isinstance(count, dict) and name not in job.plan.firsts:
-            raise ValueError(f"--count names {name!r}, which has no exemplar; give one with --exemplar.")
-        if isinstance(number, int) and not 1 <= number <= most:
-            raise ValueError(f"--count for {name} is {number}; choose 1 to {most}, the patches in the index.")
+    for name, n in counts.items():
+        if isinstance(n, int) and not 1 <= n <= most:
+            of = name or "every class"
+            raise ValueError(f"--count for {of} is {n}; choose 1 to {most}, the patches in the index.")
+    return counts.get("", counts)
 
 
-def retrieval_warnings(job, weak):
-    """What an interpreter should know of what was retrieved."""
+def retrieval_warnings(job: "oc.Job", weak: "WeakLabels") -> list[str]:
+    """Return what an interpreter should know of the retrieved patches."""
     from outcrop.job.retrieved import warnings
 
-    found = warnings(weak, int((job.index().status == 0).sum()))
-    outside = exemplars_outside(job)
-    if outside:
-        found.append(
-            f"{outside} of {len(job.plan.state.exemplars)} exemplars do not lie inside this volume with the whole of "
-            "their patch and are not used."
-        )
+    found = [*warnings(weak, int((job.index().status == 0).sum())), *exemplars_outside(job)]
     if job.background is None and len(job.classes) > 1:
         found.append(
             "No class is the background that may appear in any patch; name one 'other', or say which it is with "
             "--background NAME: labels are much better with it."
         )
-    return [f"Warning: {text}" for text in found]
+    return found
 
 
-def exemplars_outside(job):
-    """How many exemplars have no room for their patch in the volume."""
+def exemplars_outside(job: "oc.Job") -> list[str]:
+    """Return a sentence on exemplars whose patch does not fit into the volume, where there are any."""
     from outcrop.job.retrieved import fits
 
-    grid = job.index().grid
-    return sum(not fits(grid, one) for one in job.plan.state.exemplars)
+    exemplars, grid = job.plan.state.exemplars, job.grid()
+    outside = sum(not fits(grid, one) for one in exemplars)
+    have = "has" if outside == 1 else "have"
+    words = f"{outside} of {counted(len(exemplars), 'exemplars')} {have} no room for a whole patch in this volume"
+    return [f"{words}: not used."] if outside else []

@@ -1,15 +1,17 @@
 """Commands on a volume alone: info, synth."""
 
-import json
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
-import outcrop as oc
-from outcrop.cli.console import plain, progress_bar, say, show_facts
-from outcrop.cli.options import AS_JSON, DOMAIN, HEADER_BYTES, numbers, open_volume
+from outcrop.cli.console import answer, counted, say, work_bars
+from outcrop.cli.opening import open_volume
+from outcrop.cli.options import AS_JSON, DOMAIN, HEADER_BYTES
 from outcrop.cli.program import app
+from outcrop.cli.tables import show_facts
+from outcrop.cli.texts import Text, numbers
 from outcrop.storage.workspace import spare_survey
 
 
@@ -19,44 +21,37 @@ def info(
     json_: AS_JSON = False,
     header_bytes: HEADER_BYTES = None,
     domain: DOMAIN = None,
-    size: Annotated[str, typer.Option(help="Patch size whose extent in ms and m is shown.")] = "99",
-    picture: Annotated[str | None, typer.Option(help="Draw the middle inline to this file, e.g. line.png.")] = None,
+    size: Annotated[str, Option(help="Patch size whose extent in ms and m is shown.")] = "99",
+    picture: Annotated[Text, Option(help="Draw the middle inline to this file, e.g. line.png.")] = None,
 ) -> None:
     """Show axes, geometry, format and amplitudes of a VOLUME; writes nothing unless --picture names a file."""
     from outcrop.volumes.lengths import parse_size
-    from outcrop.volumes.summary import describe
+    from outcrop.volumes.summary import describe, sample_unit
 
     data = open_volume(volume, header_bytes, domain)
     facts = describe(data)
-    facts["patch"] = patch_extent(data, parse_size(size, data))
-    if picture:
-        figure = oc.plots.new_figure(figsize=(12, 5), layout="constrained")
-        oc.plots.section(data[len(data) // 2], ax=figure.add_subplot())
-        figure.savefig(picture, dpi=150)
-    if json_:
-        print(json.dumps(facts, default=plain))
-    else:
-        show_facts(volume, facts)
-
-
-def patch_extent(volume, size):
-    """Patch size in samples and traces, and in ms (or m) and metres where the volume tells."""
-    from outcrop.volumes.summary import sample_unit
-
-    axis, unit = volume[volume.dims[2]].values, sample_unit(volume)
-    extent = {"samples": size[0], "traces": size[1]}
+    height, width = parse_size(size, data)
+    facts["patch"] = {"samples": height, "traces": width}
+    axis, unit = data[data.dims[2]].values, sample_unit(data)
     if unit and len(axis) > 1:
-        extent[f"height_{unit}"] = size[0] * abs(float(axis[1] - axis[0]))
-    if "bin_size" in volume.attrs:
-        extent["width_m"] = size[1] * float(volume.attrs["bin_size"][1])
-    return extent
+        facts["patch"][f"height_{unit}"] = height * abs(float(axis[1] - axis[0]))
+    if "bin_size" in data.attrs:
+        facts["patch"]["width_m"] = width * float(data.attrs["bin_size"][1])
+    if picture:
+        from outcrop.plots.figure import new_figure
+        from outcrop.plots.sections import section
+
+        figure = new_figure(figsize=(12, 5), layout="constrained")
+        section(data[len(data) // 2], ax=figure.add_subplot())
+        figure.savefig(picture, dpi=150)
+    answer(json_, facts, show_facts, volume, facts)
 
 
 @app.command()
 def synth(
     out: Path,
-    shape: Annotated[str, typer.Option(help="Inlines, crosslines, samples.")] = "120,200,256",
-    seed: Annotated[int, typer.Option(min=0, help="Same seed, same volume.")] = 0,
+    shape: Annotated[str, Option(help="Inlines, crosslines, samples.")] = "120,200,256",
+    seed: Annotated[int, Option(min=0, help="Same seed, same volume.")] = 0,
 ) -> None:
     """Write a synthetic volume OUT.sgy with faults, salt domes and chaotic bands, and its truth OUT.truth.sgy."""
     from outcrop.datasets.survey import write_synthetic
@@ -65,6 +60,6 @@ def synth(
         raise ValueError(f"synth writes SEG-Y, and {out} does not end in .sgy; write {out.with_suffix('.sgy')}.")
     lines, traces, samples = numbers(shape, 3, "--shape")
     spare_survey(out, synthetic=True)
-    with progress_bar("writing", lines) as update:
-        write_synthetic(out, (lines, traces, samples), seed=seed, progress=update)
-    say(f"{out} and its truth: {lines} inlines, {traces} crosslines, {samples} samples")
+    with work_bars() as progress:
+        write_synthetic(out, (lines, traces, samples), seed=seed, progress=partial(progress, "writing"))
+    say(f"{out} and its truth: {counted(lines, 'inlines')}, {counted(traces, 'crosslines')}, {samples} samples")

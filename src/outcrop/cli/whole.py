@@ -1,61 +1,45 @@
 """Commands that do a whole job: app, demo, reproduce."""
 
-import json
 import time
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
-from outcrop.cli.console import duration, plain, say, show_frame, show_scores, work_bars
-from outcrop.cli.options import DEVICE, plain_rows
+from outcrop.cli.console import answer, duration, say, show_frame, warn, work_bars
+from outcrop.cli.options import AS_JSON, DEVICE
 from outcrop.cli.program import app
+from outcrop.cli.tables import show_scores
+from outcrop.cli.texts import OnePath, Text, Texts
 
 
 @app.command("app")
 def page(
-    source: Annotated[
-        str | None,
-        typer.Argument(metavar="[VOLUME | JOB]", help="A volume or a job folder; by default choose on the page."),
-    ] = None,
-    job: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Job folder of a volume; NAME.outcrop here by default.")
-    ] = None,
-    size: Annotated[
-        str | None, typer.Option(help="Patch size of a new job: 99, or height,width, or 400ms,2500m.")
-    ] = None,
-    truth: Annotated[str | None, typer.Option(help="Expert labels to compare with.")] = None,
-    port: Annotated[int, typer.Option(help="0 takes a free one.")] = 0,
-    host: Annotated[str, typer.Option(help="Address to listen on; others than 127.0.0.1 open it to the network.")] = (
-        "127.0.0.1"
-    ),
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
+    source: Annotated[Text, Argument(metavar="[VOLUME | JOB]", help="By default chosen on the page.")] = None,
+    job: Annotated[OnePath, Option("--output", "-o", help="Job folder; NAME.outcrop by default.")] = None,
+    size: Annotated[Text, Option(help="Patch size of a new job: 99, or height,width, or 400ms,2500m.")] = None,
+    truth: Annotated[Text, Option(help="Expert labels to compare with.")] = None,
+    port: Annotated[int, Option(help="0 takes a free one.")] = 0,
+    host: Annotated[str, Option(help="Address to listen on; any other opens the page to the network.")] = "127.0.0.1",
+    browser: Annotated[bool, Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
 ) -> None:
     """Open the interpreter's page: pick exemplars, correct what is retrieved, label, export, all by looking."""
-    from outcrop.app.server import LOOPBACK, serve
-
     if not 0 <= port <= 65535:
         raise ValueError(f"--port is {port}; choose 1 to 65535, or 0 for a free one.")
+    from outcrop.app.server import LOOPBACK, serve
+
     if host not in LOOPBACK:
-        say(
-            f"Warning: {host} opens the page to the network; whoever has the address can change the job.",
-            style="yellow",
-        )
-    serve(source, job=job, size=size, truth=truth, port=port, host=host, browser=browser, ready=announce_page)
-
-
-def announce_page(address):
-    """Print the address on a line of its own."""
-    print(address, flush=True)
+        warn(f"{host} opens the page to the network; whoever has the address can change the job.")
+    say_address = partial(print, flush=True)
+    serve(source, job=job, size=size, truth=truth, port=port, host=host, browser=browser, ready=say_address)
 
 
 @app.command()
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for all that is made.")] = Path("demo"),
-    mapping: Annotated[
-        str, typer.Option(help="How image labels become pixel labels: a name of oc.MAPPERS.")
-    ] = "encoder",
-    seed: Annotated[int, typer.Option(help="Of the volume, its exemplars and the mapping.")] = 0,
+    output: Annotated[Path, Option("--output", "-o", help="Folder for all that is made.")] = Path("demo"),
+    mapping: Annotated[str, Option(help="How image labels become pixel labels: a name of oc.MAPPERS.")] = "encoder",
+    seed: Annotated[int, Option(help="Of the volume, its exemplars and the mapping.")] = 0,
 ) -> None:
     """Run the whole job on a synthetic volume with truth: retrieve, label, score, export, and a report to look at."""
     from outcrop.demo import run
@@ -70,50 +54,39 @@ def demo(
 
 @app.command()
 def reproduce(
-    name: Annotated[str, typer.Argument(help="An experiment, or all.")],
-    data: Annotated[Path | None, typer.Option(help="Folder of the real data; default: OUTCROP_DATA.")] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for figures, tables and the page.")] = Path(
-        "out"
-    ),
-    quick: Annotated[bool, typer.Option("--quick", help="Small sizes, to see that everything runs.")] = False,
+    name: Annotated[str, Argument(help="An experiment, or all.")],
+    data: Annotated[OnePath, Option(help="Folder of the real data; default: OUTCROP_DATA.")] = None,
+    output: Annotated[Path, Option("--output", "-o", help="Folder for figures, tables and the page.")] = Path("out"),
+    quick: Annotated[bool, Option("--quick", help="Small sizes, to see that everything runs.")] = False,
     device: DEVICE = None,
-    mapping: Annotated[list[str] | None, typer.Option(help="expert: only these mappers. Repeat it.")] = None,
-    supervision: Annotated[str | None, typer.Option(help="expert: patches or exemplars; both by default.")] = None,
-    seeds: Annotated[int | None, typer.Option(help="expert, training, interpreter: mean over so many seeds.")] = None,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="interpreter: only these lines, e.g. 'F3 330'; sensitivity: only these parts, e.g. 'left out'."
-        ),
-    ] = None,
-    method: Annotated[list[str] | None, typer.Option(help="interpreter: only these methods, e.g. both.")] = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print rows as JSON on the standard output.")] = False,
+    mapping: Annotated[Texts, Option(help="expert: only these mappers. Repeat it.")] = None,
+    supervision: Annotated[Text, Option(help="expert: patches or exemplars; both by default.")] = None,
+    seeds: Annotated[int | None, Option(help="expert, training, interpreter: mean over so many seeds.")] = None,
+    only: Annotated[Texts, Option(help="interpreter: only these lines ('F3 330'); sensitivity: these parts.")] = None,
+    method: Annotated[Texts, Option(help="interpreter: only these methods, e.g. both.")] = None,
+    json_: AS_JSON = False,
 ) -> None:
     """Make a table and figure of the paper again: figure, CSV, page, and a check against the expected values."""
     from outcrop import experiments
 
-    options = {"mappings": mapping, "supervision": supervision, "seeds": seeds}
+    kinds: dict[str, dict[str, Any]] = {
+        "expert": {"mappings": mapping, "supervision": supervision, "seeds": seeds},
+        "training": {"seeds": seeds},
+        "interpreter": {"seeds": seeds, "only": only, "methods": method},
+        "sensitivity": {"only": only},
+    }
     if name == "expert" and json_:
         from outcrop.experiments.expert import rows
 
-        given = {key: value for key, value in options.items() if value is not None}
-        print(json.dumps(rows(data, quick=quick, device=device, **given), default=plain))
+        given = {key: value for key, value in kinds[name].items() if value is not None}
+        answer(json_, rows(data, quick=quick, device=device, **given))
         return
-    failed = []
+    failed: list[str] = []
     for one in experiments.EXPERIMENTS if name == "all" else [name]:
         begin = time.perf_counter()
-        kinds: dict[str, dict] = {
-            "expert": options,
-            "training": {"seeds": seeds},
-            "interpreter": {"seeds": seeds, "only": only, "methods": method},
-            "sensitivity": {"only": only},
-        }
-        chosen = kinds.get(one, {})
-        result, deviations = experiments.run(one, data, output, quick=quick, device=device, **chosen)
-        if json_:
-            print(json.dumps({one: plain_rows(result.table)}, default=plain))
-        else:
-            show_frame(result.table, f"{one} ({duration(time.perf_counter() - begin)})")
+        result, deviations = experiments.run(one, data, output, quick=quick, device=device, **kinds.get(one, {}))
+        title = f"{one} ({duration(time.perf_counter() - begin)})"
+        answer(json_, {one: result.table}, show_frame, result.table, title)
         say(result.remark)
         failed += deviations
     say(f"Figures, tables and {output / 'index.html'}")

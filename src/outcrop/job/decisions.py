@@ -299,19 +299,17 @@ def _after(last: str) -> str:
 def decisions_table(entries: list[dict[str, Any]]) -> pd.DataFrame:
     """Return decisions for people to read: when, who, from where, what, class, where, and whether it was undone."""
     holds = holding(entries)
-    rows = [
-        {
-            "when": pd.Timestamp(entry["time"]),
-            "who": entry["who"],
-            "from": entry.get("from", ""),
-            "what": entry["what"],
-            "class": entry.get("class", ""),
-            "where": _where(entry),
-            "undone": (scope(entry), entry["id"]) not in holds,
-            "id": entry["id"],
-        }
-        for entry in entries
-    ]
+    exemplars: dict[str, dict[str, Any]] = {}  # id -> entry, at its present place
+    rows = []
+    for entry in entries:
+        undone, about = (scope(entry), entry["id"]) not in holds, entry
+        if entry["what"] in ("move", "remove") and entry["of"] in exemplars:
+            about = exemplars[entry["of"]] | {key: entry[key] for key in ("place",) if key in entry}
+        if entry["what"] in ("exemplar", "move") and not undone:
+            exemplars[entry.get("of", entry["id"])] = about
+        row = {"when": pd.Timestamp(entry["time"]), "who": entry["who"], "from": entry.get("from", "")}
+        row |= {"what": entry["what"], "class": about.get("class", ""), "where": _where(about)}
+        rows.append(row | {"undone": undone, "id": entry["id"]})
     return pd.DataFrame(rows, columns=["when", "who", "from", "what", "class", "where", "undone", "id"])
 
 

@@ -39,8 +39,9 @@ def fault_class(job: "Job", name: str | None = None) -> str:
         return job.plan.names[job._class(name)]
     found = [one for one in job.classes if "fault" in one.lower()]
     if len(found) != 1:
-        known = ", ".join(job.classes) or "none yet"
-        raise ValueError(f"{len(found)} classes of {job.path} are called fault ({known}); name one with --class.")
+        problem = f"{len(found)} classes of {job.path} are" if found else f"No class of {job.path} is"
+        known = ", ".join(job.classes) or "it has no class yet"
+        raise ValueError(f"{problem} called fault ({known}); name one with --class.")
     return found[0]
 
 

@@ -12,7 +12,10 @@ from outcrop.job import retrieved, table_file
 from outcrop.job.folder import QUICK
 from outcrop.job.labelling import labelled_lines, vote_keys
 from outcrop.job.plan import Plan
+from outcrop.job.sections import labelling_grid
 from outcrop.labels.vote_store import VoteStore
+from outcrop.labels.votes import lines_of
+from outcrop.mapping.registry import MAPPERS
 from outcrop.storage.chunks import stored_bytes
 
 if TYPE_CHECKING:
@@ -130,13 +133,15 @@ def _retrieved(job: "Job", plan: Plan) -> tuple[dict[str, int], bool]:
 
 def _next(job: "Job", report: dict[str, Any]) -> str:
     """The command that would go on."""
-    name, lines = shlex.quote(str(job.path)), report["lines"]
+    name, lines, able = shlex.quote(str(job.path)), report["lines"], report["lines"]["total"]
+    if 0 < lines["labelled"] < able:
+        with contextlib.suppress(ValueError, OSError, KeyError):  # a volume or a mapping that is not here
+            able = len(lines_of(labelling_grid(job, job.plan), MAPPERS[job.plan.label.mapping]()))
+    ready = 0 < lines["labelled"] >= able and not lines["stale"]
     if report["volume"] == "array":
-        ready = lines["labelled"] and not lines["stale"]
         step = 'export("labels.zarr")' if ready else "label()" if report["keys"]["mapper"] else "add_exemplar(...)"
         return f"oc.Job({str(job.path)!r}, volume=array).{step}"
     if report["label"]["mapper"]:
-        ready = lines["labelled"] and not lines["stale"]
         return f"outcrop export {name} labels.sgy" if ready else f"outcrop label {name}"
     if not report["index"]["finished"]:
         return f"outcrop index {shlex.quote(report['volume'])} -o {name}"
@@ -144,9 +149,7 @@ def _next(job: "Job", report: dict[str, Any]) -> str:
         return f"outcrop retrieve {name} --exemplar CLASS=INLINE,CROSSLINE,TIME"
     if not report["retrieved"] or report["retrieved_stale"] or report["retrieved_edited"]:
         return f"outcrop retrieve {name}"
-    if lines["labelled"] == 0 or lines["stale"]:
-        return f"outcrop label {name}"
-    return f"outcrop export {name} labels.sgy"
+    return f"outcrop export {name} labels.sgy" if ready else f"outcrop label {name}"
 
 
 def clean(job: "Job", *, keep: int | None = None, dry_run: bool = False) -> list[dict[str, Any]]:

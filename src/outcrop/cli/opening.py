@@ -1,0 +1,40 @@
+"""How commands open volumes and jobs, and what jobs compute with."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import outcrop as oc
+from outcrop.cli.console import say, work_bars
+from outcrop.cli.texts import numbers
+from outcrop.parallel import cluster, memory_budget
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+def open_volume(path: str, header_bytes: str | None = None, domain: str | None = None) -> "xr.DataArray":
+    """Open a volume with header bytes given as text."""
+    if header_bytes is None:
+        return oc.open_volume(path, domain=domain)
+    return oc.open_volume(path, domain=domain, header_bytes=numbers(header_bytes, 2, "--header-bytes"))
+
+
+@contextlib.contextmanager
+def open_job(path: str | Path, volume: "xr.DataArray | None" = None) -> "Iterator[oc.Job]":
+    """Open a job for decisions from the shell; what it noticed is said when the command leaves it."""
+    with oc.Job(path, volume=volume, origin="shell") as job:
+        try:
+            yield job
+        finally:
+            for note in dict.fromkeys(job.notes):
+                say(note, style="yellow")
+
+
+@contextlib.contextmanager
+def resources(workers: int | None, scheduler: str | None, memory: str | None) -> Iterator[dict[str, Any]]:
+    """Give the arguments ``client``, ``memory`` and ``progress`` with which stages of a job are computed."""
+    budget = memory_budget(memory)
+    with cluster(workers=workers, scheduler=scheduler, memory=budget) as client, work_bars() as progress:
+        yield {"client": client, "memory": budget, "progress": progress}

@@ -1,0 +1,63 @@
+"""How texts of options are read."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+Text = str | None
+Texts = list[str] | None
+OnePath = Path | None
+
+
+def numbers(text: str, count: int, option: str, kind: Callable[[str], Any] = int) -> tuple[Any, ...]:
+    """Read comma-separated numbers of an option.
+
+    Examples
+    --------
+    >>> numbers("189,193", 2, "--header-bytes")
+    (189, 193)
+    """
+    try:
+        values = tuple(kind(part) for part in text.split(","))
+    except ValueError:
+        values = ()
+    if len(values) != count:
+        raise ValueError(f"{option} is {text!r}; give {count} numbers separated by commas.")
+    return values
+
+
+def number_list(text: Text, option: str) -> list[int]:
+    """Read numbers of an option, none where it was not given.
+
+    Examples
+    --------
+    >>> number_list("1,2,5-7", "--lines")
+    [1, 2, 5, 6, 7]
+    """
+    found: list[int] = []
+    for part in [] if text is None else text.split(","):
+        ends = re.fullmatch(r"\s*(-?\d+)\s*(?:-\s*(\d+)\s*)?", part)
+        if not ends:
+            raise ValueError(f"{option} is {text!r}; give whole numbers separated by commas, or ranges such as 5-9.")
+        found += range(int(ends[1]), int(ends[2] or ends[1]) + 1)
+    return found
+
+
+def line_list(text: Text) -> list[int] | None:
+    """Read line numbers of a --lines option."""
+    return number_list(text, "--lines") or None
+
+
+def named_value(text: str, option: str, form: str) -> tuple[str, str]:
+    """Read NAME=VALUE of an option.
+
+    Examples
+    --------
+    >>> named_value("fault=310,547,1600", "--exemplar", "CLASS=INLINE,CROSSLINE,TIME")
+    ('fault', '310,547,1600')
+    """
+    name, _, value = text.partition("=")
+    if not name.strip() or not value.strip():
+        raise ValueError(f"{option} is {text!r}; write {form}.")
+    return name.strip(), value.strip()
