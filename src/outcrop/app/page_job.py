@@ -47,9 +47,10 @@ class PageLog(Decisions):
         finally:
             self._drawing.held = before
 
-    def refresh(self) -> bool:
-        """Read what was written since; whether anything was."""
-        return False if getattr(self._drawing, "held", False) else bool(super().refresh())
+    def refresh(self) -> None:
+        """Read what was written since, unless it is not to change now."""
+        if not getattr(self._drawing, "held", False):
+            super().refresh()
 
 
 class Found(NamedTuple):
