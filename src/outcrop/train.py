@@ -224,7 +224,8 @@ def _epoch(
         loss = cross_entropy(_forward(module, images), masks, ignore_index=-1, reduction="none")
         total, weight = total + float((loss.detach() * weights).sum()), weight + float(weights.sum())
         optimizer.zero_grad()
-        ((loss * weights).sum() / weights.sum().clamp(min=1e-6)).backward()
+        mean: Any = (loss * weights).sum() / weights.sum().clamp(min=1e-6)
+        mean.backward()
         optimizer.step()
     return total / max(weight, 1e-6)
 

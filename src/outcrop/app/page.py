@@ -250,7 +250,8 @@ class Page(Part):
             "overlay": labels.toggle,
             "class": lambda: self._choose_class(int(message["number"])),
         }
-        verbs.get(message.get("verb", ""), lambda: None)()
+        verb: Any = verbs.get(message.get("verb", ""), lambda: None)
+        verb()
 
     def _choose_class(self, number: int) -> None:
         """Take a class by its number: for the brush where labels are looked at, for exemplars otherwise."""

@@ -297,7 +297,7 @@ class JobChoices(JobFolder):
             return
         points = point_list(points)
         radius = (0.5 if filled else 4.0) if radius is None else float(radius)
-        stroke: dict = {"what": "stroke", "along": along, "points": points, "radius": radius}
+        stroke: Entry = {"what": "stroke", "along": along, "points": points, "radius": radius}
         stroke |= {flag: True for flag, given in (("filled", filled), ("stick", stick)) if given}
         self._check_stroke(stroke)
         if name in ("right", "wrong"):

@@ -2,6 +2,8 @@
 
 import json
 import math
+from collections.abc import Callable
+from typing import Any
 
 from outcrop.job.options import IndexOptions, LabelOptions, RetrievalOptions
 
@@ -13,8 +15,8 @@ STROKES = ("stroke", "exclude")
 AUDIT_ANSWERS = ("yes", "no", "unknown")
 
 
-def parse(line):
-    """An entry of a line of text, None where it is none."""
+def parse(line: str) -> dict[str, Any] | None:
+    """Return the entry that a line of text holds, None where it holds none."""
     try:
         entry = json.loads(line)
         sound = isinstance(entry, dict) and entry["what"] in KINDS and isinstance(entry["id"], str)
@@ -50,7 +52,7 @@ def parse(line):
     return entry if sound else None
 
 
-def valid_option(name, value):
+def valid_option(name: str, value: Any) -> bool:
     """Return whether a decided option has a value that its stage can take; None stands for the default."""
     if name not in CHECKS:
         return False
@@ -62,40 +64,40 @@ def valid_option(name, value):
     return True
 
 
-def _labels(value):
+def _labels(value: dict[str, Any]) -> LabelOptions:
     known = {"with": "with_jobs"}
     return LabelOptions.read({known.get(key, key): part for key, part in value.items()})
 
 
-def _neighbourhood(value):
+def _neighbourhood(value: dict[str, Any]) -> tuple[IndexOptions, IndexOptions]:
     return IndexOptions(area=value["area"]), IndexOptions.read(value["survey"])
 
 
-def _checked(kind):
-    def check(value):
+def _checked(kind: type) -> Callable[[Any], None]:
+    def check(value: Any) -> None:
         if not isinstance(value, kind):
             raise TypeError
 
     return check
 
 
-def _whole(value, least=1, most=10**9):
+def _whole(value: Any, least: int = 1, most: int = 10**9) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
-def _text(value):
+def _text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _is_place(value):
+def _is_place(value: Any) -> bool:
     return len(value) == 3 and all(_number(part) for part in value)
 
 
-def _number(value):
+def _number(value: Any) -> bool:
     return isinstance(value, int | float) and math.isfinite(value)
 
 
-CHECKS: dict = {
+CHECKS: dict[str, Callable[[Any], Any]] = {
     "index": IndexOptions.read,
     "count": lambda value: RetrievalOptions(count=value),
     "per_exemplar": lambda value: RetrievalOptions(per_exemplar=value),

@@ -9,7 +9,7 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import xarray as xr
@@ -37,6 +37,7 @@ from outcrop.volumes.identity import (
 )
 from outcrop.volumes.opening import open_volume
 
+Result = TypeVar("Result")
 QUICK = 2**28  # bytes of a changed file that are compared where only its labels are looked at
 LAST_CODE = 254  # 255 means uncertain
 
@@ -79,7 +80,7 @@ class JobFolder:
     def __repr__(self) -> str:
         return f"Job({str(self.path)!r})"
 
-    def _held(self, name: str, key: Any, make: Callable[[], Any]) -> Any:
+    def _held(self, name: str, key: Any, make: Callable[[], Result]) -> Result:
         """Return the result of a name that is held in memory; made where its key is another one."""
         with self._lock:
             found = self._memory.get(name)
@@ -87,7 +88,8 @@ class JobFolder:
             found = (key, make())
             with self._lock:
                 self._memory[name] = found
-        return found[1]
+        result: Result = found[1]
+        return result
 
     def _drop(self, name: str) -> None:
         with self._lock:
@@ -106,8 +108,7 @@ class JobFolder:
         """Everything that the volume and the decisions in force lead to; resolved again only where one changed."""
         state, known = self.log.state(), self._known
         codes, joined = self._codes(state), tuple(map(self._joined, state.options.get("label", {}).get("with", ())))
-        made: Plan = self._held("plan", (state, known, codes, joined), lambda: resolve(known, state, codes, joined))
-        return made
+        return self._held("plan", (state, known, codes, joined), lambda: resolve(known, state, codes, joined))
 
     def _joined(self, path: str) -> Joined:
         """Return the plan of another job, None where its folder is missing."""
@@ -247,8 +248,7 @@ class JobFolder:
 
     def _grid(self, plan: Plan) -> PatchGrid:
         """Return the patches of the index of a plan; the last one is held."""
-        grid: PatchGrid = self._held("grid", (plan.volume["digest"], plan.index), lambda: plan.index.grid(self.volume))
-        return grid
+        return self._held("grid", (plan.volume["digest"], plan.index), lambda: plan.index.grid(self.volume))
 
     def _index(
         self,
@@ -281,7 +281,7 @@ class JobFolder:
                 **where,
             )
 
-        index: Index = self._held("index", plan.index_stage.key, opened)
+        index = self._held("index", plan.index_stage.key, opened)
         index.client, index.memory = client, memory
         return index
 

@@ -135,7 +135,7 @@ def labelled_lines(job: "Job", plan: Plan) -> dict[int, bool]:
 def label_view(job: "Job", plan: Plan) -> tuple[Labels, set[int]]:
     """Return how the labels are read, and the positions of the stale lines."""
     sources, current = vote_keys(job, plan), plan.keys["votes"]
-    held = job._held("stores", None, dict)
+    held: dict[Any, VoteStore] = job._held("stores", None, dict)
     opened = {key: _opened(job.stages.path("votes", key), held) for key in set(sources.values())}
     stores = {}
     for line, key in sources.items():

@@ -146,6 +146,7 @@ def class_counts(folder: Path) -> dict[str, int]:
     """Return the patches of every class that a stage holds, empty where it cannot be read."""
     try:
         with np.load(folder / ARRAYS, allow_pickle=False) as arrays:
-            return pd.Series(arrays["classes"]).value_counts(sort=False).to_dict()
+            counts = pd.Series(arrays["classes"]).value_counts(sort=False)
+            return {str(name): int(count) for name, count in counts.items()}
     except (OSError, ValueError, KeyError):
         return {}

@@ -57,7 +57,7 @@ def stability(
     middle = centre(few)
     inlines = volume["inline"].values
     next_lines = [inlines[min(int(np.flatnonzero(inlines == line)[0]) + 1, len(inlines) - 1)] for line in lines]
-    changes = {
+    changes: dict[str, Callable[[], np.ndarray]] = {
         "mirrored": lambda: labels(few.copy(data=few.values[:, ::-1]))[:, ::-1],
         "grid shifted by half a step": lambda: labels(few, shift=step),
         "3 dB louder": lambda: labels(few.copy(data=_clipped((few.values - middle) * 10**0.15 + middle, scaled))),

@@ -99,7 +99,7 @@ class VoteStore(LineStore):
         every = np.unique(wanted // self.width)[:, None] * self.width + np.arange(self.width)
         columns = every[every < self.votes.shape[2]]
         # slices, for with arrays Zarr is ten times as slow
-        found = self.votes.oindex[as_slice(np.asarray(lines)), slice(None), as_slice(columns), samples]
+        found: np.ndarray = self.votes.oindex[as_slice(np.asarray(lines)), slice(None), as_slice(columns), samples]
         found = np.moveaxis(found, 0, 1)
         for start in range(0, len(columns), self.width):
             part = found[:, :, start : start + self.width]

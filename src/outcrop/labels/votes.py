@@ -250,8 +250,9 @@ def _takes_sections(grid: PatchGrid, mapper: Any) -> bool:
 def _whole_section(volume: xr.DataArray, grid: PatchGrid, mapper: Any, place: Any) -> np.ndarray:
     """Return votes of a mapper that takes sections of any size; missing traces count as silence and get no vote."""
     section, votes = _filled_section(volume, grid, place)
-    scores = to_numpy(mapper.scores(section[None]))[0].swapaxes(0, 1)
-    return scores / scores.sum(axis=-1, keepdims=True) * votes[..., None]
+    scores: np.ndarray = to_numpy(mapper.scores(section[None]))[0].swapaxes(0, 1)
+    shares: np.ndarray = scores / scores.sum(axis=-1, keepdims=True) * votes[..., None]
+    return shares
 
 
 def _filled_section(volume: xr.DataArray, grid: PatchGrid, place: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
