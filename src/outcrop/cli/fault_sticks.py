@@ -137,7 +137,7 @@ def parse_extension(text: str) -> tuple[int, tuple[float, ...]]:
     """Read the number of a stick and a place, of an --extend option."""
     form = "STICK=INLINE,CROSSLINE,TIME"
     number, place = named_value(text, "--extend", form)
-    if not number.isdecimal():
+    if not number.isdecimal() or place.count(",") != 2:
         raise ValueError(f"--extend is {text!r}; write {form}.")
     return int(number), numbers(place, 3, "--extend", float)
 
