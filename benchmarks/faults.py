@@ -240,7 +240,7 @@ def speed(device=None):
         before, peak = psutil.Process().memory_info().rss, [0]
         begin, begin_core = time.perf_counter(), time.process_time()
 
-        def watch(done, total, peak=peak):
+        def watch(what, done, total, peak=peak):
             peak[0] = max(peak[0], psutil.Process().memory_info().rss)
 
         oc.fault_sticks(volume, device=device, progress=watch)

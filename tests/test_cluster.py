@@ -66,7 +66,7 @@ def test_index_and_search_equal_those_of_threads(client, volume, index, tmp_path
     monkeypatch.setattr("outcrop.retrieval.index.BLOCK", 128)
     killed = []
 
-    def progress(done):
+    def progress(what, done, total):
         if done > 300 and not killed:
             killed.append(kill_a_worker(client))
 

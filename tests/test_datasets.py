@@ -257,7 +257,7 @@ def test_a_line_alone_is_that_line_of_the_volume():
 def test_streamed_equals_whole(tmp_path):
     """The SEG-Y files hold the same samples, axes and classes as the volume in memory."""
     shape, done = (5, 60, 80), []
-    truth_path = datasets.write_synthetic(tmp_path / "a.sgy", shape, seed=4, progress=lambda *at: done.append(at))
+    truth_path = datasets.write_synthetic(tmp_path / "a.sgy", shape, seed=4, progress=lambda what, *at: done.append(at))
     volume, truth = datasets.synthetic(shape, seed=4)
     assert truth_path == tmp_path / "a.truth.sgy" and done == [(k + 1, 5) for k in range(5)]
     for path, whole in ((tmp_path / "a.sgy", volume), (truth_path, truth)):

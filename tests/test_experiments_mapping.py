@@ -123,7 +123,9 @@ def test_references_are_those_of_the_independent_prototypes():
 def test_rows_are_what_a_program_reads():
     """One row per mapper, supervision and line, and one for all lines, with every score, as plain JSON."""
     done = []
-    rows = expert.rows(None, mappings=["paper"], seeds=2, quick=True, progress=done.append)
+    rows = expert.rows(
+        None, mappings=["paper"], seeds=2, quick=True, progress=lambda what, count, total: done.append(count)
+    )
     assert json.loads(json.dumps(rows, allow_nan=False)) == rows
     lines = [*datasets.f3_sections()[1]["inline"].values.tolist(), "all"]
     assert [(row["supervision"], row["inline"]) for row in rows] == [

@@ -77,7 +77,7 @@ def test_stream_equals_memory_and_goes_on(tmp_path):
     whole = label_volume(volume, grid, ByAmplitude())
     path, seen = tmp_path / "labels.zarr", []
 
-    def stop(done):
+    def stop(what, done, total):
         seen.append(done)
         if done == 3:
             raise KeyboardInterrupt

@@ -83,7 +83,7 @@ def test_an_interrupted_index_goes_on_to_the_same_result(volume, tmp_path, monke
     whole = build_index(volume, grid, tmp_path / "whole.outcrop")
     seen = []
 
-    def stop(done):
+    def stop(what, done, total):
         seen.append(done)
         if len(seen) == 3:
             raise KeyboardInterrupt
@@ -95,7 +95,7 @@ def test_an_interrupted_index_goes_on_to_the_same_result(volume, tmp_path, monke
     with open(next((tmp_path / "b.outcrop").rglob("features.done")), "a") as log:
         log.write("7")  # a line that a kill cut short
     again = []
-    rest = build_index(volume, grid, tmp_path / "b.outcrop", progress=again.append)
+    rest = build_index(volume, grid, tmp_path / "b.outcrop", progress=lambda what, done, total: again.append(done))
     assert again[0] > seen[-1]
     np.testing.assert_array_equal(whole.features[:], rest.features[:])
     np.testing.assert_array_equal(whole.status, rest.status)
@@ -105,15 +105,17 @@ def test_every_index_is_kept_under_its_key(volume, tmp_path):
     """Same volume and parameters: nothing is read; another step or volume is added, and the first is found again."""
     grid, path, calls = PatchGrid(volume, size=33, step=22), tmp_path / "j.outcrop", []
     first = build_index(volume, grid, path)
-    build_index(volume, grid, path, progress=calls.append)
+    build_index(volume, grid, path, progress=lambda what, done, total: calls.append(done))
     assert calls == []
     (path / "retrieved.csv").write_text("edited by hand")
-    build_index(volume, PatchGrid(volume, size=33, step=30), path, progress=calls.append)
+    build_index(
+        volume, PatchGrid(volume, size=33, step=30), path, progress=lambda what, done, total: calls.append(done)
+    )
     assert calls and (path / "retrieved.csv").read_text() == "edited by hand"
     with pytest.raises(ValueError, match="changed since"):
         open_index(path, volume=volume * 2)
     calls.clear()
-    again = build_index(volume, grid, path, progress=calls.append)
+    again = build_index(volume, grid, path, progress=lambda what, done, total: calls.append(done))
     assert calls == [] and again.key == first.key
     assert (
         set(Stages(path).keys("index")) == {first.key, *Stages(path).keys("index")}

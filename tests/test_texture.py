@@ -282,10 +282,10 @@ def test_progress_rises_and_can_end_the_fit():
     """Steps never go back, and what progress raises comes out."""
     patches, _, classes = textures(6, size=32)
     mapper, steps = TextureMapper(members=2, n_features=20, rounds=3), []
-    mapper.fit(patches, classes, progress=lambda done, total: steps.append(done / total))
+    mapper.fit(patches, classes, progress=lambda what, done, total: steps.append(done / total))
     assert steps == sorted(steps) and steps[-1] <= 1
 
-    def stop(done, total):
+    def stop(what, done, total):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

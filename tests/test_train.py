@@ -51,7 +51,12 @@ def test_a_net_learns_two_textures(earth, patches, tmp_path):
     """Sections are labelled right but for the boundary, in any size, and the file gives the same net again."""
     volume, labels, grid = earth
     losses = []
-    net = train(patches, tmp_path / "net.npz", epochs=8, progress=lambda done, total, loss: losses.append(loss))
+    net = train(
+        patches,
+        tmp_path / "net.npz",
+        epochs=8,
+        progress=lambda what, done, total: losses.append(float(what.split()[-1])),
+    )
     assert losses[-1] < losses[0] / 2
     found = label_volume(volume, grid, net, lines=[100, 120])["label"].sel(inline=[100, 120])
     assert (found == labels["label"].sel(inline=[100, 120])).mean() > 0.9
@@ -66,7 +71,7 @@ def test_a_net_learns_two_textures(earth, patches, tmp_path):
 def test_an_interrupted_training_goes_on_to_the_same_net(patches, tmp_path):
     """Stopped after any epoch, the rest gives the weights of a run that was not; another seed starts again."""
 
-    def stop(done, total, loss):
+    def stop(what, done, total):
         if done == 2:
             raise KeyboardInterrupt
 
@@ -74,12 +79,12 @@ def test_an_interrupted_training_goes_on_to_the_same_net(patches, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         train(patches, tmp_path / "half.npz", epochs=4, progress=stop)
     calls = []
-    train(patches, tmp_path / "half.npz", epochs=4, progress=lambda done, total, loss: calls.append(done))
+    train(patches, tmp_path / "half.npz", epochs=4, progress=lambda what, done, total: calls.append(done))
     assert calls == [3, 4]
     whole, half = weights(tmp_path / "whole.npz"), weights(tmp_path / "half.npz")
     for name, values in whole.items():
         np.testing.assert_array_equal(half[name], values, err_msg=name)
-    train(patches, tmp_path / "half.npz", epochs=4, seed=1, progress=lambda done, total, loss: calls.append(done))
+    train(patches, tmp_path / "half.npz", epochs=4, seed=1, progress=lambda what, done, total: calls.append(done))
     assert calls[2:] == [1, 2, 3, 4]
 
 

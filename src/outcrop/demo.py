@@ -60,7 +60,7 @@ def run(
         seconds[stage] = round(time.perf_counter() - begin - sum(seconds.values()), 1)
 
     if synthetic_seed(source) != seed or not truth_path.exists():
-        write_synthetic(source, shape, seed=seed, progress=lambda done, *_: progress("making a volume", done, shape[0]))
+        write_synthetic(source, shape, seed=seed, progress=progress)
     volume, truth = oc.open_volume(source), oc.open_volume(truth_path).astype("uint8")
     lap("volume")
     places = oc.datasets.exemplars(truth, SIZE, seed=seed)

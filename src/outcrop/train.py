@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from outcrop.mapping.confidence import UNCERTAIN
+from outcrop.parallel import Progress
 
 if TYPE_CHECKING:
     import torch
@@ -61,7 +62,7 @@ def train(
     epochs: int | None = None,
     seed: int = 0,
     device: str | None = None,
-    progress: Callable[[int, int, float], object] | None = None,
+    progress: Progress | None = None,
 ) -> Net:
     """Train a small U-Net on a training set; a run that was interrupted goes on from its file.
 
@@ -78,7 +79,7 @@ def train(
     device : str, optional
         A torch device; by default ``cuda`` where there is one.
     progress : callable, optional
-        Called with the number of epochs done, how many there will be, and the loss of the last.
+        Called as ``progress(what, done, total)`` after every epoch; the loss is in `what`.
 
     Returns
     -------
@@ -98,7 +99,7 @@ def train(
         loss = _epoch(module, optimizer, data, seed, epoch, epochs)
         _save(path, about, module, optimizer, epoch + 1)
         if progress:
-            progress(epoch + 1, epochs, loss)
+            progress(f"training, loss {loss:.3f}", epoch + 1, epochs)
     return Net(module, data.classes)
 
 

@@ -47,9 +47,10 @@ class PageLog(Decisions):
         finally:
             self._drawing.held = before
 
-    def refresh(self) -> bool:
-        """Read what was written since; whether anything was."""
-        return False if getattr(self._drawing, "held", False) else bool(super().refresh())
+    def refresh(self) -> None:
+        """Read what was written since."""
+        if not getattr(self._drawing, "held", False):
+            super().refresh()
 
 
 class Found(NamedTuple):
@@ -172,7 +173,7 @@ class PageJob(Job):
         grid = full.grid(self.volume)
         task.total = len(grid)
         measure: dict[str, Any] = {name: getattr(full, name) for name in ("measure", "truncate", "finest")}
-        build_index(self.volume, grid, self.path, progress=task.progress_behind, **measure)
+        build_index(self.volume, grid, self.path, progress=lambda _, done, total: task.progress_behind(done), **measure)
 
     def patches(self, *, newest: bool = False) -> Found | None:
         """Patches of the present decisions where they were searched for before; nothing is computed or written.

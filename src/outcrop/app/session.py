@@ -216,7 +216,7 @@ class Session:
         """Do again what was undone; whether there was anything."""
         return self._go_back(self.job.redo, "redo")
 
-    def _go_back(self, change: Callable[[], bool], verb: str) -> bool:
+    def _go_back(self, change: Callable[[], Any], verb: str) -> bool:
         """Undo or redo, and say what was changed by it."""
         before = self.job.plan.names
         done = self.decide(self._follow_strokes, change)
@@ -227,7 +227,7 @@ class Session:
             self.work.say(f"There is nothing to {verb}.")
         return done
 
-    def _follow_strokes(self, change: Callable[[], bool]) -> bool:
+    def _follow_strokes(self, change: Callable[[], Any]) -> bool:
         """Change decisions; lines on which other strokes lie by it follow."""
         before, shown = self.job.strokes, self.labelling.shown()
         done = change()

@@ -3,7 +3,7 @@
 import functools
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import xarray as xr
 
 from outcrop.datasets.earth import BIN_SIZE, STEP, Shape, draw_earth
 from outcrop.datasets.section import CLASSES, make_line, pierce, texture_plane
-from outcrop.parallel import map_blocks, n_cores
+from outcrop.parallel import Progress, map_blocks, n_cores
 from outcrop.volumes.class_table import write_class_table
 from outcrop.volumes.segy_headers import TEXT_SIZE, decode_text
 from outcrop.volumes.segy_write import create
@@ -56,9 +56,7 @@ def synthetic(shape: Shape = (120, 200, 256), *, seed: int = 0) -> tuple[xr.Data
     return volume, truth
 
 
-def write_synthetic(
-    path: str | Path, shape: Shape, *, seed: int = 0, progress: Callable[[int, int], object] | None = None
-) -> Path:
+def write_synthetic(path: str | Path, shape: Shape, *, seed: int = 0, progress: Progress | None = None) -> Path:
     """Stream a synthetic volume to SEG-Y, and its truth to OUT.truth.sgy with the names of the classes.
 
     Parameters
@@ -68,7 +66,7 @@ def write_synthetic(
     shape, seed
         As in `synthetic`, which makes the same samples; memory holds a few lines whatever the number of inlines.
     progress : callable, optional
-        Called as ``progress(lines_done, n_inline)`` after every line.
+        Called as ``progress(what, done, total)`` after every line.
 
     Returns
     -------
@@ -86,7 +84,7 @@ def write_synthetic(
             write(row, section)
             write_truth(row, labels)
             if progress is not None:
-                progress(row + 1, shape[0])
+                progress("making a volume", row + 1, shape[0])
         write_class_table(truth_path, CLASSES)  # the volume appears last: where it is, all is
     return truth_path
 

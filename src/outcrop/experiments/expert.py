@@ -28,6 +28,7 @@ from outcrop.experiments.f3 import BELOW_CAPTION, Places, eye_exemplars
 from outcrop.experiments.references import flat, references
 from outcrop.job.options import IndexOptions
 from outcrop.mapping.confidence import labelled
+from outcrop.parallel import Progress
 
 SUPERVISIONS = ("patches", "exemplars")
 APART = 10  # lines between a training patch and the scored line in the stricter kind of supervision
@@ -218,7 +219,13 @@ RUNS: dict[str, Callable[[Yard], Sequence[Sequence[Task | JobTask]]]] = {
 
 
 def score(
-    yard: Yard, kind: str, *, mappings: Names = None, seeds: int = 1, device: Device = None, progress: Any = None
+    yard: Yard,
+    kind: str,
+    *,
+    mappings: Names = None,
+    seeds: int = 1,
+    device: Device = None,
+    progress: Progress | None = None,
 ) -> pd.DataFrame:
     """Return the scores of mappers under one kind of supervision: one row per mapper and line, and one for all lines.
 
@@ -250,7 +257,7 @@ def score(
                         found += label(yard, task, fresh(name, seed, yard.quick), device)
                     count += 1
                     if progress:
-                        progress(count)
+                        progress(f"labels of {name}", count, 0)
                 about = {"mapper": name, "supervision": kind, "seed": seed, "run": number}
                 out += [about | row for row in against_expert(yard, found)]
     return means(pd.DataFrame(out), several=seeds > 1)

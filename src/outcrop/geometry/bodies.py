@@ -5,7 +5,7 @@ The labels are read slab by slab, a slab being some neighbouring lines. Within a
 is its size and, for each trace, where it begins and ends: as much as a few maps of the survey, never a volume.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from scipy.sparse.csgraph import connected_components
 from outcrop.geometry.fusion import decided
 from outcrop.labels.named import named_labels
 from outcrop.mapping.confidence import as_codes, find_background, labelled
-from outcrop.parallel import map_blocks, memory_budget, spans
+from outcrop.parallel import Progress, map_blocks, memory_budget, spans
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.volumes.neighbours import neighbour_groups
 from outcrop.volumes.summary import sample_unit
@@ -220,11 +220,11 @@ def find_bodies(
     velocity: float | None = None,
     along: str = "inline",
     memory: int | None = None,
-    progress: Callable[[int], object] | None = None,
+    progress: Progress | None = None,
 ) -> Bodies:
     """Bodies with their table and their outlines, from one pass over the labels; see `bodies`.
 
-    ``progress(done)`` is called with the number of lines done so far.
+    ``progress(what, done, total)`` is called after some lines.
     """
     labels = named_labels(labels)
     names = _chosen_classes(labels, name)
@@ -252,7 +252,7 @@ def find_bodies(
         for one in names:
             growing[one].add(slab, slab.codes == codes[one], touches=part.start not in edges)
         if progress:
-            progress(part.stop)
+            progress("bodies", part.stop, len(groups[0]))
     bin_size = labels.attrs.get("bin_size") if bin_size is None else bin_size
     down = sample_unit(labels["label"].assign_attrs(labels.attrs))
     cell, unit = _cell(axes, sample, bin_size if down else None, velocity)

@@ -9,7 +9,7 @@ over short gaps.
    seismic images: Geophysics 78(2), O33-O43.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,7 @@ from outcrop.arrays import device_list
 from outcrop.geometry.likelihood import NEIGHBOURS, alike, along_strike, likelihood_of_line, section_of_line
 from outcrop.geometry.surfaces import join_sticks
 from outcrop.geometry.tracing import THRESHOLD, sticks_of
-from outcrop.parallel import map_blocks
+from outcrop.parallel import Progress, map_blocks
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.volumes.neighbours import neighbour_groups
 
@@ -35,7 +35,7 @@ def fault_sticks(
     threshold: float = THRESHOLD,
     neighbours: int = NEIGHBOURS,
     device: str | None = None,
-    progress: Callable[[int, int], object] | None = None,
+    progress: Progress | None = None,
 ) -> pd.DataFrame:
     """Fault sticks of the sections of a volume, joined into surfaces where there are several lines.
 
@@ -55,7 +55,7 @@ def fault_sticks(
     device : str, optional
         A torch device for the encoder, for instance ``cuda`` (all GPUs that are visible) or ``cuda:0,cuda:1``.
     progress : callable, optional
-        Called with the number of lines done, and of all.
+        Called as ``progress(what, done, total)``.
 
     Returns
     -------
@@ -82,7 +82,7 @@ def fault_sticks(
         for sticks in line_sticks(volume, name, positions, threshold, neighbours=neighbours, device=device):
             parts.append(sticks)
             if progress:
-                progress(len(parts), total)
+                progress("picking faults", len(parts), total)
     if not any(map(len, parts)) and not _any_live(volume, wanted):
         raise ValueError(
             "No trace of these lines is live: all are missing or constant; check what they were read from."

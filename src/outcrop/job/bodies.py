@@ -75,11 +75,10 @@ def job_bodies(
     if fuse is None:
         fuse = can_fuse(job) and len(done) >= len(lines_of(labelling_grid(job, plan), job_mapper(job, plan)))
     labels = fused_labels(job, memory=memory, progress=progress) if fuse else voted_labels(job, [plan])
-    along, n_lines = DIRECTIONS[plan.along], job.volume.shape[plan.along]
-    report = progress or (lambda *_: None)
+    along = DIRECTIONS[plan.along]
     found = find_bodies(
         labels, classes, min_samples=min_samples, velocity=velocity, along=along, memory=memory,
-        progress=lambda count: report("bodies", count, n_lines),
+        progress=progress,
     )  # fmt: skip
     return found, labels, _notes(job, found, labels, len(done))
 

@@ -358,10 +358,10 @@ class JobChoices(JobFolder):
                 entries.append(entry | {"line": line, "runs": kept})
         return entries
 
-    def undo(self) -> bool:
-        """Take back the last decision of this person; return whether there was one."""
+    def undo(self) -> list[Entry]:
+        """Take back the last decision of this person and return what it was; empty where there was none."""
         return self.log.undo()
 
-    def redo(self) -> bool:
-        """Repeat what was undone last; return whether there was anything."""
+    def redo(self) -> list[Entry]:
+        """Repeat what was undone last and return what it was; empty where there was nothing."""
         return self.log.redo()

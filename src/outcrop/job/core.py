@@ -43,8 +43,8 @@ class Job(JobChoices):
     >>> job = Job(Path(tempfile.mkdtemp()) / "noise.outcrop", volume=open_volume(amplitudes))
     >>> _ = job.add_exemplar("fault", (1, 60, 60))
     >>> _ = job.add_exemplar("other", (2, 64, 70))
-    >>> job.status()["decisions"]["exemplars"], job.undo(), job.status()["decisions"]["exemplars"]
-    (2, True, 1)
+    >>> job.status()["decisions"]["exemplars"], len(job.undo()), job.status()["decisions"]["exemplars"]
+    (2, 2, 1)
     """
 
     # ---- index ------------------------------------------------------------------------------------------------------

@@ -92,7 +92,7 @@ def updated(job: "Job", plan: Plan, **where: Any) -> Any:
         del held[key]
     if not parts:
         return base
-    nodes, known, excluded_nodes, weights = (np.concatenate(some) for some in zip(*parts.values(), strict=True))
+    nodes, known, excluded_nodes, weights = map(np.concatenate, zip(*parts.values(), strict=True))
     with one_blas_thread():
         votes = base.node_votes(nodes)
         votes = np.pad(votes, [(0, 0), (0, len(names) - votes.shape[1])])
@@ -134,14 +134,13 @@ def fit(
     job._index(plan, client=client, memory=memory, progress=progress)
     jobs = [(job, plan), *((job._joined_job(path), other) for path, other in plan.joined if other is not None)]
     parts = [weak_patches(one, its_plan, plan, draft=draft, memory=memory) for one, its_plan in jobs]
-    report = progress and (lambda done, total: progress("fitting the mapping", done, total))
     with one_blas_thread():
         context: dict[str, Any] = {}
         if isinstance(mapper, EncoderMapper):
             context["places"] = [Places(index.grid, index.volume, starts) for *_, (index, starts) in parts]
         parts = [part[:-1] for part in parts]
         if plan.joined:
-            return mapper.fit(*joined_patches(parts), **context, progress=report)
+            return mapper.fit(*joined_patches(parts), **context, progress=progress)
         patches, classes, masks, weights = parts[0]
         context = {name: each[0] for name, each in context.items()}
         if len(set(classes)) < 2:
@@ -152,7 +151,7 @@ def fit(
             patches = torch.from_numpy(patches).to(mapper.torch_device)
         if not isinstance(mapper, LabelMapper):
             context["weights"] = weights
-        return mapper.fit(patches, classes, masks=masks, progress=report, **context)
+        return mapper.fit(patches, classes, masks=masks, progress=progress, **context)
 
 
 def weak_patches(job: "Job", plan: Plan, main: Plan, *, draft: int | None, memory: int) -> tuple[Any, ...]:

@@ -212,8 +212,7 @@ class JobFolder:
         """Compare a file of another size or time; return a sentence where that would take long."""
         now = open_volume(place, **before["options"])
         taken = take_volume(self.path, now)
-        report = progress and (lambda done, total: progress("comparing the volume with what was read", done, total))
-        compared = compare_lines(self.path, taken, now, most=most, progress=report)
+        compared = compare_lines(self.path, taken, now, most=most, progress=progress)
         with self._lock:
             if taken["samples"] != before["samples"] or self._volume is None:
                 self._volume, self._taken = now, taken
@@ -268,7 +267,6 @@ class JobFolder:
             if finished_index(self.stages, key):
                 with contextlib.suppress(Damaged):
                     return Index(self.path, key, self.volume, grid, indexed_measure(vars(measure)))
-            report = progress and (lambda done: progress("describing patches", done, len(grid)))
             return build_index(
                 self.volume,
                 grid,
@@ -278,7 +276,7 @@ class JobFolder:
                 finest=measure.finest,
                 client=client,
                 memory=memory,
-                progress=report,
+                progress=progress,
                 known=self._known,
                 **where,
             )

@@ -1,6 +1,6 @@
 """How good the labels of a job are: against an expert, against changes that should not matter, against a colleague."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from outcrop.job import fitting
 from outcrop.job.pictures import draw_labels, save
 from outcrop.job.sections import labelling_grid
 from outcrop.labels.stability import stability
+from outcrop.parallel import Progress
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.volumes.opening import open_volume
 from outcrop.volumes.summary import sample_unit
@@ -79,7 +80,7 @@ def _spacing(job: "Job") -> tuple[tuple[float, float], tuple[str, str]]:
     return (down, across), (unit or "samples", "traces" if bins is None else "m")
 
 
-def probe_labels(job: "Job", lines: Sequence[int], *, progress: Callable[[int], Any] | None = None) -> pd.DataFrame:
+def probe_labels(job: "Job", lines: Sequence[int], *, progress: Progress | None = None) -> pd.DataFrame:
     """Return the share of labels that stay the same under changes that should not matter; see `stability`.
 
     A borrowed mapper is not fitted again with another seed: what it was fitted on lies in another job.

@@ -1,6 +1,6 @@
 """A U-Net trained on the labels of a job, and the volume labelled by it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from outcrop.job.status import checked_lines
 from outcrop.labels.stability import unchanged
 from outcrop.labels.store import open_labels
 from outcrop.labels.volume import label_volume
+from outcrop.parallel import Progress
 from outcrop.patches.grid import DIRECTIONS, PatchGrid
 from outcrop.storage.stages import digest
 from outcrop.train import train
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from outcrop.job.core import Job
 
 PATCHES = 3000  # at most, drawn from all labelled lines; neighbouring lines are near-copies
-Report = Callable[..., Any]
 SCORES = ("MIU", "MIU_without_boundary", "PA", "FWIU", "coverage")
 CODE = 1
 
@@ -38,7 +38,7 @@ def net_inputs(job: "Job", *, epochs: int | None, seed: int) -> dict[str, Any]:
 
 
 def train_net(
-    job: "Job", *, epochs: int | None = None, seed: int = 0, device: str | None = None, progress: Report | None = None
+    job: "Job", *, epochs: int | None = None, seed: int = 0, device: str | None = None, progress: Progress | None = None
 ) -> tuple[str, Any]:
     """Train a U-Net on the labels of a job; goes on where it was stopped. Return the key of the stage, and the net."""
     lines = checked_lines(job, option=False)
@@ -57,7 +57,7 @@ def train_net(
 
 
 def label_with_net(
-    job: "Job", key: str, net: Any, *, lines: Sequence[int] | None = None, progress: Report | None = None
+    job: "Job", key: str, net: Any, *, lines: Sequence[int] | None = None, progress: Progress | None = None
 ) -> xr.Dataset:
     """Label lines with a net; goes on where it was stopped."""
     path = job.stages.path("net", key) / "net.zarr"

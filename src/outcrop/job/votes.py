@@ -47,7 +47,7 @@ class Labels(NamedTuple):
             size = max(1, len(store.classes) * len(traces) * len(samples))
             for span in spans(len(rows), max(1, AT_ONCE // size)):
                 part = rows[span]
-                votes = store.read_lines(lines[part], traces, samples)
+                votes = store.read_lines(lines[part].tolist(), traces, samples)
                 out[part] = self.decided(store.classes, votes)[which]
         return out if self.along == 0 else out.swapaxes(0, 1)
 

@@ -9,6 +9,7 @@ import xarray as xr
 
 from outcrop.labels.volume import label_volume
 from outcrop.mapping.confidence import labelled
+from outcrop.parallel import Progress
 from outcrop.patches.grid import PatchGrid
 from outcrop.volumes.amplitude import centre
 
@@ -19,7 +20,7 @@ def stability(
     fit: Callable[[int], Any],
     *,
     lines: Sequence[int],
-    progress: Callable[[int], Any] | None = None,
+    progress: Progress | None = None,
 ) -> pd.DataFrame:
     """Return the share of labels that stay the same, class by class, under changes that should not matter.
 
@@ -34,7 +35,7 @@ def stability(
     lines : sequence of int
         Survey labels of the inlines to try it on.
     progress : callable, optional
-        Called with the number of changes done so far.
+        Called as ``progress(what, done, total)``.
 
     Returns
     -------
@@ -71,7 +72,7 @@ def stability(
     for count, (name, change) in enumerate(changes.items(), 1):
         rows.append({"change": name, **unchanged(base, change(), mapper.classes_)})
         if progress:
-            progress(count)
+            progress("labelling under changes", count, len(changes))
     return pd.DataFrame(rows)
 
 

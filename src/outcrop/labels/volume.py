@@ -14,7 +14,7 @@ from outcrop.labels.line_store import Seals
 from outcrop.labels.store import LabelStore, array_dims, array_shapes, open_labels
 from outcrop.labels.votes import chosen_lines, cost, line_axis, line_votes, lines_of, made_from, written_votes
 from outcrop.mapping.registry import mapper_digest
-from outcrop.parallel import map_blocks, memory_budget
+from outcrop.parallel import Progress, map_blocks, memory_budget
 from outcrop.patches.grid import PatchGrid
 
 
@@ -31,7 +31,7 @@ def label_volume(
     device: str | None = None,
     client: Any = None,
     memory: int | None = None,
-    progress: Callable | None = None,
+    progress: Progress | None = None,
 ) -> xr.Dataset:
     """Label every sample of the lines of a grid by the weighted vote of the patches that cover it.
 
@@ -63,7 +63,7 @@ def label_volume(
     memory : int, optional
         Bytes to use, a quarter of the machine by default; it bounds the patches held at once and the threads.
     progress : callable, optional
-        Called with the number of lines done so far.
+        Called as ``progress(what, done, total)``.
 
     Returns
     -------
@@ -97,14 +97,14 @@ def label_volume(
         attrs["bin_size"] = list(volume.attrs["bin_size"])
     where: dict[str, Any] = {"across": across, "device": device, "client": client, "memory": memory}
     decided = partial(_decided, min_confidence, scores)
-    report = progress or (lambda count: None)
+    report = progress or (lambda *_: None)
     if path is None:
         arrays = {n: np.zeros(shape, np.uint8) for n, shape in array_shapes(volume, names, scores=scores).items()}
         sections = _sections(volume, grid, mapper, chosen, decided, where)
         for count, (line, section) in enumerate(zip(chosen, sections, strict=True), 1):
             for name, values in section.items():
                 arrays[name][(slice(None),) * (values.ndim - 2 + axis) + (line,)] = values
-            report(count)
+            report("labelling", count, len(chosen))
         data = {name: (array_dims(volume.dims, array.shape), array) for name, array in arrays.items()}
         return xr.Dataset(data, {name: volume[name].values for name in volume.dims}, attrs)
     options = grid.parameters | {"across": across, "min_confidence": min_confidence}
@@ -121,7 +121,7 @@ def label_volume(
         written = ((line, store.write(line, section)) for line, section in zip(left, sections, strict=True))
     for count, (line, seals) in enumerate(written, len(chosen) - len(left) + 1):
         store.confirm(line, seals)
-        report(count)
+        report("labelling", count, len(chosen))
     return open_labels(path)
 
 

@@ -1,14 +1,11 @@
 """Checks of what a mapper is fitted on."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from outcrop.arrays import Array, array_namespace, as_floats, constant, to_numpy
-
-Progress = Callable[[int, int], Any] | None  # called with the steps that are done and their number
 
 
 def check_patches(patches: Array) -> tuple[Array, Any]:

@@ -30,9 +30,10 @@ from outcrop.mapping.factorisation import (
     prepare_solver,
     solve_coefficients,
 )
-from outcrop.mapping.inputs import Progress, check_masks, check_patches, class_codes
+from outcrop.mapping.inputs import check_masks, check_patches, class_codes
 from outcrop.mapping.saved import Saved, known_parameters
 from outcrop.mapping.sparsity import cluster_means, project_sparsity
+from outcrop.parallel import Progress
 
 BLOCK = 128  # patches whose scores are held at a time
 LEARNT = ("atoms", "atom_classes", "coefficients", "objective", "objective_parts")  # arrays that are saved
@@ -108,7 +109,7 @@ class LabelMapper(Saved, BaseEstimator):
     random_state: int | None = 0
 
     def fit(
-        self, patches: Array, classes: npt.ArrayLike, masks: Array | None = None, *, progress: Progress = None
+        self, patches: Array, classes: npt.ArrayLike, masks: Array | None = None, *, progress: Progress | None = None
     ) -> LabelMapper:
         """Learn atoms and coefficients from patches with one class each.
 
@@ -121,7 +122,7 @@ class LabelMapper(Saved, BaseEstimator):
             Pixels painted by hand: ``i + 1`` for ``classes_[i]``, 0 elsewhere. The factorisation is charged
             for every other class that shows up on a painted pixel, and the fitted labels keep what was painted.
         progress : callable, optional
-            Called as ``progress(done, iterations)`` before every iteration; what it raises ends the fit.
+            Called as ``progress(what, done, total)`` before every iteration; what it raises ends the fit.
         """
         self._check_parameters()
         patches, xp = check_patches(patches)
@@ -224,7 +225,9 @@ class LabelMapper(Saved, BaseEstimator):
             atoms = xp.astype(project_sparsity(atoms, self.sparsity), atoms.dtype)
         return atoms, np.repeat(np.arange(len(groups)), [group.shape[0] for group in groups])
 
-    def _iterate(self, X: Array, W: Array, H: Array, masks: Array | None, progress: Progress) -> tuple[Array, Array]:
+    def _iterate(
+        self, X: Array, W: Array, H: Array, masks: Array | None, progress: Progress | None
+    ) -> tuple[Array, Array]:
         """Run the iterations, keep the course of the objective and return the last W and H."""
         xp = array_namespace(X)
         default = 40 if self.accelerate else VARIANTS[self.variant].iterations
@@ -235,7 +238,7 @@ class LabelMapper(Saved, BaseEstimator):
         history: list[Array] = []
         for step in islice(steps, 1 + iterations):
             if progress:
-                progress(len(history), iterations)
+                progress("fitting the mapping", len(history), iterations)
             history.append(step[2])
         course = to_numpy(xp.stack(history))
         self.objective_, self.objective_parts_ = course[:, 0], course[:, 1:]

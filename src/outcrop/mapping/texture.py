@@ -37,11 +37,11 @@ from outcrop.mapping.constraint import (
     stacked_nodes,
 )
 from outcrop.mapping.familiarity import Familiarity
-from outcrop.mapping.inputs import Progress, check_patches, class_codes
+from outcrop.mapping.inputs import check_patches, class_codes
 from outcrop.mapping.pixels import POWER, at_pixels, fitted_power, node_masks
 from outcrop.mapping.regression import NormalEquations
 from outcrop.mapping.saved import Saved, part, prefixed
-from outcrop.parallel import map_blocks, one_blas_thread, spans
+from outcrop.parallel import Progress, map_blocks, one_blas_thread, spans
 from outcrop.storage.kept import content
 
 BLOCK = 25  # patches described at once
@@ -121,7 +121,7 @@ class TextureMapper(Saved, BaseEstimator):
         weights: npt.ArrayLike | None = None,
         *,
         places: Any = None,
-        progress: Progress = None,
+        progress: Progress | None = None,
     ) -> Self:
         """Learn the texture of every class from patches with one class each.
 
@@ -138,7 +138,7 @@ class TextureMapper(Saved, BaseEstimator):
         places : Places or list of Places, optional
             Where the patches lie, of one size or of each, for mappings that look around them.
         progress : callable, optional
-            Called as ``progress(done, total)`` between steps; what it raises ends the fit.
+            Called as ``progress(what, done, total)`` between steps; what it raises ends the fit.
         """
         several = isinstance(patches, list) and np.ndim(patches[0]) == 3
         stacks = [to_numpy(check_patches(stack)[0]) for stack in (patches if several else [patches])]
@@ -154,7 +154,7 @@ class TextureMapper(Saved, BaseEstimator):
         def step(member: int, round: int) -> None:
             rounds[member] = round
             if progress:
-                progress(sum(rounds), self.members * (self.rounds + 1))
+                progress("fitting the mapping", sum(rounds), self.members * (self.rounds + 1))
 
         drawn: list[Any] = []
         for member in range(self.members):

@@ -3,7 +3,6 @@
 import contextlib
 import hashlib
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -15,7 +14,7 @@ from zarr.codecs import BloscCodec, Crc32cCodec, TransposeCodec, ZstdCodec
 
 from outcrop.arrays import device_list, to_numpy
 from outcrop.measures.registry import DEFAULT, indexed_measure
-from outcrop.parallel import map_blocks, memory_budget, spans
+from outcrop.parallel import Progress, map_blocks, memory_budget, spans
 from outcrop.patches.gain import quiet
 from outcrop.patches.grid import PatchGrid
 from outcrop.storage.chunks import clear_leftovers, confirm_chunks, write_chunks
@@ -100,7 +99,7 @@ def build_index(
     client: Any = None,
     memory: int | None = None,
     device: str | None = None,
-    progress: Callable[[int], Any] | None = None,
+    progress: Progress | None = None,
     known: dict[str, Any] | None = None,
 ) -> Index:
     """Describe every patch of a grid and keep the descriptors in a job folder.
@@ -130,7 +129,7 @@ def build_index(
         A torch device such as ``cuda`` (all GPUs that are visible), or several, ``cuda:0,cuda:1``, that describe what
         threads cut; not with a cluster.
     progress : callable, optional
-        Called with the number of patches done so far.
+        Called as ``progress(what, done, total)``.
     known : dict, optional
         What `take_volume` gave for this volume before; by default the volume is recorded as that of the job.
 
@@ -181,7 +180,7 @@ def build_index(
             log.add(number)
             finished += span.stop - span.start
             if progress:
-                progress(finished)
+                progress("describing patches", finished, len(grid))
     stages.note("index", key, -(-len(grid) // BLOCK))
     if blocks:
         Workspace(path).log("index", key=key, patches=len(grid), seconds=round(time.monotonic() - begin, 3))

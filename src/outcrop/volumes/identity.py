@@ -4,7 +4,6 @@ import contextlib
 import hashlib
 import os
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy.typing as npt
 import xarray as xr
 from xarray.core import indexing
 
+from outcrop.parallel import Progress
 from outcrop.storage.stages import append_line, digest, read_lines
 from outcrop.storage.workspace import Workspace, fingerprint, set_aside
 from outcrop.volumes.lazy import LazyVolume
@@ -317,7 +317,7 @@ def compare_lines(
     volume: xr.DataArray,
     *,
     most: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> dict[str, Any] | None:
     """Compare a file whose size or time changed with the digests of all lines that were read from it.
 
@@ -331,7 +331,7 @@ def compare_lines(
     most : int, optional
         Bytes to read at most; where there are more to read, nothing is done.
     progress : callable, optional
-        Called with the lines compared so far and their number.
+        Called as ``progress(what, done, total)``.
 
     Returns
     -------
@@ -353,7 +353,7 @@ def compare_lines(
     for number, key in enumerate(expected, 1):
         found(key)
         if progress:
-            progress(number, len(expected))
+            progress("comparing the volume with what was read", number, len(expected))
     if fresh == expected:
         return known | {"stamp": stamp}
     for path in sorted(lines_path(job, known["digest"]).parent.glob("*.txt")):

@@ -1,5 +1,6 @@
 """Arrays of which only what is asked for is read: blocks of files, arrays and pictures behind xarray."""
 
+import math
 import numbers
 import os
 from collections.abc import Callable
@@ -14,6 +15,8 @@ from xarray.core import indexing
 from outcrop.storage.kept import Kept
 
 Array = npt.NDArray[Any]
+LINE_BYTES = 32 << 20  # of lines that stay in memory: some twenty of 951 x 462 samples
+WHOLE_LINE = 4  # a block of at least this part of a line, a quarter, is cut from the whole line
 Key = tuple[Any, ...]  # a slice or an array of positions for each axis
 
 
@@ -28,6 +31,8 @@ class LazyVolume(BackendArray):
     dtype : dtype
     computed : bool
         Whether it wraps an array that was computed, so that no file holds the same samples.
+    keep_lines : bool
+        Whether the lines that were read last stay in memory, so that one is not read from a file again and again.
     """
 
     def __init__(
@@ -37,8 +42,13 @@ class LazyVolume(BackendArray):
         dtype: npt.DTypeLike = np.float32,
         *,
         computed: bool = False,
+        keep_lines: bool = False,
     ) -> None:
         self.read, self.shape, self.dtype, self.computed = read, tuple(shape), np.dtype(dtype), computed
+        self.keep_lines, self._lines = keep_lines, Kept(LINE_BYTES)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _lazy_again, (self.read, self.shape, self.dtype, self.computed, self.keep_lines)
 
     def __getitem__(self, key: Any) -> Any:
         return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self.block)
@@ -50,7 +60,7 @@ class LazyVolume(BackendArray):
             for k, n in zip(key, self.shape, strict=True)
         )
         try:
-            block = self.read(tuple(map(as_slice, wanted)))
+            block = self._line(wanted) if self.keep_lines else self.read(tuple(map(as_slice, wanted)))
         except (ValueError, OSError):
             raise
         except Exception as error:  # whatever a decoder throws at damaged data
@@ -58,12 +68,26 @@ class LazyVolume(BackendArray):
         block = np.asarray(block, self.dtype)
         return block[tuple(0 if isinstance(k, numbers.Integral) else slice(None) for k in key)]
 
+    def _line(self, wanted: tuple[Array, ...]) -> Array:
+        """Read a block; where it is a large part of one line, read and keep the whole line."""
+        alone = [axis for axis in (0, 1) if len(wanted[axis]) == 1]
+        if len(alone) == 1 and WHOLE_LINE * math.prod(map(len, wanted)) >= math.prod(self.shape) / self.shape[alone[0]]:
+            line = tuple(as_slice(some) if axis == alone[0] else slice(None) for axis, some in enumerate(wanted))
+            whole = self._lines.get((alone[0], int(wanted[alone[0]][0])), lambda: np.asarray(self.read(line)))
+            part = tuple(slice(None) if axis == alone[0] else as_slice(some) for axis, some in enumerate(wanted))
+            return whole[part[0]][:, part[1]][:, :, part[2]].copy()
+        return self.read(tuple(map(as_slice, wanted)))
+
+
+def _lazy_again(read: Any, shape: Any, dtype: Any, computed: bool, keep_lines: bool) -> LazyVolume:
+    return LazyVolume(read, shape, dtype, computed=computed, keep_lines=keep_lines)
+
 
 def lazy_volume(
     read: Callable[[Key], Array], axes: dict[Any, Array], attrs: dict[str, Any], *, live: Array | None = None
 ) -> xr.DataArray:
     """Volume of a reader of blocks on labelled axes; attributes that are None are left out, missing traces noted."""
-    data = indexing.LazilyIndexedArray(LazyVolume(read, tuple(map(len, axes.values()))))
+    data = indexing.LazilyIndexedArray(LazyVolume(read, tuple(map(len, axes.values())), keep_lines=True))
     attrs = {name: value for name, value in attrs.items() if value is not None}
     volume = xr.DataArray(data, axes, list(axes), name="amplitude", attrs=attrs)
     return volume if live is None or live.all() else volume.assign_coords(live=(("inline", "crossline"), live))
