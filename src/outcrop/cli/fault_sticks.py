@@ -1,7 +1,6 @@
 """The command faults."""
 
 from collections import Counter
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -88,7 +87,7 @@ def faults(
         volume, along = open_volume(source, header_bytes), along or "inline"
         real = read_sticks(truth, volume) if truth else None
         with work_bars() as progress:
-            where: dict[str, Any] = {"device": device, "progress": partial(progress, "picking faults")}
+            where: dict[str, Any] = {"device": device, "progress": progress}
             sticks = oc.fault_sticks(volume, along=along, lines=wanted, threshold=threshold, **where)
     write_sticks(sticks, output, volume, format=kind)
     table = surface_table(sticks, volume, velocity=velocity)
