@@ -58,6 +58,18 @@ def test_step_and_joined_jobs_stay(job, made):
         job.choose_labels(step=2.5)
 
 
+def test_one_undo_takes_back_a_joined_job_and_its_classes(job, made):
+    """What `--with` decides is one act: the classes of the other job, and the option."""
+    shutil.copytree(job.path, job.path.with_name("o.outcrop"))
+    with oc.Job(job.path.with_name("o.outcrop"), volume=made / "v.sgy") as other:
+        other.add_class("chalk")
+        other.add_class("marl")
+    before = job.plan.state
+    job.choose_labels(with_jobs=[other.path])
+    assert {"chalk", "marl"} < set(job.classes)
+    assert len(job.undo()) == 3 and job.plan.state == before
+
+
 def test_step_and_joined_jobs_stay_in_the_shell(job, outcrop):
     """The same by commands: nobody's labels fall back because another limit was tried."""
     shutil.copytree(job.path, job.path.with_name("o.outcrop"))

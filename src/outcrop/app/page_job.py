@@ -48,7 +48,7 @@ class PageLog(Decisions):
             self._drawing.held = before
 
     def refresh(self) -> None:
-        """Read what was written since."""
+        """Read what was written since, unless it is not to change now."""
         if not getattr(self._drawing, "held", False):
             super().refresh()
 

@@ -237,7 +237,7 @@ class Session:
             if section is not None and section[0] == self.survey.along:
                 self.labelling.begin_correction(section[1], shown)
                 self.labelling.follow(section[1])
-        return done
+        return bool(done)
 
     # ---- brush ------------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ over short gaps.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -141,7 +142,7 @@ def line_sticks(
     for position in positions:
         lines = np.arange(max(position - neighbours, 0), min(position + neighbours + 1, len(groups)))
         near[position] = lines[groups[lines] == groups[position]].tolist()
-    devices = device_list(device) or [None]
+    devices: list[Any] = device_list(device) or [None]
 
     def likelihood(position: int) -> tuple[np.ndarray, np.ndarray]:
         return likelihood_of_line(volume, direction, position, devices[position % len(devices)])

@@ -241,14 +241,16 @@ class Job(JobChoices):
             LabelOptions(min_confidence=min_confidence, max_error=max_error)  # refuses both at once
             limits = {"min_confidence": min_confidence or "auto", "max_error": max_error or "auto"}
             chosen = chosen.updated(min_confidence="auto", max_error="auto").updated(**limits)
+        names: list[str] = []
         if with_jobs is not None:
             chosen = chosen.updated(with_jobs=tuple(str(Path(path).resolve()) for path in with_jobs))
-            for path in chosen.with_jobs:
-                for name in self._joined_job(path).classes:  # refused here where it is no job
-                    entries, _ = self._new_class(name)
-                    if entries:
-                        self._decide(*entries)
-        self.choose(label=chosen)
+            names = [name for path in chosen.with_jobs for name in self._joined_job(path).classes]  # refused if no job
+        with self.act():
+            for name in names:
+                entries, _ = self._new_class(name)
+                if entries:
+                    self._decide(*entries)
+            self.choose(label=chosen)
 
     def mapper(self, **where: Unpack[Where]) -> Any:
         """Return the mapper that the decisions lead to: loaded where it was fitted before, fitted otherwise."""
@@ -258,13 +260,14 @@ class Job(JobChoices):
     def borrow_mapper(self, source: "Job", *, progress: Progress | None = None) -> None:
         """Label this volume with the mapper of another job, which is copied here; its classes keep their order."""
         found = fitting.borrow(self, source, progress)
-        for name in found["classes"]:
-            entries, _ = self._new_class(name)
-            if entries:
-                self._decide(*entries)
         label = LabelOptions(source.plan.label.mapping, mapper=found["mapper"])
-        self.choose(index=self.options.index.updated(**found["index"]), label=label)
-        self.set_background(source.background)
+        with self.act():
+            for name in found["classes"]:
+                entries, _ = self._new_class(name)
+                if entries:
+                    self._decide(*entries)
+            self.choose(index=self.options.index.updated(**found["index"]), label=label)
+            self.set_background(source.background)
 
     @property
     def labels(self) -> xr.Dataset:

@@ -85,18 +85,18 @@ def updated(job: "Job", plan: Plan, **where: Any) -> Any:
         excluded_here = excluded.get(place, np.zeros((len(names), *shape), bool))
         key = place, content(codes, excluded_here)
         if key not in held:  # only sections with new strokes are described
-            rows, *known = painted_nodes(codes, excluded_here)
-            held[key] = base.nodes(filled_section(job, plan, *place))[0][rows[:, 1], rows[:, 0]], *known
+            rows, *learnt = painted_nodes(codes, excluded_here)
+            held[key] = base.nodes(filled_section(job, plan, *place))[0][rows[:, 1], rows[:, 0]], *learnt
         parts[key] = held[key]
     for key in held.keys() - parts.keys():
         del held[key]
     if not parts:
         return base
-    nodes, known, excluded_nodes, weights = map(np.concatenate, zip(*parts.values(), strict=True))
+    nodes, known_nodes, excluded_nodes, weights = map(np.concatenate, zip(*parts.values(), strict=True))
     with one_blas_thread():
         votes = base.node_votes(nodes)
         votes = np.pad(votes, [(0, 0), (0, len(names) - votes.shape[1])])
-        return base.updated(nodes, targets_of(known, excluded_nodes, votes), weights, names[len(base.classes_) :])
+        return base.updated(nodes, targets_of(known_nodes, excluded_nodes, votes), weights, names[len(base.classes_) :])
 
 
 def fit(

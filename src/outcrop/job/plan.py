@@ -155,6 +155,9 @@ class Plan:
         code = TABLE_CODE + bool(self.verdicts["rejected"])  # since 5 a rejected patch is barred from its class alone
         made_from = {"index": self.index_stage.key, "code": code, "classes": list(exemplars)}
         made_from |= {"exemplars": exemplars, "diverse": False, **self.verdicts}  # `diverse` was an option once
+        turned = {name: [one.along for one in some] for name, some in self.queries.items()}
+        if any(along not in (None, "inline") for some in turned.values() for along in some):
+            made_from["along"] = turned
         made_from |= {"count": self.retrieval.count, "per_exemplar": self.retrieval.per_exemplar}
         if self.background not in (None, "other"):  # ranking took "other" for the background before jobs named theirs
             made_from["background"] = self.background

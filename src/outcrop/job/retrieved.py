@@ -112,7 +112,7 @@ def fitting_exemplars(grid: PatchGrid, plan: Plan) -> dict[str, list[Any]]:
 def fits(grid: PatchGrid, exemplar: Exemplar) -> bool:
     """Return whether the whole patch of an exemplar lies inside the volume; pictures always fit."""
     try:
-        return exemplar.place is None or grid.start_at(exemplar.place) is not None
+        return exemplar.place is None or grid.start_at(exemplar.place, along=exemplar.along) is not None
     except ValueError:
         return False
 

@@ -37,11 +37,11 @@ def checked_lines(job: "Job", *, stale: bool = False, option: bool = True) -> di
         raise ValueError(f"{job.path} has no labels yet; run 'outcrop label {job.path}' first.")
     old = sum(lines.values())
     if old and not stale:
-        as_they_are = ", or take them as they are with --stale" if option else ""
-        raise ValueError(
+        message = (
             f"{old} of {len(lines)} labelled lines are of older decisions or samples; run 'outcrop label {job.path}' "
-            f"to bring them up to date{as_they_are}."
+            "to bring them up to date, or take them as they are with --stale."
         )
+        raise ValueError(message if option else message.replace(", or take them as they are with --stale", ""))
     return lines
 
 
