@@ -170,7 +170,7 @@ def test_the_page_of_commands_has_all_of_them():
     for name, command in typer.main.get_command(cli.app).commands.items():
         assert f"\n## {name}\n" in page
         assert all(part.help for part in command.params if part.param_type_name == "option"), name
-    assert "| `--accept` |" in page and "`--no-diverse`" in page
+    assert "| `--accept` |" in page and "`--no-per-exemplar`" in page
 
 
 def test_a_block_shows_what_a_notebook_would():

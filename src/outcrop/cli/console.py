@@ -127,17 +127,18 @@ class Rate(rich_progress.ProgressColumn):
 def work_bars() -> Iterator[Callable[..., None]]:
     """Show a bar with rate and time left for every part of some work on a terminal, nothing elsewhere.
 
-    Gives a function ``progress(what, done, total)``; what else it is called with is ignored.
+    Gives a function ``progress(what, done, total)``; what follows a comma in ``what``, such as a loss, may change.
     """
     done, left = rich_progress.MofNCompleteColumn(), rich_progress.TimeRemainingColumn()
     columns = ("{task.description}", rich_progress.BarColumn(), done, Rate(), left)
     with rich_progress.Progress(*columns, console=screen, disable=not screen.is_terminal) as bars:
         tasks: dict[str, rich_progress.TaskID] = {}
 
-        def progress(what: str, done: int, total: int, *_: Any) -> None:
-            if what not in tasks:
-                tasks[what] = bars.add_task(what)
-            bars.update(tasks[what], completed=done, total=total)
+        def progress(what: str, done: int, total: int) -> None:
+            name = what.partition(",")[0]
+            if name not in tasks:
+                tasks[name] = bars.add_task(what)
+            bars.update(tasks[name], description=what, completed=done, total=total)
 
         yield progress
 

@@ -1,7 +1,6 @@
 """The command faults."""
 
 from collections import Counter
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -88,7 +87,7 @@ def faults(
         volume, along = open_volume(source, header_bytes), along or "inline"
         real = read_sticks(truth, volume) if truth else None
         with work_bars() as progress:
-            where: dict[str, Any] = {"device": device, "progress": partial(progress, "picking faults")}
+            where: dict[str, Any] = {"device": device, "progress": progress}
             sticks = oc.fault_sticks(volume, along=along, lines=wanted, threshold=threshold, **where)
     write_sticks(sticks, output, volume, format=kind)
     table = surface_table(sticks, volume, velocity=velocity)
@@ -137,7 +136,7 @@ def parse_extension(text: str) -> tuple[int, tuple[float, ...]]:
     """Read the number of a stick and a place, of an --extend option."""
     form = "STICK=INLINE,CROSSLINE,TIME"
     number, place = named_value(text, "--extend", form)
-    if not number.isdecimal():
+    if not number.isdecimal() or place.count(",") != 2:
         raise ValueError(f"--extend is {text!r}; write {form}.")
     return int(number), numbers(place, 3, "--extend", float)
 

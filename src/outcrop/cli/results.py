@@ -1,7 +1,6 @@
 """Commands on labels: evaluate, export, bodies, train."""
 
 import time
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -73,8 +72,7 @@ def evaluate(
             done = axis[list(labelled)].tolist()
             chosen = wanted or done[:: max(1, len(done) // 2)][:2]
             with work_bars() as progress:
-                probed = partial(progress, "labelling under changes", total=6)
-                table = probe_labels(opened, chosen, progress=probed)
+                table = probe_labels(opened, chosen, progress=progress)
             title = f"share of labels unchanged on {along}s {', '.join(map(str, chosen))}"
             answer(json_, table, show_frame, table, title)
 
@@ -162,13 +160,11 @@ def train(
     begin, wanted = time.perf_counter(), line_list(lines)
     with open_job(job) as opened:
         with work_bars() as progress:
-            learning = partial(progress, "training")
-            key, net = train_net(opened, epochs=epochs, seed=seed, device=device, progress=learning)
+            key, net = train_net(opened, epochs=epochs, seed=seed, device=device, progress=progress)
         say(f"U-Net of {', '.join(net.classes_)} trained in {duration(time.perf_counter() - begin)}")
         every = wanted or opened.axes[opened.plan.along].tolist()
         with work_bars() as progress:
-            done = partial(progress, "labelling", total=len(every))
-            labels = label_with_net(opened, key, net, lines=wanted, progress=done)
+            labels = label_with_net(opened, key, net, lines=wanted, progress=progress)
         middle = wanted[0] if wanted else every[len(every) // 2]
         draw_labels(opened, middle, name="net.png", labels=labels)
         say(f"{job}: the net {key}, and net.png of line {middle}")

@@ -1,6 +1,5 @@
 """Commands on a volume alone: info, synth."""
 
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -61,5 +60,5 @@ def synth(
     lines, traces, samples = numbers(shape, 3, "--shape")
     spare_survey(out, synthetic=True)
     with work_bars() as progress:
-        write_synthetic(out, (lines, traces, samples), seed=seed, progress=partial(progress, "writing"))
+        write_synthetic(out, (lines, traces, samples), seed=seed, progress=progress)
     say(f"{out} and its truth: {counted(lines, 'inlines')}, {counted(traces, 'crosslines')}, {samples} samples")
