@@ -174,3 +174,21 @@ def test_lines_of_the_other_direction_have_votes_of_their_own():
     across = replace(plan, across=True)
     assert across.along == 1 - plan.along and across.mapper_key == plan.mapper_key
     assert across.keys["votes"] != plan.keys["votes"] and across.keys["index"] == plan.keys["index"]
+
+
+@pytest.mark.usefixtures("quick_mapping")
+def test_an_exemplar_beside_missing_traces_is_taken_and_one_on_them_refused(source, tmp_path):
+    """Missing samples around a click are silent; a click on a missing sample leaves nothing behind."""
+    volume = oc.open_volume(source).load()
+    values = volume.values.copy()
+    values[:, 48:53] = np.nan
+    with oc.Job(tmp_path / "m.outcrop", volume=volume.copy(data=values)) as job:
+        job.index(32, step=16)
+        gap, beside = (float(volume["crossline"][at]) for at in (50, 56))
+        before = job.plan.state
+        with pytest.raises(ValueError, match="is missing"):
+            job.add_exemplar("fault", (104, gap, 200))
+        assert job.plan.state == before
+        job.add_exemplar("fault", (104, beside, 200))
+        job.add_exemplar("other", (105, 330, 100))
+        assert set(job.retrieve(count=4).classes) == {"fault", "other"}

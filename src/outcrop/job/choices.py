@@ -243,11 +243,16 @@ class JobChoices(JobFolder):
         raise ValueError(f"There is no exemplar {id!r}; it may have been removed elsewhere.")
 
     def _check_place(self, place: Any) -> list[float]:
-        """Return a place as plain numbers; refused where no patch around it fits into the volume."""
+        """Return a place as plain numbers; refused where the volume has no line or no sample."""
         if isinstance(place, str) or np.ndim(place) != 1 or len(place) != 3:
             raise ValueError(f"Place {place!r} is not inline, crossline and {self.volume.dims[2]}; give three numbers.")
         place = point_list(place)[0]
         self._grid(self.plan).start_at(place)
+        sample = self.volume.sel(dict(zip(self.volume.dims, place, strict=True)), method="nearest")
+        if not np.isfinite(sample.values):
+            raise ValueError(
+                f"The sample at {', '.join(f'{part:g}' for part in place)} is missing; choose one with data."
+            )
         return [int(part) if part == int(part) else part for part in place]
 
     def judge(self, patches: Sequence[tuple[str, Any, str]], what: str) -> None:

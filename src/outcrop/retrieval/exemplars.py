@@ -18,9 +18,9 @@ def exemplar_patch(index: Index, exemplar: Any) -> np.ndarray:
         along = exemplar[3] if len(exemplar) == 4 and exemplar[3] in DIRECTIONS else None
         place = [float(part) for part in (exemplar if along is None else exemplar[:3])]
         patch: np.ndarray = grid.cut(index.volume, grid.start_at(place, along=along))[0]
-        if not np.isfinite(patch).all():
-            raise ValueError(f"The exemplar at {tuple(exemplar)} touches missing traces; move it.")
-        return patch
+        if not np.isfinite(patch).any():
+            raise ValueError(f"The exemplar at {tuple(exemplar)} lies on missing traces; move it.")
+        return np.where(np.isfinite(patch), patch, np.float32(0.5))  # missing samples are silent
     patch = exemplar_picture(index.volume, grid, exemplar)
     return np.asarray(by_rms(2 * patch[None] - 1)[0]) if grid.gain == "patch" else patch
 
