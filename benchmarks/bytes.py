@@ -83,8 +83,8 @@ def main():
         files = sum(path.is_file() for path in (folder / "votes.zarr" / "votes").rglob("*")) - 1
         print(f"files of votes: {files / n_lines:.0f} a line, decided, written, read back in {1000 * writing:.0f} ms")
         shape = n_lines, n_traces, n_samples
-        nothing = Corrections({}, {}, nodes=None, names=[], background=None, along=0, shape=shape, even=True,
-                              kept=Kept())  # fmt: skip
+        nothing = Corrections({}, {}, nodes=None, names=[], background=None, along=0, shape=shape,
+                              metres=25.0 * np.arange(n_lines), kept=Kept())  # fmt: skip
         labels = Labels(dict.fromkeys(range(n_lines), store), {str(n): i + 1 for i, n in enumerate(names)}, nothing,
                         0.0, 0, shape)  # fmt: skip
         every = slice(None)

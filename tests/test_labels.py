@@ -118,9 +118,10 @@ def test_neighbouring_lines_vote_too(along, tmp_path):
         xr.testing.assert_equal(streamed.sel({along: keep}).load(), together.sel({along: keep}))
 
 
-def test_lines_far_apart_are_no_neighbours():
-    """Lines of an irregular axis vote for themselves alone."""
-    volume = ramp((4, 70, 60)).assign_coords(inline=[160, 310, 330, 380])
+@pytest.mark.parametrize("inlines", [[160, 310, 330, 380], [100, 200, 300, 400]])
+def test_lines_far_apart_are_no_neighbours(inlines):
+    """Lines that are more than 250 m apart vote for themselves alone, evenly spaced or not."""
+    volume = ramp((4, 70, 60)).assign_coords(inline=inlines)
     grid = PatchGrid(volume, size=33, step=11)
     alone, together = (label_volume(volume, grid, ByAmplitude(), across=n) for n in (0, 1))
     xr.testing.assert_equal(alone, together)

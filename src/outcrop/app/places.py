@@ -10,7 +10,7 @@ from scipy.ndimage import uniform_filter
 from outcrop.app.pictures import Codes, Size
 from outcrop.app.survey import Place, Survey
 from outcrop.features.energies import describe
-from outcrop.retrieval.index import NEAR_LINES
+from outcrop.volumes.neighbours import NEAR
 
 MOST_LINES = 40  # labelled lines that are looked at
 CANDIDATES = 40  # places of which the most different are offered
@@ -59,7 +59,8 @@ def places(
             allowed &= uniform_filter((labels.corrections.codes(line) > 0).astype(np.float32), size) < 1e-4
         found += [(value, line, *at) for value, *at in least(labels.section(line)[1], size, CANDIDATES, allowed)]
     before = [line_first(survey.positions(place)) for place in seen]
-    found = spread(sorted(found), (2 * NEAR_LINES + 1, *size), CANDIDATES, before)
+    spacing = np.diff(labels.corrections.metres).min(initial=NEAR)
+    found = spread(sorted(found), (2 * int(NEAR // spacing) + 1, *size), CANDIDATES, before)
     offered = [survey.place_at(line_first(one[1:])) for one in found]
     unsure = np.array([1 - value / 255 for value, *_ in found])
     looks = []

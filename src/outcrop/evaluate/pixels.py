@@ -10,6 +10,7 @@ from scipy import ndimage
 
 from outcrop.arrays import Array, to_numpy
 from outcrop.mapping.confidence import UNCERTAIN, find_background, labelled
+from outcrop.patches.grid import DIRECTIONS
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -44,15 +45,20 @@ def weak_label_scores(weak: WeakLabels, grid: PatchGrid, truth: xr.DataArray) ->
     """
     names = list(truth.attrs["classes"])
     background = find_background(names)
-    known, starts = weak.positions["inline"].isin(truth["inline"].values).to_numpy(), weak.starts
     shown = np.full(len(weak), np.nan)
-    full = truth.reindex(inline=grid.axes[0][np.unique(starts[known, 1])], fill_value=0)
-    for i in np.flatnonzero(known):
-        _, line, trace, top = starts[i]
-        patch = full.sel(inline=grid.axes[0][line]).values[trace : trace + grid.size[1], top : top + grid.size[0]]
-        if labelled(patch).mean() > 0.5:
-            share_of_class = (patch == names.index(weak.classes[i]) + 1).sum() / labelled(patch).sum()
-            shown[i] = share_of_class >= (1 - SHOWN if weak.classes[i] == background else SHOWN)
+    for direction, line in np.unique(weak.starts[:, :2], axis=0):
+        along, across = DIRECTIONS[direction], DIRECTIONS[1 - direction]
+        label = grid.axes[direction][line]
+        if label not in truth[along].values:
+            continue
+        axes = {across: grid.axes[1 - direction], truth.dims[2]: grid.axes[2]}
+        section = truth.sel({along: label}).reindex(axes, fill_value=0).transpose(*axes).values
+        for i in np.flatnonzero((weak.starts[:, :2] == (direction, line)).all(axis=1)):
+            _, _, trace, top = weak.starts[i]
+            patch = section[trace : trace + grid.size[1], top : top + grid.size[0]]
+            if labelled(patch).mean() > 0.5:
+                share_of_class = (patch == names.index(weak.classes[i]) + 1).sum() / labelled(patch).sum()
+                shown[i] = share_of_class >= (1 - SHOWN if weak.classes[i] == background else SHOWN)
     return {str(name): shown[weak.classes == name] for name in dict.fromkeys(weak.classes)}
 
 

@@ -12,7 +12,7 @@ from outcrop.mapping.pixels import upsample
 from outcrop.mapping.walker import conductances, correct, giving_up, reach
 from outcrop.storage.kept import Kept, content
 
-LINES = 3.0  # neighbouring lines over which a stroke falls to 1 / e
+FALL = 75.0  # m across lines over which a stroke falls to 1 / e
 LEAST = 0.1  # of a stroke, below which it says nothing about a neighbouring line
 COUNT = 60.0  # nodes of patches that a stroke of one node counts as; one of n nodes counts n ** (1 / 4) times that
 FULL = 0.25  # share of the pixels of a node from which it counts as painted wholly
@@ -37,8 +37,8 @@ class Corrections:
         Direction of the lines.
     shape : (int, int, int)
         Of the volume.
-    even : bool
-        Whether the lines are evenly spaced, so that one has neighbours.
+    metres : array, shape (n_lines,)
+        Distance of every line from the first one; see `line_distances`.
     kept : Kept
     """
 
@@ -50,12 +50,11 @@ class Corrections:
     background: str | None
     along: int
     shape: Sequence[int]
-    even: bool
+    metres: np.ndarray
     kept: Kept
 
     def __post_init__(self) -> None:
         self.section_shape = self.shape[1 - self.along], self.shape[2]
-        self.reach = int(LINES * -np.log(LEAST)) if self.even else 0
         self.lines: set[int] = set()  # positions of the lines on which something is painted or excluded
         for (direction, position), section in [*self.painted.items(), *self.excluded.items()]:
             if direction == self.along:
@@ -87,9 +86,8 @@ class Corrections:
 
     def near(self, line: int) -> list[tuple[int, float]]:
         """Return the lines with strokes that count for a line, the nearest first, and how much each counts."""
-        lines = [other for other in self.lines if abs(other - line) <= self.reach]
-        lines.sort(key=lambda other: (abs(other - line), other))
-        return [(other, float(np.exp(-abs(other - line) / LINES))) for other in lines]
+        counts = [(other, float(np.exp(-abs(self.metres[other] - self.metres[line]) / FALL))) for other in self.lines]
+        return sorted((one for one in counts if one[1] >= LEAST), key=lambda one: (-one[1], one[0]))
 
     def votes(self, line: int, store: Any) -> tuple[list[str], np.ndarray] | None:
         """Return classes and votes of a line after all strokes near it, None where there are none.

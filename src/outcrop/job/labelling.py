@@ -22,6 +22,7 @@ from outcrop.storage.chunks import clear_leftovers
 from outcrop.storage.kept import Kept
 from outcrop.storage.workspace import Damaged, DoneLog
 from outcrop.volumes.identity import LineLog, check_lines, lines_path, untouched
+from outcrop.volumes.neighbours import line_distances
 
 if TYPE_CHECKING:
     from outcrop.job.core import Job
@@ -167,7 +168,7 @@ def corrections(job: "Job", plan: Plan) -> Corrections:
         background=plan.background,
         along=plan.along,
         shape=tuple(job.volume.shape),
-        even=len(np.unique(np.diff(job.axes[plan.along]))) < 2,
+        metres=line_distances(job.volume, DIRECTIONS[plan.along]),
         kept=job._held("corrected", None, Kept),
     )
 

@@ -11,8 +11,9 @@ from outcrop.job import retrieved
 from outcrop.job.pictures import image_axes, save
 from outcrop.parallel import one_blas_thread
 from outcrop.patches.grid import PatchGrid
+from outcrop.retrieval.assignment import Overlap
 from outcrop.retrieval.graph import rooted
-from outcrop.retrieval.index import NEAR_LINES, USED
+from outcrop.retrieval.index import USED
 from outcrop.retrieval.search import similarity_to
 
 if TYPE_CHECKING:
@@ -69,15 +70,12 @@ def unseen_groups(job: "Job", n: int = 5, *, seed: int = 0) -> pd.DataFrame:
 
 
 def apart(grid: PatchGrid, rows: np.ndarray) -> np.ndarray:
-    """Return the first rows that do not overlap one before them within ten lines."""
+    """Return the first rows that do not overlap one before them on lines of the neighbourhood."""
     chosen: list[int] = []
-    limit = np.array([1, NEAR_LINES + 1, grid.size[1], grid.size[0]])
-    starts = grid.places(rows)
-    for i in range(len(rows)):
-        if (np.abs(starts[i] - starts[chosen]) >= limit).any(axis=1).all():
-            chosen.append(i)
-        if len(chosen) == SHOWN:
-            break
+    overlap, covered = Overlap(grid, rows), np.zeros(len(rows), bool)
+    while len(chosen) < SHOWN and not covered.all():
+        chosen.append(int(covered.argmin()))
+        covered |= overlap(chosen[-1]) > 0
     return rows[chosen]
 
 

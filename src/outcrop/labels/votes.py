@@ -14,6 +14,7 @@ from outcrop.arrays import device_list, to_numpy
 from outcrop.parallel import map_blocks, map_groups, memory_budget, spans
 from outcrop.patches.grid import PatchGrid
 from outcrop.patches.windows import add_windows
+from outcrop.volumes.neighbours import neighbour_groups
 
 BLOCK = 256  # patches whose scores are held at once
 ON_DEVICE = 8 << 20  # samples of the lines that a torch device labels at once
@@ -50,7 +51,7 @@ def line_votes(
         Mean of the line and its neighbours, 255 = all of the vote; 0 for all classes where nobody votes. `decide` makes
         labels of them.
     """
-    wanted, rows = _wanted(grid, mapper, lines, across)
+    wanted, rows = _wanted(volume, grid, mapper, lines, across)
     needed = sorted({line for lines in wanted.values() for line in lines})
     memory = memory or memory_budget()
     options: dict[str, Any] = {"client": client, "memory": memory, "cost": cost(volume, grid, mapper.classes_)}
@@ -95,7 +96,7 @@ def written_votes(
         # threads would only compete with those that vote; a device does not wait while its last lines are written
         yield from map_blocks(lambda pair: (pair[0], write(*pair)), votes, workers=None if where.get("device") else 1)
         return
-    wanted, rows = _wanted(grid, mapper, lines, where.get("across", 0))
+    wanted, rows = _wanted(volume, grid, mapper, lines, where.get("across", 0))
     at_once = _at_once(grid, mapper, where.get("memory") or memory_budget())
     work = partial(_packed_votes, volume, grid, mapper, device_list(where.get("device")), at_once)
     groups = ((line, {one: (one, rows[one]) for one in near}) for line, near in wanted.items())
@@ -107,12 +108,17 @@ def _write_mean(write: Callable[[int, np.ndarray], Any], line: int, votes: Votes
 
 
 def _wanted(
-    grid: PatchGrid, mapper: Any, lines: Sequence[int] | np.ndarray | None, across: int
+    volume: xr.DataArray, grid: PatchGrid, mapper: Any, lines: Sequence[int] | np.ndarray | None, across: int
 ) -> tuple[dict[int, list[int]], dict[int, slice]]:
     """Return position of every line asked for -> rising positions of the lines that vote on it; and rows of patches."""
     rows = lines_of(grid, mapper)
-    near = _neighbours(grid, rows, across)
-    return {line: near(line) for line in sorted(chosen_lines(grid, rows, lines))}, rows
+    group = neighbour_groups(volume, grid.along)
+    chosen = sorted(chosen_lines(grid, rows, lines))
+    near: dict[int, list[int]] = {}
+    for line in chosen:
+        close = range(line - across, line + across + 1)
+        near[line] = [other for other in close if other in rows and group[other] == group[line]]
+    return near, rows
 
 
 def _at_once(grid: PatchGrid, mapper: Any, memory: int) -> int:
@@ -144,13 +150,6 @@ def line_axis(grid: PatchGrid) -> int:
 def made_from(mapper: str, options: dict[str, Any]) -> str:
     """Return the digest of all that the labels of a store depend on besides the volume."""
     return hashlib.sha256(json.dumps([mapper, options], sort_keys=True, default=str).encode()).hexdigest()
-
-
-def _neighbours(grid: PatchGrid, rows: dict[int, slice], across: int) -> Callable[[int], list[int]]:
-    """Return the lines whose votes count for a line: its neighbours in the grid where lines are evenly spaced."""
-    even = len(np.unique(np.diff(grid.axes[line_axis(grid)]))) < 2
-    reach = across if even else 0
-    return lambda line: [other for other in range(line - reach, line + reach + 1) if other in rows]
 
 
 def _packed_votes(

@@ -1,0 +1,61 @@
+"""Neighbouring lines: the same ones in every part of the package, by metres and in both directions."""
+
+import numpy as np
+import pytest
+
+import outcrop as oc
+from outcrop.evaluate.pixels import weak_label_scores
+from outcrop.job.labelling import label_view
+from outcrop.retrieval.assignment import Overlap
+from outcrop.retrieval.weak import WeakLabels
+
+AXES = {"inline": "crossline", "crossline": "inline"}
+
+
+@pytest.fixture(scope="module")
+def survey():
+    """A synthetic volume and its truth; lines are 25 m apart."""
+    return oc.datasets.synthetic((26, 40, 64), seed=3)
+
+
+def test_numbers_of_lines_do_not_matter(survey):
+    """A survey in which every tenth line number exists has the neighbours of one that counts by one."""
+    volume, _ = survey
+    renumbered = volume.assign_coords(inline=10 * volume["inline"].values)
+    overlaps = []
+    for one in (volume, renumbered):
+        grid = oc.PatchGrid(one, size=32, step=16)
+        overlap = Overlap(grid, np.arange(len(grid)))
+        overlaps.append(np.stack([overlap(i) for i in range(0, len(grid), 7)]))
+    np.testing.assert_array_equal(*overlaps)
+
+
+@pytest.mark.parametrize(("inlines", "near"), [([100, 200, 300], [1]), ([100, 101, 103], [0, 1, 2])])
+def test_strokes_reach_lines_by_their_distance(survey, tmp_path, inlines, near):
+    """A stroke says nothing about a line that is a hundred numbers away, and something about one beyond a gap."""
+    volume = survey[0][:3].assign_coords(inline=inlines)
+    job = oc.Job(tmp_path / "job.outcrop", volume=volume)
+    job.index(size=32)
+    middle = [float(volume["crossline"][20]), float(volume["time"][30])]
+    for line in inlines:
+        job.paint("fault", [(line, *middle)])
+    view, _ = label_view(job, job.plan)
+    assert sorted(line for line, _ in view.corrections.near(1)) == near
+
+
+def test_patches_on_crosslines_are_scored(survey):
+    """The same survey with its directions exchanged has the same scores."""
+    volume, truth = survey
+    found = []
+    for along, (one, codes) in {
+        "inline": (volume, truth),
+        "crossline": tuple(x.rename(AXES).transpose("inline", "crossline", ...) for x in (volume, truth)),
+    }.items():
+        grid = oc.PatchGrid(one, size=32, step=16, along=along)
+        order = grid.table.sort_values([along, AXES[along], "time"], kind="stable").index.to_numpy()
+        names = np.array(truth.attrs["classes"])[np.arange(len(grid)) % len(truth.attrs["classes"])]
+        weak = WeakLabels(order, names, *np.ones((2, len(grid))), grid.places(order), grid)
+        found.append(weak_label_scores(weak, grid, codes.assign_attrs(truth.attrs)))
+    assert found[0].keys() == found[1].keys() and any((shown == 1).any() for shown in found[0].values())
+    for name, shown in found[0].items():
+        np.testing.assert_array_equal(shown, found[1][name])
