@@ -21,7 +21,7 @@ from scipy.ndimage import distance_transform_edt
 import outcrop as oc
 from outcrop.mapping.landmarks import LandmarkGraph
 from outcrop.mapping.points import Point, PointMapper
-from outcrop.mapping.survey_sample import SurveySample, sample_survey
+from outcrop.mapping.survey_sample import N_LANDMARKS, SurveySample, sample_survey
 from outcrop.patches.grid import PatchGrid
 
 Array = npt.NDArray[Any]
@@ -162,13 +162,16 @@ def main() -> None:
     parser.add_argument("names", nargs="*", default=["f3", "penobscot", "synthetic"])
     parser.add_argument("--seed", type=int, default=0, help="of the first set of clicks")
     parser.add_argument("--landmarks-seed", type=int, default=0)
+    parser.add_argument("--landmarks", type=int, default=N_LANDMARKS)
     parser.add_argument("--without-background", action="store_true", help="no click for the background")
     parser.add_argument("--each", action="store_true", help="print every set")
     options = parser.parse_args()
     results = []
     for survey in surveys(options.names):
         begin = time.perf_counter()
-        sample = sample_survey(survey.sections.items(), random_state=options.landmarks_seed)
+        sample = sample_survey(
+            survey.sections.items(), n_landmarks=options.landmarks, random_state=options.landmarks_seed
+        )
         graph = LandmarkGraph(sample)
         print(f"{survey.name}: sample and graph {time.perf_counter() - begin:.1f} s", flush=True)
         for line, seed, kind in experiments(survey, options.seed):

@@ -56,7 +56,8 @@ class LandmarkGraph:
 
     def embedded(self, features: Floats) -> Floats:
         """Features with mean 0 and the variances at which they count."""
-        return ((features - self.mean) * self.scale).astype(np.float32)
+        embedded: Floats = ((features - self.mean) * self.scale).astype(np.float32)
+        return embedded
 
     def weights(self, points: Floats) -> tuple[npt.NDArray[np.intp], Floats]:
         """Nearest landmarks of embedded points, and weights that sum to 1, both of shape (n, 6 or fewer)."""

@@ -17,7 +17,7 @@ LAYERED = (
 
 def layered_share(survey: SurveySample) -> float:
     """Share of the variance of the energies that relative time explains, between 0 and 1."""
-    energies = slice(0, n_energies())
+    energies = np.arange(n_energies())
     count = np.maximum(survey.layer_count, 1)[:, None]
     total = survey.layer_count.sum()
     mean = survey.layer_sum[:, energies].sum(axis=0) / total
@@ -29,11 +29,12 @@ def layered_share(survey: SurveySample) -> float:
 def whitened_profile(survey: SurveySample) -> npt.NDArray[np.float64]:
     """Mean predictions of each relative time, rotated and scaled to unit variances, shape (rows, n)."""
     count = survey.layer_count[:, None]
-    profile = survey.layer_sum[:, n_energies() :] / np.maximum(count, 1)
+    profile = survey.layer_sum[:, np.arange(n_energies(), survey.layer_sum.shape[1])] / np.maximum(count, 1)
     known = np.flatnonzero(survey.layer_count)
     profile = np.stack([np.interp(np.arange(len(profile)), known, column[known]) for column in profile.T], axis=1)
     left, values, _ = np.linalg.svd(profile - profile.mean(axis=0), full_matrices=False)
-    return left[:, values > 1e-6 * max(values[0], 1e-12)] * np.sqrt(len(profile))
+    whitened: npt.NDArray[np.float64] = left[:, values > 1e-6 * max(values[0], 1e-12)] * np.sqrt(len(profile))
+    return whitened
 
 
 def ordered_layers(

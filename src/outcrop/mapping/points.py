@@ -77,7 +77,7 @@ class PointMapper(BaseEstimator, Saved):  # type: ignore[misc]
 
     def fit(
         self,
-        survey: SurveySample | LandmarkGraph,
+        survey: SurveySample,
         points: Sequence[Point],
         read: Callable[[float], npt.ArrayLike],
         *,
@@ -131,7 +131,7 @@ class PointMapper(BaseEstimator, Saved):  # type: ignore[misc]
         nodes = nodes_of(section)
         if self.layered_ and line is not None:
             rows = np.clip(np.rint(relative_time(nodes.dips)), 0, len(self.layers_) - 1).astype(int)
-            votes = np.eye(len(self.classes_), dtype=np.float32)[self.layers_[rows]]
+            votes: Floats = np.eye(len(self.classes_), dtype=np.float32)[self.layers_[rows]]
         else:
             votes = self._node_votes(nodes)
         votes = self._near_points(votes, line)
@@ -140,7 +140,8 @@ class PointMapper(BaseEstimator, Saved):  # type: ignore[misc]
         if len(self.classes_) == 1:
             return np.clip(found, 0, 1)
         total = found.sum(axis=-1, keepdims=True)
-        return np.where(total > 1e-9, found / np.maximum(total, 1e-9), np.float32(1 / found.shape[-1]))
+        shares: Floats = np.where(total > 1e-9, found / np.maximum(total, 1e-9), np.float32(1 / found.shape[-1]))
+        return shares
 
     def scores(self, sections: npt.ArrayLike) -> Floats:
         """Votes of sections of any survey, shape (n, n_samples, n_traces, n_classes)."""
@@ -163,7 +164,8 @@ class PointMapper(BaseEstimator, Saved):  # type: ignore[misc]
         mapper.classes_, mapper.layered_, mapper.shares_ = np.array(about["classes"]), about["layered"], about["shares"]
         points = arrays.pop("points").reshape(-1, 5).tolist()
         mapper.points_ = [(line, trace, sample, int(code), bool(out)) for line, trace, sample, code, out in points]
-        vars(mapper).update(arrays)
+        for name, array in arrays.items():
+            setattr(mapper, name, array)
         return mapper
 
     def _code(self, name: str) -> int:
@@ -178,7 +180,8 @@ class PointMapper(BaseEstimator, Saved):  # type: ignore[misc]
                 nearest, weight = graph.weights(np.concatenate([embedded for embedded, _ in chosen]))
                 weight *= np.concatenate([weights for _, weights in chosen])[:, None]
                 np.add.at(seeds[:, code], nearest.ravel(), weight.ravel())
-        return seeds / np.maximum(seeds.sum(axis=0), 1e-12)
+        seeds /= np.maximum(seeds.sum(axis=0), np.float32(1e-12))
+        return seeds
 
     def _ordered(
         self, survey: SurveySample, nodes: dict[float, Nodes], points: Sequence[Point]
@@ -195,7 +198,7 @@ class PointMapper(BaseEstimator, Saved):  # type: ignore[misc]
         if self.layered_:
             rows = np.clip(np.rint(survey.relative_time), 0, len(self.layers_) - 1).astype(int)
             return np.eye(n_classes, dtype=np.float32)[self.layers_[rows]]
-        reach = np.where(seeds.any(axis=0), graph.reach(seeds), np.float32(0))
+        reach: Floats = np.where(seeds.any(axis=0), graph.reach(seeds), np.float32(0))
         is_background = self.classes_ == self.background
         if self.background is None and n_classes > 1:
             votes = reach**NO_BACKGROUND_POWER
@@ -207,7 +210,9 @@ class PointMapper(BaseEstimator, Saved):  # type: ignore[misc]
         for code in np.flatnonzero(against.any(axis=0)):
             supported = 1 if is_background[code] else reach[:, code]
             votes[:, code] *= supported / (supported + graph.reach(against[:, [code]])[:, 0])
-        return votes if n_classes == 1 else votes / np.maximum(votes.sum(axis=1, keepdims=True), 1e-9)
+        if n_classes > 1:
+            votes /= np.maximum(votes.sum(axis=1, keepdims=True), np.float32(1e-9))
+        return votes
 
     def _node_votes(self, nodes: Nodes) -> Floats:
         """Votes at the grid points of a section by what they look like."""
@@ -228,14 +233,14 @@ class PointMapper(BaseEstimator, Saved):  # type: ignore[misc]
                 continue
             free = np.ones(votes.shape[:2], bool)
             for _, trace, sample, *_ in here:
-                free[_node((trace, sample), free.shape)] = False
+                free[_node((trace, sample), votes.shape)] = False
             close = np.exp(-0.5 * (STRIDE * distance_transform_edt(free) / CLICK_REACH) ** 2)[..., None]
             known = votes * (1 - np.eye(len(self.classes_))[code]) if excluded else np.eye(len(self.classes_))[code]
             votes = ((1 - close) * votes + close * known).astype(np.float32)
         return votes
 
 
-def _node(place: tuple[float, float], shape: tuple[int, int]) -> tuple[int, int]:
+def _node(place: tuple[float, float], shape: tuple[int, ...]) -> tuple[int, int]:
     """Row and column of the grid point nearest to a trace and sample."""
     trace, sample = place
     row, column = (round((at - FIRST) / STRIDE) for at in (sample, trace))
@@ -247,7 +252,7 @@ def _seed_nodes(graph: LandmarkGraph, features: Floats, point: Point) -> tuple[F
 
     A click stands for its surroundings as far as they resemble its own grid point; other points for themselves.
     """
-    row, column = _node((point.trace, point.sample), features.shape[:2])
+    row, column = _node((point.trace, point.sample), features.shape)
     if point.kind != "click":
         return graph.embedded(features[row, column][None]), np.array([point.weight], np.float32)
     rows, columns = np.indices(features.shape[:2], sparse=True)

@@ -85,7 +85,7 @@ def _described(values: Floats) -> Floats:
 def _quarter_step(values: Floats, axis: int) -> Floats:
     """Values a quarter of a step further along an axis."""
     following = np.minimum(np.arange(values.shape[axis]) + 1, values.shape[axis] - 1)
-    return 0.75 * values + 0.25 * values.take(following, axis)
+    return np.float32(0.75) * values + np.float32(0.25) * values.take(following, axis)
 
 
 def sample_survey(
@@ -109,37 +109,36 @@ def sample_survey(
     ((20, 96), 384)
     """
     rng = np.random.default_rng(random_state)
-    drawn: list[np.ndarray] | None = None
+    drawn: list[Any] = []
     sums: Any = 0.0
     squares: Any = 0.0
     counts: Any = 0.0
     for line, section in sections:
         nodes = nodes_of(section)
         time = relative_time(nodes.dips)
-        new = [rng.random(time.size), *_candidates(nodes, line, time)]
-        chosen = np.argsort(new[0])[:n_landmarks]
-        new = [part[chosen] for part in new]
-        drawn = new if drawn is None else [np.concatenate(pair) for pair in zip(drawn, new, strict=True)]
-        chosen = np.argsort(drawn[0])[:n_landmarks]
-        drawn = [part[chosen] for part in drawn]
+        new = _candidates(nodes, line, time, rng.random(time.size), n_landmarks)
+        drawn = [np.concatenate(pair) for pair in zip(drawn, new, strict=True)] if drawn else new
+        first = np.argsort(drawn[0])[:n_landmarks]
+        drawn = [part[first] for part in drawn]
         channels = np.concatenate([nodes.features[..., : n_energies()], nodes.predictions], axis=-1)
         by_layer = layer_sums(channels.reshape(-1, CHANNELS), time)
         sums, counts = sums + by_layer, counts + np.bincount(_rows(time).ravel(), minlength=len(time))
         squares = squares + np.square(channels, dtype=np.float64).sum(axis=(0, 1))
-    if drawn is None:
+    if not drawn:
         raise ValueError("The survey has no sections; give at least one (line, section).")
     return SurveySample(*drawn[1:], sums, squares, counts)
 
 
-def _candidates(nodes: Nodes, line: float, time: Floats) -> list[Floats]:
-    """Features, features of neighbours, places and relative times of all grid points of a section."""
-    rows, columns = np.indices(time.shape)
-    features = nodes.features
-    below = features[np.minimum(rows + NEIGHBOUR, time.shape[0] - 1), columns]
-    beside = features[rows, np.minimum(columns + NEIGHBOUR, time.shape[1] - 1)]
-    place = np.stack([np.full(time.shape, line), 4 * columns + 2.5, 4 * rows + 2.5], axis=-1).astype(np.float32)
-    parts = (features, below, beside, place)
-    return [*(part.reshape(time.size, -1) for part in parts), time.ravel()]
+def _candidates(
+    nodes: Nodes, line: float, time: Floats, keys: npt.NDArray[np.float64], n: int
+) -> list[npt.NDArray[Any]]:
+    """The `n` grid points of a section with the smallest keys, as rows of the arrays of a `SurveySample`."""
+    chosen = np.argsort(keys)[:n]
+    rows, columns = np.unravel_index(chosen, time.shape)
+    below = nodes.features[np.minimum(rows + NEIGHBOUR, time.shape[0] - 1), columns]
+    beside = nodes.features[rows, np.minimum(columns + NEIGHBOUR, time.shape[1] - 1)]
+    place = np.stack([np.full(len(chosen), line), 4 * columns + 2.5, 4 * rows + 2.5], axis=-1).astype(np.float32)
+    return [keys[chosen], nodes.features[rows, columns], below, beside, place, time[rows, columns]]
 
 
 def relative_time(dip: Floats) -> Floats:
