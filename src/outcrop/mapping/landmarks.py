@@ -8,8 +8,7 @@ import scipy.linalg
 from scipy.ndimage import gaussian_filter1d
 from sklearn.neighbors import NearestNeighbors
 
-from outcrop.features.energies import n_energies
-from outcrop.mapping.survey_sample import Floats, SurveySample
+from outcrop.mapping.survey_sample import N_ENERGIES, Floats, SurveySample
 
 N_NEIGHBOURS = 25  # landmarks that each landmark is tied to
 N_NEAREST = 6  # landmarks from which a grid point takes its values
@@ -115,7 +114,7 @@ def interpolated(values: Floats, nearest: npt.NDArray[np.intp], weight: Floats) 
 
 def _block_scale(features: Floats) -> Floats:
     """Factors that give the energies a total variance of 1 and the decoder features `FINE_VARIANCE`."""
-    n = n_energies()
+    n = N_ENERGIES
     variance = np.concatenate([np.full(n, 1 / n), np.full(features.shape[1] - n, FINE_VARIANCE)])
     variance[n:] /= max(features.shape[1] - n, 1)
     scale: Floats = (np.sqrt(variance) / (features.std(axis=0) + 1e-6)).astype(np.float32)

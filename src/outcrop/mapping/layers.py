@@ -7,8 +7,7 @@ most, and all boundaries are found together by dynamic programming.
 import numpy as np
 import numpy.typing as npt
 
-from outcrop.features.energies import n_energies
-from outcrop.mapping.survey_sample import SurveySample
+from outcrop.mapping.survey_sample import N_ENERGIES, SurveySample
 
 LAYERED = (
     0.65  # variance of the energies that relative time must explain; .77 in a layered survey, .37 to .53 in others
@@ -17,7 +16,7 @@ LAYERED = (
 
 def layered_share(survey: SurveySample) -> float:
     """Share of the variance of the energies that relative time explains, between 0 and 1."""
-    energies = np.arange(n_energies())
+    energies = np.arange(N_ENERGIES)
     count = np.maximum(survey.layer_count, 1)[:, None]
     total = survey.layer_count.sum()
     mean = survey.layer_sum[:, energies].sum(axis=0) / total
@@ -29,7 +28,7 @@ def layered_share(survey: SurveySample) -> float:
 def whitened_profile(survey: SurveySample) -> npt.NDArray[np.float64]:
     """Mean predictions of each relative time, rotated and scaled to unit variances, shape (rows, n)."""
     count = survey.layer_count[:, None]
-    profile = survey.layer_sum[:, np.arange(n_energies(), survey.layer_sum.shape[1])] / np.maximum(count, 1)
+    profile = survey.layer_sum[:, np.arange(N_ENERGIES, survey.layer_sum.shape[1])] / np.maximum(count, 1)
     known = np.flatnonzero(survey.layer_count)
     profile = np.stack([np.interp(np.arange(len(profile)), known, column[known]) for column in profile.T], axis=1)
     left, values, _ = np.linalg.svd(profile - profile.mean(axis=0), full_matrices=False)

@@ -28,6 +28,7 @@ FIRST = 2.5  # sample and trace of the first grid point
 NEAR = 10.0  # samples and traces around a click whose grid points are seeds where they resemble it
 CLICK_REACH = 8.0  # samples and traces around a point, standard deviation, that take its class by their place alone
 NO_BACKGROUND_POWER = 1.5  # of the reach of classes that share a survey without background
+OPPOSED = 2.0  # times its mean over the survey: reach of points against a class above which they count
 POWER = 4  # of the votes of a grid point before they are averaged along reflectors: sure ones count more
 
 
@@ -200,16 +201,16 @@ class PointMapper(BaseEstimator, Saved):  # type: ignore[misc]
             return np.eye(n_classes, dtype=np.float32)[self.layers_[rows]]
         reach: Floats = np.where(seeds.any(axis=0), graph.reach(seeds), np.float32(0))
         is_background = self.classes_ == self.background
+        opposed = np.where(against.any(axis=0), graph.reach(against), np.float32(0))
+        opposed[:, ~is_background] += reach[:, is_background]
+        support, doubt = np.maximum(reach - 1, 1e-3), np.maximum(opposed / OPPOSED - 1, 0)
         if self.background is None and n_classes > 1:
             votes = reach**NO_BACKGROUND_POWER
         else:
-            votes = np.zeros_like(reach)
-            for code in np.flatnonzero(seeds.any(axis=0) & ~is_background):
-                votes[:, code] = graph.membership(reach[:, code])
-            votes[:, is_background] = (1 - votes).prod(axis=1, keepdims=True)
-        for code in np.flatnonzero(against.any(axis=0)):
-            supported = 1 if is_background[code] else reach[:, code]
-            votes[:, code] *= supported / (supported + graph.reach(against[:, [code]])[:, 0])
+            member = [graph.membership(one) if one.any() else np.zeros_like(one) for one in reach.T]
+            votes = np.stack(member, axis=1)
+        votes *= support / (support + doubt)
+        votes[:, is_background] = (1 - votes[:, ~is_background]).prod(axis=1, keepdims=True)
         if n_classes > 1:
             votes /= np.maximum(votes.sum(axis=1, keepdims=True), np.float32(1e-9))
         return votes

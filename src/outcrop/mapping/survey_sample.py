@@ -23,8 +23,9 @@ SMOOTH = (1, 4)  # grid points over which decoder features are averaged: down, a
 LARGEST = 8.0  # of a logit
 NEIGHBOUR = 2  # grid points from a landmark to the neighbours below and beside it
 DIP_SMOOTHING = 5  # grid points over which dips are averaged before they are followed
-N_FEATURES = n_energies() + N_FINE
-CHANNELS = n_energies() + len(ANSWERS)  # energies and predictions, that a layer is described by
+N_ENERGIES: int = n_energies()
+N_FEATURES = N_ENERGIES + N_FINE
+CHANNELS = N_ENERGIES + len(ANSWERS)  # energies and predictions, that a layer is described by
 
 
 class Nodes(NamedTuple):
@@ -85,7 +86,8 @@ def _described(values: Floats) -> Floats:
 def _quarter_step(values: Floats, axis: int) -> Floats:
     """Values a quarter of a step further along an axis."""
     following = np.minimum(np.arange(values.shape[axis]) + 1, values.shape[axis] - 1)
-    return np.float32(0.75) * values + np.float32(0.25) * values.take(following, axis)
+    moved: Floats = np.float32(0.75) * values + np.float32(0.25) * values.take(following, axis)
+    return moved
 
 
 def sample_survey(
@@ -109,7 +111,7 @@ def sample_survey(
     ((20, 96), 384)
     """
     rng = np.random.default_rng(random_state)
-    drawn: list[Any] = []
+    drawn: Any = []
     sums: Any = 0.0
     squares: Any = 0.0
     counts: Any = 0.0
@@ -117,10 +119,10 @@ def sample_survey(
         nodes = nodes_of(section)
         time = relative_time(nodes.dips)
         new = _candidates(nodes, line, time, rng.random(time.size), n_landmarks)
-        drawn = [np.concatenate(pair) for pair in zip(drawn, new, strict=True)] if drawn else new
-        first = np.argsort(drawn[0])[:n_landmarks]
-        drawn = [part[first] for part in drawn]
-        channels = np.concatenate([nodes.features[..., : n_energies()], nodes.predictions], axis=-1)
+        both = [np.concatenate(pair) for pair in zip(drawn, new, strict=True)] if drawn else new
+        first = np.argsort(both[0])[:n_landmarks]
+        drawn = [part[first] for part in both]
+        channels = np.concatenate([nodes.features[..., :N_ENERGIES], nodes.predictions], axis=-1)
         by_layer = layer_sums(channels.reshape(-1, CHANNELS), time)
         sums, counts = sums + by_layer, counts + np.bincount(_rows(time).ravel(), minlength=len(time))
         squares = squares + np.square(channels, dtype=np.float64).sum(axis=(0, 1))
