@@ -20,19 +20,19 @@ def layered_share(survey: SurveySample) -> float:
     count = np.maximum(survey.layer_count, 1)[:, None]
     total = survey.layer_count.sum()
     mean = survey.layer_sum[:, energies].sum(axis=0) / total
-    variance = np.maximum(survey.layer_square[energies] / total - mean**2, 1e-12)
+    variance = survey.layer_square[energies] / total - mean**2
     between = survey.layer_count @ (survey.layer_sum[:, energies] / count - mean) ** 2 / total
-    return float((between / variance).mean())
+    return float(between.sum() / variance.sum())
 
 
-def whitened_profile(survey: SurveySample) -> npt.NDArray[np.float64]:
-    """Mean predictions of each relative time, rotated and scaled to unit variances, shape (rows, n)."""
-    count = survey.layer_count[:, None]
-    profile = survey.layer_sum[:, np.arange(N_ENERGIES, survey.layer_sum.shape[1])] / np.maximum(count, 1)
+def profile_of(survey: SurveySample) -> npt.NDArray[np.float64]:
+    """Mean predictions of each relative time on uncorrelated axes of unit variance, shape (rows, n)."""
     known = np.flatnonzero(survey.layer_count)
-    profile = np.stack([np.interp(np.arange(len(profile)), known, column[known]) for column in profile.T], axis=1)
-    left, values, _ = np.linalg.svd(profile - profile.mean(axis=0), full_matrices=False)
-    whitened: npt.NDArray[np.float64] = left[:, values > 1e-6 * max(values[0], 1e-12)] * np.sqrt(len(profile))
+    means = survey.layer_sum[known][:, N_ENERGIES:] / survey.layer_count[known, None]
+    every = np.arange(len(survey.layer_count))
+    profile = np.stack([np.interp(every, known, channel) for channel in means.T], axis=1)
+    left, spread, _ = np.linalg.svd(profile - profile.mean(axis=0), full_matrices=False)
+    whitened: npt.NDArray[np.float64] = left[:, spread > 1e-6 * max(spread[0], 1e-12)] * np.sqrt(len(profile))
     return whitened
 
 

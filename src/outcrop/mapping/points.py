@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from outcrop.features.encoder import weights_digest
 from outcrop.mapping.landmarks import LandmarkGraph, interpolated, nearest_weights
-from outcrop.mapping.layers import LAYERED, layered_share, ordered_layers, whitened_profile
+from outcrop.mapping.layers import LAYERED, layered_share, ordered_layers, profile_of
 from outcrop.mapping.pixels import along_reflectors, upsample
 from outcrop.mapping.saved import Saved
 from outcrop.mapping.survey_sample import Floats, Nodes, SurveySample, nodes_of, relative_time
@@ -107,7 +107,7 @@ class PointMapper(BaseEstimator, Saved):  # type: ignore[misc]
         seeds = self._seeds(graph, nodes, [p for p in points if not p.excluded])
         against = self._seeds(graph, nodes, [p for p in points if p.excluded])
         self.layered_ = self.background is None and len(names) > 1 and layered_share(survey) > LAYERED
-        self.layers_ = self._ordered(survey, nodes, points) if self.layered_ else np.empty(0, np.intp)
+        self.layers_ = self._ordered(survey, nodes, points) if self.layered_ else np.empty((0, len(names)), np.float32)
         self.landmark_votes_ = self._landmark_votes(graph, survey, seeds, against)
         self.shares_ = dict(zip(self.classes_.tolist(), self.landmark_votes_.mean(axis=0).tolist(), strict=True))
         return self
@@ -132,14 +132,14 @@ class PointMapper(BaseEstimator, Saved):  # type: ignore[misc]
         nodes = nodes_of(section)
         if self.layered_ and line is not None:
             rows = np.clip(np.rint(relative_time(nodes.dips)), 0, len(self.layers_) - 1).astype(int)
-            votes: Floats = np.eye(len(self.classes_), dtype=np.float32)[self.layers_[rows]]
+            votes: Floats = self.layers_[rows]
         else:
             votes = self._node_votes(nodes)
         votes = self._near_points(votes, line)
         votes = along_reflectors(votes[None], nodes.dips[None])
         found = upsample(votes, np.shape(section))[0].swapaxes(0, 1)
         if len(self.classes_) == 1:
-            return np.clip(found, 0, 1)
+            return np.clip(found, 0, 1, dtype=np.float32)
         total = found.sum(axis=-1, keepdims=True)
         shares: Floats = np.where(total > 1e-9, found / np.maximum(total, 1e-9), np.float32(1 / found.shape[-1]))
         return shares
@@ -184,28 +184,28 @@ class PointMapper(BaseEstimator, Saved):  # type: ignore[misc]
         seeds /= np.maximum(seeds.sum(axis=0), np.float32(1e-12))
         return seeds
 
-    def _ordered(
-        self, survey: SurveySample, nodes: dict[float, Nodes], points: Sequence[Point]
-    ) -> npt.NDArray[np.intp]:
-        """Class of every relative time."""
+    def _ordered(self, survey: SurveySample, nodes: dict[float, Nodes], points: Sequence[Point]) -> Floats:
+        """Share of every class at every relative time."""
         shown = [point for point in points if not point.excluded]
         times = {line: relative_time(node.dips) for line, node in nodes.items()}
-        rows = [times[point.line][_node((point.trace, point.sample), times[point.line].shape)] for point in shown]
-        return ordered_layers(whitened_profile(survey), rows, [self._code(point.name) for point in shown])
+        rows = [times[p.line][_node((p.trace, p.sample), times[p.line].shape)] for p in shown]
+        layers = ordered_layers(profile_of(survey), rows, [self._code(point.name) for point in shown])
+        return np.eye(len(self.classes_), dtype=np.float32)[layers]
 
     def _landmark_votes(self, graph: LandmarkGraph, survey: SurveySample, seeds: Floats, against: Floats) -> Floats:
         """Share of every class at every landmark; they sum to 1 where there are two classes or more."""
         n_classes = len(self.classes_)
         if self.layered_:
             rows = np.clip(np.rint(survey.relative_time), 0, len(self.layers_) - 1).astype(int)
-            return np.eye(n_classes, dtype=np.float32)[self.layers_[rows]]
+            votes: Floats = self.layers_[rows]
+            return votes
         reach: Floats = np.where(seeds.any(axis=0), graph.reach(seeds), np.float32(0))
         is_background = self.classes_ == self.background
         opposed = np.where(against.any(axis=0), graph.reach(against), np.float32(0))
-        opposed[:, ~is_background] += reach[:, is_background]
+        opposed[:, ~is_background] += reach[:, is_background].sum(axis=1, keepdims=True)
         support, doubt = np.maximum(reach - 1, 1e-3), np.maximum(opposed / OPPOSED - 1, 0)
         if self.background is None and n_classes > 1:
-            votes = reach**NO_BACKGROUND_POWER
+            votes = reach ** np.float32(NO_BACKGROUND_POWER)
         else:
             member = [graph.membership(one) if one.any() else np.zeros_like(one) for one in reach.T]
             votes = np.stack(member, axis=1)
@@ -222,8 +222,10 @@ class PointMapper(BaseEstimator, Saved):  # type: ignore[misc]
         search = NearestNeighbors(algorithm="brute").fit(self.landmarks_)
         votes = interpolated(self.landmark_votes_, *nearest_weights(search, points))
         votes = _doubled(votes.reshape(*coarse.shape[:2], -1), nodes.dips.shape)
-        sure: Floats = gaussian_filter(votes, (1, 1, 0)) ** POWER
-        return sure
+        votes = gaussian_filter(votes, (1, 1, 0))
+        power = 1 if len(self.classes_) == 1 else POWER
+        sharpened: Floats = votes**power
+        return sharpened
 
     def _near_points(self, votes: Floats, line: float | None) -> Floats:
         """Votes that follow the points of their line in their immediate surroundings."""
@@ -255,8 +257,8 @@ def _seed_nodes(graph: LandmarkGraph, features: Floats, point: Point) -> tuple[F
     """
     row, column = _node((point.trace, point.sample), features.shape)
     if point.kind != "click":
-        return graph.embedded(features[row, column][None]), np.array([point.weight], np.float32)
-    rows, columns = np.indices(features.shape[:2], sparse=True)
+        return graph.embedded(features[row : row + 1, column]), np.array([point.weight], np.float32)
+    rows, columns = np.ogrid[: features.shape[0], : features.shape[1]]
     distance = np.hypot(FIRST + STRIDE * rows - point.sample, FIRST + STRIDE * columns - point.trace)
     near = distance <= NEAR
     near[row, column] = True

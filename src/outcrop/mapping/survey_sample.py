@@ -128,7 +128,8 @@ def sample_survey(
         squares = squares + np.square(channels, dtype=np.float64).sum(axis=(0, 1))
     if not drawn:
         raise ValueError("The survey has no sections; give at least one (line, section).")
-    return SurveySample(*drawn[1:], sums, squares, counts)
+    landmarks, below, beside, place, time = drawn[1:]
+    return SurveySample(landmarks, below, beside, place, time, sums, squares, counts)
 
 
 def _candidates(
