@@ -5,8 +5,10 @@ from itertools import combinations, pairwise
 import numpy as np
 import pytest
 from scipy.ndimage import distance_transform_edt, gaussian_filter
+from sklearn.ensemble import ExtraTreesClassifier
 
 import outcrop as oc
+from outcrop.mapping.forest import grow_forest
 from outcrop.mapping.landmarks import LandmarkGraph, interpolated
 from outcrop.mapping.layers import layered_share, ordered_layers, profile_of
 from outcrop.mapping.points import Point, PointMapper
@@ -103,6 +105,30 @@ def test_an_excluded_point_lowers_its_class(survey, fitted):
     after = again.votes(sections[7], 7)[..., again.classes_ == "fault"]
     assert after[trace, row] < 0.7 * before[trace, row]
     assert after.mean() < before.mean()
+
+
+def test_a_confirmed_line_teaches_the_others(survey):
+    """Grid points of a confirmed line label another line better than one click for each class, saved or not."""
+    sections, truth, names, sample, graph = survey
+    points = [
+        Point(4, trace, row, names[truth[4][row, trace] - 1], kind="confirmed")
+        for trace in range(2, 200, 4)
+        for row in range(2, 256, 4)
+    ]
+    mapper = PointMapper("other").fit(sample, points, sections.__getitem__, graph=graph)
+    assert accuracy(mapper, survey, 7) > 0.9
+    again = PointMapper.restored(*mapper.saved())
+    np.testing.assert_array_equal(again.votes(sections[7], 7), mapper.votes(sections[7], 7))
+
+
+def test_a_forest_is_that_of_scikit_learn():
+    """Trees as arrays give the shares of the trees they were made from."""
+    rng = np.random.default_rng(0)
+    features, labels = rng.random((300, 4), dtype=np.float32), rng.integers(0, 3, 300)
+    twin = ExtraTreesClassifier(100, min_samples_leaf=10, class_weight="balanced", random_state=0).fit(features, labels)
+    found = grow_forest(features, labels, 4).shares(features)
+    np.testing.assert_allclose(found[:, :3], twin.predict_proba(features), atol=1e-5)
+    assert not found[:, 3].any()
 
 
 def test_one_class_without_background_has_scores(survey, fitted):

@@ -3,7 +3,8 @@
 A class spreads from its points over a graph of grid points that look alike (`landmarks`). Where a background is named,
 the share of the survey that each class holds is not known: all shares count, each as likely as its edges are sharp, and
 the background takes what no class reaches. Where none is named and the survey is layered, every sample belongs to one
-of an ordered sequence of layers (`layers`).
+of an ordered sequence of layers (`layers`). Confirmed lines teach trees on features and position (`forest`), which
+label the other lines of the survey.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,10 +18,11 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
 from outcrop.features.encoder import weights_digest
+from outcrop.mapping.forest import Forest, grow_forest
 from outcrop.mapping.landmarks import LandmarkGraph, interpolated, nearest_weights
 from outcrop.mapping.layers import LAYERED, layered_share, ordered_layers, profile_of
 from outcrop.mapping.pixels import along_reflectors, upsample
-from outcrop.mapping.saved import Saved
+from outcrop.mapping.saved import Saved, part, prefixed
 from outcrop.mapping.survey_sample import Floats, Nodes, SurveySample, nodes_of, relative_time
 
 STRIDE = 4  # samples and traces between grid points
@@ -30,6 +32,8 @@ CLICK_REACH = 8.0  # samples and traces around a point, standard deviation, that
 NO_BACKGROUND_POWER = 1.5  # of the reach of classes that share a survey without background
 OPPOSED = 2.0  # times its mean over the survey: reach of points against a class above which they count
 POWER = 4  # of the votes of a grid point before they are averaged along reflectors: sure ones count more
+
+LEARNT = ("mean_", "scale_", "landmarks_", "landmark_votes_", "layers_")  # attributes that are saved as they are
 
 
 class Point(NamedTuple):
@@ -44,7 +48,7 @@ class Point(NamedTuple):
     kind: str = "click"  # click, stroke, confirmed, verdict
 
 
-class PointMapper(BaseEstimator, Saved):  # type: ignore[misc]
+class PointMapper(BaseEstimator, Saved):
     """Learn classes from points and from a sample of the survey.
 
     Parameters
@@ -109,6 +113,7 @@ class PointMapper(BaseEstimator, Saved):  # type: ignore[misc]
         self.layered_ = self.background is None and len(names) > 1 and layered_share(survey) > LAYERED
         self.layers_ = self._ordered(survey, nodes, points) if self.layered_ else np.empty((0, len(names)), np.float32)
         self.landmark_votes_ = self._landmark_votes(graph, survey, seeds, against)
+        self.forest_ = self._taught(nodes, [p for p in points if p.kind == "confirmed" and not p.excluded])
         self.shares_ = dict(zip(self.classes_.tolist(), self.landmark_votes_.mean(axis=0).tolist(), strict=True))
         return self
 
@@ -135,11 +140,15 @@ class PointMapper(BaseEstimator, Saved):  # type: ignore[misc]
             votes: Floats = self.layers_[rows]
         else:
             votes = self._node_votes(nodes)
+            if self.forest_ and line is not None:
+                votes = self._with_forest(votes, nodes, line)
+            if len(self.classes_) > 1:
+                votes = votes**POWER
         votes = self._near_points(votes, line)
         votes = along_reflectors(votes[None], nodes.dips[None])
-        found = upsample(votes, np.shape(section))[0].swapaxes(0, 1)
+        found: Floats = upsample(votes, np.shape(section))[0].swapaxes(0, 1)
         if len(self.classes_) == 1:
-            return np.clip(found, 0, 1, dtype=np.float32)
+            return found.clip(0, 1)
         total = found.sum(axis=-1, keepdims=True)
         shares: Floats = np.where(total > 1e-9, found / np.maximum(total, 1e-9), np.float32(1 / found.shape[-1]))
         return shares
@@ -152,8 +161,9 @@ class PointMapper(BaseEstimator, Saved):  # type: ignore[misc]
         """A dict for JSON, and arrays."""
         check_is_fitted(self, "landmark_votes_")
         about = {"kind": type(self).__name__, "parameters": self.get_params(), "classes": self.classes_.tolist()}
-        names = ("mean_", "scale_", "landmarks_", "landmark_votes_", "layers_")
-        arrays = {name: getattr(self, name) for name in names} | {"points": np.array(self.points_, np.float64)}
+        arrays = {name: getattr(self, name) for name in LEARNT} | {"points": np.array(self.points_, np.float64)}
+        if self.forest_:
+            arrays |= prefixed("forest", self.forest_._asdict())
         return about | {"layered": self.layered_, "shares": self.shares_, "encoder": weights_digest()}, arrays
 
     @classmethod
@@ -163,10 +173,12 @@ class PointMapper(BaseEstimator, Saved):  # type: ignore[misc]
             raise ValueError("The mapper was fitted with other weights of the encoder; fit it again.")
         mapper = cls(**about["parameters"])
         mapper.classes_, mapper.layered_, mapper.shares_ = np.array(about["classes"]), about["layered"], about["shares"]
-        points = arrays.pop("points").reshape(-1, 5).tolist()
+        points = arrays["points"].reshape(-1, 5).tolist()
         mapper.points_ = [(line, trace, sample, int(code), bool(out)) for line, trace, sample, code, out in points]
-        for name, array in arrays.items():
-            setattr(mapper, name, array)
+        forest = part("forest", arrays)
+        mapper.forest_ = Forest(**forest) if forest else None
+        for name in LEARNT:
+            setattr(mapper, name, arrays[name])
         return mapper
 
     def _code(self, name: str) -> int:
@@ -222,10 +234,26 @@ class PointMapper(BaseEstimator, Saved):  # type: ignore[misc]
         search = NearestNeighbors(algorithm="brute").fit(self.landmarks_)
         votes = interpolated(self.landmark_votes_, *nearest_weights(search, points))
         votes = _doubled(votes.reshape(*coarse.shape[:2], -1), nodes.dips.shape)
-        votes = gaussian_filter(votes, (1, 1, 0))
-        power = 1 if len(self.classes_) == 1 else POWER
-        sharpened: Floats = votes**power
-        return sharpened
+        smooth: Floats = gaussian_filter(votes, (1, 1, 0))
+        return smooth
+
+    def _taught(self, nodes: dict[float, Nodes], points: Sequence[Point]) -> Forest | None:
+        """Trees on features and position, where confirmed points show two classes or more."""
+        labels = np.array([self._code(point.name) for point in points])
+        if len(set(labels.tolist())) < 2:
+            return None
+        described = {line: _with_position(nodes[line], line) for line in {point.line for point in points}}
+        places = [(p.line, _node((p.trace, p.sample), nodes[p.line].dips.shape)) for p in points]
+        return grow_forest(np.stack([described[line][place] for line, place in places]), labels, len(self.classes_))
+
+    def _with_forest(self, votes: Floats, nodes: Nodes, line: float) -> Floats:
+        """Votes of the trees; classes that no confirmed point shows keep their votes."""
+        assert self.forest_ is not None
+        coarse = _with_position(nodes, line)[::2, ::2]
+        shares = self.forest_.shares(coarse.reshape(-1, coarse.shape[-1])).reshape(*coarse.shape[:2], -1)
+        unseen = np.where(self.forest_.share.any(axis=0), np.float32(0), votes)
+        taught: Floats = unseen + (1 - unseen.sum(axis=-1, keepdims=True)) * _doubled(shares, nodes.dips.shape)
+        return taught
 
     def _near_points(self, votes: Floats, line: float | None) -> Floats:
         """Votes that follow the points of their line in their immediate surroundings."""
@@ -248,6 +276,13 @@ def _node(place: tuple[float, float], shape: tuple[int, ...]) -> tuple[int, int]
     trace, sample = place
     row, column = (round((at - FIRST) / STRIDE) for at in (sample, trace))
     return min(max(row, 0), shape[0] - 1), min(max(column, 0), shape[1] - 1)
+
+
+def _with_position(nodes: Nodes, line: float) -> Floats:
+    """Features, predictions and position, three times so that trees draw it more often."""
+    rows, columns = np.indices(nodes.dips.shape, np.float32)
+    position = np.stack([rows, columns, np.full_like(rows, line)], axis=-1)
+    return np.concatenate([nodes.features, nodes.predictions, position, position, position], axis=-1)
 
 
 def _seed_nodes(graph: LandmarkGraph, features: Floats, point: Point) -> tuple[Floats, Floats]:
