@@ -107,7 +107,7 @@ def test_an_excluded_point_lowers_its_class(survey, fitted):
     assert after.mean() < before.mean()
 
 
-def test_a_confirmed_line_teaches_the_others(survey):
+def test_a_confirmed_line_teaches_the_others(survey, fitted):
     """Grid points of a confirmed line label another line better than one click for each class, saved or not."""
     sections, truth, names, sample, graph = survey
     points = [
@@ -116,7 +116,7 @@ def test_a_confirmed_line_teaches_the_others(survey):
         for row in range(2, 256, 4)
     ]
     mapper = PointMapper("other").fit(sample, points, sections.__getitem__, graph=graph)
-    assert accuracy(mapper, survey, 7) > 0.9
+    assert accuracy(mapper, survey, 7) > accuracy(fitted[0], survey, 7) + 0.03
     again = PointMapper.restored(*mapper.saved())
     np.testing.assert_array_equal(again.votes(sections[7], 7), mapper.votes(sections[7], 7))
 
