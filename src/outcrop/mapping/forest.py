@@ -64,12 +64,11 @@ def grow_forest(
     share = np.zeros((sum(tree.node_count for tree in trees), n_classes), np.float32)
     values = np.concatenate([tree.value[:, 0] for tree in trees])
     share[:, model.classes_] = values / values.sum(axis=1, keepdims=True)
-    left, right = (
-        np.concatenate(
-            [np.where(side(tree) < 0, -1, side(tree) + root) for tree, root in zip(trees, roots, strict=True)]
-        )
-        for side in (lambda tree: tree.children_left, lambda tree: tree.children_right)
+    tree_root = np.repeat(roots, [tree.node_count for tree in trees])
+    left, right, feature, threshold = (
+        np.concatenate([getattr(tree, name) for tree in trees])
+        for name in ("children_left", "children_right", "feature", "threshold")
     )
-    feature, threshold = (np.concatenate([getattr(t, name) for t in trees]) for name in ("feature", "threshold"))
+    left, right = (np.where(child < 0, -1, child + tree_root) for child in (left, right))
     roots, left, right, feature = (part.astype(np.int32) for part in (roots, left, right, feature))
     return Forest(roots, left, right, feature, threshold, share)
