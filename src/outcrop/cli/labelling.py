@@ -82,7 +82,7 @@ def label(
             lines_left, seconds = counted(cost.units, "lines"), duration(cost.seconds)
             say(f"{lines_left} to label; about {seconds} and {cost.bytes / 1e6:.1f} MB")
             return
-        if opened.plan.queries:
+        if opened.plan.queries and (mapping or opened.plan.label.mapping) != "points":
             opened.retrieve(**where)
         labels = opened.label(wanted, **chosen, **limits, step=patches, with_jobs=joined, device=device, **where)
         along = DIRECTIONS[opened.plan.along]

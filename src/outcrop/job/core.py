@@ -13,7 +13,7 @@ from outcrop.job.choices import JobChoices
 from outcrop.job.folder import QUICK
 from outcrop.job.inputs import row_list
 from outcrop.job.options import LabelOptions
-from outcrop.mapping.registry import MAPPERS
+from outcrop.mapping.registry import MAPPERS, POINTS
 from outcrop.parallel import Progress, Where
 from outcrop.patches.grid import DIRECTIONS, PatchGrid
 from outcrop.retrieval.index import Index
@@ -229,8 +229,8 @@ class Job(JobChoices):
     ) -> None:
         """Decide how labels are made and which of them are uncertain, with the options of `label`."""
         mapping, step = given.get("mapping"), given.get("step")
-        if mapping is not None and mapping not in MAPPERS:
-            raise ValueError(f"Mapping {mapping!r} is unknown; choose one of {', '.join(MAPPERS)}.")
+        if mapping is not None and mapping not in (*MAPPERS, POINTS):
+            raise ValueError(f"Mapping {mapping!r} is unknown; choose one of {', '.join((*MAPPERS, POINTS))}.")
         most = min(self.plan.size)
         if isinstance(step, int | np.integer) and step > most:
             raise ValueError(f"step is {step}; choose 1 to {most}, the size of a patch, or auto for a third of it.")

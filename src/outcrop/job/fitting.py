@@ -8,20 +8,25 @@ import numpy as np
 
 from outcrop.arrays import device_list
 from outcrop.job import retrieved
-from outcrop.job.corrections import painted_nodes, targets_of
+from outcrop.job.corrections import COUNT, painted_nodes, targets_of
 from outcrop.job.plan import Plan
-from outcrop.job.sections import filled_section
+from outcrop.job.sections import filled_section, labelling_grid, marked_sections
 from outcrop.job.strokes import excluded_sections, painted_patches, painted_sections
 from outcrop.mapping.encoder_mapping import EncoderMapper, Places
 from outcrop.mapping.label_mapper import LabelMapper
+from outcrop.mapping.landmarks import LandmarkGraph
+from outcrop.mapping.points import FIRST, STRIDE, Point, PointMapper
 from outcrop.mapping.registry import load_mapper, make_mapper
+from outcrop.mapping.survey_sample import SurveySample, load_sample, sample_survey, save_sample
 from outcrop.mapping.texture import TextureMapper
-from outcrop.parallel import memory_budget, one_blas_thread
+from outcrop.parallel import Progress, memory_budget, one_blas_thread
 from outcrop.storage.kept import content
+from outcrop.volumes.axes import nearest_position
 
 if TYPE_CHECKING:
     from outcrop.job.core import Job
 
+SAMPLED = 12  # lines of the survey that a mapping by points samples
 SURE = 1e3  # weight of a painted patch, so that a mapper which draws some patches draws it
 
 
@@ -116,6 +121,8 @@ def fit(
     draft : int, optional
         Fit one member only, on that many patches of a class.
     """
+    if plan.by_points:
+        return fit_points(job, plan, progress)
     memory = memory or memory_budget()
     for path, other in plan.joined:
         if other is None:
@@ -152,6 +159,54 @@ def fit(
         if not isinstance(mapper, LabelMapper):
             context["weights"] = weights
         return mapper.fit(patches, classes, masks=masks, progress=progress, **context)
+
+
+def fit_points(job: "Job", plan: Plan, progress: Progress | None = None) -> PointMapper:
+    """Fit the mapping that learns from clicks, verdicts and strokes, and from a sample of the survey."""
+
+    def read(line: float) -> np.ndarray:
+        section: np.ndarray = filled_section(job, plan, plan.along, int(line))[0]
+        return section
+
+    def drawn() -> SurveySample:
+        lines = labelling_grid(job, plan).live_lines()
+        some = lines[np.unique(np.linspace(0, len(lines) - 1, SAMPLED).round().astype(int))].tolist()
+        sections = []
+        for done, line in enumerate(some):
+            if progress:
+                progress("sampling the survey", done, len(some))
+            sections.append((line, read(line)))
+        return sample_survey(sections)
+
+    stage = plan.survey_stage
+    sample = job.stages.get(stage, "sample.npz", drawn, load_sample, save_sample)
+    graph = job._held("graph", stage.key, lambda: LandmarkGraph(sample))
+    background = None if plan.background is None else str(plan.background)
+    return PointMapper(background).fit(sample, evidence(job, plan), read, graph=graph)
+
+
+def evidence(job: "Job", plan: Plan) -> list[Point]:
+    """Return what a person said of the samples of a job as points: clicks, verdicts, and the grid points of strokes."""
+    points = []
+    for name, place, kind in plan.clicks:
+        positions = [nearest_position(axis, label) for axis, label in zip(job.axes, place, strict=True)]
+        line, trace = positions[plan.along], positions[1 - plan.along]
+        kind, excluded = ("click", False) if kind == "click" else ("verdict", kind == "reject")
+        points.append(Point(line, trace, positions[2], name, excluded=excluded, kind=kind))
+    painted, excluded_sections_ = marked_sections(job, plan)
+    names = sorted(plan.codes, key=plan.codes.__getitem__)
+    for direction, line in sorted(painted.keys() | excluded_sections_.keys()):
+        if direction != plan.along:  # strokes across the lines count where labels are read
+            continue
+        shape = len(job.axes[1 - direction]), len(job.axes[2])
+        codes = painted.get((direction, line), np.zeros(shape, np.uint8))
+        gone = excluded_sections_.get((direction, line), np.zeros((len(names), *shape), bool))
+        rows, known, out, weights = painted_nodes(codes, gone)
+        for (trace, sample), yes, no, weight in zip(rows.tolist(), known, out, (weights / COUNT).tolist(), strict=True):
+            for code in np.flatnonzero(yes | no).tolist():
+                place_ = FIRST + STRIDE * trace, FIRST + STRIDE * sample
+                points.append(Point(line, *place_, names[code], weight, bool(no[code]), "stroke"))
+    return points
 
 
 def weak_patches(job: "Job", plan: Plan, main: Plan, *, draft: int | None, memory: int) -> tuple[Any, ...]:

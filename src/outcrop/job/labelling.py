@@ -56,7 +56,7 @@ def label_lines(
     done = len(wanted) - len(left)
     report("labelling", done, len(wanted))
     lines_log = LineLog(lines_path(job.path, plan.volume["digest"]))
-    across = ACROSS if getattr(mapper, "any_size", False) else 0
+    across = ACROSS if getattr(mapper, "any_size", False) and not plan.by_points else 0
     clear_leftovers(store.votes, 0, left)
     writer = LineWriter(store, job.volume if untouched(job.volume) else None, plan.along, across)
     labels = job.axes[plan.along][left]

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple, cast
 from outcrop.features.encoder import weights_digest
 from outcrop.job.options import IndexOptions, LabelOptions, RetrievalOptions
 from outcrop.job.state import Exemplar, State, background_of
-from outcrop.mapping.registry import MAPPERS
+from outcrop.mapping.registry import MAPPERS, POINTS
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.storage.stages import digest
 
 ACROSS = 1  # lines on either side that vote too
 # Versions of the code of a stage: raised when the same inputs would give another result.
-TABLE_CODE, MAPPER_CODE, UPDATE_CODE, VOTES_CODE = 4, 3, 1, 2
+TABLE_CODE, MAPPER_CODE, UPDATE_CODE, VOTES_CODE, SURVEY_CODE, POINTS_CODE = 4, 3, 1, 2, 1, 1
 LEARNT = ("what", "class", "along", "line", "runs", "points", "radius", "filled")  # of a stroke, by a mapper
 NEIGHBOURHOOD = "neighbourhood"  # option of a job whose index covers the lines around one only
 
@@ -163,6 +163,35 @@ class Plan:
             made_from["background"] = self.background
         return Stage("retrieved", made_from)
 
+    @property
+    def by_points(self) -> bool:
+        """Whether the mapping learns from points and the survey, without retrieved patches."""
+        return bool(self.label.mapping == POINTS)
+
+    @cached_property
+    def clicks(self) -> list[tuple[str, tuple[float, ...], str]]:
+        """Class, place and kind of every exemplar and verdict: click, accept or reject."""
+        shown = [(one.name, one.place, "click") for one in self.state.exemplars if one.place]
+        judged = [(one.name, one.place, "accept" if one.accept else "reject") for one in self.state.verdicts]
+        return [(name, tuple(map(float, place)), kind) for name, place, kind in [*shown, *judged]]
+
+    @cached_property
+    def survey_stage(self) -> Stage:
+        """A sample of the survey that a mapping by points learns from."""
+        scaling = {name: getattr(self.index, name) for name in ("gain", "clip")} | {"along": self.along}
+        return Stage(
+            "survey", {"volume": self.volume["digest"], "encoder": weights_digest(), **scaling, "code": SURVEY_CODE}
+        )
+
+    @cached_property
+    def points_stage(self) -> Stage | None:
+        """The mapper that learns from points; None where no class is shown."""
+        strokes = [learnt(stroke) for stroke in self.state.strokes]
+        if not any(kind != "reject" for *_, kind in self.clicks) and not strokes:
+            return None
+        inputs = {"survey": self.survey_stage.key, "clicks": self.clicks, "strokes": strokes, "code": POINTS_CODE}
+        return Stage("mapper", inputs | {"background": self.background, "classes": list(self.names)})
+
     @cached_property
     def updates(self) -> bool:
         """Whether a fitted mapper learns strokes without being fitted again."""
@@ -172,6 +201,8 @@ class Plan:
     @cached_property
     def base_stage(self) -> Stage | None:
         """The mapper before strokes update it; None where nothing can be learnt, or a mapper is borrowed."""
+        if self.by_points and not self.label.mapper:
+            return self.points_stage
         if self.retrieved_stage is None or self.label.mapper:
             return None
         others: list[Any] = []

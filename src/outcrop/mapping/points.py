@@ -77,6 +77,8 @@ class PointMapper(BaseEstimator, Saved):
     array(['rough', 'layered'], dtype='<U7')
     """
 
+    any_size = True
+
     def __init__(self, background: str | None = None):
         self.background = background
 

@@ -9,6 +9,7 @@ from typing import Any
 from outcrop.mapping.encoder_mapping import EncoderMapper
 from outcrop.mapping.factorisation import VARIANTS
 from outcrop.mapping.label_mapper import LabelMapper
+from outcrop.mapping.points import PointMapper
 from outcrop.mapping.saved import digest, read_mapper
 from outcrop.mapping.texture import TextureMapper
 from outcrop.storage.workspace import damage
@@ -29,8 +30,9 @@ Examples
 'paper'
 """
 DEFAULT_MAPPING = "encoder"
+POINTS = "points"  # the mapping that learns from points and the survey, not from patches
 KINDS: dict[str, Any] = {
-    kind.__name__: kind for kind in (EncoderMapper, TextureMapper, LabelMapper)
+    kind.__name__: kind for kind in (EncoderMapper, TextureMapper, LabelMapper, PointMapper)
 }  # of saved mappers
 
 

@@ -4,6 +4,7 @@ The survey is read once, line by line; what is kept does not grow with it.
 """
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from outcrop.features.encoder import ANSWERS, CLASSES, Encoder, weights_digest
 from outcrop.features.energies import KEPT, describe, n_energies
 from outcrop.mapping.pixels import dips
 from outcrop.storage.kept import content
+from outcrop.storage.workspace import damage, whole_file
 
 Floats = npt.NDArray[np.float32]
 
@@ -51,6 +53,18 @@ class SurveySample(NamedTuple):
     layer_sum: npt.NDArray[np.float64]  # (rows, energies and predictions): sums over all grid points of a relative time
     layer_square: npt.NDArray[np.float64]  # (energies and predictions,): sums of squares over all grid points
     layer_count: npt.NDArray[np.float64]  # (rows,)
+
+
+def save_sample(sample: SurveySample, path: str | Path) -> None:
+    """Write a sample of a survey into one ``.npz`` file, whole or not at all."""
+    with whole_file(path) as aside, open(aside, "wb") as file:
+        np.savez(file, **sample._asdict())
+
+
+def load_sample(path: str | Path) -> SurveySample:
+    """Read what `save_sample` wrote; a ValueError where it is damaged."""
+    with damage(path, "label again"), open(path, "rb") as file, np.load(file, allow_pickle=False) as stored:
+        return SurveySample(**{name: stored[name] for name in SurveySample._fields})
 
 
 def nodes_of(section: npt.ArrayLike) -> Nodes:

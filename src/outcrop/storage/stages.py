@@ -14,7 +14,7 @@ from outcrop.storage.workspace import no_link, remove, set_aside, whole_file
 
 FACTS = "stage.json"
 JOURNAL = "journal.txt"
-KINDS = ("index", "retrieved", "mapper", "votes", "net", "faults")
+KINDS = ("index", "retrieved", "survey", "mapper", "votes", "net", "faults")
 
 
 def digest(*parts: Any) -> str:

@@ -1,0 +1,67 @@
+"""A job that learns from points: from the first click, without an index, and what was clicked stays so."""
+
+import numpy as np
+import pytest
+
+import outcrop as oc
+
+
+@pytest.fixture(scope="module")
+def made():
+    """A synthetic volume and its truth."""
+    return oc.datasets.synthetic((6, 160, 128), seed=4)
+
+
+@pytest.fixture
+def job(made, tmp_path):
+    """A job with one click for each class in the middle of its largest part, on one line."""
+    volume, truth = made
+    with oc.Job(tmp_path / "v.outcrop", volume=volume) as one:
+        for code, name in enumerate(truth.attrs["classes"], 1):
+            places = np.argwhere(truth.values[2] == code)
+            trace, sample = places[len(places) // 2]
+            one.add_exemplar(name, (102, float(volume["crossline"][trace]), float(volume["time"][sample])))
+        yield one
+
+
+def shown(job, labels, place):
+    """Class that a place has in labels."""
+    code = int(labels["label"].sel(dict(zip(labels["label"].dims, place, strict=True)), method="nearest"))
+    return labels.attrs["classes"][code - 1] if 0 < code < 255 else None
+
+
+def test_labels_need_no_index_and_every_click_has_its_class(job):
+    """The first labels come before any patch was described; each clicked sample has the class that was clicked."""
+    labels = job.label([102], mapping="points")
+    assert not job.stages.keys("index") and not job.stages.keys("retrieved")
+    for one in job.plan.state.exemplars:
+        assert shown(job, labels, one.place) == one.name
+
+
+def test_the_same_decisions_give_the_same_labels(job, tmp_path, made):
+    """In another folder; after another click and an undo the old votes are found again."""
+    before = job.label([101], mapping="points").load()
+    key = job.plan.keys["votes"]
+    job.add_exemplar("other", (103, 310, 100))
+    assert job.plan.keys["votes"] != key
+    job.undo()
+    assert job.plan.keys["votes"] == key and not job.label([101])["stale"].any()
+    job.log.give(tmp_path / "all.jsonl")
+    with oc.Job(tmp_path / "o.outcrop", volume=made[0]) as other:
+        other.log.take(tmp_path / "all.jsonl")
+        again = other.label([101], mapping="points")
+        np.testing.assert_array_equal(again["label"].values, before["label"].values)
+        np.testing.assert_array_equal(again["confidence"].values, before["confidence"].values)
+
+
+def test_a_rejected_patch_and_a_stroke_teach(job):
+    """The centre of a rejected patch is not of its class, and a stroke changes lines that nobody painted."""
+    labels = job.label(mapping="points").load()
+    code = job.classes["fault"]
+    line, trace, sample = (int(part[0]) for part in np.nonzero(labels["label"].values == code))
+    place = [float(labels[name][at]) for name, at in zip(labels["label"].dims, (line, trace, sample), strict=True)]
+    job.judge([("fault", place, "inline")], "reject")
+    assert shown(job, job.label(), place) != "fault"
+    before = job.label([105])["label"].values
+    job.paint("salt dome", [(102, 400.0, 80.0), (102, 440.0, 80.0)], radius=10)
+    assert (job.label([105])["label"].values != before).any()
