@@ -50,6 +50,7 @@ def index(
     stay as they were chosen for the job before; 'auto' for size, step, area or clip gives the default again. The
     default step is as small as the size of the survey allows.
     """
+    from outcrop.job.costs import check_disk
     from outcrop.job.decisions import Decisions
     from outcrop.job.options import IndexOptions
     from outcrop.volumes.identity import known_volume
@@ -75,6 +76,7 @@ def index(
     if dry_run:
         answer(json_, cost._asdict())
         return
+    check_disk(output, cost.bytes)
     known: dict[str, Any] = {}
     with contextlib.suppress(ValueError):  # unreadable: the volume is given again
         known = known_volume(output)
