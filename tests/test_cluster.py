@@ -132,7 +132,7 @@ def test_workers_write_the_votes_of_a_job(client, quick_job, monkeypatch):
     """The same votes and digests of lines as from threads, though a worker dies; this process writes no chunk."""
     here, there = quick_job("here.outcrop"), quick_job("there.outcrop")
     here.label()
-    monkeypatch.setattr("outcrop.job.votes.write_file", writes_nothing)
+    monkeypatch.setattr("outcrop.labels.vote_store.write_file", writes_nothing)
     killed = []
 
     def progress(stage, done, total):

@@ -97,7 +97,7 @@ class IndexOptions(Options):
         for name in ("size", "step"):
             value = getattr(self, name)
             parts = [value] if np.ndim(value) == 0 else list(value)
-            if value is not None and not (len(parts) <= 2 and all(_whole(part) for part in parts)):
+            if value is not None and not (len(parts) in (1, 2) and all(_whole(part) for part in parts)):
                 raise ValueError(f"{name} is {value!r}; give one or two whole numbers from 1 on.")
         if not _whole(self.every):
             raise ValueError(f"every is {self.every!r}; choose 1 (each line) or more.")
@@ -105,7 +105,7 @@ class IndexOptions(Options):
             raise ValueError(f"Direction {self.along!r} is unknown; choose inline, crossline or both.")
         if self.clip is not None and not (_number(self.clip) and self.clip > 0):
             raise ValueError(f"clip is {self.clip!r}; choose a positive amplitude.")
-        if not (self.sample is None or _whole(self.sample)) or not _whole(self.seed, 0):
+        if not (self.sample is None or _whole(self.sample)) or not _whole(self.seed, 0, 2**63):
             raise ValueError(f"sample is {self.sample!r} and seed {self.seed!r}; give whole numbers.")
         if not (isinstance(self.gain, str) and isinstance(self.measure, str)):
             raise ValueError(f"gain is {self.gain!r} and measure {self.measure!r}; give their names.")
@@ -113,10 +113,11 @@ class IndexOptions(Options):
             raise ValueError(f"truncate is {self.truncate!r} and finest {self.finest!r}; choose True or False.")
         if self.area is not None and not (isinstance(self.area, dict) and all(map(_span, self.area.values()))):
             raise ValueError(f"area is {self.area!r}; give the first and the last label of each axis.")
-        if self.between is not None and not (len(self.between) == 2 and not isinstance(self.between, str)):
+        paths = () if self.between is None else tuple(self.between)
+        if paths and not (len(paths) == 2 and all(isinstance(path, str | Path) for path in paths)):
             raise ValueError(f"between is {self.between!r}; give the files of two horizons.")
-        if self.between is not None:
-            object.__setattr__(self, "between", tuple(str(Path(path).resolve()) for path in self.between))
+        if paths:
+            object.__setattr__(self, "between", tuple(str(Path(path).resolve()) for path in paths))
 
     def fitted(self, shape: tuple[int, int, int]) -> Self:
         """Return these options with the size and the step that fit a survey of a shape.
@@ -222,7 +223,7 @@ class LabelOptions(Options):
     def __post_init__(self) -> None:
         if not isinstance(self.mapping, str) or not (self.mapper is None or isinstance(self.mapper, str)):
             raise ValueError(f"mapping is {self.mapping!r} and mapper {self.mapper!r}; give their names.")
-        if not _whole(self.seed, 0):
+        if not _whole(self.seed, 0, 2**63):
             raise ValueError(f"seed is {self.seed}; choose a whole number from 0 on.")
         if self.step is not None and not _whole(self.step):
             raise ValueError(f"step is {self.step}; choose a whole number from 1 on, or auto.")
@@ -247,8 +248,8 @@ def _is_auto(value: Any) -> bool:
     return isinstance(value, str) and value == AUTO
 
 
-def _whole(value: Any, least: int = 1) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(least <= value < 2**63)
+def _whole(value: Any, least: int = 1, most: int = 10**9) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(least <= value < most)
 
 
 def _number(value: Any) -> bool:

@@ -29,7 +29,7 @@ def describe(volume: xr.DataArray, *, lines: int = 16) -> dict[str, Any]:
     silent = held & (sample.min(-1) == sample.max(-1)) & (volume.shape[2] > 1)
     dead = marked + round(float(live.sum() * silent.sum() / held.sum()))
     zero = centre(volume)
-    centred = sample - np.float32(zero)
+    centred = np.where(finite, sample, np.float32(np.nan)) - np.float32(zero)
     notes, loud = list(attrs.get("notes", ())), int(loud_traces(centred).sum())
     if loud:
         found = f"{loud} of {silent.size} sampled traces"
@@ -51,7 +51,7 @@ def describe(volume: xr.DataArray, *, lines: int = 16) -> dict[str, Any]:
         "notes": notes,
         "text": attrs.get("text", "").splitlines(),
         "scaled": bool(attrs.get("scaled", False)),
-        "amplitude": describe_amplitude(sample, finite, zero) | {"loud_traces": loud},
+        "amplitude": describe_amplitude(sample, finite, zero, clip_of(centred)) | {"loud_traces": loud},
         "rms": describe_rms(centred, finite, volume["inline"].values[rows], volume[volume.dims[2]].values),
     }
 
@@ -80,10 +80,9 @@ def describe_axis(labels: Array) -> dict[str, Any]:
     return {"first": labels[0].item(), "last": labels[-1].item(), "step": step, "count": len(labels)}
 
 
-def describe_amplitude(sample: Array, finite: Array, zero: float) -> dict[str, Any]:
+def describe_amplitude(sample: Array, finite: Array, zero: float, clip: float | None) -> dict[str, Any]:
     """Range, percentiles, clip and histogram of sampled amplitudes; how many are not numbers or all zero."""
     values = sample[finite].astype(np.float64)
-    clip = clip_of(sample - np.float32(zero))
     counts, edges = np.histogram(values, bins=64, range=(zero - (clip or 1), zero + (clip or 1)))
     return {
         "minimum": values.min().item(),
