@@ -153,7 +153,7 @@ def test_a_survey_too_small_for_any_patch_is_refused_with_the_least_size():
     from outcrop.job.options import IndexOptions
 
     volume, _ = oc.datasets.synthetic((4, 26, 128), seed=0)
-    with pytest.raises(ValueError, match=r"26 traces, too few for a patch.*32 x 32 or more") as refused:
+    with pytest.raises(ValueError, match=r"exceeds .* 26 traces\..* 32 x 32 or more") as refused:
         IndexOptions(size=48).fitted(volume.shape).grid(volume)
     assert "<= 26" not in str(refused.value)
 

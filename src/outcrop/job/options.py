@@ -161,7 +161,7 @@ class IndexOptions(Options):
             if height <= samples and width <= across:
                 raise
             raise ValueError(
-                f"Sections have {samples} samples and {across} traces, too few for a patch. {error}"
+                f"Patch size {height} x {width} exceeds the sections of {samples} samples and {across} traces. {error}"
             ) from None
         return PatchGrid(volume, **{name: getattr(self, name) for name in GRID_OPTIONS})
 

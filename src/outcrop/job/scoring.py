@@ -60,7 +60,8 @@ def score_labels(
     truth = truth.assign_attrs(classes=[meant.get(name, name) for name in truth.attrs["classes"]])
     scores = pixel_scores(coded, truth)
     for name, other in meant.items():
-        job._note(f"{truth_path} calls {other} {name!r}: scored as one class.")
+        if name.casefold() != other.casefold():
+            job._note(f"{truth_path} calls {other} {name!r}: scored as one class.")
     missing = [repr(name) for name in scores["IU"] if name not in coded.attrs["classes"]]
     unused = [repr(name) for name in coded.attrs["classes"] if name not in truth.attrs["classes"]]
     if missing and unused:
