@@ -176,3 +176,12 @@ def test_a_line_that_is_asked_for_twice_is_labelled_once(tmp_path, path):
     path = None if path is None else tmp_path / path
     labels = oc.label_volume(volume, grid, Halves(), lines=[101, 101], path=path)
     assert labels["label"].values.any(axis=(1, 2)).tolist() == [False, True, False, False]
+
+
+def test_depth_is_declared_from_the_shell_and_stays(made, tmp_path, outcrop):
+    """Indexed as depth, the job opens again as depth; faults of the file have depths."""
+    path = tmp_path / "z.outcrop"
+    code, _, error = outcrop("index", made / "v.sgy", "-o", path, "--size", 32, "--domain", "depth")
+    assert code == 0 and oc.Job(path).volume.dims[2] == "depth", error
+    code, _, error = outcrop("faults", made / "v.sgy", "-o", tmp_path / "f.csv", "--lines", LINE, "--domain", "depth")
+    assert code == 0 and "depth" in (tmp_path / "f.csv").read_text().splitlines()[0], error
