@@ -230,6 +230,22 @@ def test_rows_mean_the_table_that_was_seen(job):
     assert [(one.name, one.place) for one in job.plan.state.verdicts] == [(table["class"][5], place)]
 
 
+def test_patches_that_version_02_kept_as_csv_are_read(job):
+    """An old folder shows its patches before anything is searched, and they are those of the table."""
+    weak = job.retrieve(count=9)
+    folder = job.stages.path("retrieved", job.plan.keys["retrieved"])
+    weak.save(folder / "table.csv")
+    facts = {name: getattr(weak, name) for name in ("suggested", "accepted", "rejected")}
+    facts["curves"] = {name: curve.tolist() for name, curve in weak.curves.items()}
+    (folder / "facts.json").write_text(json.dumps(facts))
+    (folder / retrieved.ARRAYS).unlink()
+    again = oc.Job(job.path)
+    assert again.status()["retrieved"] == dict.fromkeys(weak.suggested, 9) and not again.status()["retrieved_stale"]
+    found = retrieved.kept(again, again.plan)
+    pd.testing.assert_frame_equal(found.table, weak.table)
+    assert found.suggested == weak.suggested and (folder / retrieved.ARRAYS).is_file()
+
+
 def test_a_joined_job_that_is_gone_blocks_nothing(job, tmp_path):
     """A job named with --with is checked before it is kept; when it vanishes later, everything else goes on."""
     with pytest.raises(ValueError, match="not a job folder"):

@@ -30,6 +30,7 @@ from outcrop.job.sections import filled_section, marked_sections
 from outcrop.job.strokes import covered
 from outcrop.labels.decision import decide
 from outcrop.mapping.pixels import upsample
+from outcrop.volumes.axes import position_of
 
 STROKES, QUICK_STROKES = 30, 3
 SHOWN = (0, 5, 10, 20, 30)  # strokes after which the score stands in the table
@@ -299,7 +300,7 @@ def _line(start: Start, painted: Painted) -> int:
 
 
 def _position(start: Start, line: int) -> int:
-    return int(np.flatnonzero(start.job.axes[0] == line)[0])
+    return position_of(start.job.axes[0], line)
 
 
 def _seed(start: Start) -> int:

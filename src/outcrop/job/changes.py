@@ -11,6 +11,7 @@ from outcrop.job.plan import resolve
 from outcrop.job.state import fold
 from outcrop.mapping.confidence import UNCERTAIN
 from outcrop.patches.grid import DIRECTIONS
+from outcrop.volumes.axes import positions_of
 
 if TYPE_CHECKING:
     from outcrop.job.core import Job
@@ -29,10 +30,9 @@ def changes(job: "Job", line: int) -> dict[str, Any]:
     plans = [resolve(plan.volume, before, plan.codes, plan.joined), plan]
     found = [label_view(job, one)[0] for one in plans]
     axis = job.axes[plan.along]
-    position = int(np.flatnonzero(axis == line)[0]) if line in axis else -1
+    position = int(positions_of(axis, line))
     if any(position not in labels.stores for labels in found):
         raise ValueError(f"{DIRECTIONS[plan.along]} {line} has no labels; label it first.")
-    assert position is not None
     codes = [labels.section(position)[0] for labels in found]
     where = codes[0] != codes[1]
     words = [f"class {code}" for code in range(256)]

@@ -23,6 +23,7 @@ from outcrop.job.strokes import section_of
 from outcrop.parallel import Progress
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.storage.workspace import whole_file
+from outcrop.volumes.axes import position_of
 
 if TYPE_CHECKING:
     from outcrop.job.core import Job
@@ -179,7 +180,7 @@ def _agreeing(job: "Job", sticks: pd.DataFrame, name: str, accepted: pd.DataFram
     along, parts = DIRECTIONS[direction], []
     accepted = accepted[accepted["along"] == along]
     for line, on_line in sticks.groupby(along):
-        position = int(np.flatnonzero(job.axes[direction] == line)[0])
+        position = position_of(job.axes[direction], line)
         section = labels.isel({along: position}).values
         stroke = painted.get((direction, position), np.zeros_like(section))
         shown = binary_dilation(np.where(stroke > 0, stroke, section) == code, np.ones((2 * NEAR + 1, 1)))

@@ -21,6 +21,7 @@ from outcrop.retrieval.audit import confidence_shift
 from outcrop.storage.chunks import clear_leftovers
 from outcrop.storage.kept import Kept
 from outcrop.storage.workspace import Damaged, DoneLog
+from outcrop.volumes.axes import positions_of
 from outcrop.volumes.identity import LineLog, check_lines, lines_path, untouched
 from outcrop.volumes.neighbours import line_distances
 
@@ -76,13 +77,13 @@ def line_positions(job: "Job", plan: Plan, lines: Any, able: Iterable[int]) -> l
         return able
     found = []
     for label in _line_numbers(lines, name):
-        at = np.flatnonzero(axis == label)
-        if not len(at) or int(at[0]) not in able:
+        at = int(positions_of(axis, label))
+        if at not in able:
             have = axis[able]
             raise ValueError(
                 f"{name} {label} is not among the lines to label, {have[0]} to {have[-1]}; choose another."
             )
-        found.append(int(at[0]))
+        found.append(at)
     return sorted(set(found))
 
 

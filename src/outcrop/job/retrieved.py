@@ -1,6 +1,9 @@
 """The stage of the retrieved patches: asked for by a plan, kept as arrays under its key."""
 
+import contextlib
+import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +14,7 @@ from outcrop.job.state import Exemplar
 from outcrop.patches.grid import PatchGrid
 from outcrop.retrieval.index import GRID_OPTIONS, Index, drop_damaged
 from outcrop.retrieval.ranking import retrieve
-from outcrop.retrieval.weak import FACTS, WeakLabels
+from outcrop.retrieval.weak import FACTS, WeakLabels, read_table
 from outcrop.storage.workspace import Damaged
 
 if TYPE_CHECKING:
@@ -32,7 +35,23 @@ def weak_labels(job: "Job", plan: Plan, *, device: str | None = None) -> WeakLab
     def make() -> WeakLabels:
         return search(job, plan, index, device)
 
+    assert plan.retrieved_stage is not None
+    _convert(job, plan.retrieved_stage.key, index.grid)
     return renamed(job.stages.get(plan.retrieved_stage, ARRAYS, make, load, WeakLabels.save_arrays), plan)
+
+
+def _convert(job: "Job", key: str, grid: PatchGrid) -> None:
+    """Store a table that version 0.2 kept as CSV as arrays; a damaged one is left to be searched for again."""
+    folder = job.stages.path("retrieved", key)
+    if (folder / ARRAYS).exists() or not (folder / "table.csv").is_file():
+        return
+    with contextlib.suppress(ValueError, OSError, KeyError):
+        place: Any = SimpleNamespace(volume=job.volume, grid=grid)
+        weak = read_table(folder / "table.csv", place)
+        facts = json.loads((folder / "facts.json").read_text(encoding="utf-8"))
+        weak.curves = {name: np.array(curve) for name, curve in facts["curves"].items()}
+        weak.suggested, weak.accepted, weak.rejected = facts["suggested"], facts["accepted"], facts["rejected"]
+        weak.save_arrays(folder / ARRAYS)
 
 
 def kept(job: "Job", plan: Plan) -> WeakLabels | None:
@@ -67,6 +86,7 @@ def earlier(job: "Job", plan: Plan) -> pd.DataFrame | None:
 
 
 def _read(job: "Job", key: str, grid: PatchGrid, plan: Plan) -> WeakLabels | None:
+    _convert(job, key, grid)
     path = job.stages.path("retrieved", key) / ARRAYS
     try:
         return renamed(WeakLabels.load_arrays(path, grid), plan) if path.is_file() else None
@@ -142,11 +162,19 @@ def warnings(weak: WeakLabels, usable: int) -> list[str]:
     ]
 
 
+def is_stored(folder: Path) -> bool:
+    """Return whether a stage holds its patches, as arrays or as the CSV of version 0.2."""
+    return (folder / ARRAYS).is_file() or (folder / "table.csv").is_file()
+
+
 def class_counts(folder: Path) -> dict[str, int]:
     """Return the patches of every class that a stage holds, empty where it cannot be read."""
     try:
-        with np.load(folder / ARRAYS, allow_pickle=False) as arrays:
-            counts = pd.Series(arrays["classes"]).value_counts(sort=False)
-            return {str(name): int(count) for name, count in counts.items()}
+        if (folder / ARRAYS).is_file():
+            with np.load(folder / ARRAYS, allow_pickle=False) as arrays:
+                classes = pd.Series(arrays["classes"])
+        else:
+            classes = pd.read_csv(folder / "table.csv", usecols=["class"], dtype=str)["class"]
+        return {str(name): int(count) for name, count in classes.value_counts(sort=False).items()}
     except (OSError, ValueError, KeyError):
         return {}

@@ -122,7 +122,7 @@ def _disk(job: "Job", plan: Plan) -> dict[str, float]:
 def _retrieved(job: "Job", plan: Plan) -> tuple[dict[str, int], bool]:
     """Return the patches of every class in the table of these decisions, or else of the last one; whether it is old."""
     key = plan.keys["retrieved"]
-    current = key is not None and (job.stages.path("retrieved", key) / retrieved.ARRAYS).is_file()
+    current = key is not None and retrieved.is_stored(job.stages.path("retrieved", key))
     if not current:
         key = job.stages.last("retrieved")
     if key is None:

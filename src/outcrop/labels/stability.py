@@ -12,6 +12,7 @@ from outcrop.mapping.confidence import labelled
 from outcrop.parallel import Progress
 from outcrop.patches.grid import PatchGrid
 from outcrop.volumes.amplitude import centre
+from outcrop.volumes.axes import positions_of
 
 
 def stability(
@@ -56,7 +57,7 @@ def stability(
     scaled = bool(few.attrs.get("scaled"))
     middle = centre(few)
     inlines = volume["inline"].values
-    next_lines = [inlines[min(int(np.flatnonzero(inlines == line)[0]) + 1, len(inlines) - 1)] for line in lines]
+    next_lines = inlines[np.minimum(positions_of(inlines, lines) + 1, len(inlines) - 1)]
     changes: dict[str, Callable[[], np.ndarray]] = {
         "mirrored": lambda: labels(few.copy(data=few.values[:, ::-1]))[:, ::-1],
         "grid shifted by half a step": lambda: labels(few, shift=step),

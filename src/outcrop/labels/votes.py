@@ -14,6 +14,7 @@ from outcrop.arrays import device_list, to_numpy
 from outcrop.parallel import map_blocks, map_groups, memory_budget, spans
 from outcrop.patches.grid import PatchGrid
 from outcrop.patches.windows import add_windows
+from outcrop.volumes.axes import positions_of
 from outcrop.volumes.neighbours import neighbour_groups
 
 BLOCK = 256  # patches whose scores are held at once
@@ -280,4 +281,4 @@ def chosen_lines(grid: PatchGrid, rows: dict[int, slice], lines: Sequence[int] |
         raise ValueError(
             f"{grid.along} {missing[0]} is not among the lines to label, {have[0]} to {have[-1]}; choose another."
         )
-    return sorted({int(np.flatnonzero(axis == label)[0]) for label in lines})
+    return sorted({int(position) for position in positions_of(axis, lines)})

@@ -184,11 +184,6 @@ def unit_factor(labels: Any, name: str) -> float:
     return 1000.0 if 0 < extent < 60 and extent / (len(values) - 1) < 0.1 else 1.0
 
 
-def in_seconds(labels: Any) -> bool:
-    """Tell whether the labels of a time axis are seconds; see `unit_factor`."""
-    return unit_factor(labels, "time") == 1000
-
-
 def standard_axes(data: Data) -> Data:
     """Return labels or a volume with its sample axis in ms or m; nothing is read, and data in these stay the same.
 

@@ -1,0 +1,190 @@
+"""One random click for each class: labels of `PointMapper` from arrays, without jobs, against experts' labels.
+
+OUTCROP_DATA=FOLDER python benchmarks/clicks.py               # F3, Penobscot and synthetic volumes
+OUTCROP_DATA=FOLDER python benchmarks/clicks.py f3 --without-background
+OUTCROP_DATA=FOLDER python benchmarks/clicks.py f3 --seed 100  # other clicks
+
+F3 and synthetic clicks are half well inside the structures, a quarter anywhere inside, the rim of the volume included,
+a quarter within 4 pixels of an edge; on Penobscot well inside each unit. Scores are of the lines without clicks.
+"""
+
+import argparse
+import os
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.ndimage import distance_transform_edt
+
+import outcrop as oc
+from outcrop.mapping.landmarks import LandmarkGraph
+from outcrop.mapping.points import Point, PointMapper
+from outcrop.mapping.survey_sample import N_LANDMARKS, SurveySample, sample_survey
+from outcrop.patches.grid import PatchGrid
+
+Array = npt.NDArray[Any]
+KINDS = ("inside", "inside", "anywhere", "edge")
+
+
+class Survey(NamedTuple):
+    """Sections with expert labels of some of them."""
+
+    name: str
+    sections: dict[int, Array]  # line -> (n_samples, n_traces), in [0, 1]
+    truth: dict[int, Array]  # line -> (n_samples, n_traces), 0 not labelled
+    classes: list[str]
+    background: str | None
+
+
+class Result(NamedTuple):
+    """Scores of one set of clicks."""
+
+    survey: str
+    kind: str
+    score: float
+    by_class: Array
+    confidence: float
+    accuracy: float
+    kept: float  # share of clicks near which at least half of the samples of their class carry it
+    nearest: float  # score of the class of the click nearest in time
+
+
+def surveys(names: list[str]) -> list[Survey]:
+    found = []
+    if "f3" in names:
+        volume, truth = (part.sel(time=slice(212, None)) for part in oc.datasets.f3_sections())
+        lines = {int(line): volume.sel(inline=line).values.T for line in volume["inline"].values}
+        labels = {int(line): truth.sel(inline=line).values.T for line in truth["inline"].values}
+        found.append(Survey("f3", lines, labels, list(truth.attrs["classes"]), "other"))
+    if "penobscot" in names:
+        file = np.load(Path(os.environ["OUTCROP_DATA"]) / "penobscot" / "lines.npz")
+        lines = dict(zip(file["inline"].tolist(), file["image"].swapaxes(1, 2) / np.float32(255), strict=True))
+        labels = dict(zip(lines, file["unit"].swapaxes(1, 2), strict=True))
+        found.append(Survey("penobscot", lines, labels, [f"unit {k}" for k in range(1, 9)], None))
+    if "synthetic" in names:
+        for seed in (0, 1, 2):
+            volume, truth = oc.datasets.synthetic((24, 200, 256), seed=seed)
+            grid = PatchGrid(volume, size=99, step=33)
+            rows = range(0, 24, 2)
+            lines = {int(volume["inline"][row]): grid.section(volume, 0, row)[0].T for row in rows}
+            labels = {int(volume["inline"][row]): truth.values[row].T for row in rows[::2]}
+            found.append(Survey(f"synthetic {seed}", lines, labels, list(truth.attrs["classes"]), "other"))
+    return found
+
+
+def clicks(truth: Array, line: int, names: list[str], seed: int, kind: str) -> list[Point]:
+    """One random point for each class, as `contract/clicks` places them."""
+    truth, points = truth.T, []
+    rng = np.random.default_rng(seed)
+    for code, name in enumerate(names, 1):
+        far = distance_transform_edt(np.pad(truth == code, 1, mode="edge"))[1:-1, 1:-1]
+        if not far.any():
+            continue
+        inside, near = far >= min(8, 0.6 * far.max()), np.zeros(truth.shape, bool)
+        near[50:-50, 50:-50] = True
+        wanted = {"inside": inside & near, "anywhere": inside, "edge": (far >= 1) & (far <= 4) & near}[kind]
+        places = np.argwhere(wanted if wanted.any() else inside)
+        trace, sample = places[rng.integers(len(places))].tolist()
+        points.append(Point(line, trace, sample, name))
+    return points
+
+
+def experiments(survey: Survey, seed: int) -> list[tuple[int, int, str]]:
+    """Line, seed and kind of every set of clicks."""
+    if survey.name == "f3":
+        return [(310 + 20 * (k % 2), seed + k, KINDS[k // 2 % 4]) for k in range(16)]
+    if survey.name == "penobscot":
+        return [(1075, seed + k, "inside") for k in range(5)]
+    return [(list(survey.truth)[2], seed + k, KINDS[k + 1]) for k in range(3)]
+
+
+def class_scores(labels: Array, truth: Array, n_classes: int) -> Array:
+    """Intersection over union of every class; NaN where the truth lacks it."""
+    known, codes = truth > 0, np.arange(1, n_classes + 1)
+    both = [((labels == code) & (truth == code)).sum() for code in codes]
+    either = [(((labels == code) | (truth == code)) & known).sum() for code in codes]
+    present = [(truth == code).any() for code in codes]
+    return np.where(present, np.array(both) / np.maximum(either, 1), np.nan)
+
+
+def nearest_in_time(points: list[Point], classes: list[str], shape: tuple[int, ...]) -> Array:
+    """Class of the click nearest in time."""
+    codes = np.array([classes.index(point.name) + 1 for point in points])
+    distance = np.abs(np.arange(shape[0])[:, None] - [point.sample for point in points])
+    return np.repeat(codes[distance.argmin(axis=1)][:, None], shape[1], axis=1)
+
+
+def scored(survey: Survey, sample: SurveySample, graph: LandmarkGraph, points: list[Point], kind: str) -> Result:
+    n, line = len(survey.classes), points[0].line
+    mapper = PointMapper(survey.background).fit(sample, points, survey.sections.__getitem__, graph=graph)
+    codes = np.array([survey.classes.index(name) + 1 for name in mapper.classes_])
+    scores, rules, sure, right = [], [], [], []
+    for number, truth in survey.truth.items():
+        votes = mapper.votes(survey.sections[number], number).swapaxes(0, 1)
+        labels = codes[votes.argmax(axis=-1)]
+        if number == line:
+            kept = np.mean([_is_kept(labels, truth, point, survey.classes.index(point.name) + 1) for point in points])
+            continue
+        known = truth > 0
+        scores.append(class_scores(labels, truth, n))
+        rules.append(np.nanmean(class_scores(nearest_in_time(points, survey.classes, truth.shape), truth, n)))
+        sure.append(votes.max(axis=-1)[known].mean())
+        right.append((labels == truth)[known].mean())
+    score = float(np.mean([np.nanmean(one) for one in scores]))
+    means = [float(np.mean(part)) for part in (sure, right, kept, rules)]
+    return Result(survey.name.split()[0], kind, score, np.nanmean(scores, axis=0), *means)
+
+
+def _is_kept(labels: Array, truth: Array, point: Point, code: int) -> bool:
+    rows, columns = np.indices(truth.shape, sparse=True)
+    near = np.hypot(rows - point.sample, columns - point.trace) <= 4
+    return bool((labels == code)[near & (truth == code)].mean() >= 0.5)
+
+
+def report(results: list[Result]) -> None:
+    for survey in dict.fromkeys(result.survey for result in results):
+        of = [result for result in results if result.survey == survey]
+        scores = np.array([result.score for result in of])
+        kinds = {k: round(float(np.mean([r.score for r in of if r.kind == k])), 3) for k in {r.kind: 0 for r in of}}
+        gap = np.abs([result.confidence - result.accuracy for result in of])
+        print(f"{survey}: mean IoU of {len(of)} sets {scores.mean():.3f}, worst four {np.sort(scores)[:4].mean():.3f}")
+        print("  by kind", kinds, "by class", np.mean([result.by_class for result in of], axis=0).round(2))
+        print(f"  confidence less accuracy: mean {gap.mean():.3f}, worst {gap.max():.3f}")
+        print(f"  clicks whose class holds around them {np.mean([result.kept for result in of]):.3f}")
+        above = sum(result.score > result.nearest for result in of)
+        print(f"  nearest in time {np.mean([result.nearest for result in of]):.3f}, beaten by {above} sets")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", default=["f3", "penobscot", "synthetic"])
+    parser.add_argument("--seed", type=int, default=0, help="of the first set of clicks")
+    parser.add_argument("--landmarks-seed", type=int, default=0)
+    parser.add_argument("--landmarks", type=int, default=N_LANDMARKS)
+    parser.add_argument("--without-background", action="store_true", help="no click for the background")
+    parser.add_argument("--each", action="store_true", help="print every set")
+    options = parser.parse_args()
+    results = []
+    for survey in surveys(options.names):
+        begin = time.perf_counter()
+        sample = sample_survey(
+            survey.sections.items(), n_landmarks=options.landmarks, random_state=options.landmarks_seed
+        )
+        graph = LandmarkGraph(sample)
+        print(f"{survey.name}: sample and graph {time.perf_counter() - begin:.1f} s", flush=True)
+        for line, seed, kind in experiments(survey, options.seed):
+            points = clicks(survey.truth[line], line, survey.classes, seed, kind)
+            if options.without_background:
+                points = [point for point in points if point.name != survey.background]
+            results.append(scored(survey, sample, graph, points, kind))
+            if options.each:
+                print(
+                    survey.name, line, seed, kind, f"{results[-1].score:.3f}", results[-1].by_class.round(2), flush=True
+                )
+    report(results)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""Graph of a survey's landmarks: how far the resemblance to a click reaches, and which share of the survey it holds."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+from scipy.ndimage import gaussian_filter1d
+from sklearn.neighbors import NearestNeighbors
+
+from outcrop.mapping.survey_sample import N_ENERGIES, Floats, SurveySample
+
+N_NEIGHBOURS = 25  # landmarks that each landmark is tied to
+N_NEAREST = 6  # landmarks from which a grid point takes its values
+ALPHA = 0.9995  # chance of a walker to go on at each step
+FINE_VARIANCE = 1.5  # total variance of the decoder features, where that of the energies is 1
+SHARES = np.geomspace(0.01, 0.7, 33)  # shares of the survey that a class may hold
+SHARE_PRIOR = 0.35  # exponent of share (1 - share) in the prior of the share
+SHARE_SMOOTHING = 1.5  # steps of `SHARES` over which contrasts are averaged
+
+
+class LandmarkGraph:
+    """Landmarks tied to those that resemble them.
+
+    Parameters
+    ----------
+    survey : SurveySample
+
+    Notes
+    -----
+    A class spreads from its seeds :math:`s` as :math:`u = D^{-1/2} (I - \\alpha D^{-1/2} W D^{-1/2})^{-1} D^{-1/2} s`
+    with ties :math:`W` and their sums :math:`D`: the density with which a random walk from the seeds visits a landmark
+    [1]_. The system is factorised once, so another click costs milliseconds.
+
+    .. [1] D. Zhou et al., Learning with local and global consistency, NIPS 16, 2004.
+    """
+
+    def __init__(self, survey: SurveySample):
+        self.mean = survey.landmarks.mean(axis=0)
+        self.scale = _block_scale(survey.landmarks)
+        self.points = self.embedded(survey.landmarks)
+        self.search = NearestNeighbors(algorithm="brute").fit(self.points)
+        n = len(self.points)
+        n_neighbours = min(N_NEIGHBOURS, n - 1)
+        distance, neighbour = self.search.kneighbors(n_neighbors=n_neighbours)
+        self.width = float(np.median(distance[:, -1])) or 1.0
+        ties = np.zeros((n, n), np.float32)
+        ties[np.repeat(np.arange(n), n_neighbours), neighbour.ravel()] = np.exp(-((distance / self.width) ** 2)).ravel()
+        ties = np.maximum(ties, ties.T)
+        self.root = 1 / np.sqrt(np.maximum(ties.sum(axis=1), np.float32(1e-12)))
+        system = np.eye(n, dtype=np.float32) - np.float32(ALPHA) * self.root[:, None] * ties * self.root
+        self.factor: Any = scipy.linalg.cho_factor(system, overwrite_a=True, check_finite=False)
+        pairs = [self.weights(self.embedded(part)) for part in (survey.landmarks, survey.below, survey.beside)]
+        self.pairs = [(pairs[0], other) for other in pairs[1:]]
+
+    def embedded(self, features: Floats) -> Floats:
+        """Features with mean 0 and the variances at which they count."""
+        embedded: Floats = ((features - self.mean) * self.scale).astype(np.float32)
+        return embedded
+
+    def weights(self, points: Floats) -> tuple[npt.NDArray[np.intp], Floats]:
+        """Nearest landmarks of embedded points, and weights that sum to 1, both of shape (n, 6 or fewer)."""
+        return nearest_weights(self.search, points)
+
+    def reach(self, seeds: Floats) -> Floats:
+        """Relative density of walks from seeds at every landmark, with mean 1, shape (n_landmarks, n_classes)."""
+        spread = scipy.linalg.cho_solve(self.factor, self.root[:, None] * seeds, check_finite=False)
+        spread = np.maximum(self.root[:, None] * spread, 1e-9)
+        relative: Floats = (spread / spread.mean(axis=0)).astype(np.float32)
+        return relative
+
+    def membership(self, reach: Floats) -> Floats:
+        """Probability that each landmark belongs to one class, when the share of the class is not known.
+
+        Parameters
+        ----------
+        reach : array, shape (n_landmarks,)
+
+        Notes
+        -----
+        A class that holds a share q of the survey holds the landmarks of the largest reach. Each q is the likelier, the
+        more log reach changes between neighbours in space on either side of the limit: classes end at edges. The
+        probability of a landmark is that of all shares that include it.
+        """
+        log_reach = np.log(reach)
+        levels = np.quantile(log_reach, 1 - SHARES)
+        jumps, crossings = np.zeros(len(SHARES)), np.zeros(len(SHARES))
+        for here, there in self.pairs:
+            ends = np.stack([interpolated(log_reach, *here), interpolated(log_reach, *there)])
+            low, high = ends.min(axis=0), ends.max(axis=0)
+            crossed = (low <= levels[:, None]) & (high > levels[:, None])
+            jumps += crossed @ (high - low)
+            crossings += crossed.sum(axis=1)
+        jumps, crossings = (gaussian_filter1d(part, SHARE_SMOOTHING) for part in (jumps, crossings))
+        likely = jumps / np.maximum(crossings, 1e-3) * (SHARES * (1 - SHARES)) ** SHARE_PRIOR
+        at_least = np.cumsum(likely[::-1])[::-1] / max(likely.sum(), 1e-12)
+        rank = 1 - np.searchsorted(np.sort(log_reach), log_reach) / len(log_reach)
+        member: Floats = np.interp(np.log(rank), np.log(SHARES), at_least, left=1, right=0).astype(np.float32)
+        return member
+
+
+def nearest_weights(search: NearestNeighbors, points: Floats) -> tuple[npt.NDArray[np.intp], Floats]:
+    """Nearest fitted points of other points, and weights by distance that sum to 1."""
+    distance, nearest = search.kneighbors(points, min(N_NEAREST, search.n_samples_fit_))
+    weight = np.exp(-((distance / np.maximum(distance[:, -1:], 1e-6)) ** 2)).astype(np.float32)
+    return nearest, weight / weight.sum(axis=1, keepdims=True)
+
+
+def interpolated(values: Floats, nearest: npt.NDArray[np.intp], weight: Floats) -> Floats:
+    """Values at points from those of their nearest landmarks, shape (n,) or (n, n_values)."""
+    result: Floats = np.einsum("nk,nk...->n...", weight, values[nearest])
+    return result
+
+
+def _block_scale(features: Floats) -> Floats:
+    """Factors that give the energies a total variance of 1 and the decoder features `FINE_VARIANCE`."""
+    n = N_ENERGIES
+    variance = np.concatenate([np.full(n, 1 / n), np.full(features.shape[1] - n, FINE_VARIANCE)])
+    variance[n:] /= max(features.shape[1] - n, 1)
+    scale: Floats = (np.sqrt(variance) / (features.std(axis=0) + 1e-6)).astype(np.float32)
+    return scale

@@ -1,0 +1,315 @@
+"""Label mapping from points: a click, a stroke or a confirmed sample teaches the survey's own grid points.
+
+A class spreads from its points over a graph of grid points that look alike (`landmarks`). Where a background is named,
+the share of the survey that each class holds is not known: all shares count, each as likely as its edges are sharp, and
+the background takes what no class reaches. Where none is named and the survey is layered, every sample belongs to one
+of an ordered sequence of layers (`layers`). Confirmed lines teach trees on features and position (`forest`), which
+label the other lines of the survey.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.ndimage import distance_transform_edt, gaussian_filter
+from sklearn.base import BaseEstimator
+from sklearn.neighbors import NearestNeighbors
+from sklearn.utils.validation import check_is_fitted
+
+from outcrop.features.encoder import weights_digest
+from outcrop.mapping.forest import Forest, grow_forest
+from outcrop.mapping.landmarks import LandmarkGraph, interpolated, nearest_weights
+from outcrop.mapping.layers import LAYERED, layered_share, ordered_layers, profile_of
+from outcrop.mapping.pixels import along_reflectors, upsample
+from outcrop.mapping.saved import Saved, part, prefixed
+from outcrop.mapping.survey_sample import Floats, Nodes, SurveySample, nodes_of, relative_time
+
+STRIDE = 4  # samples and traces between grid points
+FIRST = 2.5  # sample and trace of the first grid point
+NEAR = 10.0  # samples and traces around a click whose grid points are seeds where they resemble it
+CLICK_REACH = 8.0  # samples and traces around a point, standard deviation, that take its class by their place alone
+NO_BACKGROUND_POWER = 1.5  # of the reach of classes that share a survey without background
+OPPOSED = 2.0  # times its mean over the survey: reach of points against a class above which they count
+POWER = 4  # of the votes of a grid point before they are averaged along reflectors: sure ones count more
+
+LEARNT = ("mean_", "scale_", "landmarks_", "landmark_votes_", "layers_")  # attributes that are saved as they are
+
+
+class Point(NamedTuple):
+    """One piece of evidence: a sample and the class that it has, or does not have."""
+
+    line: float
+    trace: float  # position on the line, 0 at the first trace
+    sample: float  # position on the trace, 0 at the first sample
+    name: str  # of the class
+    weight: float = 1.0
+    excluded: bool = False  # the sample does not have this class
+    kind: str = "click"  # click, stroke, confirmed, verdict
+
+
+class PointMapper(BaseEstimator, Saved):
+    """Learn classes from points and from a sample of the survey.
+
+    Parameters
+    ----------
+    background : str, optional
+        Class of all samples that no other class reaches; it needs no points. Without one, every sample belongs to one
+        of the classes of the points.
+
+    Attributes
+    ----------
+    classes_ : array of str
+        In the order of their first point, the background last where it has none.
+    shares_ : dict
+        Expected share of the survey of every class.
+    layered_ : bool
+        Whether the classes are ordered layers.
+
+    Examples
+    --------
+    >>> from outcrop.mapping.survey_sample import sample_survey
+    >>> lines = np.random.default_rng(0).random((2, 64, 64), dtype=np.float32)
+    >>> lines[:, 32:] = np.sin(np.arange(32) / 2)[:, None] / 2 + 0.5
+    >>> points = [Point(0, 30, 10, "rough"), Point(0, 30, 50, "layered")]
+    >>> mapper = PointMapper("rough").fit(sample_survey(enumerate(lines), n_landmarks=100), points, lines.__getitem__)
+    >>> mapper.classes_[mapper.votes(lines[1], 1)[30, [8, 55]].argmax(axis=-1)]
+    array(['rough', 'layered'], dtype='<U7')
+    """
+
+    def __init__(self, background: str | None = None):
+        self.background = background
+
+    def fit(
+        self,
+        survey: SurveySample,
+        points: Sequence[Point],
+        read: Callable[[float], npt.ArrayLike],
+        *,
+        graph: LandmarkGraph | None = None,
+    ) -> "PointMapper":
+        """Learn from points.
+
+        Parameters
+        ----------
+        survey : SurveySample
+            As `sample_survey` draws it.
+        points : sequence of Point
+        read : callable
+            Gives the section of a line, shape (n_samples, n_traces), in [0, 1]; asked for the lines of the points.
+        graph : LandmarkGraph, optional
+            Of this survey, where it was made before.
+        """
+        if not any(not point.excluded for point in points):
+            raise ValueError("No point shows a class; give at least one that is not excluded.")
+        graph = graph or LandmarkGraph(survey)
+        names = dict.fromkeys([point.name for point in points] + ([self.background] if self.background else []))
+        self.classes_ = np.array(list(names))
+        self.mean_, self.scale_, self.landmarks_ = graph.mean, graph.scale, graph.points
+        nodes = {line: nodes_of(read(line)) for line in sorted({point.line for point in points})}
+        self.points_ = [(p.line, p.trace, p.sample, self._code(p.name), p.excluded) for p in points if p.weight > 0]
+        seeds = self._seeds(graph, nodes, [p for p in points if not p.excluded])
+        against = self._seeds(graph, nodes, [p for p in points if p.excluded])
+        self.layered_ = self.background is None and len(names) > 1 and layered_share(survey) > LAYERED
+        self.layers_ = self._ordered(survey, nodes, points) if self.layered_ else np.empty((0, len(names)), np.float32)
+        self.landmark_votes_ = self._landmark_votes(graph, survey, seeds, against)
+        self.forest_ = self._taught(nodes, [p for p in points if p.kind == "confirmed" and not p.excluded])
+        self.shares_ = dict(zip(self.classes_.tolist(), self.landmark_votes_.mean(axis=0).tolist(), strict=True))
+        return self
+
+    def votes(self, section: npt.ArrayLike, line: float | None = None) -> Floats:
+        """Share of every class at every sample of a section.
+
+        Parameters
+        ----------
+        section : array, shape (n_samples, n_traces)
+            In [0, 1].
+        line : float, optional
+            Its line in the survey of the fit; without it, the section is from another survey and position counts for
+            nothing.
+
+        Returns
+        -------
+        array, shape (n_traces, n_samples, n_classes)
+            They sum to 1, except that a single class without background has its probability alone.
+        """
+        check_is_fitted(self, "landmark_votes_")
+        nodes = nodes_of(section)
+        if self.layered_ and line is not None:
+            rows = np.clip(np.rint(relative_time(nodes.dips)), 0, len(self.layers_) - 1).astype(int)
+            votes: Floats = self.layers_[rows]
+        else:
+            votes = self._node_votes(nodes)
+            if self.forest_ and line is not None:
+                votes = self._with_forest(votes, nodes, line)
+            if len(self.classes_) > 1:
+                votes = votes**POWER
+        votes = self._near_points(votes, line)
+        votes = along_reflectors(votes[None], nodes.dips[None])
+        found: Floats = upsample(votes, np.shape(section))[0].swapaxes(0, 1)
+        if len(self.classes_) == 1:
+            return found.clip(0, 1)
+        total = found.sum(axis=-1, keepdims=True)
+        shares: Floats = np.where(total > 1e-9, found / np.maximum(total, 1e-9), np.float32(1 / found.shape[-1]))
+        return shares
+
+    def scores(self, sections: npt.ArrayLike) -> Floats:
+        """Votes of sections of any survey, shape (n, n_samples, n_traces, n_classes)."""
+        return np.stack([self.votes(section).swapaxes(0, 1) for section in np.asarray(sections)])
+
+    def saved(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """A dict for JSON, and arrays."""
+        check_is_fitted(self, "landmark_votes_")
+        about = {"kind": type(self).__name__, "parameters": self.get_params(), "classes": self.classes_.tolist()}
+        arrays = {name: getattr(self, name) for name in LEARNT} | {"points": np.array(self.points_, np.float64)}
+        if self.forest_:
+            arrays |= prefixed("forest", self.forest_._asdict())
+        return about | {"layered": self.layered_, "shares": self.shares_, "encoder": weights_digest()}, arrays
+
+    @classmethod
+    def restored(cls, about: dict[str, Any], arrays: dict[str, Any]) -> "PointMapper":
+        """The mapper that `saved` took apart; refused where the encoder has other weights now."""
+        if about["encoder"] != weights_digest():
+            raise ValueError("The mapper was fitted with other weights of the encoder; fit it again.")
+        mapper = cls(**about["parameters"])
+        mapper.classes_, mapper.layered_, mapper.shares_ = np.array(about["classes"]), about["layered"], about["shares"]
+        points = arrays["points"].reshape(-1, 5).tolist()
+        mapper.points_ = [(line, trace, sample, int(code), bool(out)) for line, trace, sample, code, out in points]
+        forest = part("forest", arrays)
+        mapper.forest_ = Forest(**forest) if forest else None
+        for name in LEARNT:
+            setattr(mapper, name, arrays[name])
+        return mapper
+
+    def _code(self, name: str) -> int:
+        return int(np.flatnonzero(self.classes_ == name)[0])
+
+    def _seeds(self, graph: LandmarkGraph, nodes: dict[float, Nodes], points: Sequence[Point]) -> Floats:
+        """Weight of every landmark as a start of each class, shape (n_landmarks, n_classes); columns sum to 1 or 0."""
+        seeds = np.zeros((len(graph.points), len(self.classes_)), np.float32)
+        for code, name in enumerate(self.classes_):
+            chosen = [_seed_nodes(graph, nodes[point.line].features, point) for point in points if point.name == name]
+            if chosen:
+                nearest, weight = graph.weights(np.concatenate([embedded for embedded, _ in chosen]))
+                weight *= np.concatenate([weights for _, weights in chosen])[:, None]
+                np.add.at(seeds[:, code], nearest.ravel(), weight.ravel())
+        seeds /= np.maximum(seeds.sum(axis=0), np.float32(1e-12))
+        return seeds
+
+    def _ordered(self, survey: SurveySample, nodes: dict[float, Nodes], points: Sequence[Point]) -> Floats:
+        """Share of every class at every relative time."""
+        shown = [point for point in points if not point.excluded]
+        times = {line: relative_time(node.dips) for line, node in nodes.items()}
+        rows = [times[p.line][_node((p.trace, p.sample), times[p.line].shape)] for p in shown]
+        layers = ordered_layers(profile_of(survey), rows, [self._code(point.name) for point in shown])
+        return np.eye(len(self.classes_), dtype=np.float32)[layers]
+
+    def _landmark_votes(self, graph: LandmarkGraph, survey: SurveySample, seeds: Floats, against: Floats) -> Floats:
+        """Share of every class at every landmark; they sum to 1 where there are two classes or more."""
+        n_classes = len(self.classes_)
+        if self.layered_:
+            rows = np.clip(np.rint(survey.relative_time), 0, len(self.layers_) - 1).astype(int)
+            votes: Floats = self.layers_[rows]
+            return votes
+        reach: Floats = np.where(seeds.any(axis=0), graph.reach(seeds), np.float32(0))
+        is_background = self.classes_ == self.background
+        opposed = np.where(against.any(axis=0), graph.reach(against), np.float32(0))
+        opposed[:, ~is_background] += reach[:, is_background].sum(axis=1, keepdims=True)
+        support, doubt = np.maximum(reach - 1, 1e-3), np.maximum(opposed / OPPOSED - 1, 0)
+        if self.background is None and n_classes > 1:
+            votes = reach ** np.float32(NO_BACKGROUND_POWER)
+        else:
+            member = [graph.membership(one) if one.any() else np.zeros_like(one) for one in reach.T]
+            votes = np.stack(member, axis=1)
+        votes *= support / (support + doubt)
+        votes[:, is_background] = (1 - votes[:, ~is_background]).prod(axis=1, keepdims=True)
+        if n_classes > 1:
+            votes /= np.maximum(votes.sum(axis=1, keepdims=True), np.float32(1e-9))
+        return votes
+
+    def _node_votes(self, nodes: Nodes) -> Floats:
+        """Votes at the grid points of a section by what they look like."""
+        coarse = nodes.features[::2, ::2]  # every second grid point; votes change slowly
+        points = (coarse.reshape(-1, coarse.shape[-1]) - self.mean_) * self.scale_
+        search = NearestNeighbors(algorithm="brute").fit(self.landmarks_)
+        votes = interpolated(self.landmark_votes_, *nearest_weights(search, points))
+        votes = _doubled(votes.reshape(*coarse.shape[:2], -1), nodes.dips.shape)
+        smooth: Floats = gaussian_filter(votes, (1, 1, 0))
+        return smooth
+
+    def _taught(self, nodes: dict[float, Nodes], points: Sequence[Point]) -> Forest | None:
+        """Trees on features and position, where confirmed points show two classes or more."""
+        labels = np.array([self._code(point.name) for point in points])
+        if len(set(labels.tolist())) < 2:
+            return None
+        described = {line: _with_position(nodes[line], line) for line in {point.line for point in points}}
+        places = [(p.line, _node((p.trace, p.sample), nodes[p.line].dips.shape)) for p in points]
+        return grow_forest(np.stack([described[line][place] for line, place in places]), labels, len(self.classes_))
+
+    def _with_forest(self, votes: Floats, nodes: Nodes, line: float) -> Floats:
+        """Votes of the trees; classes that no confirmed point shows keep their votes."""
+        assert self.forest_ is not None
+        coarse = _with_position(nodes, line)[::2, ::2]
+        shares = self.forest_.shares(coarse.reshape(-1, coarse.shape[-1])).reshape(*coarse.shape[:2], -1)
+        unseen = np.where(self.forest_.share.any(axis=0), np.float32(0), votes)
+        taught: Floats = unseen + (1 - unseen.sum(axis=-1, keepdims=True)) * _doubled(shares, nodes.dips.shape)
+        return taught
+
+    def _near_points(self, votes: Floats, line: float | None) -> Floats:
+        """Votes that follow the points of their line in their immediate surroundings."""
+        votes = votes.copy()
+        for code, excluded in {point[3:] for point in self.points_}:
+            here = [p for p in self.points_ if p[0] == line and p[3:] == (code, excluded)]
+            if not here:
+                continue
+            free = np.ones(votes.shape[:2], bool)
+            for _, trace, sample, *_ in here:
+                free[_node((trace, sample), votes.shape)] = False
+            close = np.exp(-0.5 * (STRIDE * distance_transform_edt(free) / CLICK_REACH) ** 2)[..., None]
+            known = votes * (1 - np.eye(len(self.classes_))[code]) if excluded else np.eye(len(self.classes_))[code]
+            votes = ((1 - close) * votes + close * known).astype(np.float32)
+        return votes
+
+
+def _node(place: tuple[float, float], shape: tuple[int, ...]) -> tuple[int, int]:
+    """Row and column of the grid point nearest to a trace and sample."""
+    trace, sample = place
+    row, column = (round((at - FIRST) / STRIDE) for at in (sample, trace))
+    return min(max(row, 0), shape[0] - 1), min(max(column, 0), shape[1] - 1)
+
+
+def _with_position(nodes: Nodes, line: float) -> Floats:
+    """Features, predictions and position, three times so that trees draw it more often."""
+    rows, columns = np.indices(nodes.dips.shape, np.float32)
+    position = np.stack([rows, columns, np.full_like(rows, line)], axis=-1)
+    return np.concatenate([nodes.features, nodes.predictions, position, position, position], axis=-1)
+
+
+def _seed_nodes(graph: LandmarkGraph, features: Floats, point: Point) -> tuple[Floats, Floats]:
+    """Embedded grid points from which a point spreads, and their weights, which sum to the weight of the point.
+
+    A click stands for its surroundings as far as they resemble its own grid point; other points for themselves.
+    """
+    row, column = _node((point.trace, point.sample), features.shape)
+    if point.kind != "click":
+        return graph.embedded(features[row : row + 1, column]), np.array([point.weight], np.float32)
+    rows, columns = np.ogrid[: features.shape[0], : features.shape[1]]
+    distance = np.hypot(FIRST + STRIDE * rows - point.sample, FIRST + STRIDE * columns - point.trace)
+    near = distance <= NEAR
+    near[row, column] = True
+    embedded, centre = graph.embedded(features[near]), graph.embedded(features[row, column])
+    weight = np.exp(-((np.linalg.norm(embedded - centre, axis=1) / graph.width) ** 2))
+    return embedded, (point.weight * weight / weight.sum()).astype(np.float32)
+
+
+def _doubled(votes: Floats, shape: tuple[int, ...]) -> Floats:
+    """Votes at every second grid point as votes at all, linearly in between."""
+    for axis in (0, 1):
+        twice = votes.repeat(2, axis).take(range(shape[axis]), axis)
+        following = np.minimum(np.arange(1, votes.shape[axis] + 1), votes.shape[axis] - 1)
+        odd = [slice(None)] * 3
+        odd[axis] = slice(1, None, 2)
+        middle = (votes + votes.take(following, axis)) / 2
+        twice[tuple(odd)] = middle.take(range(twice[tuple(odd)].shape[axis]), axis)
+        votes = twice
+    return votes

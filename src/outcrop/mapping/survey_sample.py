@@ -1,0 +1,178 @@
+"""A random sample of a survey's grid points, with all that the mapping from points needs to know about the survey.
+
+The survey is read once, line by line; what is kept does not grow with it.
+"""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.ndimage import gaussian_filter
+
+from outcrop.features.encoder import ANSWERS, CLASSES, Encoder, weights_digest
+from outcrop.features.energies import KEPT, describe, n_energies
+from outcrop.mapping.pixels import dips
+from outcrop.storage.kept import content
+
+Floats = npt.NDArray[np.float32]
+
+N_LANDMARKS = 3000  # grid points kept of a survey
+N_FINE = 32  # decoder features that come from half the resolution, the last ones that the encoder gives
+SMOOTH = (1, 4)  # grid points over which decoder features are averaged: down, across
+LARGEST = 8.0  # of a logit
+NEIGHBOUR = 2  # grid points from a landmark to the neighbours below and beside it
+DIP_SMOOTHING = 5  # grid points over which dips are averaged before they are followed
+N_ENERGIES: int = n_energies()
+N_FEATURES = N_ENERGIES + N_FINE
+CHANNELS = N_ENERGIES + len(ANSWERS)  # energies and predictions, that a layer is described by
+
+
+class Nodes(NamedTuple):
+    """Features of one section at its grid points, 4 samples and traces apart, the first at 2.5."""
+
+    features: Floats  # (rows, columns, n_features): energies and decoder features
+    predictions: Floats  # (rows, columns, 7) of the encoder
+    dips: Floats  # (rows, columns), samples a trace
+
+
+class SurveySample(NamedTuple):
+    """Random grid points of a survey and means along its layers.
+
+    The mean and the deviation of features are over the sample. Relative time counts grid points along the reflectors
+    from the middle trace of a line.
+    """
+
+    landmarks: Floats  # (n, n_features)
+    below: Floats  # (n, n_features): two grid points further down
+    beside: Floats  # (n, n_features): two grid points further along the line
+    place: Floats  # (n, 3): line, trace and sample
+    relative_time: Floats  # (n,)
+    layer_sum: npt.NDArray[np.float64]  # (rows, energies and predictions): sums over all grid points of a relative time
+    layer_square: npt.NDArray[np.float64]  # (energies and predictions,): sums of squares over all grid points
+    layer_count: npt.NDArray[np.float64]  # (rows,)
+
+
+def nodes_of(section: npt.ArrayLike) -> Nodes:
+    """Features at the grid points of one section.
+
+    Parameters
+    ----------
+    section : array, shape (n_samples, n_traces)
+        Amplitudes in [0, 1]; missing samples (NaN) count as silence.
+
+    Notes
+    -----
+    Energies lie at samples and traces 2.5, 6.5, ... and the encoder's features at 1.5, 5.5, ...; the latter are moved
+    to the former by linear interpolation.
+    """
+    values = np.asarray(section, np.float32)[None]
+    values = np.where(np.isfinite(values), values, np.float32(0.5))
+    described: Floats = KEPT.get(("points", weights_digest(), content(values)), lambda: _described(values))
+    features, predictions, dip = np.split(described, [N_FEATURES, N_FEATURES + len(ANSWERS)], axis=-1)
+    return Nodes(features, predictions, dip[..., 0])
+
+
+def _described(values: Floats) -> Floats:
+    """Features, predictions and dip at the grid points of one section, shape (rows, columns, n)."""
+    encoded = Encoder().describe(values)[0]
+    encoded = _quarter_step(_quarter_step(encoded, 0), 1)
+    predictions = encoded[..., : len(ANSWERS)].copy()
+    np.clip(predictions[..., : len(CLASSES)], -LARGEST, LARGEST, out=predictions[..., : len(CLASSES)])
+    fine = gaussian_filter(encoded[..., -N_FINE:], (*SMOOTH, 0), mode="nearest")
+    return np.concatenate([describe(values)[0], fine, predictions, dips(values)[0][..., None]], axis=-1)
+
+
+def _quarter_step(values: Floats, axis: int) -> Floats:
+    """Values a quarter of a step further along an axis."""
+    following = np.minimum(np.arange(values.shape[axis]) + 1, values.shape[axis] - 1)
+    moved: Floats = np.float32(0.75) * values + np.float32(0.25) * values.take(following, axis)
+    return moved
+
+
+def sample_survey(
+    sections: Iterable[tuple[float, npt.ArrayLike]], *, n_landmarks: int = N_LANDMARKS, random_state: int = 0
+) -> SurveySample:
+    """Draw random grid points from a survey in one pass; every grid point is equally likely.
+
+    Parameters
+    ----------
+    sections : iterable of (line, section)
+        Line number and amplitudes, shape (n_samples, n_traces), in [0, 1]. A few lines spread over the survey are
+        enough; all sections have the same number of samples.
+    n_landmarks : int
+    random_state : int
+
+    Examples
+    --------
+    >>> lines = np.random.default_rng(0).random((2, 64, 48), dtype=np.float32)
+    >>> sample = sample_survey(enumerate(lines), n_landmarks=20)
+    >>> sample.landmarks.shape, int(sample.layer_count.sum())
+    ((20, 96), 384)
+    """
+    rng = np.random.default_rng(random_state)
+    drawn: Any = []
+    sums: Any = 0.0
+    squares: Any = 0.0
+    counts: Any = 0.0
+    for line, section in sections:
+        nodes = nodes_of(section)
+        time = relative_time(nodes.dips)
+        new = _candidates(nodes, line, time, rng.random(time.size), n_landmarks)
+        both = [np.concatenate(pair) for pair in zip(drawn, new, strict=True)] if drawn else new
+        first = np.argsort(both[0])[:n_landmarks]
+        drawn = [part[first] for part in both]
+        channels = np.concatenate([nodes.features[..., :N_ENERGIES], nodes.predictions], axis=-1)
+        by_layer = layer_sums(channels.reshape(-1, CHANNELS), time)
+        sums, counts = sums + by_layer, counts + np.bincount(_rows(time).ravel(), minlength=len(time))
+        squares = squares + np.square(channels, dtype=np.float64).sum(axis=(0, 1))
+    if not drawn:
+        raise ValueError("The survey has no sections; give at least one (line, section).")
+    landmarks, below, beside, place, time = drawn[1:]
+    return SurveySample(landmarks, below, beside, place, time, sums, squares, counts)
+
+
+def _candidates(
+    nodes: Nodes, line: float, time: Floats, keys: npt.NDArray[np.float64], n: int
+) -> list[npt.NDArray[Any]]:
+    """The `n` grid points of a section with the smallest keys, as rows of the arrays of a `SurveySample`."""
+    chosen = np.argsort(keys)[:n]
+    rows, columns = np.unravel_index(chosen, time.shape)
+    below = nodes.features[np.minimum(rows + NEIGHBOUR, time.shape[0] - 1), columns]
+    beside = nodes.features[rows, np.minimum(columns + NEIGHBOUR, time.shape[1] - 1)]
+    place = np.stack([np.full(len(chosen), line), 4 * columns + 2.5, 4 * rows + 2.5], axis=-1).astype(np.float32)
+    return [keys[chosen], nodes.features[rows, columns], below, beside, place, time[rows, columns]]
+
+
+def relative_time(dip: Floats) -> Floats:
+    """Row at which the reflector through each grid point meets the middle trace of its section.
+
+    Parameters
+    ----------
+    dip : array, shape (rows, columns)
+        Samples a trace.
+
+    Examples
+    --------
+    >>> relative_time(np.full((6, 3), 0.5, np.float32))[3]
+    array([3.5, 3. , 2.5], dtype=float32)
+    """
+    dip = gaussian_filter(dip, DIP_SMOOTHING, mode="nearest")
+    time = np.empty(dip.shape, np.float32)
+    rows, middle = np.arange(len(dip)), dip.shape[1] // 2
+    time[:, middle] = rows
+    for column in range(middle + 1, dip.shape[1]):
+        time[:, column] = np.interp(rows - dip[:, column], rows, time[:, column - 1])
+    for column in range(middle - 1, -1, -1):
+        time[:, column] = np.interp(rows + dip[:, column], rows, time[:, column + 1])
+    return time
+
+
+def _rows(time: Floats) -> npt.NDArray[np.intp]:
+    return np.clip(np.rint(time), 0, len(time) - 1).astype(np.intp)
+
+
+def layer_sums(channels: Floats, time: Floats) -> npt.NDArray[np.float64]:
+    """Sums of channels over all grid points of each rounded relative time, shape (rows, n_channels)."""
+    rows = _rows(time).ravel()
+    return np.stack([np.bincount(rows, channel, len(time)) for channel in channels.T], axis=1)

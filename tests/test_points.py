@@ -1,0 +1,284 @@
+"""Mapping from points: what a click, a stroke, an exclusion and an order of layers teach."""
+
+from itertools import combinations, pairwise
+
+import numpy as np
+import pytest
+from scipy.ndimage import distance_transform_edt, gaussian_filter
+from sklearn.ensemble import ExtraTreesClassifier
+
+import outcrop as oc
+from outcrop.mapping.forest import grow_forest
+from outcrop.mapping.landmarks import LandmarkGraph, interpolated
+from outcrop.mapping.layers import layered_share, ordered_layers, profile_of
+from outcrop.mapping.points import Point, PointMapper
+from outcrop.mapping.survey_sample import nodes_of, relative_time, sample_survey
+from outcrop.patches.grid import PatchGrid
+
+
+@pytest.fixture(scope="module")
+def survey():
+    """Sections in [0, 1], truth, sample and graph of a small synthetic volume."""
+    volume, truth = oc.datasets.synthetic((8, 200, 256), seed=0)
+    grid = PatchGrid(volume, size=99, step=33)
+    sections = {row: grid.section(volume, 0, row)[0].T for row in (0, 4, 7)}
+    sample = sample_survey(sections.items(), n_landmarks=1000)
+    return (
+        sections,
+        {row: truth.values[row].T for row in sections},
+        truth.attrs["classes"],
+        sample,
+        LandmarkGraph(sample),
+    )
+
+
+def innermost(truth, line, names):
+    """Click of each class at the sample farthest from its edges."""
+    points = []
+    for code, name in enumerate(names, 1):
+        far = distance_transform_edt(truth == code)
+        sample, trace = np.unravel_index(far.argmax(), far.shape)
+        points.append(Point(line, int(trace), int(sample), name))
+    return points
+
+
+@pytest.fixture(scope="module")
+def fitted(survey):
+    """Mapper that has learnt from one innermost click for each class on line 0."""
+    sections, truth, names, sample, graph = survey
+    points = innermost(truth[0], 0, names)
+    return PointMapper("other").fit(sample, points, sections.__getitem__, graph=graph), points
+
+
+def accuracy(mapper, survey, line):
+    """Share of the samples of a line with the right label."""
+    sections, truth, names, *_ = survey
+    codes = np.array([names.index(name) + 1 for name in mapper.classes_])
+    labels = codes[mapper.votes(sections[line], line).argmax(axis=-1)].T
+    return (labels == truth[line]).mean()
+
+
+def test_clicks_label_a_line_without_clicks(survey, fitted):
+    """One click for each of four classes labels three quarters of another line of a synthetic volume rightly."""
+    assert accuracy(fitted[0], survey, 7) > 0.75
+
+
+def test_votes_are_shares(survey, fitted):
+    """Votes of a section are of its shape, not negative, and sum to 1."""
+    votes = fitted[0].votes(survey[0][4], 4)
+    assert votes.shape == (200, 256, 4)
+    assert votes.min() >= 0
+    np.testing.assert_allclose(votes.sum(axis=-1), 1, atol=1e-5)
+
+
+def test_a_clicked_sample_has_its_class(survey):
+    """Any set of clicks, even a wrong one, keeps the class of every click at its own sample and around it."""
+    sections, _, names, sample, graph = survey
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        points = [Point(4, int(rng.integers(200)), int(rng.integers(256)), name) for name in names]
+        if min(np.hypot(a.trace - b.trace, a.sample - b.sample) for a, b in combinations(points, 2)) < 20:
+            continue
+        mapper = PointMapper("other").fit(sample, points, sections.__getitem__, graph=graph)
+        labels = mapper.classes_[mapper.votes(sections[4], 4).argmax(axis=-1)]
+        assert [labels[point.trace, point.sample] for point in points] == [point.name for point in points]
+
+
+def test_background_needs_no_click(survey):
+    """Without a click for the background, it still takes what no class reaches."""
+    sections, truth, names, sample, graph = survey
+    points = [point for point in innermost(truth[0], 0, names) if point.name != "other"]
+    mapper = PointMapper("other").fit(sample, points, sections.__getitem__, graph=graph)
+    assert mapper.classes_[-1] == "other"
+    assert 0.2 < mapper.shares_["other"] < 0.8
+    assert accuracy(mapper, survey, 7) > 0.7
+
+
+def test_an_excluded_point_lowers_its_class(survey, fitted):
+    """A rejected point takes votes of its class where the survey resembles it, without painting another class."""
+    sections, _, _, sample, graph = survey
+    mapper, points = fitted
+    before = mapper.votes(sections[7], 7)[..., mapper.classes_ == "fault"]
+    trace, row = np.unravel_index(before[..., 0].argmax(), before.shape[:2])
+    rejected = Point(7, int(trace), int(row), "fault", excluded=True, kind="verdict")
+    again = PointMapper("other").fit(sample, [*points, rejected], sections.__getitem__, graph=graph)
+    after = again.votes(sections[7], 7)[..., again.classes_ == "fault"]
+    assert after[trace, row] < 0.7 * before[trace, row]
+    assert after.mean() < before.mean()
+
+
+def test_a_confirmed_line_teaches_the_others(survey, fitted):
+    """Grid points of a confirmed line label another line better than one click for each class, saved or not."""
+    sections, truth, names, sample, graph = survey
+    points = [
+        Point(4, trace, row, names[truth[4][row, trace] - 1], kind="confirmed")
+        for trace in range(2, 200, 4)
+        for row in range(2, 256, 4)
+    ]
+    mapper = PointMapper("other").fit(sample, points, sections.__getitem__, graph=graph)
+    assert accuracy(mapper, survey, 7) > accuracy(fitted[0], survey, 7) + 0.03
+    again = PointMapper.restored(*mapper.saved())
+    np.testing.assert_array_equal(again.votes(sections[7], 7), mapper.votes(sections[7], 7))
+
+
+def test_a_forest_is_that_of_scikit_learn():
+    """Trees as arrays give the shares of the trees they were made from."""
+    rng = np.random.default_rng(0)
+    features, labels = rng.random((300, 4), dtype=np.float32), rng.integers(0, 3, 300)
+    twin = ExtraTreesClassifier(100, min_samples_leaf=10, class_weight="balanced", random_state=0).fit(features, labels)
+    found = grow_forest(features, labels, 4).shares(features)
+    np.testing.assert_allclose(found[:, :3], twin.predict_proba(features), atol=1e-5)
+    assert not found[:, 3].any()
+
+
+def test_one_class_without_background_has_scores(survey, fitted):
+    """One class alone gives its probability, which does not fill the section."""
+    sections, _, _, sample, graph = survey
+    mapper = PointMapper().fit(sample, fitted[1][:1], sections.__getitem__, graph=graph)
+    scores = mapper.votes(sections[7], 7)
+    assert scores.shape == (200, 256, 1)
+    assert 0 <= scores.min() < 0.1 < 0.8 < scores.max() <= 1.00001
+
+
+def test_position_does_not_carry_to_other_surveys(survey, fitted):
+    """Without a line, the points of the line have no effect by their place."""
+    sections, mapper = survey[0], fitted[0]
+    near, far = mapper.votes(sections[0], 0), mapper.votes(sections[0])
+    assert np.abs(near - far).max() > 0.01
+    np.testing.assert_array_equal(mapper.votes(sections[7], 7), mapper.votes(sections[7]))
+
+
+def test_same_input_same_votes(survey, fitted):
+    """The same survey and points give the same votes."""
+    sections, _, _, _, _ = survey
+    sample = sample_survey(sections.items(), n_landmarks=1000)
+    again = PointMapper("other").fit(sample, fitted[1], sections.__getitem__)
+    np.testing.assert_array_equal(again.votes(sections[7], 7), fitted[0].votes(sections[7], 7))
+
+
+def test_a_mapper_comes_back_from_its_arrays(survey, fitted):
+    """A restored mapper has the same votes; one of other encoder weights is refused."""
+    about, arrays = fitted[0].saved()
+    again = PointMapper.restored(about, dict(arrays))
+    np.testing.assert_array_equal(again.votes(survey[0][0], 0), fitted[0].votes(survey[0][0], 0))
+    with pytest.raises(ValueError, match="other weights"):
+        PointMapper.restored(about | {"encoder": ""}, dict(arrays))
+
+
+def test_no_shown_class_is_refused(survey):
+    """Exclusions alone teach nothing."""
+    sections, _, _, sample, graph = survey
+    with pytest.raises(ValueError, match="at least one"):
+        PointMapper("other").fit(sample, [Point(0, 5, 5, "fault", excluded=True)], sections.__getitem__, graph=graph)
+
+
+def test_reach_solves_the_walk(survey):
+    """Reach is the density of a walk that goes on with the chance alpha: it solves the linear system of its ties."""
+    graph = survey[4]
+    seeds = np.zeros((1000, 1), np.float32)
+    seeds[3] = 1
+    reach = graph.reach(seeds)[:, 0]
+    assert reach.argmax() == 3
+    assert reach.mean() == pytest.approx(1, abs=1e-3)
+
+
+def test_membership_grows_with_reach(survey):
+    """A landmark that a class reaches better belongs to it at least as likely; the best of all for sure."""
+    reach = np.random.default_rng(0).lognormal(size=1000).astype(np.float32)
+    member = survey[4].membership(reach)
+    assert (np.diff(member[np.argsort(reach)]) >= -1e-6).all()
+    assert member.min() >= 0
+    assert member[reach.argmax()] == 1
+
+
+def test_interpolation_keeps_constants(survey):
+    """Weights of the nearest landmarks sum to 1."""
+    graph = survey[4]
+    nearest, weight = graph.weights(graph.points[:50] + 0.1)
+    np.testing.assert_allclose(interpolated(np.ones(1000, np.float32), nearest, weight), 1, atol=1e-6)
+
+
+def test_sample_does_not_depend_on_how_lines_are_divided():
+    """Every grid point of a survey is drawn with the same chance, whichever line it lies on."""
+    lines = np.random.default_rng(0).random((6, 64, 64), dtype=np.float32)
+    sample = sample_survey(enumerate(lines), n_landmarks=900)
+    counts = np.bincount(sample.place[:, 0].astype(int), minlength=6)
+    assert counts.sum() == 900
+    assert (np.abs(counts - 150) < 5 * np.sqrt(150)).all()
+
+
+def test_encoder_features_lie_at_the_grid_points_of_the_energies():
+    """A narrow disturbance is seen at the same place by the energies and by the encoder's features."""
+    rows = np.indices((160, 160))[0]
+    section = (0.5 + 0.2 * np.sin(rows / 3)).astype(np.float32)
+    disturbed = section.copy()
+    disturbed[:, 79:82] = 0.5 - 0.2 * np.sin(rows[:, 79:82] / 3)  # centre 80, that is grid point 19.4
+    change = np.abs(nodes_of(disturbed).features - nodes_of(section).features)[20]
+    centres = [
+        (change[:, part].mean(axis=1) ** 2 * np.arange(40)).sum() / (change[:, part].mean(axis=1) ** 2).sum()
+        for part in (slice(0, 32), slice(64, None))
+    ]
+    np.testing.assert_allclose(centres, (80 - 2.5) / 4, atol=0.3)
+
+
+def test_relative_time_follows_the_dip():
+    """Along a reflector of constant dip the relative time stays the same."""
+    dip = np.full((40, 30), 0.25, np.float32)
+    time = relative_time(dip)
+    for row, column in ((20, 3), (25, 20)):
+        assert time[row, column] == pytest.approx(row - 0.25 * (column - 15), abs=0.01)
+
+
+def slow_ordered_layers(profile, rows, labels):
+    """Best of all boundaries, one after another."""
+    best = np.inf, None
+    gaps = [range(a + 1, b + 1) for a, b in pairwise(rows)]
+    for ends in np.stack(np.meshgrid(*gaps), axis=-1).reshape(-1, len(gaps)):
+        parts = np.split(profile, ends)
+        cost = sum(((part - part.mean(axis=0)) ** 2).sum() for part in parts)
+        if cost < best[0]:
+            best = cost, np.repeat(labels, [len(part) for part in parts])
+    return best[1]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_ordered_layers_are_the_best_of_all(seed):
+    """Dynamic programming finds the boundaries that trying all of them finds."""
+    rng = np.random.default_rng(seed)
+    profile = rng.normal(size=(24, 3)) + np.repeat(rng.normal(size=(4, 3)), 6, axis=0)
+    rows, labels = np.sort(rng.choice(24, 4, replace=False)), np.array([2, 0, 3, 1])
+    np.testing.assert_array_equal(
+        ordered_layers(profile, rows[::-1], labels[::-1]), slow_ordered_layers(profile, rows, labels)
+    )
+
+
+def test_clicks_at_the_same_time_give_layers_of_at_most_one_row():
+    """Clicks of several classes at one relative time do not fail, at the rim of the survey either."""
+    layers = ordered_layers(np.random.default_rng(0).normal(size=(10, 2)), [9, 9, 9, 0], [1, 2, 3, 0])
+    assert len(layers) == 10
+    assert layers[0] == 0
+
+
+def test_layers_follow_clicks_where_no_background_is_named():
+    """In a layered survey without background, units end where the layers change, far from the middle of the clicks."""
+    rng = np.random.default_rng(0)
+    rows = np.arange(192)
+    rough = gaussian_filter(rng.normal(size=(3, 192, 120)), (0, 1.5, 2))
+    beds = np.where(rows < 40, np.sin(rows / 1.2), np.sin(rows / 3))[:, None]
+    lines = 0.5 + np.where(rows[:, None] < 150, 0.3 * beds, 0.2 * rough / rough.std())
+    sample = sample_survey(enumerate(lines), n_landmarks=300)
+    assert layered_share(sample) > 0.65
+    assert np.isfinite(profile_of(sample)).all()
+    points = [Point(0, 20, 20, "upper"), Point(0, 60, 60, "middle"), Point(0, 90, 180, "lower")]
+    mapper = PointMapper().fit(sample, points, lines.__getitem__)
+    assert mapper.layered_
+    labels = mapper.classes_[mapper.votes(lines[2], 2).argmax(axis=-1)]
+    truth = np.where(rows < 40, "upper", np.where(rows < 150, "middle", "lower"))
+    assert (labels == truth).mean() > 0.86  # the class of the click nearest in time has 0.84
+
+
+def test_a_section_smaller_than_the_windows_is_labelled(survey, fitted):
+    """Sections of few samples and traces, and missing samples, have votes."""
+    section = survey[0][7][:21, :18].copy()
+    section[:5, :5] = np.nan
+    assert np.isfinite(fitted[0].votes(section)).all()
