@@ -1,4 +1,4 @@
-"""Commands on a job: status, decisions, audit, unseen, clean."""
+"""Commands on a job: status, decisions, paint, audit, unseen, clean."""
 
 import sys
 from pathlib import Path
@@ -14,7 +14,7 @@ from outcrop.cli.options import AS_JSON
 from outcrop.cli.program import app
 from outcrop.cli.retrieving import exemplars_outside
 from outcrop.cli.tables import picture, show_decisions, show_stages, show_status
-from outcrop.cli.texts import OnePath, Text, Texts, named_value, number_list
+from outcrop.cli.texts import OnePath, Text, Texts, named_value, number_list, stroke_points
 from outcrop.parallel import memory_budget
 
 if TYPE_CHECKING:
@@ -105,6 +105,27 @@ def step(job: "oc.Job", what: str) -> None:
             "back his own decisions; undo it there, or here once that program is closed."
         )
     say(text)
+
+
+@app.command()
+def paint(
+    job: Path,
+    stroke: Annotated[list[str], Option(help="LINE,TRACE,TIME:TRACE,TIME... on one section. Repeat it.")],
+    class_: Annotated[str, Option("--class", help="A class; erase; or right, wrong: as the labels say, or not.")],
+    radius: Annotated[
+        float | None, Option(help="Samples and traces around the stroke; 4, or 0.5 with --filled.")
+    ] = None,
+    along: Annotated[str, Option(help="Sections of the strokes: inline or crossline.")] = "inline",
+    filled: Annotated[bool, Option("--filled", help="Paint all that the closed line encloses.")] = False,
+) -> None:
+    """Paint a class on a section of a JOB, as on the page; --undo of 'outcrop decisions' takes all strokes back.
+
+    330,540,1500:560,1640 goes on inline 330 from crossline 540 at 1500 ms to crossline 560 at 1640 ms.
+    """
+    with open_job(job) as opened, opened.act():
+        for text in stroke:
+            opened.paint(class_, stroke_points(text, along), radius, along, filled=filled)
+    say(f"{counted(len(stroke), 'strokes')} of {class_} painted; 'outcrop label {job}' learns from it")
 
 
 @app.command()

@@ -9,7 +9,7 @@ from typer import Argument, Option
 import outcrop as oc
 from outcrop.cli.console import answer, counted, say, work_bars
 from outcrop.cli.opening import open_job, open_volume
-from outcrop.cli.options import AS_JSON, DEVICES, HEADER_BYTES, LINES
+from outcrop.cli.options import AS_JSON, DEVICES, DOMAIN, HEADER_BYTES, LINES
 from outcrop.cli.program import app
 from outcrop.cli.texts import OnePath, Text, Texts, line_list, named_value, number_list, numbers
 from outcrop.storage.workspace import refuse_volume_name
@@ -37,6 +37,7 @@ def faults(
     report: Annotated[OnePath, Option(help="FILE.html: sticks drawn over sections and a slice.")] = None,
     device: DEVICES = None,
     header_bytes: HEADER_BYTES = None,
+    domain: DOMAIN = None,
     json_: AS_JSON = False,
 ) -> None:
     """Pick faults of a VOLUME, or those that a JOB shows: sticks to FILE, strike, dip and area to FILE.surfaces.csv.
@@ -63,8 +64,8 @@ def faults(
     if not is_job and (class_ or judged or extended or import_from):
         options = "--class, --accept, --reject, --forget, --extend and --import"
         raise ValueError(f"{source} is no job; {options} belong to one.")
-    if is_job and (along or header_bytes or device):
-        raise ValueError(f"{source} is a job; --along, --header-bytes and --device belong to a volume.")
+    if is_job and (along or header_bytes or domain or device):
+        raise ValueError(f"{source} is a job; --along, --header-bytes, --domain and --device belong to a volume.")
     before = labels = None
     if is_job:
         with open_job(source) as job, work_bars() as progress:
@@ -84,7 +85,7 @@ def faults(
             if lost and named:
                 say(f"gone too, for a decision counts on lines nearby: sticks {', '.join(map(str, lost))}")
     else:
-        volume, along = open_volume(source, header_bytes), along or "inline"
+        volume, along = open_volume(source, header_bytes, domain), along or "inline"
         real = read_sticks(truth, volume) if truth else None
         with work_bars() as progress:
             where: dict[str, Any] = {"device": device, "progress": progress}

@@ -9,7 +9,7 @@ from typer import Option
 
 from outcrop.cli.console import answer, counted, duration, listed, say, warn
 from outcrop.cli.opening import open_job, open_volume, resources
-from outcrop.cli.options import DEVICES, DRY_RUN_AS_JSON, HEADER_BYTES, MEMORY, SCHEDULER, WORKERS
+from outcrop.cli.options import DEVICES, DOMAIN, DRY_RUN_AS_JSON, HEADER_BYTES, MEMORY, SCHEDULER, WORKERS
 from outcrop.cli.program import app
 from outcrop.cli.texts import Text, numbers
 
@@ -43,6 +43,7 @@ def index(
     dry_run: Annotated[bool, Option("--dry-run", help="Say patches, time and disk, and stop.")] = False,
     json_: DRY_RUN_AS_JSON = False,
     header_bytes: HEADER_BYTES = None,
+    domain: DOMAIN = None,
 ) -> None:
     """Describe every patch of a VOLUME into a job folder; goes on where an interrupted run stopped.
 
@@ -50,12 +51,13 @@ def index(
     stay as they were chosen for the job before; 'auto' for size, step, area or clip gives the default again. The
     default step is as small as the size of the survey allows.
     """
+    from outcrop.job.costs import check_disk
     from outcrop.job.decisions import Decisions
     from outcrop.job.options import IndexOptions
     from outcrop.volumes.identity import known_volume
     from outcrop.volumes.lengths import parse_size
 
-    data = open_volume(volume, header_bytes)
+    data = open_volume(volume, header_bytes, domain)
     before = IndexOptions.read(Decisions(output).state().options.get("index", {}))
     across = "crossline" if (along or before.along) == "crossline" else "inline"
     chosen = before.updated(
@@ -75,6 +77,7 @@ def index(
     if dry_run:
         answer(json_, cost._asdict())
         return
+    check_disk(output, cost.bytes)
     known: dict[str, Any] = {}
     with contextlib.suppress(ValueError):  # unreadable: the volume is given again
         known = known_volume(output)

@@ -10,7 +10,17 @@ from typer import Argument, Option
 import outcrop as oc
 from outcrop.cli.console import answer, counted, duration, say, warn
 from outcrop.cli.opening import open_job, open_volume, resources
-from outcrop.cli.options import BACKGROUND, DEVICES, DRY_RUN_AS_JSON, HEADER_BYTES, LINES, MEMORY, SCHEDULER, WORKERS
+from outcrop.cli.options import (
+    BACKGROUND,
+    DEVICES,
+    DOMAIN,
+    DRY_RUN_AS_JSON,
+    HEADER_BYTES,
+    LINES,
+    MEMORY,
+    SCHEDULER,
+    WORKERS,
+)
 from outcrop.cli.program import app
 from outcrop.cli.texts import OnePath, Text, Texts, line_list, numbers
 
@@ -38,6 +48,7 @@ def label(
     dry_run: Annotated[bool, Option("--dry-run", help="Say lines, time and disk, and stop; fits.")] = False,
     json_: DRY_RUN_AS_JSON = False,
     header_bytes: HEADER_BYTES = None,
+    domain: DOMAIN = None,
 ) -> None:
     """Map the classes of the retrieved patches to pixels and label the volume; goes on where it was stopped.
 
@@ -55,7 +66,7 @@ def label(
     begin, wanted = time.perf_counter(), line_list(lines)
     LabelOptions(min_confidence=min_confidence, max_error=max_error)  # refused before anything is decided
     source = None if mapper is None else oc.Job(mapper, origin="shell")
-    folder, volume = (job, None) if mapper is None else volume_to_label(str(job), mapper, output, header_bytes)
+    folder, volume = (job, None) if mapper is None else volume_to_label(str(job), mapper, output, header_bytes, domain)
     if mapper is None and output is not None:
         raise ValueError("--output goes with --mapper; without it the labels stay in the JOB folder.")
     chosen: dict[str, Any] = {"mapping": mapping, "seed": seed}
@@ -110,7 +121,9 @@ def label(
     )
 
 
-def volume_to_label(path: str, mapper: Path, output: OnePath, header_bytes: Text) -> "tuple[Path, xr.DataArray]":
+def volume_to_label(
+    path: str, mapper: Path, output: OnePath, header_bytes: Text, domain: Text
+) -> "tuple[Path, xr.DataArray]":
     """Return the job folder and the volume that the mapper of another job labels."""
     from outcrop.volumes.identity import identify, known_volume
 
@@ -118,7 +131,7 @@ def volume_to_label(path: str, mapper: Path, output: OnePath, header_bytes: Text
         raise ValueError("--mapper needs --output: the job folder of the other volume, e.g. -o OTHER.outcrop.")
     if output.resolve() == mapper.resolve():
         raise ValueError(f"--mapper and --output are both {output}; give the other volume a folder of its own.")
-    volume = open_volume(path, header_bytes)
+    volume = open_volume(path, header_bytes, domain)
     known, found = known_volume(output), identify(volume)
     if known and known["samples"] != found["digest"] and known["source"] != found["source"]:
         raise ValueError(

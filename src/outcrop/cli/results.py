@@ -67,7 +67,7 @@ def evaluate(
         elif truth:
             found = score_labels(opened, truth, lines=wanted, labels=net_labels(opened) if net else None)
             answer(json_, found, show_scores, found)
-            answer(json_, found, say, f"{job}: evaluation.png, confusion.png")
+            say(f"{job}: evaluation.png, confusion.png")
         else:
             done = axis[list(labelled)].tolist()
             chosen = wanted or done[:: max(1, len(done) // 2)][:2]
@@ -81,14 +81,14 @@ def evaluate(
 def export(
     job: Path,
     out: Path,
-    what: Annotated[str, Option(help="For SEG-Y: label, confidence, or score:CLASS.")] = "label",
+    what: Annotated[str, Option(help="label, confidence, score:CLASS, or class:CLASS (0 and 1).")] = "label",
     format_: Annotated[int, Option("--format", help="SEG-Y sample format: 5 IEEE, 1 IBM, 8 one byte.")] = 5,
     stale: STALE = False,
     seed: Annotated[int, Option(help="Of the split of a training set.")] = 0,
     net: NET = False,
     memory: MEMORY = None,
 ) -> None:
-    """Write labels to OUT.sgy (headers of the source), OUT.zarr, or a training set into the folder OUT."""
+    """Write labels to OUT.sgy (headers of the source), OUT.zarr, OUT.npy, OUT.png, or a training set into a folder."""
     from outcrop.job.exports import export as write
     from outcrop.job.training import net_labels
 

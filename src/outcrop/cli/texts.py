@@ -27,6 +27,25 @@ def numbers(text: str, count: int, option: str, kind: Callable[[str], Any] = int
     return values
 
 
+def stroke_points(text: str, along: str) -> list[tuple[float, float, float]]:
+    """Read the points of a --stroke option: inline, crossline and time of each.
+
+    Examples
+    --------
+    >>> stroke_points("330,540,1500:560,1640", "inline")
+    [(330.0, 540.0, 1500.0), (330.0, 560.0, 1640.0)]
+    """
+    line, _, points = text.partition(",")
+    try:
+        number = float(line)
+        places = [(float(trace), float(time)) for trace, time in (point.split(",") for point in points.split(":"))]
+    except ValueError:
+        raise ValueError(
+            f"--stroke is {text!r}; write LINE,TRACE,TIME:TRACE,TIME, e.g. 330,540,1500:560,1640."
+        ) from None
+    return [(number, trace, time) if along == "inline" else (trace, number, time) for trace, time in places]
+
+
 def number_list(text: Text, option: str) -> list[int]:
     """Read numbers of an option, none where it was not given.
 

@@ -50,7 +50,7 @@ def export_segy(
         for byte, its binary header but for the sample format. A volume from elsewhere gives its axes, and X and Y where
         it has them. What has no label becomes 0. Without it the file holds the lines that `labels` has.
     what : str
-        ``label``, ``confidence`` or ``score:CLASS``; the latter two in percent.
+        ``label``, ``confidence`` or ``score:CLASS`` in percent, or ``class:CLASS``: 1 where that is the label, else 0.
     format : int
         SEG-Y sample format: 5 IEEE float, 1 IBM float, 8 one byte.
     memory : int, optional
@@ -79,7 +79,7 @@ def export_segy(
     True
     """
     labels, path = named_labels(labels), Path(path)
-    values, unit = _pick(labels, what)
+    values, unit, code = pick(labels, what)
     if what == "label" and format == 8 and len(labels.attrs["classes"]) > 127:
         raise ValueError(f"Format 8 holds codes up to 127, the labels have {len(labels.attrs['classes'])}; choose 5.")
     labelled = labels.attrs.get("source", "")
@@ -99,6 +99,8 @@ def export_segy(
         for row, section in _sections(values, axes, source, memory):
             if what == "label":
                 section[section == (UNCERTAIN if lowest < 0 else -1)] = -1 if lowest < 0 else UNCERTAIN
+            if code is not None:
+                section = (section == code).astype(np.float32)
             section *= unit
             section[~live[row]] = np.nan
             write(row, section)
@@ -115,18 +117,20 @@ def export_segy(
                 aside.write_text(text, encoding="utf-8")
 
 
-def _pick(labels: Dataset, what: str) -> tuple[DataArray, np.float32]:
-    """Array that `what` names, and the factor from its numbers to those of the file."""
+def pick(labels: Dataset, what: str) -> tuple[DataArray, np.float32, int | None]:
+    """Array that `what` names, the factor from its numbers to percent, and of a mask the code that becomes 1."""
     kind, _, name = what.partition(":")
     classes = labels.attrs["classes"]
+    if kind == "class" and name in classes:
+        return labels["label"], np.float32(1), 1 + classes.index(name)
     if kind not in labels.data_vars or (name in classes) != (kind == "score"):
         have = [v for v in ("label", "confidence") if v in labels]
-        have += [f"score:{c}" for c in classes if "score" in labels]
+        have += [f"score:{c}" for c in classes if "score" in labels] + [f"class:{c}" for c in classes]
         raise ValueError(f"{what!r} cannot be exported; these labels have {', '.join(have)}.")
     if kind == "label":
-        return labels["label"], np.float32(1)
+        return labels["label"], np.float32(1), None
     values = labels[kind] if kind == "confidence" else labels["score"][classes.index(name)]
-    return values, np.float32(100 / 255 if values.dtype == np.uint8 else 100)
+    return values, np.float32(100 / 255 if values.dtype == np.uint8 else 100), None
 
 
 def _target(
@@ -206,6 +210,7 @@ def _text(
         ],
         "confidence": ["CONFIDENCE OF LABELS IN PERCENT, NOT AMPLITUDES", "0 = unsure or not labelled, 100 = sure"],
         "score": [f"SCORE OF CLASS {name.upper()} IN PERCENT, NOT AMPLITUDES"],
+        "class": [f"MASK OF CLASS {name.upper()}: 1 = IT, 0 = ANYTHING ELSE OR NOT LABELLED"],
     }[kind]
     mapping, limit = labels.attrs.get("mapping"), float(labels.attrs.get("min_confidence") or 0)
     version = labels.attrs.get("version", outcrop.__version__)

@@ -24,7 +24,8 @@ def export_zarr(
     Parameters
     ----------
     labels : Dataset or DataArray
-        As for `export_segy`; ``label``, ``confidence`` and ``score`` are written, as far as the labels have them.
+        As for `export_segy`; ``label``, ``confidence``, ``score`` and ``class_NAME`` are written, as far as the labels
+        have them.
     path : path
         Folder to make, whole or not at all.
     memory : int, optional
@@ -63,8 +64,8 @@ def export_zarr(
             form: dict[str, Any] = {"dimension_names": coord.dims, "attributes": as_json(coord.attrs)}
             group.create_array(str(name), data=coord.values, **form)
         auxiliary = " ".join(str(name) for name, coord in coords.items() if coord.dims != (name,))
-        for name in ("label", "confidence", "score"):
-            if name in labels:
+        for name in map(str, labels.data_vars):
+            if name in ("label", "confidence", "score") or name.startswith("class_"):
                 attributes = names | flags if name == "label" else {}
                 attributes |= {"coordinates": auxiliary} if auxiliary else {}
                 _copy_lines(labels[name], group, as_json({**labels[name].attrs, **attributes}), memory)

@@ -222,6 +222,7 @@ class JobChoices(JobFolder):
             for one in self.plan.state.exemplars:
                 if (one.name, one.place) == (first, tuple(place)):
                     return one.id
+            self._say_outside(place)
             entries.append({"what": "exemplar", "class": first, "place": place})
         else:
             picture = np.asarray(exemplar_picture(self.volume, self._grid(self.plan), place), np.float32)
@@ -230,7 +231,15 @@ class JobChoices(JobFolder):
 
     def move_exemplar(self, id: str, place: Place) -> None:
         """Move an exemplar, given by its id."""
-        self._decide({"what": "move", "of": self._exemplar(id).id, "place": self._check_place(place)})
+        of, place = self._exemplar(id).id, self._check_place(place)
+        self._say_outside(place)
+        self._decide({"what": "move", "of": of, "place": place})
+
+    def _say_outside(self, place: Sequence[float]) -> None:
+        """Note that a place lies outside the area of interest."""
+        if not self._grid(self.plan).in_area(place):
+            where = ", ".join(f"{part:g}" for part in place)
+            self._note(f"{where} lies outside the area of interest: nothing around it is searched or labelled.")
 
     def remove_exemplar(self, id: str) -> None:
         """Remove an exemplar, given by its id."""

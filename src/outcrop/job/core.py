@@ -319,13 +319,14 @@ class Job(JobChoices):
         seed: int = 0,
         memory: int | None = None,
     ) -> str:
-        """Write labels as SEG-Y (.sgy), Zarr (.zarr) or, to any other folder, as a training set.
+        """Write labels as SEG-Y (.sgy), .zarr, .npy, .png of one section or, to any other folder, as a training set.
 
         Parameters
         ----------
         path : path
         what : str
-            For SEG-Y: ``label``, ``confidence``, or ``score:CLASS``.
+            ``label``, ``confidence``, ``score:CLASS``, or ``class:CLASS``: 1 where that is the label, 0 elsewhere;
+            a Zarr holds those of all classes.
         format : int
             SEG-Y sample format.
         stale : bool

@@ -1,5 +1,6 @@
 """What an index or labels will cost, in seconds and bytes, measured on a small part of the work itself."""
 
+import shutil
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -119,6 +120,19 @@ def label_cost(
     computed = len({near for line in left for near in range(line - across, line + across + 1)} & set(every))
     seconds = SPENT + computed * a_line + len(left) * (writing + _digest_seconds(job.volume)) / threads
     return Cost(len(left), seconds + (START if workers else 0), len(left) * size)
+
+
+def check_disk(folder: Path, needed: float) -> None:
+    """Refuse work whose results do not fit on the disk of a folder, which may not exist yet."""
+    place = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.is_dir())
+    free = shutil.disk_usage(place).free
+    if needed > free:
+        free += sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())  # a part may be done already
+    if needed > free:
+        raise ValueError(
+            f"{folder} needs about {needed / 1e6:.0f} MB, and {free / 1e6:.0f} MB are free there; free some space, "
+            "choose a larger --step or --every, or another folder."
+        )
 
 
 def _places(n: int, count: int, threads: int) -> list[np.ndarray]:

@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 from xarray.core import indexing
 
+from outcrop.export.label_array import ARRAYS, export_array
 from outcrop.export.label_segy import export_segy
 from outcrop.export.label_zarr import export_zarr
 from outcrop.export.training_set import export_training_set
@@ -40,13 +41,14 @@ def export(
     """Write labels of a job; see `Job.export`. Other labels than the job's, for instance of a net, where given."""
     path = Path(path)
     kind = path.suffix.lower()
-    if kind and kind not in (*SEGY, ".zarr") and not path.is_dir():
+    if kind and kind not in (*SEGY, *ARRAYS, ".zarr") and not path.is_dir():
         raise ValueError(
-            f"{path} ends in {kind!r}; write OUT.sgy, OUT.zarr, or the name of a folder for a training set."
+            f"{path} ends in {kind!r}; write OUT.sgy, OUT.zarr, OUT.npy, OUT.png, or the name of a folder for "
+            "a training set."
         )
-    if not re.fullmatch(r"label|confidence|score:.+", what):
-        raise ValueError(f"{what!r} cannot be exported; choose label, confidence, or score:CLASS.")
-    if kind not in (*SEGY, ".zarr") and what != "label":
+    if not re.fullmatch(r"label|confidence|(score|class):.+", what):
+        raise ValueError(f"{what!r} cannot be exported; choose label, confidence, score:CLASS or class:CLASS.")
+    if kind not in (*SEGY, *ARRAYS, ".zarr") and what != "label":
         raise ValueError(f"A training set holds labels; export {what!r} to OUT.sgy or OUT.zarr.")
     job.check_volume()
     lines = checked_lines(job, stale=stale or labels is not None)
@@ -61,16 +63,18 @@ def export(
     words += [f"{total - len(lines)} missing, written as 0"] if len(lines) < total else []
     about = ", ".join(words)
     found = (job.labels.assign_attrs(lines=about) if labels is None else labels).assign_attrs(colours=job.palette)
-    if what.startswith("score:"):
-        if labels is not None:
-            raise ValueError(f"A net keeps no scores; export {what!r} of the mapping, without --net.")
+    if what.startswith("score:") and labels is not None:
+        raise ValueError(f"A net keeps no scores; export {what!r} of the mapping, without --net.")
+    if ":" in what:
         if what.partition(":")[2] not in found.attrs["classes"]:
             known = ", ".join(found.attrs["classes"])
             raise ValueError(f"{what!r} cannot be exported; the classes of these labels are {known}.")
-        found = with_scores(job, found)
+        found = with_scores(job, found) if what.startswith("score:") else with_masks(found)
     if kind in SEGY:
         found, like = standard_axes(found), standard_axes(job.volume)
         export_segy(found, path, like=like, what=what, format=format, memory=memory)
+    elif kind in ARRAYS:
+        export_array(found, path, what=what, memory=memory)
     elif kind == ".zarr":
         export_zarr(found, path, memory=memory)
     else:
@@ -91,6 +95,22 @@ def _training_set(job: "Job", labels: xr.Dataset, path: Path, lines: dict[int, b
             f"('outcrop label {job.path}') before a training set is made of them."
         )
     export_training_set(labels, path, volume=job.volume, grid=weak.grid, weak=weak.take(inside), seed=seed)
+
+
+def with_masks(labels: xr.Dataset) -> xr.Dataset:
+    """Return labels with a volume of 0 and 1 for every class, read lazily: ``class_NAME``."""
+    codes = labels["label"]
+    masks = {}
+    for code, name in enumerate(labels.attrs["classes"], 1):
+        lazy = LazyVolume(partial(_mask_block, codes, code), codes.shape, np.uint8)
+        masks["_".join(["class", *name.split()])] = (codes.dims, indexing.LazilyIndexedArray(lazy))
+    return labels.assign(masks)
+
+
+def _mask_block(codes: xr.DataArray, code: int, key: Any) -> np.ndarray:
+    """Return where a block of a volume holds a code."""
+    mask: np.ndarray = np.equal(codes[key].values, code)
+    return mask.astype(np.uint8)
 
 
 def with_scores(job: "Job", labels: xr.Dataset) -> xr.Dataset:

@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 import xarray as xr
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from outcrop.job.decisions import Decisions
 from outcrop.job.plan import Joined, Plan, resolve
@@ -40,6 +40,7 @@ from outcrop.volumes.opening import open_volume
 Result = TypeVar("Result")
 QUICK = 2**28  # bytes of a changed file that are compared where only its labels are looked at
 LAST_CODE = 254  # 255 means uncertain
+WAIT = 10  # s for another program to give codes to classes
 
 
 class JobFolder:
@@ -131,10 +132,12 @@ class JobFolder:
             codes = _read_json(path)
         if not all(name in codes for name in names):
             try:
-                with FileLock(self.path / ".classes.lock", timeout=10):
+                with FileLock(self.path / ".classes.lock", timeout=WAIT):
                     codes = _with_codes(_read_json(path), names)
                     with whole_file(path) as aside:
                         aside.write_text(json.dumps(codes), encoding="utf-8")
+            except Timeout:
+                raise OSError(f"Another program keeps {path} locked; end it, or try again later.") from None
             except OSError as error:
                 if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
                     raise

@@ -15,6 +15,7 @@ import xarray as xr
 from outcrop.job.inputs import as_json
 from outcrop.mapping.registry import DEFAULT_MAPPING
 from outcrop.measures.registry import DEFAULT, indexed_measure
+from outcrop.patches.area import area_positions
 from outcrop.patches.grid import DIRECTIONS, PatchGrid
 from outcrop.patches.windows import patch_starts
 from outcrop.retrieval.index import GRID_OPTIONS, index_inputs
@@ -151,9 +152,18 @@ class IndexOptions(Options):
 
     def grid(self, volume: xr.DataArray) -> PatchGrid:
         """Plan the patches in a volume; refuse what does not fit into it."""
-        grid = PatchGrid(volume, **{name: getattr(self, name) for name in GRID_OPTIONS})
-        indexed_measure(asdict(self)).blocks(grid.size)
-        return grid
+        lines, traces, samples = map(len, area_positions(volume, self.area or {}))
+        across = {"inline": traces, "crossline": lines}.get(self.along, min(lines, traces))
+        height, width = _pair(self.size)
+        try:
+            indexed_measure(asdict(self)).blocks((min(height, samples), min(width, across)))
+        except ValueError as error:
+            if height <= samples and width <= across:
+                raise
+            raise ValueError(
+                f"Patch size {height} x {width} exceeds the sections of {samples} samples and {across} traces. {error}"
+            ) from None
+        return PatchGrid(volume, **{name: getattr(self, name) for name in GRID_OPTIONS})
 
     def inputs(self, volume_digest: str) -> dict[str, Any]:
         """Return everything that descriptors are made from, for the key of an index."""

@@ -1,5 +1,6 @@
 """How good the labels of a job are: against an expert, against changes that should not matter, against a colleague."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -54,8 +55,20 @@ def score_labels(
     if not len(common):
         raise ValueError(f"{truth_path} has none of the labelled {along}s; label some of its lines with --lines.")
     coded = labels["label"].sel({along: common}).assign_attrs(classes=list(labels.attrs["classes"]))
+    meant = obvious_names(truth.attrs["classes"], coded.attrs["classes"])
     truth = truth.sel({along: common}).astype("uint8")
+    truth = truth.assign_attrs(classes=[meant.get(name, name) for name in truth.attrs["classes"]])
     scores = pixel_scores(coded, truth)
+    for name, other in meant.items():
+        if name.casefold() != other.casefold():
+            job._note(f"{truth_path} calls {other} {name!r}: scored as one class.")
+    missing = [repr(name) for name in scores["IU"] if name not in coded.attrs["classes"]]
+    unused = [repr(name) for name in coded.attrs["classes"] if name not in truth.attrs["classes"]]
+    if missing and unused:
+        job._note(
+            f"No label is called {', '.join(missing)}, as in {truth_path}: the score is 0. Only the labels have "
+            f"{', '.join(unused)}; where two of them are one class, give both the same name."
+        )
     scores["MIU_without_boundary"] = pixel_scores(coded, truth, band=5)["MIU"]
     scores[f"{along}s"] = common.tolist()
     spacing, scores["units"] = _spacing(job)
@@ -98,6 +111,33 @@ def probe_labels(job: "Job", lines: Sequence[int], *, progress: Progress | None 
     if plan.along:  # the lines that are labelled take the place of the inlines
         volume = volume.transpose("crossline", "inline", ...).rename(inline="crossline", crossline="inline")
     return stability(volume, labelling_grid(job, plan), fit, lines=lines, progress=progress)
+
+
+def obvious_names(names: Sequence[str], known: Sequence[str]) -> dict[str, str]:
+    """Return which classes of an expert are which of a job under another name, where that is obvious.
+
+    Names that differ in capitals, hyphens and a plural are one; else a name whose words are part of one other name.
+
+    Examples
+    --------
+    >>> obvious_names(["Salt", "faults", "gas"], ["salt dome", "fault", "other"])
+    {'faults': 'fault', 'Salt': 'salt dome'}
+    >>> obvious_names(["salt"], ["salt dome", "salt wall"])
+    {}
+    """
+
+    def words(name: str) -> set[str]:
+        return {word.removesuffix("s") for word in re.findall(r"\w+", name.casefold().replace("_", " "))}
+
+    found: dict[str, str] = {}
+    for alike in (set.__eq__, lambda a, b: a <= b or b <= a):
+        ours = [name for name in known if name not in names and name not in found.values()]
+        theirs = [name for name in names if name not in known and name not in found]
+        pairs = [(name, other) for name in theirs for other in ours if words(name) and alike(words(name), words(other))]
+        for name, other in pairs:
+            if sum(name == a or other == b for a, b in pairs) == 1:
+                found[name] = other
+    return found
 
 
 def recode_table(classes: Sequence[str], names: Sequence[str]) -> np.ndarray:

@@ -89,7 +89,7 @@ def label_volume(
         raise ValueError("Patches on inlines and crosslines at once cannot vote; make a grid along one of them.")
     if min_confidence is None:
         min_confidence = getattr(mapper, "min_confidence", None) or 0.0
-    chosen = sorted(chosen_lines(grid, lines_of(grid, mapper), lines))
+    chosen = chosen_lines(grid, lines_of(grid, mapper), lines)
     names, axis = [str(name) for name in mapper.classes_], line_axis(grid)
     attrs: dict[str, Any] = {"classes": names, "mapping": type(mapper).__name__, "version": outcrop.__version__}
     attrs["source"] = str(volume.attrs.get("source", ""))

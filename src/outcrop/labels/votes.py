@@ -114,7 +114,7 @@ def _wanted(
     """Return position of every line asked for -> rising positions of the lines that vote on it; and rows of patches."""
     rows = lines_of(grid, mapper)
     group = neighbour_groups(volume, grid.along)
-    chosen = sorted(chosen_lines(grid, rows, lines))
+    chosen = chosen_lines(grid, rows, lines)
     near: dict[int, list[int]] = {}
     for line in chosen:
         close = range(line - across, line + across + 1)
@@ -274,9 +274,9 @@ def _scores(mapper: Any, patches: np.ndarray, device: str | None) -> np.ndarray:
 
 
 def chosen_lines(grid: PatchGrid, rows: dict[int, slice], lines: Sequence[int] | np.ndarray | None) -> list[int]:
-    """Return positions of the lines asked for by their survey labels, all of `rows` by default."""
+    """Return rising positions of the lines asked for by their survey labels, all of `rows` by default."""
     if lines is None:
-        return list(rows)
+        return sorted(rows)
     axis = grid.axes[line_axis(grid)]
     have = axis[sorted(rows)]
     missing = [label for label in lines if label not in have]
@@ -284,4 +284,4 @@ def chosen_lines(grid: PatchGrid, rows: dict[int, slice], lines: Sequence[int] |
         raise ValueError(
             f"{grid.along} {missing[0]} is not among the lines to label, {have[0]} to {have[-1]}; choose another."
         )
-    return [int(position) for position in positions_of(axis, lines)]
+    return sorted({int(position) for position in positions_of(axis, lines)})

@@ -270,6 +270,11 @@ class PatchGrid:
         inside = [np.isin(np.arange(len(axis)), area) for axis, area in zip(self.axes, self.area, strict=True)]
         return np.asarray(inside[direction][line] & inside[1 - direction][:, None] & inside[2])
 
+    def in_area(self, position: Sequence[float]) -> bool:
+        """Whether (inline, crossline, time) lies in the area of interest."""
+        at = [nearest_position(axis, p, "") for axis, p in zip(self.axes, position, strict=True)]
+        return all(i in area for i, area in zip(at, self.area, strict=True))
+
     def _traces(self, volume: xr.DataArray, direction: int, line: int, first: int, last: int) -> Array:
         """Traces of a line from `first` to before `last`, amplified, with short gaps bridged."""
         live = self._live_on(direction, line)

@@ -1,0 +1,187 @@
+"""What a user takes for granted of a session: names, areas, strokes, exports, a disk that is full."""
+
+import json
+from collections import namedtuple
+
+import numpy as np
+import pytest
+import xarray as xr
+from filelock import FileLock
+
+import outcrop as oc
+from outcrop.job import folder
+from outcrop.patches.grid import PatchGrid
+
+pytestmark = pytest.mark.usefixtures("quick_mapping")
+LINE = 104
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A survey, and a job on it with one labelled line."""
+    path = tmp_path_factory.mktemp("survey")
+    oc.datasets.write_synthetic(path / "v.sgy", (8, 110, 96), seed=3)
+    with oc.Job(path / "v.outcrop", volume=path / "v.sgy") as job, pytest.MonkeyPatch.context() as patch:
+        options = {"members": 1, "patches_per_class": 12, "n_features": 40, "rounds": 2}
+        patch.setitem(oc.MAPPERS, "encoder", lambda: oc.TextureMapper(**options))
+        job.choose_index(size=32, step=16)
+        for name, place in {"fault": (LINE, 350, 200), "other": (105, 330, 100)}.items():
+            job.add_exemplar(name, place)
+        job.label([LINE])
+    return path
+
+
+def expert(made, path, **names):
+    """The expert labels of the survey on disk, with other names of classes."""
+    codes = oc.open_volume(made / "v.truth.sgy").load()
+    classes = [names.get(name, name) for name in codes.attrs["classes"]]
+    oc.export_zarr(codes.assign_attrs(classes=classes), path)
+    return path
+
+
+def test_an_obvious_name_of_an_expert_is_matched_and_said(made, tmp_path, outcrop):
+    """Faults with a capital and a plural are the class fault; a name that is not obvious is asked for."""
+    given = {"same": {}, "obvious": {"fault": "Faults"}, "odd": {"fault": "Bruch"}}
+    found = {}
+    for name, names in given.items():
+        path = expert(made, tmp_path / f"{name}.zarr", **names)
+        code, said, error = outcrop("evaluate", made / "v.outcrop", "--truth", path, "--json")
+        assert code == 0, error
+        found[name] = json.loads(said)["IU"], " ".join(error.split())
+    assert found["obvious"][0] == found["same"][0] and found["same"][0]["fault"] > 0
+    assert "calls fault 'Faults'" in found["obvious"][1]
+    assert found["odd"][0]["Bruch"] == 0 and "No label is called" in found["odd"][1] and "'fault'" in found["odd"][1]
+
+
+def test_what_lies_outside_the_area_is_said(made, tmp_path, outcrop):
+    """An exemplar is kept there, with a sentence; one inside is taken in silence."""
+    job = tmp_path / "a.outcrop"
+    words = ["index", made / "v.sgy", "-o", job, "--size", 32, "--crosslines", "320,380"]
+    code, _, error = outcrop(*words)
+    assert code == 0, error
+    code, _, error = outcrop("retrieve", job, "--exemplar", f"fault={LINE},350,200")
+    assert code == 0 and "outside the area" not in error, error
+    code, _, error = outcrop("retrieve", job, "--exemplar", f"other={LINE},305,200")
+    assert code == 0 and f"{LINE}, 305, 200 lies outside the area of interest" in " ".join(error.split())
+
+
+def test_strokes_are_painted_from_the_shell(made, tmp_path, outcrop):
+    """Two strokes are those of Python, and one undo takes both back."""
+    job = oc.Job(tmp_path / "p.outcrop", volume=made / "v.sgy")
+    words = ["paint", job.path, "--class", "fault", "--radius", 2]
+    code, _, error = outcrop(*words, "--stroke", f"{LINE},340,100:345,140", "--stroke", "105,350,200")
+    assert code == 0, error
+    strokes = [entry for entry in job.log.entries if entry["what"] == "stroke"]
+    assert [entry["points"] for entry in strokes] == [[[LINE, 340, 100], [LINE, 345, 140]], [[105, 350, 200]]]
+    assert {(entry["radius"], entry["along"], entry["class"]) for entry in strokes} == {(2, "inline", "fault")}
+    code, _, error = outcrop("paint", job.path, "--class", "fault", "--along", "crossline", "--stroke", "340,104,100")
+    assert code == 0 and job.log.entries[-1]["points"] == [[104, 340, 100]], error
+    for _ in range(2):
+        assert outcrop("decisions", job.path, "--undo")[0] == 0
+    assert not job.decisions.query("not undone and what == 'stroke'").size
+    code, _, error = outcrop("paint", job.path, "--class", "fault", "--stroke", "340;104")
+    assert code == 2 and "LINE,TRACE,TIME" in error
+
+
+def test_a_class_is_exported_as_a_volume_of_its_own(made, tmp_path, outcrop):
+    """1 where the label is the class, 0 elsewhere: one class as SEG-Y and NumPy, all of them in Zarr."""
+    labels = oc.Job(made / "v.outcrop").labels
+    code = list(labels.attrs["classes"]).index("fault") + 1
+    mask = (labels["label"].values == code).astype(np.uint8)
+    assert mask.any() and not mask.all()
+    for name in ("m.sgy", "m.npy", "m.zarr"):
+        done, _, error = outcrop("export", made / "v.outcrop", tmp_path / name, "--what", "class:fault")
+        assert done == 0, error
+    np.testing.assert_array_equal(oc.open_volume(tmp_path / "m.sgy").values, mask)
+    assert not (tmp_path / "m.sgy.classes.toml").exists() and not (tmp_path / "m.npy.classes.toml").exists()
+    np.testing.assert_array_equal(np.load(tmp_path / "m.npy"), mask)
+    stored = xr.open_zarr(tmp_path / "m.zarr")
+    np.testing.assert_array_equal(stored["class_fault"].values, mask)
+    assert {"class_fault", "class_other"} <= set(stored.data_vars)
+    done, _, error = outcrop("export", made / "v.outcrop", tmp_path / "x.sgy", "--what", "class:salt")
+    assert done == 2 and "fault, other" in error
+
+
+@pytest.mark.parametrize("name", ["line.npy", "line.png", "lines.npy"])
+def test_labels_go_out_as_their_volume_came_in(tmp_path, outcrop, name):
+    """A NumPy file or a picture: the export has its shape, opens as labels, and spares what Outcrop did not write."""
+    from PIL import Image
+
+    volume, _ = oc.datasets.synthetic((2, 110, 96), seed=3)
+    amplitudes = volume.values if name == "lines.npy" else volume.values[0].T
+    amplitudes = np.clip(128 + 40 * amplitudes / amplitudes.std(), 0, 255).astype(np.uint8)
+    source, out = tmp_path / name, tmp_path / f"labels{name[-4:]}"
+    if source.suffix == ".png":
+        Image.fromarray(amplitudes).save(source)
+    else:
+        np.save(source, amplitudes)
+    job = oc.Job(tmp_path / "j.outcrop", volume=source)
+    job.choose_index(size=32, step=16)
+    job.add_exemplar("fault", (0, 50, 50))
+    job.add_exemplar("other", (0, 30, 20))
+    labels = job.label()
+    code, _, error = outcrop("export", job.path, out)
+    assert code == 0, error
+    written = np.asarray(Image.open(out)) if out.suffix == ".png" else np.load(out)
+    assert written.shape == amplitudes.shape and written.dtype == np.uint8
+    back = oc.open_volume(out)
+    np.testing.assert_array_equal(back.values, labels["label"].values)
+    assert back.attrs["classes"] == labels.attrs["classes"]
+    before = source.read_bytes()
+    assert outcrop("export", job.path, source)[0] == 2 and source.read_bytes() == before
+
+
+def test_an_index_that_does_not_fit_on_the_disk_is_refused(made, tmp_path, outcrop, monkeypatch):
+    """Before anything is written, with the space it needs and the space there is."""
+    monkeypatch.setattr("shutil.disk_usage", lambda _: namedtuple("usage", "total used free")(1, 1, 1))
+    code, _, error = outcrop("index", made / "v.sgy", "-o", tmp_path / "d.outcrop", "--size", 32)
+    assert code == 2 and "MB are free there" in " ".join(error.split())
+    assert not (tmp_path / "d.outcrop").exists()
+
+
+def test_a_locked_table_of_classes_is_said(made, tmp_path, monkeypatch):
+    """A class gets no code while another program gives them out: an error, not a code that the next one takes too."""
+    monkeypatch.setattr(folder, "WAIT", 0.1)
+    job = oc.Job(tmp_path / "l.outcrop", volume=made / "v.sgy")
+    with FileLock(job.path / ".classes.lock"), pytest.raises(OSError, match=r"keeps .*classes\.json locked"):
+        job.add_class("salt")
+    assert job.classes == {"salt": 1}
+
+
+def test_a_survey_too_small_for_any_patch_is_refused_with_the_least_size():
+    """No size is proposed that the next check refuses."""
+    from outcrop.job.options import IndexOptions
+
+    volume, _ = oc.datasets.synthetic((4, 26, 128), seed=0)
+    with pytest.raises(ValueError, match=r"exceeds .* 26 traces\..* 32 x 32 or more") as refused:
+        IndexOptions(size=48).fitted(volume.shape).grid(volume)
+    assert "<= 26" not in str(refused.value)
+
+
+@pytest.mark.parametrize("path", [None, "labels.zarr"])
+def test_a_line_that_is_asked_for_twice_is_labelled_once(tmp_path, path):
+    """In memory and on disk."""
+
+    class Halves:
+        """Half of every vote for each class."""
+
+        classes_ = ("fault", "other")
+
+        def scores(self, patches):
+            """Return the same score for both classes."""
+            return np.full((*patches.shape, 2), 0.5)
+
+    volume, _ = oc.datasets.synthetic((4, 48, 64), seed=0)
+    grid = PatchGrid(volume, size=32, step=16)
+    path = None if path is None else tmp_path / path
+    labels = oc.label_volume(volume, grid, Halves(), lines=[101, 101], path=path)
+    assert labels["label"].values.any(axis=(1, 2)).tolist() == [False, True, False, False]
+
+
+def test_depth_is_declared_from_the_shell_and_stays(made, tmp_path, outcrop):
+    """Indexed as depth, the job opens again as depth; faults of the file have depths."""
+    path = tmp_path / "z.outcrop"
+    code, _, error = outcrop("index", made / "v.sgy", "-o", path, "--size", 32, "--domain", "depth")
+    assert code == 0 and oc.Job(path).volume.dims[2] == "depth", error
+    code, _, error = outcrop("faults", made / "v.sgy", "-o", tmp_path / "f.csv", "--lines", LINE, "--domain", "depth")
+    assert code == 0 and "depth" in (tmp_path / "f.csv").read_text().splitlines()[0], error
