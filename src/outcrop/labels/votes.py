@@ -250,7 +250,7 @@ def _takes_sections(grid: PatchGrid, mapper: Any) -> bool:
 def _whole_section(volume: xr.DataArray, grid: PatchGrid, mapper: Any, place: Any) -> np.ndarray:
     """Return votes of a mapper that takes sections of any size; missing traces count as silence and get no vote."""
     section, votes = _filled_section(volume, grid, place)
-    if hasattr(mapper, "votes"):  # the line counts, not only what the section looks like
+    if getattr(mapper, "knows_lines", False):  # the line counts, not only what the section looks like
         scores: np.ndarray = mapper.votes(section, int(place[1]))
     else:
         scores = to_numpy(mapper.scores(section[None]))[0].swapaxes(0, 1)
