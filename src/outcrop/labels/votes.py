@@ -11,6 +11,7 @@ import numpy as np
 import xarray as xr
 
 from outcrop.arrays import device_list, to_numpy
+from outcrop.mapping.points import PointMapper
 from outcrop.parallel import map_blocks, map_groups, memory_budget, spans
 from outcrop.patches.grid import PatchGrid
 from outcrop.patches.windows import add_windows
@@ -250,7 +251,7 @@ def _takes_sections(grid: PatchGrid, mapper: Any) -> bool:
 def _whole_section(volume: xr.DataArray, grid: PatchGrid, mapper: Any, place: Any) -> np.ndarray:
     """Return votes of a mapper that takes sections of any size; missing traces count as silence and get no vote."""
     section, votes = _filled_section(volume, grid, place)
-    if hasattr(mapper, "votes"):  # the line counts, not only what the section looks like
+    if isinstance(mapper, PointMapper):  # the line counts, not only what the section looks like
         scores: np.ndarray = mapper.votes(section, int(place[1]))
     else:
         scores = to_numpy(mapper.scores(section[None]))[0].swapaxes(0, 1)
