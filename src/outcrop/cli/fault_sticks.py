@@ -115,10 +115,11 @@ def decide_sticks(job: "oc.Job", name: Text, judged: list[Any], extended: list[A
 
     for place, stick in extended:
         extended_stick(job, stick, place)  # refused before anything is decided
-    for what, some in judged:
-        judge_sticks(job, some, what, name)
-    for place, stick in extended:
-        extend_stick(job, stick, place, name)
+    with job.act():  # one undo takes all of it back
+        for what, some in judged:
+            judge_sticks(job, some, what, name)
+        for place, stick in extended:
+            extend_stick(job, stick, place, name)
 
 
 def check_files(written: list[Path], read: list[Path]) -> None:

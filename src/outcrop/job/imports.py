@@ -89,7 +89,7 @@ def import_words(entries: Iterable[Entry], name: str, before: "State", after: "S
         What held before and holds after it.
     """
     if before == after:
-        return ["It was taken over before: nothing changed"]
+        return ["Nothing changed: its decisions were taken over before, or were undone where they come from"]
     kinds = ("classes", "exemplars", "verdicts", "strokes")
     more = {kind: len(getattr(after, kind)) - len(getattr(before, kind)) for kind in kinds}
     added = ", ".join(f"{n} {kind}" for kind, n in more.items() if n)
