@@ -6,7 +6,6 @@ import pytest
 import outcrop as oc
 from outcrop.evaluate.pixels import weak_label_scores
 from outcrop.job.labelling import label_view
-from outcrop.retrieval.assignment import Overlap
 from outcrop.retrieval.weak import WeakLabels
 
 AXES = {"inline": "crossline", "crossline": "inline"}
@@ -16,18 +15,6 @@ AXES = {"inline": "crossline", "crossline": "inline"}
 def survey():
     """A synthetic volume and its truth; lines are 25 m apart."""
     return oc.datasets.synthetic((26, 40, 64), seed=3)
-
-
-def test_numbers_of_lines_do_not_matter(survey):
-    """A survey in which every tenth line number exists has the neighbours of one that counts by one."""
-    volume, _ = survey
-    renumbered = volume.assign_coords(inline=10 * volume["inline"].values)
-    overlaps = []
-    for one in (volume, renumbered):
-        grid = oc.PatchGrid(one, size=32, step=16)
-        overlap = Overlap(grid, np.arange(len(grid)))
-        overlaps.append(np.stack([overlap(i) for i in range(0, len(grid), 7)]))
-    np.testing.assert_array_equal(*overlaps)
 
 
 @pytest.mark.parametrize(("inlines", "near"), [([100, 200, 300], [1]), ([100, 101, 103], [0, 1, 2])])

@@ -133,7 +133,7 @@ def test_the_whole_walk(survey, browser, tmp_path):
 
 def state(job):
     """What is decided in a job, as another process reads it."""
-    return oc.Job(job).state
+    return oc.Job(job).plan.state
 
 
 def test_a_decision_made_elsewhere_appears(survey, browser, tmp_path):

@@ -5,7 +5,7 @@ import importlib
 from pathlib import Path
 from typing import Any
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 # public name -> module, as ``__init__.pyi`` imports it; loaded when it is first used (PEP 562)
 _HOMES = {

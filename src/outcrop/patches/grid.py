@@ -21,7 +21,6 @@ from outcrop.patches.windows import patch_starts, stitch
 from outcrop.volumes.amplitude import amplitude_clip, scale
 from outcrop.volumes.axes import nearest_position, positions_of
 from outcrop.volumes.lazy import live_traces
-from outcrop.volumes.neighbours import line_distances
 
 Array = npt.NDArray[Any]
 Rows = npt.ArrayLike | slice  # of a grid: numbers, a mask or a slice
@@ -191,15 +190,6 @@ class PatchGrid:
                 "along": pd.Categorical.from_codes(direction, DIRECTIONS),
             }
         )
-
-    def metres(self, starts: npt.ArrayLike) -> Array:
-        """Distance in metres of the line of each patch from the first line of its direction; see `line_distances`."""
-        direction, line, *_ = np.asarray(starts).T
-        out = np.empty(len(line))
-        for number, name in enumerate(DIRECTIONS):
-            here = direction == number
-            out[here] = line_distances(self._volume, name)[line[here]]
-        return out
 
     def extract(self, volume: xr.DataArray, rows: Rows) -> Array:
         """Patches of some rows, shape (n, height, width), float32 in [0, 1]; NaN where a long run of traces is missing.
