@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def label(
     job: Annotated[Path, Argument(metavar="JOB", help="A job folder; with --mapper a volume.")],
     mapping: Annotated[
-        Text, Option(help="A name of oc.MAPPERS, or points; encoder, or the last one used, by default.")
+        Text, Option(help="points, or a name of oc.MAPPERS; encoder, or the last one used.")
     ] = None,
     lines: LINES = None,
     step: Annotated[Text, Option(help="Samples and traces between patches; auto: a third of the size.")] = None,
