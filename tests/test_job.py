@@ -296,9 +296,9 @@ def test_exports_say_what_they_hold(job, tmp_path):
     made = xr.open_zarr(tmp_path / "l.zarr").attrs["provenance"]
     assert made["volume"] == job.plan.volume["digest"] and made["lines"] == {"labelled": 2, "stale": 2, "total": 8}
     assert made["stale_lines"] == [103, 104]
-    with pytest.raises(ValueError, match=r"\.npy"):
-        job.export(tmp_path / "l.npy")
-    assert not (tmp_path / "l.npy").exists()
+    with pytest.raises(ValueError, match=r"\.tif"):
+        job.export(tmp_path / "l.tif")
+    assert not (tmp_path / "l.tif").exists()
     job.undo()
     job.export(tmp_path / "patches")
     manifest = pd.read_csv(tmp_path / "patches" / "manifest.csv")
