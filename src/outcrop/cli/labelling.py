@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 @app.command()
 def label(
     job: Annotated[Path, Argument(metavar="JOB", help="A job folder; with --mapper a volume.")],
-    mapping: Annotated[
-        Text, Option(help="points, or a name of oc.MAPPERS; encoder, or the last one used.")
-    ] = None,
+    mapping: Annotated[Text, Option(help="points, or a name of oc.MAPPERS; encoder, or the last one used.")] = None,
     lines: LINES = None,
     step: Annotated[Text, Option(help="Samples and traces between patches; auto: a third of the size.")] = None,
     min_confidence: Annotated[float | None, Option(help="Samples below it, 0 to 1, are uncertain.")] = None,
