@@ -65,3 +65,22 @@ def test_a_rejected_patch_and_a_stroke_teach(job):
     before = job.label([105])["label"].values
     job.paint("salt dome", [(102, 400.0, 80.0), (102, 440.0, 80.0)], radius=10)
     assert (job.label([105])["label"].values != before).any()
+
+
+def test_another_survey_takes_the_look_of_classes_and_no_places(job, tmp_path):
+    """A borrowed mapper labels another volume by what its samples look like; the first one keeps its labels."""
+    before = job.label([102], mapping="points").load()
+    volume, _ = oc.datasets.synthetic((4, 160, 128), seed=5)
+    with oc.Job(tmp_path / "b.outcrop", volume=volume) as other:
+        other.borrow_mapper(job)
+        mapper = other.mapper()
+        assert not mapper.points_ and not mapper.layered_ and mapper.forest_ is None
+        assert (other.label([101])["label"] > 0).all()
+    np.testing.assert_array_equal(job.label([102])["label"].values, before["label"].values)
+
+
+def test_cleaning_keeps_the_sample_of_the_survey(job):
+    """What the present decisions lead to stays."""
+    job.label([102], mapping="points")
+    job.clean()
+    assert job.stages.keys("survey") == [job.plan.survey_stage.key]

@@ -193,19 +193,19 @@ def evidence(job: "Job", plan: Plan) -> list[Point]:
         line, trace = positions[plan.along], positions[1 - plan.along]
         kind, excluded = ("click", False) if kind == "click" else ("verdict", kind == "reject")
         points.append(Point(line, trace, positions[2], name, excluded=excluded, kind=kind))
-    painted, excluded_sections_ = marked_sections(job, plan)
+    painted, not_these = marked_sections(job, plan)
     names = sorted(plan.codes, key=plan.codes.__getitem__)
-    for direction, line in sorted(painted.keys() | excluded_sections_.keys()):
+    for direction, line in sorted(painted.keys() | not_these.keys()):
         if direction != plan.along:  # strokes across the lines count where labels are read
             continue
         shape = len(job.axes[1 - direction]), len(job.axes[2])
         codes = painted.get((direction, line), np.zeros(shape, np.uint8))
-        gone = excluded_sections_.get((direction, line), np.zeros((len(names), *shape), bool))
+        gone = not_these.get((direction, line), np.zeros((len(names), *shape), bool))
         rows, known, out, weights = painted_nodes(codes, gone)
         for (trace, sample), yes, no, weight in zip(rows.tolist(), known, out, (weights / COUNT).tolist(), strict=True):
             for code in np.flatnonzero(yes | no).tolist():
-                place_ = FIRST + STRIDE * trace, FIRST + STRIDE * sample
-                points.append(Point(line, *place_, names[code], weight, bool(no[code]), "stroke"))
+                at = FIRST + STRIDE * trace, FIRST + STRIDE * sample
+                points.append(Point(line, *at, names[code], weight, bool(no[code]), "stroke"))
     return points
 
 
@@ -246,6 +246,8 @@ def borrow(job: "Job", source: "Job", progress: Any = None) -> Mapping[str, Any]
     """Copy the mapper of another job into this one; its key, classes and options of the index it was made with."""
     plan = source.plan
     mapper = named_mapper(source, plan, progress=progress)
+    if isinstance(mapper, PointMapper):
+        mapper.forget_places()
     classes = [str(name) for name in mapper.classes_]
     key = job.stages.begin("mapper", {"borrowed": plan.mapper_key, "classes": classes})
     folder = job.stages.path("mapper", key) / "mapper"

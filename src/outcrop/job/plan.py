@@ -178,7 +178,8 @@ class Plan:
     @cached_property
     def survey_stage(self) -> Stage:
         """A sample of the survey that a mapping by points learns from."""
-        scaling = {name: getattr(self.index, name) for name in ("gain", "clip")} | {"along": self.along}
+        scaling = {name: getattr(self.index, name) for name in ("gain", "clip")}
+        scaling |= {"along": self.along, "area": self.area}
         return Stage(
             "survey", {"volume": self.volume["digest"], "encoder": weights_digest(), **scaling, "code": SURVEY_CODE}
         )

@@ -189,6 +189,7 @@ def in_use(job: "Job") -> set[tuple[str, str | None]]:
     plan = job.plan
     keys: set[tuple[str, str | None]] = {(kind, key) for kind, key in plan.keys.items() if kind != "volume"}
     keys.add(("mapper", plan.base_stage and plan.base_stage.key))
+    keys.add(("survey", plan.survey_stage.key))
     keys.add(("votes", replace(plan, across=True).keys["votes"]))
     keys |= {("votes", key) for key in vote_keys(job, plan).values()}
     keys |= {(kind, job.stages.last(kind)) for kind in ("net", "faults")}

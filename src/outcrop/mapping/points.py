@@ -155,6 +155,10 @@ class PointMapper(BaseEstimator, Saved):
         shares: Floats = np.where(total > 1e-9, found / np.maximum(total, 1e-9), np.float32(1 / found.shape[-1]))
         return shares
 
+    def forget_places(self) -> None:
+        """Keep what classes look like and forget where they lie, for another survey."""
+        self.points_, self.layered_, self.forest_ = [], False, None
+
     def scores(self, sections: npt.ArrayLike) -> Floats:
         """Votes of sections of any survey, shape (n, n_samples, n_traces, n_classes)."""
         return np.stack([self.votes(section).swapaxes(0, 1) for section in np.asarray(sections)])
