@@ -141,9 +141,9 @@ class LineWriter:
         if self.volume is None:
             return seals, {}
         near = range(max(0, line - self.across), min(line + self.across + 1, self.volume.shape[self.along]))
-        before = self.digests
-        self.digests = {}
+        before, digests = self.digests, {}  # threads share the writer: what is returned must not change again
         for one in near:
             known = before.get((self.along, one))
-            self.digests[self.along, one] = known or line_digest(self.volume.isel({self.volume.dims[self.along]: one}))
-        return seals, self.digests
+            digests[self.along, one] = known or line_digest(self.volume.isel({self.volume.dims[self.along]: one}))
+        self.digests = digests
+        return seals, digests
