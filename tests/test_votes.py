@@ -132,9 +132,9 @@ def test_a_section_across_the_lines_is_that_of_the_lines(tmp_path, quick_mapping
 
 def test_digests_of_a_line_do_not_change_while_threads_write_others(tmp_path, monkeypatch):
     """Two threads share a writer: each gets the digests of the lines around its own line, and only those."""
-    volume = oc.open_volume(np.random.default_rng(0).random((6, 8, 16), dtype=np.float32))
-    writer = LineWriter(VoteStore.make(tmp_path, volume.shape, ["fault"]), volume, 0, 1)
-    votes = np.zeros((8, 16, 1), np.uint8)
+    volume = oc.open_volume(np.random.default_rng(0).random((6, *SHAPE[1:]), dtype=np.float32))
+    writer = LineWriter(VoteStore.make(tmp_path, volume.shape, ["fault", "other"]), volume, 0, 1)
+    votes = np.zeros((2, *SHAPE[1:]), np.uint8)
     digest_of, others = vote_store.line_digest, []
 
     def interrupted(line):
