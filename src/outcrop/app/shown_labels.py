@@ -20,13 +20,6 @@ KEPT = 4  # sections of labels in memory
 Both = tuple[Codes, Codes]  # label codes and confidence
 
 
-class Draft(NamedTuple):
-    """Labels of one line that are on their way."""
-
-    line: float
-    both: Both
-
-
 class Before(NamedTuple):
     """Labels of a line as they were before the last correction of it."""
 
@@ -61,13 +54,10 @@ class ShownLabels:
     ----------
     correcting : int or None
         Position of the line that is being brought up to the strokes on it.
-    draft : Draft or None
-        Shown until the labels are ready.
     """
 
     def __init__(self, job: PageJob, survey: Survey, work: Work, truth: xr.DataArray | None = None) -> None:
         self.job, self.survey, self.work, self.truth = job, survey, work, truth
-        self.draft: Draft | None = None
         self.correcting: int | None = None
         self._before: Before | None = None
         self._shown, self._scores, self._shares = Last(), Last(), Last()
@@ -145,8 +135,6 @@ class ShownLabels:
 
     def source(self, direction: int, position: int) -> tuple[Any, ...]:
         """What the labels of a section come from: equal where they show the same."""
-        if self._draft_on(direction, position):
-            return ("draft", id(self.draft))
         found = self.shown()
         if direction == self.survey.along:
             store = found.labels.stores.get(position)
@@ -157,11 +145,6 @@ class ShownLabels:
         key = (direction, position, found.written, found.plan)
         return (key, self._all_lines.get(direction, (None,))[0] == key)
 
-    def _draft_on(self, direction: int, position: int) -> Draft | None:
-        """The draft where it is of this section."""
-        same = self.draft and direction == self.survey.along and self.survey.lines[position] == self.draft.line
-        return self.draft if same else None
-
     def pictures(
         self, direction: int, position: int, window: Window | None = None, *, most: Size = MOST_PIXELS
     ) -> tuple[Picture, Picture, list[str]] | None:
@@ -169,10 +152,8 @@ class ShownLabels:
 
         A limit of confidence is not applied: the browser does that.
         """
-        draft, found, frame = self._draft_on(direction, position), self.shown(), self.survey.sections.frame(direction)
-        if draft is not None:
-            both = [values.T for values in draft.both]
-        elif direction == self.survey.along and position in found.labels.stores:
+        found, frame = self.shown(), self.survey.sections.frame(direction)
+        if direction == self.survey.along and position in found.labels.stores:
             both = [values.T for values in self._section(position, limit=0.0)]
         elif direction != self.survey.along and found.labels.stores:
             both = self._across(found, direction, position)
@@ -240,7 +221,7 @@ class ShownLabels:
         across, down = self.survey.sections.frame(direction)
         whole = [across.low, across.high, down.low, down.high]
         if direction == along:
-            return [whole] if self.is_stale(position) and not self._draft_on(direction, position) else []
+            return [whole] if self.is_stale(position) else []
         axis, parts = self.survey.axes[along], []
         for first, last in runs_of(sorted(stale)):
             ends = axis.ends(first, last + 1)

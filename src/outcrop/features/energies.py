@@ -88,18 +88,6 @@ def kept_nodes(sections: np.ndarray) -> Array:
     return KEPT.get((WAVELENGTHS, N_DIRECTIONS, SMOOTHING, content(sections)), lambda: describe(sections))
 
 
-def mirrored(descriptors: Array) -> Array:
-    """Descriptors of the same places in a section that is seen from behind: directions run the other way round.
-
-    Takes NumPy or torch. What follows the energies is the same from both sides.
-    """
-    xp, shape = array_namespace(descriptors), descriptors.shape[:-1]
-    directions = constant(xp, -np.arange(N_DIRECTIONS) % N_DIRECTIONS, like=descriptors)
-    apart = xp.reshape(descriptors[..., : n_energies()], (*shape, -1, N_DIRECTIONS))
-    energies = xp.reshape(apart[..., directions], (*shape, n_energies()))
-    return xp.concat([energies, descriptors[..., n_energies() :]], axis=-1)
-
-
 @lru_cache(maxsize=8)
 def _log_gabor(shape: tuple[int, int]) -> list[np.ndarray]:
     """Log-Gabor windows on one half plane each, so that the modulus of the answer is the envelope."""

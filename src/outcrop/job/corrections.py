@@ -5,17 +5,15 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
-from scipy.ndimage import label as connected
 
 from outcrop.features.energies import STRIDE
+from outcrop.job.strokes import cell_means
 from outcrop.mapping.pixels import upsample
 from outcrop.mapping.walker import conductances, correct, giving_up, reach
 from outcrop.storage.kept import Kept, content
 
 FALL = 75.0  # m across lines over which a stroke falls to 1 / e
 LEAST = 0.1  # of a stroke, below which it says nothing about a neighbouring line
-COUNT = 60.0  # nodes of patches that a stroke of one node counts as; one of n nodes counts n ** (1 / 4) times that
-FULL = 0.25  # share of the pixels of a node from which it counts as painted wholly
 
 
 @dataclass(eq=False)
@@ -150,69 +148,3 @@ class Corrections:
         chosen = np.stack([none if code is None else seeds[code] for code in codes], axis=-1)
         spread = reach(along, down, chosen, gamma) if chosen.any() else chosen
         return upsample(spread[None], self.section_shape)[0]
-
-
-def cell_means(values: np.ndarray) -> np.ndarray:
-    """Return means over the pixels of every node, of a mask its share; pixels beyond the edge count as 0.
-
-    Examples
-    --------
-    >>> cell_means(np.eye(6, dtype=bool))
-    array([[0.25 , 0.   ],
-           [0.   , 0.125]])
-    """
-    shape = [-(-n // STRIDE) * STRIDE for n in values.shape]
-    cells = np.pad(values, [(0, full - n) for full, n in zip(shape, values.shape, strict=True)])
-    means: np.ndarray = cells.reshape(shape[0] // STRIDE, STRIDE, shape[1] // STRIDE, STRIDE).mean(axis=(1, 3))
-    return means
-
-
-def painted_nodes(codes: np.ndarray, excluded: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Return the nodes that a mapper learns from what is painted on a section.
-
-    Parameters
-    ----------
-    codes : uint8 array, shape (n_traces, n_samples)
-        ``i + 1`` for class i.
-    excluded : bool array, shape (n_classes, n_traces, n_samples)
-
-    Returns
-    -------
-    rows : int array, shape (n, 2)
-        Of the nodes, on the lattice of traces and samples.
-    known : bool array, shape (n, n_classes)
-    excluded : bool array, shape (n, n_classes)
-        Classes that are excluded.
-    weights : array, shape (n,)
-        All nodes of a stroke of n together count as `COUNT` times the fourth root of n.
-    """
-    parts = []
-    for masks, kind in (([codes == c + 1 for c in range(len(excluded))], 0), (excluded, 1)):
-        shares = np.stack([cell_means(mask) for mask in masks])
-        winner = shares.argmax(axis=0)
-        for c, share in enumerate(shares):
-            nodes = (share > 0) & (winner == c) if kind == 0 else share > 0
-            pieces, _ = connected(nodes)
-            sizes = np.bincount(pieces.ravel())
-            rows = np.argwhere(nodes)
-            weights = COUNT * np.minimum(share[nodes] / FULL, 1) / sizes[pieces[nodes]] ** 0.75
-            both = np.zeros((len(rows), 2, len(shares)), bool)
-            both[:, kind, c] = True
-            parts.append((rows, both[:, 0], both[:, 1], weights))
-    rows, known, excluded, weights = (np.concatenate(some) for some in zip(*parts, strict=True))
-    return rows, known, excluded, weights
-
-
-def targets_of(known: np.ndarray, excluded: np.ndarray, votes: np.ndarray) -> np.ndarray:
-    """Return the share of every class at painted nodes: the painted one, or the votes without the excluded ones.
-
-    Examples
-    --------
-    >>> known, excluded = np.array([[1, 0], [0, 0]], bool), np.array([[0, 0], [1, 0]], bool)
-    >>> targets_of(known, excluded, np.array([[0.1, 0.9], [0.7, 0.3]]))
-    array([[1., 0.],
-           [0., 1.]])
-    """
-    left = np.where(excluded, 0, votes)
-    total = left.sum(axis=1, keepdims=True)
-    return np.where(known.any(axis=1, keepdims=True), known, left / np.where(total > 0, total, 1))

@@ -1,5 +1,6 @@
 """The stage of the votes, and the labels that are decided from them."""
 
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import outcrop
 from outcrop.features.energies import kept_nodes
 from outcrop.job.corrections import Corrections
 from outcrop.job.fitting import job_mapper
-from outcrop.job.plan import ACROSS, Plan
+from outcrop.job.plan import Plan
 from outcrop.job.sections import filled_section, labelling_grid, marked_sections
 from outcrop.job.votes import Labels, read_labels, survey_limit
 from outcrop.labels.vote_store import LineWriter, VoteStore
@@ -44,6 +45,13 @@ def label_lines(
         ``device``, ``client``, ``memory`` and ``progress(what, done, total)``.
     """
     mapper = job_mapper(job, plan, **where)
+    if len(mapper.classes_) == 1:
+        name = plan.names.get(str(mapper.classes_[0]), str(mapper.classes_[0]))
+        warnings.warn(
+            f"{name!r} is the only class, so there are scores and no labels: add a class for everything else, for "
+            "instance 'other'.",
+            stacklevel=2,
+        )
     report = where.pop("progress", None) or (lambda *_: None)
     grid = labelling_grid(job, plan)
     wanted = line_positions(job, plan, lines, lines_of(grid, mapper))
@@ -56,11 +64,10 @@ def label_lines(
     done = len(wanted) - len(left)
     report("labelling", done, len(wanted))
     lines_log = LineLog(lines_path(job.path, plan.volume["digest"]))
-    across = ACROSS if getattr(mapper, "any_size", False) and not plan.by_points else 0
     clear_leftovers(store.votes, 0, left)
-    writer = LineWriter(store, job.volume if untouched(job.volume) else None, plan.along, across)
+    writer = LineWriter(store, job.volume if untouched(job.volume) else None, plan.along)
     labels = job.axes[plan.along][left]
-    written = written_votes(job.volume, grid, mapper, writer, labels, across=across, workers=workers, **where)
+    written = written_votes(job.volume, grid, mapper, writer, labels, workers=workers, **where)
     for line, (seals, digests) in written:
         check_lines(job.path, lines_log, digests)
         job.stages.note("votes", key, line)
