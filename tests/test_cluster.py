@@ -114,7 +114,7 @@ def test_a_worker_killed_in_the_middle_of_a_write_leaves_nothing_half(client, vo
 
 
 @pytest.fixture
-def quick_job(volume, tmp_path, quick_mapping):
+def quick_job(volume, tmp_path):
     """A job with exemplars, on the mapping that takes sections, where neighbouring lines vote too."""
 
     def make(name):

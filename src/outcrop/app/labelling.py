@@ -170,7 +170,7 @@ class PageLabels(ShownLabels):
     # ---- strokes ----------------------------------------------------------------------------------------------------
 
     def follow(self, position: int) -> None:
-        """Bring a line up to the strokes on it: first what they spread to, then what the mapper learns from them.
+        """Bring a line up to the strokes on it: first what they cover, then what the mapper learns from them.
 
         Returns at once; until it is done the line keeps the labels that are in view. Of several strokes in a row only
         the last one is learnt from.
@@ -182,20 +182,19 @@ class PageLabels(ShownLabels):
         self._spreader.request()
 
     def wait(self) -> None:
-        """Wait until strokes are spread and learnt from."""
+        """Wait until strokes are shown and learnt from."""
         self._spreader.wait()  # which asks the other one before it ends
         self._learner.wait()
 
     def expect(self, position: int) -> None:
-        """Get ready for strokes on a line: what they spread along is described in a thread."""
+        """Get ready for strokes on a line: its features are computed in a thread."""
         self._to_warm = position
         self._warmer.request()
 
     def _warm(self) -> None:
-        found = self.shown().labels
         with contextlib.suppress(ValueError, OSError):  # reported when a stroke needs it
-            if self._to_warm in found.stores:
-                found.corrections.nodes(self._to_warm)
+            if self._to_warm is not None and self._to_warm in self.shown().labels.stores:
+                self.job.describe_line(self._to_warm)
 
     def _spread(self) -> None:
         """Labels of the line as the strokes change them by themselves."""

@@ -15,8 +15,9 @@ from outcrop.job.core import Job
 from outcrop.job.decisions import Decisions
 from outcrop.job.options import IndexOptions
 from outcrop.job.plan import Plan, Stage
-from outcrop.job.sections import marked_sections
+from outcrop.job.sections import filled_section, marked_sections
 from outcrop.job.strokes import section_of
+from outcrop.mapping.survey_sample import nodes_of
 from outcrop.retrieval.index import build_index, finished_index
 from outcrop.retrieval.weak import WeakLabels
 from outcrop.storage.stages import digest
@@ -201,6 +202,12 @@ class PageJob(Job):
     def label_lines(self, plan: Plan, lines: Sequence[Any] | None, **options: Any) -> None:
         """Label lines, by their numbers, or the whole survey, as `outcrop.job.labelling.label_lines` does."""
         labelling.label_lines(self, plan, lines, **options)
+
+    def describe_line(self, position: int) -> None:
+        """Compute the features of a line, which are kept for a while: labels after a stroke come sooner."""
+        plan = self.plan
+        if plan.by_points:
+            nodes_of(filled_section(self, plan, plan.along, position)[0])
 
     # ---- what was written -------------------------------------------------------------------------------------------
 

@@ -1,7 +1,6 @@
 """What is shown of the labels of a session: sections, pictures, shares of classes, scores against a truth."""
 
 import contextlib
-import copy
 import threading
 from typing import Any, NamedTuple
 
@@ -172,20 +171,16 @@ class ShownLabels:
     def _across(self, found: Shown, direction: int, position: int) -> list[Codes]:
         """Labels and confidence of a section across the lines, rows downwards.
 
-        At first some of the labelled lines stand for the others, without what strokes on other lines spread to; all of
-        them are read behind.
+        At first some of the labelled lines stand for the others; all of them are read behind.
         """
         key = (direction, position, found.written, found.plan)
         kept = self._all_lines.get(direction)
         if kept is not None and kept[0] == key:
             return kept[1]
-        corrections = found.labels.corrections
-        if len(found.labels.stores) > MOST_LINES or corrections.lines:
+        if len(found.labels.stores) > MOST_LINES:
             self._wanted[direction] = key
             self._reader.request()
-        untouched = copy.copy(corrections)
-        untouched.lines = set()
-        return self._read_across(found.labels._replace(corrections=untouched), direction, position, MOST_LINES)
+        return self._read_across(found.labels, direction, position, MOST_LINES)
 
     def _read_all(self) -> None:
         """Read all lines of the sections across them that were asked for last."""

@@ -9,7 +9,7 @@ from scipy.ndimage import gaussian_filter1d
 
 from outcrop.arrays import Array, array_namespace, constant
 from outcrop.parallel import spans
-from outcrop.storage.kept import Kept, content
+from outcrop.storage.kept import Kept
 
 WAVELENGTHS = (4, 7, 12, 20)  # pixels
 N_DIRECTIONS = 8
@@ -79,13 +79,6 @@ def _smoothing(n: int, sigma: float) -> list[tuple[slice, slice, np.ndarray]]:
         weights = gaussian_filter1d(unit, sigma, axis=0, mode="reflect", truncate=3)[rows - taken.start]
         blocks.append((span, taken, weights))
     return blocks
-
-
-def kept_nodes(sections: np.ndarray) -> Array:
-    """What `describe` gives, kept in memory for a while where it is of one section."""
-    if len(sections) > 1:
-        return describe(sections)
-    return KEPT.get((WAVELENGTHS, N_DIRECTIONS, SMOOTHING, content(sections)), lambda: describe(sections))
 
 
 @lru_cache(maxsize=8)

@@ -8,23 +8,21 @@ import numpy as np
 import xarray as xr
 
 import outcrop
-from outcrop.features.energies import kept_nodes
 from outcrop.job.corrections import Corrections
 from outcrop.job.fitting import job_mapper
 from outcrop.job.plan import Plan
-from outcrop.job.sections import filled_section, labelling_grid, marked_sections
+from outcrop.job.sections import labelling_grid, marked_sections
 from outcrop.job.votes import Labels, read_labels, survey_limit
 from outcrop.labels.vote_store import LineWriter, VoteStore
 from outcrop.labels.votes import lines_of, written_votes
+from outcrop.mapping.points import PointMapper
 from outcrop.mapping.saved import saved_digest
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.retrieval.audit import confidence_shift
 from outcrop.storage.chunks import clear_leftovers
-from outcrop.storage.kept import Kept
 from outcrop.storage.workspace import Damaged, DoneLog
 from outcrop.volumes.axes import positions_of
 from outcrop.volumes.identity import LineLog, check_lines, lines_path, untouched
-from outcrop.volumes.neighbours import line_distances
 
 if TYPE_CHECKING:
     from outcrop.job.core import Job
@@ -45,13 +43,7 @@ def label_lines(
         ``device``, ``client``, ``memory`` and ``progress(what, done, total)``.
     """
     mapper = job_mapper(job, plan, **where)
-    if len(mapper.classes_) == 1:
-        name = plan.names.get(str(mapper.classes_[0]), str(mapper.classes_[0]))
-        warnings.warn(
-            f"{name!r} is the only class, so there are scores and no labels: add a class for everything else, for "
-            "instance 'other'.",
-            stacklevel=2,
-        )
+    _warn_without_background(plan, mapper)
     report = where.pop("progress", None) or (lambda *_: None)
     grid = labelling_grid(job, plan)
     wanted = line_positions(job, plan, lines, lines_of(grid, mapper))
@@ -75,6 +67,18 @@ def label_lines(
         done += 1
         report("labelling", done, len(wanted))
     return wanted
+
+
+def _warn_without_background(plan: Plan, mapper: Any) -> None:
+    """Warn where nothing stands for what is none of the structures."""
+    names = [plan.names.get(str(name), str(name)) for name in mapper.classes_]
+    if len(names) == 1:
+        text = f"{names[0]!r} is the only class, so there are scores and no labels"
+    elif isinstance(mapper, PointMapper) and mapper.background is None and not mapper.layered_:
+        text = f"No class is the background, so every sample becomes {' or '.join(map(repr, names))}"
+    else:
+        return
+    warnings.warn(f"{text}; add a class for everything else, for instance 'other'.", stacklevel=3)
 
 
 def line_positions(job: "Job", plan: Plan, lines: Any, able: Iterable[int]) -> list[int]:
@@ -168,16 +172,13 @@ def _opened(folder: Any, held: dict[Any, VoteStore]) -> tuple[VoteStore | None, 
 
 
 def corrections(job: "Job", plan: Plan) -> Corrections:
-    """Return the strokes of a plan, ready to be spread over the votes of lines."""
+    """Return the strokes of a plan, which decide over the votes of their lines."""
     return Corrections(
         *marked_sections(job, plan),
-        nodes=lambda line: kept_nodes(filled_section(job, plan, plan.along, line)),
         names=sorted(plan.codes, key=plan.codes.__getitem__),
         background=plan.background,
         along=plan.along,
         shape=tuple(job.volume.shape),
-        metres=line_distances(job.volume, DIRECTIONS[plan.along]),
-        kept=job._held("corrected", None, Kept),
     )
 
 

@@ -140,7 +140,8 @@ def _next(job: "Job", report: dict[str, Any]) -> str:
     if report["volume"] == "array":
         step = 'export("labels.zarr")' if ready else "label()" if report["keys"]["mapper"] else "add_exemplar(...)"
         return f"oc.Job({str(job.path)!r}, volume=array).{step}"
-    if report["label"]["mapper"] or (job.plan.by_points and report["keys"]["mapper"]):
+    taught = job.plan.by_points and report["keys"]["mapper"] and not report["retrieved_edited"]
+    if report["label"]["mapper"] or taught:
         return f"outcrop export {name} labels.sgy" if ready else f"outcrop label {name}"
     if not report["index"]["finished"]:
         return f"outcrop index {shlex.quote(report['volume'])} -o {name}"
@@ -187,8 +188,8 @@ def in_use(job: "Job") -> set[tuple[str, str | None]]:
     """Return the stages that the present decisions lead to, and those whose labels are shown: (kind, key)."""
     plan = job.plan
     keys: set[tuple[str, str | None]] = {(kind, key) for kind, key in plan.keys.items() if kind != "volume"}
-    keys.add(("survey", plan.survey_stage.key))
-    keys.add(("votes", replace(plan, across=True).keys["votes"]))
+    for one in (plan, replace(plan, across=True)):
+        keys |= {("survey", one.survey_stage.key), ("mapper", one.mapper_key), ("votes", one.keys["votes"])}
     keys |= {("votes", key) for key in vote_keys(job, plan).values()}
     keys |= {(kind, job.stages.last(kind)) for kind in ("net", "faults")}
     if not job.indexed:  # made by build_index alone
