@@ -174,7 +174,7 @@ def test_a_net_has_no_scores_and_learns_from_no_stale_line(source, tmp_path):
 
 @pytest.mark.parametrize("mapping", ["points", "paper"])
 def test_lines_of_the_other_direction_have_votes_of_their_own(mapping):
-    """The same patches teach both directions; where points on a survey teach, its lines do, so that each has its own."""
+    """Patches teach both directions alike; points teach each direction with a sample of its own lines."""
     plan = planned(FAULT, OTHER, {"what": "set", "name": "label", "value": {"mapping": mapping}})
     across = replace(plan, across=True)
     assert across.along == 1 - plan.along and (across.mapper_key == plan.mapper_key) == (mapping == "paper")
