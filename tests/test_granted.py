@@ -12,7 +12,6 @@ import outcrop as oc
 from outcrop.job import folder
 from outcrop.patches.grid import PatchGrid
 
-pytestmark = pytest.mark.usefixtures("quick_mapping")
 LINE = 104
 
 
@@ -21,9 +20,7 @@ def made(tmp_path_factory):
     """A survey, and a job on it with one labelled line."""
     path = tmp_path_factory.mktemp("survey")
     oc.datasets.write_synthetic(path / "v.sgy", (8, 110, 96), seed=3)
-    with oc.Job(path / "v.outcrop", volume=path / "v.sgy") as job, pytest.MonkeyPatch.context() as patch:
-        options = {"members": 1, "patches_per_class": 12, "n_features": 40, "rounds": 2}
-        patch.setitem(oc.MAPPERS, "encoder", lambda: oc.TextureMapper(**options))
+    with oc.Job(path / "v.outcrop", volume=path / "v.sgy") as job:
         job.choose_index(size=32, step=16)
         for name, place in {"fault": (LINE, 350, 200), "other": (105, 330, 100)}.items():
             job.add_exemplar(name, place)

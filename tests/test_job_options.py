@@ -10,7 +10,6 @@ from outcrop import datasets
 from outcrop.job import table_file
 
 PLACES = {"fault": (104, 350, 200), "other": (105, 330, 100)}
-pytestmark = pytest.mark.usefixtures("quick_mapping")
 
 
 @pytest.fixture(scope="module")

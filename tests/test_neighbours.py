@@ -5,7 +5,6 @@ import pytest
 
 import outcrop as oc
 from outcrop.evaluate.pixels import weak_label_scores
-from outcrop.job.labelling import label_view
 from outcrop.retrieval.weak import WeakLabels
 
 AXES = {"inline": "crossline", "crossline": "inline"}
@@ -15,19 +14,6 @@ AXES = {"inline": "crossline", "crossline": "inline"}
 def survey():
     """A synthetic volume and its truth; lines are 25 m apart."""
     return oc.datasets.synthetic((26, 40, 64), seed=3)
-
-
-@pytest.mark.parametrize(("inlines", "near"), [([100, 200, 300], [1]), ([100, 101, 103], [0, 1, 2])])
-def test_strokes_reach_lines_by_their_distance(survey, tmp_path, inlines, near):
-    """A stroke says nothing about a line that is a hundred numbers away, and something about one beyond a gap."""
-    volume = survey[0][:3].assign_coords(inline=inlines)
-    job = oc.Job(tmp_path / "job.outcrop", volume=volume)
-    job.index(size=32)
-    middle = [float(volume["crossline"][20]), float(volume["time"][30])]
-    for line in inlines:
-        job.paint("fault", [(line, *middle)])
-    view, _ = label_view(job, job.plan)
-    assert sorted(line for line, _ in view.corrections.near(1)) == near
 
 
 def test_patches_on_crosslines_are_scored(survey):

@@ -187,7 +187,7 @@ class Job(JobChoices):
         lines : sequence of int, optional
             Survey labels; all lines with live traces by default. Lines whose votes are stored are not computed again.
         mapping : str, optional
-            A name of `outcrop.MAPPERS`; by default the one of the last time, `encoder` at first.
+            ``points``, or a name of `outcrop.MAPPERS`; by default the one of the last time, `points` at first.
         seed : int, optional
             By default the one of the last time, 0 at first.
         min_confidence, max_error : float, optional
@@ -197,7 +197,7 @@ class Job(JobChoices):
             Samples and traces between patches, for mappings that take patches of one size; kept for the next time,
             ``auto`` resets it.
         with_jobs : sequence of path, optional
-            Jobs on the same volume with patches of another size, to learn from too; kept for the next time, an empty
+            Jobs on the same volume whose exemplars, strokes and verdicts teach too; kept for the next time, an empty
             sequence removes them.
         **where
             See `Where`; work that is ended goes on with the next call.

@@ -18,6 +18,7 @@ from filelock import FileLock, Timeout
 from outcrop.job.decisions import Decisions
 from outcrop.job.plan import Joined, Plan, resolve
 from outcrop.job.state import State
+from outcrop.mapping.registry import DEFAULT_MAPPING, REMOVED
 from outcrop.measures.registry import indexed_measure
 from outcrop.parallel import Progress
 from outcrop.patches.grid import PatchGrid
@@ -63,6 +64,9 @@ class JobFolder:
         self._memory: dict[str, tuple[Any, Any]] = {}  # name -> key and value of the result used last
         self._jobs: dict[str, JobFolder] = {}  # jobs that are labelled together with this one
         self._codes(self.log.state())
+        mapping = self.log.state().options.get("label", {}).get("mapping")
+        if mapping in REMOVED.values():
+            self._note(f"Mapping {mapping!r} no longer exists; {self.path} is labelled by {DEFAULT_MAPPING!r} instead.")
         for name, lines in self.log.damaged.items():
             self.notes.append(
                 f"{lines} lines of {self.log.folder / name} cannot be read; what they decided is left out."

@@ -1,5 +1,6 @@
 """The stage of the votes, and the labels that are decided from them."""
 
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -7,23 +8,21 @@ import numpy as np
 import xarray as xr
 
 import outcrop
-from outcrop.features.energies import kept_nodes
 from outcrop.job.corrections import Corrections
 from outcrop.job.fitting import job_mapper
-from outcrop.job.plan import ACROSS, Plan
-from outcrop.job.sections import filled_section, labelling_grid, marked_sections
+from outcrop.job.plan import Plan
+from outcrop.job.sections import labelling_grid, marked_sections
 from outcrop.job.votes import Labels, read_labels, survey_limit
 from outcrop.labels.vote_store import LineWriter, VoteStore
 from outcrop.labels.votes import lines_of, written_votes
+from outcrop.mapping.points import PointMapper
 from outcrop.mapping.saved import saved_digest
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.retrieval.audit import confidence_shift
 from outcrop.storage.chunks import clear_leftovers
-from outcrop.storage.kept import Kept
 from outcrop.storage.workspace import Damaged, DoneLog
 from outcrop.volumes.axes import positions_of
 from outcrop.volumes.identity import LineLog, check_lines, lines_path, untouched
-from outcrop.volumes.neighbours import line_distances
 
 if TYPE_CHECKING:
     from outcrop.job.core import Job
@@ -44,6 +43,7 @@ def label_lines(
         ``device``, ``client``, ``memory`` and ``progress(what, done, total)``.
     """
     mapper = job_mapper(job, plan, **where)
+    _warn_without_background(plan, mapper)
     report = where.pop("progress", None) or (lambda *_: None)
     grid = labelling_grid(job, plan)
     wanted = line_positions(job, plan, lines, lines_of(grid, mapper))
@@ -56,11 +56,10 @@ def label_lines(
     done = len(wanted) - len(left)
     report("labelling", done, len(wanted))
     lines_log = LineLog(lines_path(job.path, plan.volume["digest"]))
-    across = ACROSS if getattr(mapper, "any_size", False) and not plan.by_points else 0
     clear_leftovers(store.votes, 0, left)
-    writer = LineWriter(store, job.volume if untouched(job.volume) else None, plan.along, across)
+    writer = LineWriter(store, job.volume if untouched(job.volume) else None, plan.along)
     labels = job.axes[plan.along][left]
-    written = written_votes(job.volume, grid, mapper, writer, labels, across=across, workers=workers, **where)
+    written = written_votes(job.volume, grid, mapper, writer, labels, workers=workers, **where)
     for line, (seals, digests) in written:
         check_lines(job.path, lines_log, digests)
         job.stages.note("votes", key, line)
@@ -68,6 +67,18 @@ def label_lines(
         done += 1
         report("labelling", done, len(wanted))
     return wanted
+
+
+def _warn_without_background(plan: Plan, mapper: Any) -> None:
+    """Warn where nothing stands for what is none of the structures."""
+    names = [plan.names.get(str(name), str(name)) for name in mapper.classes_]
+    if len(names) == 1:
+        text = f"{names[0]!r} is the only class, so there are scores and no labels"
+    elif isinstance(mapper, PointMapper) and mapper.background is None and not mapper.layered_:
+        text = f"No class is the background, so every sample becomes {' or '.join(map(repr, names))}"
+    else:
+        return
+    warnings.warn(f"{text}; add a class for everything else, for instance 'other'.", stacklevel=3)
 
 
 def line_positions(job: "Job", plan: Plan, lines: Any, able: Iterable[int]) -> list[int]:
@@ -161,16 +172,13 @@ def _opened(folder: Any, held: dict[Any, VoteStore]) -> tuple[VoteStore | None, 
 
 
 def corrections(job: "Job", plan: Plan) -> Corrections:
-    """Return the strokes of a plan, ready to be spread over the votes of lines."""
+    """Return the strokes of a plan, which decide over the votes of their lines."""
     return Corrections(
         *marked_sections(job, plan),
-        nodes=lambda line: kept_nodes(filled_section(job, plan, plan.along, line)),
         names=sorted(plan.codes, key=plan.codes.__getitem__),
         background=plan.background,
         along=plan.along,
         shape=tuple(job.volume.shape),
-        metres=line_distances(job.volume, DIRECTIONS[plan.along]),
-        kept=job._held("corrected", None, Kept),
     )
 
 

@@ -14,8 +14,6 @@ from outcrop.job.labelling import labelled_lines, vote_keys
 from outcrop.job.plan import Plan
 from outcrop.job.sections import labelling_grid
 from outcrop.labels.vote_store import VoteStore
-from outcrop.labels.votes import lines_of
-from outcrop.mapping.registry import MAPPERS
 from outcrop.storage.chunks import stored_bytes
 
 if TYPE_CHECKING:
@@ -135,13 +133,15 @@ def _next(job: "Job", report: dict[str, Any]) -> str:
     """The command that would go on."""
     name, lines, able = shlex.quote(str(job.path)), report["lines"], report["lines"]["total"]
     if 0 < lines["labelled"] < able:
-        with contextlib.suppress(ValueError, OSError, KeyError):  # a volume or a mapping that is not here
-            able = len(lines_of(labelling_grid(job, job.plan), MAPPERS[job.plan.label.mapping]()))
+        with contextlib.suppress(ValueError, OSError):  # a volume that is not here
+            grid = labelling_grid(job, job.plan)
+            able = len(grid.live_lines() if job.plan.by_points else list(grid.lines()))
     ready = 0 < lines["labelled"] >= able and not lines["stale"]
     if report["volume"] == "array":
         step = 'export("labels.zarr")' if ready else "label()" if report["keys"]["mapper"] else "add_exemplar(...)"
         return f"oc.Job({str(job.path)!r}, volume=array).{step}"
-    if report["label"]["mapper"]:
+    taught = job.plan.by_points and report["keys"]["mapper"] and not report["retrieved_edited"]
+    if report["label"]["mapper"] or taught:
         return f"outcrop export {name} labels.sgy" if ready else f"outcrop label {name}"
     if not report["index"]["finished"]:
         return f"outcrop index {shlex.quote(report['volume'])} -o {name}"
@@ -188,9 +188,8 @@ def in_use(job: "Job") -> set[tuple[str, str | None]]:
     """Return the stages that the present decisions lead to, and those whose labels are shown: (kind, key)."""
     plan = job.plan
     keys: set[tuple[str, str | None]] = {(kind, key) for kind, key in plan.keys.items() if kind != "volume"}
-    keys.add(("mapper", plan.base_stage and plan.base_stage.key))
-    keys.add(("survey", plan.survey_stage.key))
-    keys.add(("votes", replace(plan, across=True).keys["votes"]))
+    for one in (plan, replace(plan, across=True)):
+        keys |= {("survey", one.survey_stage.key), ("mapper", one.mapper_key), ("votes", one.keys["votes"])}
     keys |= {("votes", key) for key in vote_keys(job, plan).values()}
     keys |= {(kind, job.stages.last(kind)) for kind in ("net", "faults")}
     if not job.indexed:  # made by build_index alone

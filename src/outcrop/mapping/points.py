@@ -78,8 +78,6 @@ class PointMapper(BaseEstimator, Saved):
     array(['rough', 'layered'], dtype='<U7')
     """
 
-    any_size = knows_lines = True  # takes whole sections, and where they lie
-
     def __init__(self, background: str | None = None):
         self.background = background
 

@@ -200,34 +200,18 @@ class PatchGrid:
 
     def cut(self, volume: xr.DataArray, starts: npt.ArrayLike) -> Array:
         """Patches at any starts, laid out like `starts`; otherwise as `extract`."""
-        patches = self._windows(volume, starts, 0)
-        return by_rms(patches) if self.gain == "patch" else patches
-
-    def around(self, volume: xr.DataArray, starts: npt.ArrayLike, margin: int) -> Array:
-        """Patches at any starts with so many pixels on each side of them, mirrored at the ends of the survey.
-
-        Missing traces are silent. Amplitudes are those of the line whatever the gain.
-        """
-        windows = self._windows(volume, starts, margin)
-        return np.where(np.isfinite(windows), windows, np.float32(0.5))
-
-    def _windows(self, volume: xr.DataArray, starts: npt.ArrayLike, margin: int) -> Array:
-        """Patches at any starts with a margin, mirrored at the ends of the survey; each line is read once."""
         starts = np.asarray(starts).reshape(-1, 4)
-        height, width = (side + 2 * margin for side in self.size)
+        height, width = self.size
         out = np.empty((len(starts), height, width), np.float32)
         lines, which = np.unique(starts[:, :2], axis=0, return_inverse=True)
         for number, (direction, line) in enumerate(lines):
             here = np.flatnonzero(which.ravel() == number)
-            first, last = starts[here, 2].min() - margin, starts[here, 2].max() - margin + width
-            beyond = max(0, -first), max(0, last - len(self.axes[1 - direction]))
-            section = self._traces(volume, direction, line, first + beyond[0], last - beyond[1])
-            if margin:
-                section = np.pad(section, (beyond, (margin, margin)), "symmetric")
+            first, last = starts[here, 2].min(), starts[here, 2].max() + width
+            section = self._traces(volume, direction, line, first, last)
             for i in here:
-                trace, sample = starts[i, 2] - margin - first, starts[i, 3]
+                trace, sample = starts[i, 2] - first, starts[i, 3]
                 out[i] = section[trace : trace + width, sample : sample + height].T
-        return out
+        return by_rms(out) if self.gain == "patch" else out
 
     def section(self, volume: xr.DataArray, direction: int, line: int) -> tuple[Array, Array]:
         """Whole line with short gaps bridged, and which of its traces the survey holds.
