@@ -18,6 +18,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
 from outcrop.features.encoder import weights_digest
+from outcrop.features.energies import KEPT
 from outcrop.mapping.correction import ALIKE, Correction, fit_correction
 from outcrop.mapping.forest import Forest, grow_forest
 from outcrop.mapping.landmarks import LandmarkGraph, interpolated, landmark_graphs, nearest_weights
@@ -25,6 +26,7 @@ from outcrop.mapping.layers import LAYERED, layered_share, ordered_layers, profi
 from outcrop.mapping.pixels import along_reflectors, upsample
 from outcrop.mapping.saved import Saved, part, prefixed
 from outcrop.mapping.survey_sample import Floats, Nodes, SurveySample, nodes_of, relative_time
+from outcrop.storage.kept import content
 
 STRIDE = 4  # samples and traces between grid points
 FIRST = 2.5  # sample and trace of the first grid point
@@ -273,15 +275,20 @@ class PointMapper(BaseEstimator, Saved):
     def _node_votes(self, nodes: Nodes) -> Floats:
         """Votes at the grid points of a section by what they look like."""
         coarse = nodes.features[::2, ::2]  # every second grid point; votes change slowly
-        points = (coarse.reshape(-1, coarse.shape[-1]) - self.mean_) * self.scale_
+        key = "votes", content(self.landmarks_, self.landmark_votes_, coarse)
+        votes = KEPT.get(key, lambda: self._looked_up(coarse.reshape(-1, coarse.shape[-1])))
+        votes = _doubled(votes.reshape(*coarse.shape[:2], -1), nodes.dips.shape)
+        smooth: Floats = gaussian_filter(votes, (1, 1, 0))
+        return smooth
+
+    def _looked_up(self, features: Floats) -> Floats:
+        """Mean votes of the landmarks nearest to grid points, over all graphs."""
+        points = (features - self.mean_) * self.scale_
         votes = np.zeros((len(points), len(self.classes_)), np.float32)
         for landmarks, landmark_votes in zip(self.landmarks_, self.landmark_votes_, strict=True):
             search = NearestNeighbors(algorithm="brute").fit(landmarks)
             votes += interpolated(landmark_votes, *nearest_weights(search, points))
-        votes /= len(self.landmarks_)
-        votes = _doubled(votes.reshape(*coarse.shape[:2], -1), nodes.dips.shape)
-        smooth: Floats = gaussian_filter(votes, (1, 1, 0))
-        return smooth
+        return votes / np.float32(len(self.landmarks_))
 
     def _taught(self, nodes: dict[float, Nodes], points: Sequence[Point]) -> Forest | None:
         """Trees on features and position, where confirmed points show two classes or more."""
