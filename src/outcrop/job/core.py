@@ -1,5 +1,6 @@
 """`Job`: the one way into a job folder for shell, page and notebook."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -9,6 +10,7 @@ import pandas as pd
 import xarray as xr
 
 from outcrop.job import fitting, labelling, retrieved, table_file
+from outcrop.job.advice import Advice, advice
 from outcrop.job.choices import JobChoices
 from outcrop.job.folder import QUICK
 from outcrop.job.inputs import row_list
@@ -217,6 +219,9 @@ class Job(JobChoices):
             self.retrieve(**where)
         plan = self.plan
         done = labelling.label_lines(self, plan, lines, **where)
+        view, _ = labelling.label_view(self, plan)
+        for text in advice(plan, fitting.job_mapper(self, plan), view, done, self.axes[plan.along]):
+            warnings.warn(text, Advice, stacklevel=2)
         return self._dataset().isel({DIRECTIONS[plan.along]: done})
 
     def choose_labels(

@@ -1,6 +1,5 @@
 """The stage of the votes, and the labels that are decided from them."""
 
-import warnings
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,6 @@ from outcrop.job.sections import labelling_grid, marked_sections
 from outcrop.job.votes import Labels, read_labels, survey_limit
 from outcrop.labels.vote_store import LineWriter, VoteStore
 from outcrop.labels.votes import lines_of, written_votes
-from outcrop.mapping.points import PointMapper
 from outcrop.mapping.saved import saved_digest
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.retrieval.audit import confidence_shift
@@ -43,7 +41,6 @@ def label_lines(
         ``device``, ``client``, ``memory`` and ``progress(what, done, total)``.
     """
     mapper = job_mapper(job, plan, **where)
-    _warn_without_background(plan, mapper)
     report = where.pop("progress", None) or (lambda *_: None)
     grid = labelling_grid(job, plan)
     wanted = line_positions(job, plan, lines, lines_of(grid, mapper))
@@ -67,18 +64,6 @@ def label_lines(
         done += 1
         report("labelling", done, len(wanted))
     return wanted
-
-
-def _warn_without_background(plan: Plan, mapper: Any) -> None:
-    """Warn where nothing stands for what is none of the structures."""
-    names = [plan.names.get(str(name), str(name)) for name in mapper.classes_]
-    if len(names) == 1:
-        text = f"{names[0]!r} is the only class, so there are scores and no labels"
-    elif isinstance(mapper, PointMapper) and mapper.background is None and not mapper.layered_:
-        text = f"No class is the background, so every sample becomes {' or '.join(map(repr, names))}"
-    else:
-        return
-    warnings.warn(f"{text}; add a class for everything else, for instance 'other'.", stacklevel=3)
 
 
 def line_positions(job: "Job", plan: Plan, lines: Any, able: Iterable[int]) -> list[int]:

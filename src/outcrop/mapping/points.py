@@ -68,6 +68,8 @@ class PointMapper(BaseEstimator, Saved):
         Expected share of the survey of every class.
     layered_ : bool
         Whether the classes are ordered layers.
+    contradicted_ : list of (str, str)
+        Class of every click that looks more like another class, and that class.
 
     Examples
     --------
@@ -121,6 +123,7 @@ class PointMapper(BaseEstimator, Saved):
         size = min(len(graph.points) for graph in graphs)  # graphs of one survey differ by one landmark at most
         self.landmarks_ = np.stack([graph.points[:size] for graph in graphs])
         self.landmark_votes_ = np.stack([self._landmark_votes(graph, nodes, shown)[:size] for graph in graphs])
+        self.contradicted_ = self._contradicted(nodes, [point for point in shown if not point.excluded])
         self.forest_ = self._taught(nodes, [p for p in points if p.kind == "confirmed" and not p.excluded])
         self.correction_ = self._corrected(nodes, [p for p in points if p.kind == "stroke"])
         self.shares_ = dict(zip(self.classes_.tolist(), self.landmark_votes_.mean(axis=(0, 1)).tolist(), strict=True))
@@ -172,6 +175,7 @@ class PointMapper(BaseEstimator, Saved):
         return about | {
             "layered": self.layered_,
             "width": self.width_,
+            "contradicted": self.contradicted_,
             "shares": self.shares_,
             "encoder": weights_digest(),
         }, arrays
@@ -189,7 +193,7 @@ class PointMapper(BaseEstimator, Saved):
         mapper.forest_ = Forest(**forest) if forest else None
         correction = part("correction", arrays)
         mapper.correction_ = Correction(**correction) if correction else None
-        mapper.width_ = about["width"]
+        mapper.width_, mapper.contradicted_ = about["width"], about["contradicted"]
         for name in LEARNT:
             setattr(mapper, name, arrays[name])
         return mapper
@@ -280,6 +284,14 @@ class PointMapper(BaseEstimator, Saved):
         votes = _doubled(votes.reshape(*coarse.shape[:2], -1), nodes.dips.shape)
         smooth: Floats = gaussian_filter(votes, (1, 1, 0))
         return smooth
+
+    def _contradicted(self, nodes: dict[float, Nodes], points: Sequence[Point]) -> list[tuple[str, str]]:
+        """Class of every click that looks more like another class, and that class."""
+        if self.layered_ or len(self.classes_) < 2:
+            return []
+        features = [nodes[p.line].features[_node((p.trace, p.sample), nodes[p.line].dips.shape)] for p in points]
+        likely = self.classes_[self._looked_up(np.stack(features)).argmax(axis=1)].tolist()
+        return [(point.name, name) for point, name in zip(points, likely, strict=True) if point.name != name]
 
     def _looked_up(self, features: Floats) -> Floats:
         """Mean votes of the landmarks nearest to grid points, over all graphs."""
