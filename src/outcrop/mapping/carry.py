@@ -32,8 +32,8 @@ SIDEWAYS = 50.0  # m times cost: of one grid point sideways, which costs the les
 OUTLIER = 4.0  # squared difference of balanced amplitudes above which it counts no more
 OUTLIER_SIDEWAYS = 9.0  # the same of predictions, in units of the variance within classes
 BOUNDARY = 8  # samples and traces by which labels are moved to see which boundaries cut reflectors
-BLUR, MISMATCH = 0.6, 0.8  # pixels in 100 m: uncertainty of a boundary where lines match, and what no match adds
-LEARNER = 0.03  # exponent of the learner's shares beside a confirmed line
+BLUR, MISMATCH = 0.05, 0.6  # pixels in 100 m: uncertainty of a boundary where lines match, and what no match adds
+LEARNER = 0.1  # exponent of the learner's shares beside a confirmed line
 LEARNER_FAR = 3000.0  # m over which this exponent rises to 1
 LEAST_SHARE = 0.02  # of each class by the learner
 WIDEST = 64.0  # pixels up to which distances to a class count
@@ -67,7 +67,7 @@ class Carried(NamedTuple):
         Notes
         -----
         Shares are proportional to :math:`s^{k} \\exp(-d / b)` with the learner's share s, the distance d to the class,
-        the blur b, and an exponent k that rises from 0.03 next to a confirmed line to 1 far away.
+        the blur b, and an exponent k that rises from 0.1 next to a confirmed line to 1 far away.
         """
         exponent = LEARNER + (1 - LEARNER) * (1 - np.exp(-((self.metres / LEARNER_FAR) ** 2)))
         power = 1 - self.known * np.float32(1 - exponent)

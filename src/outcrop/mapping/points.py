@@ -33,6 +33,8 @@ CLICK_REACH = 8.0  # samples and traces around a point, standard deviation, that
 NO_BACKGROUND_POWER = 1.5  # of the reach of classes that share a survey without background
 OPPOSED = 2.0  # times its mean over the survey: reach of points against a class above which they count
 MOST_TAUGHT = 10_000  # grid points of a confirmed line that teach trees
+MOST_TAUGHT_TOGETHER = 30_000  # of all confirmed lines
+LEAST_TAUGHT = 200  # grid points of a class on a line, where it has as many
 MOST_SEEDS = 30  # grid points of a confirmed line from which a class spreads that is shown nowhere else
 POWER = 4  # of the votes of a grid point before they are averaged along reflectors: sure ones count more
 
@@ -286,8 +288,9 @@ class PointMapper(BaseEstimator, Saved):
     def _taught(self, nodes: dict[float, Nodes], confirmed: ConfirmedSamples) -> Forest | None:
         """Trees on features and position, where confirmed lines show two classes or more."""
         parts = []
+        most = min(MOST_TAUGHT, MOST_TAUGHT_TOGETHER // max(1, len(confirmed.lines)))
         for line, codes in confirmed.lines.items():
-            rows, columns, code = _drawn_nodes(codes, nodes[line].dips.shape, MOST_TAUGHT)
+            rows, columns, code = _drawn_nodes(codes, nodes[line].dips.shape, most, LEAST_TAUGHT)
             parts.append((_with_position(nodes[line], line)[rows, columns], code))
         if len({code for _, codes in parts for code in codes.tolist()}) < 2:
             return None
@@ -353,8 +356,10 @@ class PointMapper(BaseEstimator, Saved):
         return votes, nearest
 
 
-def _drawn_nodes(codes: npt.NDArray[np.uint8], shape: tuple[int, ...], most: int) -> tuple[npt.NDArray[np.intp], ...]:
-    """Rows, columns and codes of random confirmed grid points of a section, about as many of each class.
+def _drawn_nodes(
+    codes: npt.NDArray[np.uint8], shape: tuple[int, ...], most: int, least: int
+) -> tuple[npt.NDArray[np.intp], ...]:
+    """Rows, columns and codes of random confirmed grid points of a section.
 
     Parameters
     ----------
@@ -363,23 +368,25 @@ def _drawn_nodes(codes: npt.NDArray[np.uint8], shape: tuple[int, ...], most: int
     shape : (int, int)
         Of the grid points.
     most : int
-        Grid points of all classes together.
+        Grid points of all classes together, each class by its share.
+    least : int
+        Grid points of a class, if it has as many.
 
     Examples
     --------
     >>> codes = np.ones((16, 16), np.uint8)
-    >>> codes[:, 8:] = 2
-    >>> rows, columns, found = _drawn_nodes(codes, (4, 4), most=6)
-    >>> found.tolist(), bool((columns[:3] < 2).all())
-    ([1, 1, 1, 2, 2, 2], True)
+    >>> codes[:, 12:] = 2
+    >>> rows, columns, found = _drawn_nodes(codes, (4, 4), most=8, least=3)
+    >>> found.tolist(), bool((columns[:6] < 3).all())
+    ([1, 1, 1, 1, 1, 1, 2, 2, 2], True)
     """
     at = (np.minimum(STRIDE * np.arange(n) + int(FIRST), size - 1) for n, size in zip(shape, codes.shape, strict=True))
     grid = codes[np.ix_(*at)]
-    present = np.unique(grid[grid > 0])
+    share = min(1.0, most / max(1, int(np.count_nonzero(grid))))
     rng, drawn = np.random.default_rng(0), []
-    for code in present.tolist():
+    for code in np.unique(grid[grid > 0]).tolist():
         places = np.argwhere(grid == code)
-        drawn.append(places[rng.permutation(len(places))[: max(1, most // len(present))]])
+        drawn.append(places[rng.permutation(len(places))[: max(least, round(share * len(places)))]])
     rows, columns = np.concatenate([*drawn, np.zeros((0, 2), np.intp)]).T
     return rows, columns, grid[rows, columns]
 
@@ -389,7 +396,7 @@ def _points_of(confirmed: ConfirmedSamples, shown: set[str]) -> list[Point]:
     points = []
     for line, codes in confirmed.lines.items():
         shape = tuple(-(-n // STRIDE) for n in codes.shape)
-        rows, columns, found = _drawn_nodes(codes, shape, len(confirmed.names) * MOST_SEEDS)
+        rows, columns, found = _drawn_nodes(codes, shape, 0, MOST_SEEDS)
         for row, column, code in zip(rows.tolist(), columns.tolist(), found.tolist(), strict=True):
             name = confirmed.names[code - 1]
             if name not in shown:
