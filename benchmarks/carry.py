@@ -20,7 +20,7 @@ from clicks import Survey, class_scores, surveys
 from scipy.ndimage import binary_dilation, binary_erosion, distance_transform_edt
 
 import outcrop as oc
-from outcrop.mapping.landmarks import LandmarkGraph
+from outcrop.mapping.landmarks import landmark_graphs
 from outcrop.mapping.points import ConfirmedSamples, PointMapper
 from outcrop.mapping.survey_sample import sample_survey
 from outcrop.patches.grid import PatchGrid
@@ -38,10 +38,10 @@ def fitted(survey: Survey, confirmed: dict[int, Codes]) -> PointMapper:
     """Mapper that has learnt from confirmed lines alone."""
     lines = list(survey.sections.items())
     sample = sample_survey(lines[:: max(1, len(lines) // 8)])
-    graph = LandmarkGraph(sample)
+    graphs = landmark_graphs(sample)
     taught = ConfirmedSamples(survey.classes, confirmed)
     mapper = PointMapper(survey.background)
-    return mapper.fit(sample, [], survey.sections.__getitem__, graph=graph, confirmed=taught)
+    return mapper.fit(sample, [], survey.sections.__getitem__, graphs=graphs, confirmed=taught)
 
 
 def labelled(mapper: PointMapper, survey: Survey, line: int) -> tuple[Codes, float]:
@@ -170,11 +170,11 @@ def times() -> None:
     truth = {line: np.pad(labels, [(52, 0), (0, 0)]) for line, labels in survey.truth.items()}
     survey = survey._replace(sections=taller, truth=truth)
     sample = sample_survey(survey.sections.items())
-    graph = LandmarkGraph(sample)
+    graphs = landmark_graphs(sample)
     taught = ConfirmedSamples(survey.classes, {330: truth[330]})
 
     def fit() -> PointMapper:
-        return PointMapper("other").fit(sample, [], survey.sections.__getitem__, graph=graph, confirmed=taught)
+        return PointMapper("other").fit(sample, [], survey.sections.__getitem__, graphs=graphs, confirmed=taught)
 
     def sections(first: int) -> Iterator[tuple[int, npt.NDArray[np.float32]]]:
         for number in range(5):
