@@ -3,11 +3,11 @@
 A class spreads from its points over a graph of grid points that look alike (`landmarks`). Where a background is named,
 the share of the survey that each class holds is not known: all shares count, each as likely as its edges are sharp, and
 the background takes what no class reaches. Where none is named and the survey is layered, every sample belongs to one
-of an ordered sequence of layers (`layers`). Confirmed lines teach trees on features and position (`forest`), which
-label the other lines of the survey.
+of an ordered sequence of layers (`layers`). Confirmed lines teach trees on features and position (`forest`), and their
+labels are carried to the lines around them (`carry`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from outcrop.features.encoder import weights_digest
 from outcrop.features.energies import KEPT
+from outcrop.mapping.carry import LINE, ConfirmedLine, carry, confirmed_line
 from outcrop.mapping.correction import ALIKE, Correction, fit_correction
 from outcrop.mapping.forest import Forest, grow_forest
 from outcrop.mapping.landmarks import LandmarkGraph, interpolated, landmark_graphs, nearest_weights
@@ -34,9 +35,20 @@ NEAR = 10.0  # samples and traces around a click whose grid points are seeds whe
 CLICK_REACH = 8.0  # samples and traces around a point, standard deviation, that take its class by their place alone
 NO_BACKGROUND_POWER = 1.5  # of the reach of classes that share a survey without background
 OPPOSED = 2.0  # times its mean over the survey: reach of points against a class above which they count
+MOST_TAUGHT = 10_000  # grid points of a confirmed line that teach trees
+MOST_TAUGHT_TOGETHER = 30_000  # of all confirmed lines
+LEAST_TAUGHT = 200  # grid points of a class on a line, where it has as many
+MOST_SEEDS = 30  # grid points of a confirmed line from which a class spreads that is shown nowhere else
 POWER = 4  # of the votes of a grid point before they are averaged along reflectors: sure ones count more
 
-LEARNT = ("mean_", "scale_", "landmarks_", "landmark_votes_", "layers_")  # attributes that are saved as they are
+LEARNT = (
+    "mean_",
+    "scale_",
+    "landmarks_",
+    "landmark_votes_",
+    "layers_",
+    "strokes_",
+)  # attributes that are saved as they are
 
 
 class Point(NamedTuple):
@@ -48,7 +60,14 @@ class Point(NamedTuple):
     name: str  # of the class
     weight: float = 1.0
     excluded: bool = False  # the sample does not have this class
-    kind: str = "click"  # click, stroke, confirmed, verdict
+    kind: str = "click"  # click, stroke, verdict, confirmed
+
+
+class ConfirmedSamples(NamedTuple):
+    """Labels of whole lines, confirmed sample by sample."""
+
+    names: Sequence[str] = ()  # of the codes, that of code 1 first
+    lines: Mapping[float, npt.NDArray[np.uint8]] = {}  # line -> codes, shape (n_samples, n_traces); 0 is open
 
 
 class PointMapper(BaseEstimator, Saved):
@@ -92,8 +111,10 @@ class PointMapper(BaseEstimator, Saved):
         read: Callable[[float], npt.ArrayLike],
         *,
         graphs: Sequence[LandmarkGraph] | None = None,
+        confirmed: ConfirmedSamples | None = None,
+        metres: npt.ArrayLike | None = None,
     ) -> "PointMapper":
-        """Learn from points.
+        """Learn from points and from confirmed lines.
 
         Parameters
         ----------
@@ -104,7 +125,14 @@ class PointMapper(BaseEstimator, Saved):
             Gives the section of a line, shape (n_samples, n_traces), in [0, 1]; asked for the lines of the points.
         graphs : sequence of LandmarkGraph, optional
             As `landmark_graphs` makes them of this survey, where they were made before.
+        confirmed : ConfirmedSamples, optional
+            Lines whose samples all teach.
+        metres : array, shape (n_lines,), optional
+            Place along the survey of the lines 0, 1, ...; without it, neighbouring line numbers are 25 m apart.
         """
+        confirmed = confirmed or ConfirmedSamples()
+        shown_here = list(points)
+        points = [*points, *_points_of(confirmed, {point.name for point in points if not point.excluded})]
         if not any(not point.excluded for point in points):
             raise ValueError("No point shows a class; give at least one that is not excluded.")
         graphs = graphs or landmark_graphs(survey)
@@ -112,19 +140,27 @@ class PointMapper(BaseEstimator, Saved):
         self.classes_ = np.array(list(names))
         self.mean_, self.scale_ = graphs[0].mean, graphs[0].scale
         self.width_ = float(np.mean([graph.width for graph in graphs]))
-        nodes = {line: nodes_of(read(line)) for line in sorted({point.line for point in points})}
+        nodes = {line: nodes_of(read(line)) for line in sorted({p.line for p in points} | confirmed.lines.keys())}
         self.points_ = [
-            (p.line, p.trace, p.sample, self._code(p.name), p.excluded) for p in points if p.kind != "stroke"
+            (p.line, p.trace, p.sample, self._code(p.name), p.excluded) for p in shown_here if p.kind != "stroke"
         ]
         clicked = {p.name for p in points if p.kind != "stroke" and not p.excluded}
         shown = [p for p in points if p.kind != "stroke" or (p.name not in clicked and not p.excluded)]
-        self.layered_ = self.background is None and len(names) > 1 and layered_share(survey) > LAYERED
+        alone = self.background is None and len(names) > 1 and not confirmed.lines
+        self.layered_ = alone and layered_share(survey) > LAYERED
         self.layers_ = self._ordered(survey, nodes, shown) if self.layered_ else np.empty((0, len(names)), np.float32)
         size = min(len(graph.points) for graph in graphs)  # graphs of one survey differ by one landmark at most
         self.landmarks_ = np.stack([graph.points[:size] for graph in graphs])
         self.landmark_votes_ = np.stack([self._landmark_votes(graph, nodes, shown)[:size] for graph in graphs])
         self.contradicted_ = self._contradicted(nodes, [point for point in shown if not point.excluded])
-        self.forest_ = self._taught(nodes, [p for p in points if p.kind == "confirmed" and not p.excluded])
+        self.forest_ = self._taught(nodes, confirmed)
+        self.metres_ = None if metres is None else np.asarray(metres, np.float64)
+        table = np.maximum(self._table(confirmed) + 1, 0).astype(np.uint8)
+        self.confirmed_ = {
+            float(line): confirmed_line(read(line), nodes[line], table[codes])
+            for line, codes in confirmed.lines.items()
+        }
+        self.strokes_ = np.array([p[:3] for p in points if p.kind == "stroke"], np.float64).reshape(-1, 3)
         self.correction_ = self._corrected(nodes, [p for p in points if p.kind == "stroke"])
         self.shares_ = dict(zip(self.classes_.tolist(), self.landmark_votes_.mean(axis=(0, 1)).tolist(), strict=True))
         return self
@@ -146,6 +182,9 @@ class PointMapper(BaseEstimator, Saved):
             They sum to 1, except that a single class without background has its probability alone.
         """
         check_is_fitted(self, "landmark_votes_")
+        own = None if line is None else self.confirmed_.get(line)
+        if own is not None and own.codes.all():
+            return np.eye(len(self.classes_), dtype=np.float32)[own.codes.T - 1]
         nodes = nodes_of(section)
         votes = self._prior(nodes, line)
         if self.correction_:
@@ -153,11 +192,19 @@ class PointMapper(BaseEstimator, Saved):
             added = self.correction_.at(alike.reshape(-1, alike.shape[-1])).reshape(*alike.shape[:2], -1)
             votes = (votes + _doubled(added, votes.shape[:2])).clip(0, 1)
         found: Floats = upsample(votes[None], np.shape(section))[0].swapaxes(0, 1)
-        return found.clip(0, 1) if len(self.classes_) == 1 else _normalised(found)
+        if len(self.classes_) == 1:
+            return found.clip(0, 1)
+        shares = _normalised(found)
+        if self.confirmed_ and line is not None:
+            shares = self._with_carried(shares, section, nodes, line)
+        if own is not None:
+            shares = np.where(own.codes.T[..., None] > 0, np.eye(len(self.classes_) + 1)[own.codes.T, 1:], shares)
+        return shares.astype(np.float32)
 
     def forget_places(self) -> None:
         """Keep what classes look like and forget where they lie, for another survey."""
-        self.points_, self.layered_, self.forest_ = [], False, None
+        self.points_, self.layered_, self.forest_, self.confirmed_ = [], False, None, {}
+        self.strokes_ = np.empty((0, 3))
 
     def scores(self, sections: npt.ArrayLike) -> Floats:
         """Votes of sections of any survey, shape (n, n_samples, n_traces, n_classes)."""
@@ -170,6 +217,10 @@ class PointMapper(BaseEstimator, Saved):
         arrays = {name: getattr(self, name) for name in LEARNT} | {"points": np.array(self.points_, np.float64)}
         if self.forest_:
             arrays |= prefixed("forest", self.forest_._asdict())
+        for line, kept in self.confirmed_.items():
+            arrays |= prefixed(f"confirmed/{line}", kept._asdict())
+        if self.metres_ is not None:
+            arrays["metres"] = self.metres_
         if self.correction_:
             arrays |= prefixed("correction", self.correction_._asdict())
         return about | {
@@ -191,6 +242,9 @@ class PointMapper(BaseEstimator, Saved):
         mapper.points_ = [(line, trace, sample, int(code), bool(out)) for line, trace, sample, code, out in points]
         forest = part("forest", arrays)
         mapper.forest_ = Forest(**forest) if forest else None
+        lines = dict.fromkeys(name.rpartition("/")[0] for name in part("confirmed", arrays))
+        mapper.confirmed_ = {float(line): ConfirmedLine(**part(f"confirmed/{line}", arrays)) for line in lines}
+        mapper.metres_ = arrays.get("metres")
         correction = part("correction", arrays)
         mapper.correction_ = Correction(**correction) if correction else None
         mapper.width_, mapper.contradicted_ = about["width"], about["contradicted"]
@@ -302,14 +356,48 @@ class PointMapper(BaseEstimator, Saved):
             votes += interpolated(landmark_votes, *nearest_weights(search, points))
         return votes / np.float32(len(self.landmarks_))
 
-    def _taught(self, nodes: dict[float, Nodes], points: Sequence[Point]) -> Forest | None:
-        """Trees on features and position, where confirmed points show two classes or more."""
-        labels = np.array([self._code(point.name) for point in points])
-        if len(set(labels.tolist())) < 2:
+    def _taught(self, nodes: dict[float, Nodes], confirmed: ConfirmedSamples) -> Forest | None:
+        """Trees on features and position, where confirmed lines show two classes or more."""
+        parts = []
+        most = min(MOST_TAUGHT, MOST_TAUGHT_TOGETHER // max(1, len(confirmed.lines)))
+        for line, codes in confirmed.lines.items():
+            rows, columns, code = _drawn_nodes(codes, nodes[line].dips.shape, most, LEAST_TAUGHT)
+            parts.append((_with_position(nodes[line], line)[rows, columns], code))
+        if len({code for _, codes in parts for code in codes.tolist()}) < 2:
             return None
-        described = {line: _with_position(nodes[line], line) for line in {point.line for point in points}}
-        places = [(p.line, _node((p.trace, p.sample), nodes[p.line].dips.shape)) for p in points]
-        return grow_forest(np.stack([described[line][place] for line, place in places]), labels, len(self.classes_))
+        features, labels = (np.concatenate(some) for some in zip(*parts, strict=True))
+        return grow_forest(features, self._table(confirmed)[labels], len(self.classes_))
+
+    def _table(self, confirmed: ConfirmedSamples) -> npt.NDArray[np.intp]:
+        """Position in `classes_` of each code of confirmed lines; -1 for 0 and for names without a sample."""
+        return np.array([-1, *(self._code(name) if name in self.classes_ else -1 for name in confirmed.names)])
+
+    def _with_carried(self, shares: Floats, section: npt.ArrayLike, nodes: Nodes, line: float) -> Floats:
+        """Shares pooled with labels that are carried from confirmed lines.
+
+        Classes that no confirmed line shows keep their shares, and so do the surroundings of points on this line.
+        """
+        places = {self._place(at): kept for at, kept in self.confirmed_.items() if at != line}
+        found = carry(places, section, nodes, self._place(line), len(self.classes_))
+        if found is None:
+            return shares
+        marked = [(p[1], p[2]) for p in self.points_ if p[0] == line]
+        marked += [(trace, sample) for at, trace, sample in self.strokes_.tolist() if at == line]
+        if marked:
+            close = upsample(_closeness(marked, nodes.dips.shape)[None, ..., None], np.shape(section))[0, ..., 0]
+            found = found._replace(known=found.known * (1 - close))
+        shown = np.unique(np.concatenate([np.unique(kept.codes) for kept in self.confirmed_.values()]))
+        shown = shown[shown > 0].astype(int) - 1
+        shares = shares.swapaxes(0, 1)
+        total = shares[..., shown].sum(axis=-1, keepdims=True)
+        found = found._replace(distance=found.distance[..., shown])
+        result = shares.copy()
+        result[..., shown] = total * found.pooled(shares[..., shown] / np.maximum(total, np.float32(1e-9)))
+        return result.swapaxes(0, 1)
+
+    def _place(self, line: float) -> float:
+        """Place of a line along the survey, in metres."""
+        return LINE * line if self.metres_ is None else float(self.metres_[int(line)])
 
     def _with_forest(self, votes: Floats, nodes: Nodes, line: float) -> Floats:
         """Votes of the trees; classes that no confirmed point shows keep their votes."""
@@ -324,16 +412,71 @@ class PointMapper(BaseEstimator, Saved):
         """Votes that follow the points of their line in their immediate surroundings."""
         votes = votes.copy()
         for code, excluded in {point[3:] for point in self.points_}:
-            here = [p for p in self.points_ if p[0] == line and p[3:] == (code, excluded)]
+            here = [(p[1], p[2]) for p in self.points_ if p[0] == line and p[3:] == (code, excluded)]
             if not here:
                 continue
-            free = np.ones(votes.shape[:2], bool)
-            for _, trace, sample, *_ in here:
-                free[_node((trace, sample), votes.shape)] = False
-            close = np.exp(-0.5 * (STRIDE * distance_transform_edt(free) / CLICK_REACH) ** 2)[..., None]
+            close = _closeness(here, votes.shape)[..., None]
             known = votes * (1 - np.eye(len(self.classes_))[code]) if excluded else np.eye(len(self.classes_))[code]
             votes = ((1 - close) * votes + close * known).astype(np.float32)
         return votes
+
+
+def _closeness(places: Sequence[tuple[float, float]], shape: tuple[int, ...]) -> Floats:
+    """How close grid points are to the nearest of some traces and samples, from 0 to 1."""
+    free = np.ones(shape[:2], bool)
+    for trace, sample in places:
+        free[_node((trace, sample), shape)] = False
+    close: Floats = np.exp(-0.5 * (STRIDE * distance_transform_edt(free) / CLICK_REACH) ** 2).astype(np.float32)
+    return close
+
+
+def _drawn_nodes(
+    codes: npt.NDArray[np.uint8], shape: tuple[int, ...], most: int, least: int
+) -> tuple[npt.NDArray[np.intp], ...]:
+    """Rows, columns and codes of random confirmed grid points of a section.
+
+    Parameters
+    ----------
+    codes : uint8 array, shape (n_samples, n_traces)
+        0 is open.
+    shape : (int, int)
+        Of the grid points.
+    most : int
+        Grid points of all classes together, each class by its share.
+    least : int
+        Grid points of a class, if it has as many.
+
+    Examples
+    --------
+    >>> codes = np.ones((16, 16), np.uint8)
+    >>> codes[:, 12:] = 2
+    >>> rows, columns, found = _drawn_nodes(codes, (4, 4), most=8, least=3)
+    >>> found.tolist(), bool((columns[:6] < 3).all())
+    ([1, 1, 1, 1, 1, 1, 2, 2, 2], True)
+    """
+    at = (np.minimum(STRIDE * np.arange(n) + int(FIRST), size - 1) for n, size in zip(shape, codes.shape, strict=True))
+    grid = codes[np.ix_(*at)]
+    share = min(1.0, most / max(1, int(np.count_nonzero(grid))))
+    rng, drawn = np.random.default_rng(0), []
+    for code in np.unique(grid[grid > 0]).tolist():
+        places = np.argwhere(grid == code)
+        drawn.append(places[rng.permutation(len(places))[: max(least, round(share * len(places)))]])
+    rows, columns = np.concatenate([*drawn, np.zeros((0, 2), np.intp)]).T
+    return rows, columns, grid[rows, columns]
+
+
+def _points_of(confirmed: ConfirmedSamples, shown: set[str]) -> list[Point]:
+    """Some confirmed grid points of the classes that no other point shows."""
+    points = []
+    for line, codes in confirmed.lines.items():
+        shape = tuple(-(-n // STRIDE) for n in codes.shape)
+        rows, columns, found = _drawn_nodes(codes, shape, 0, MOST_SEEDS)
+        for row, column, code in zip(rows.tolist(), columns.tolist(), found.tolist(), strict=True):
+            name = confirmed.names[code - 1]
+            if name not in shown:
+                at = FIRST + STRIDE * column, FIRST + STRIDE * row
+                points.append(Point(line, *at, name, kind="confirmed"))
+    return points
 
 
 def _normalised(votes: Floats) -> Floats:
