@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import outcrop as oc
-from outcrop.job.advice import Advice
+from outcrop.job.hints import Advice
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pandas as pd
 import xarray as xr
 
 from outcrop.job import fitting, labelling, retrieved, table_file
-from outcrop.job.advice import Advice, advice
+from outcrop.job.hints import Advice, advice
 from outcrop.job.choices import JobChoices
 from outcrop.job.folder import QUICK
 from outcrop.job.inputs import row_list
