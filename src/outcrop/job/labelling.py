@@ -23,7 +23,7 @@ from outcrop.storage.kept import Kept
 from outcrop.storage.workspace import Damaged, DoneLog
 from outcrop.volumes.axes import positions_of
 from outcrop.volumes.identity import LineLog, check_lines, lines_path, untouched
-from outcrop.volumes.neighbours import line_distances
+from outcrop.volumes.neighbours import line_distances, spacing_attrs
 
 if TYPE_CHECKING:
     from outcrop.job.core import Job
@@ -193,9 +193,7 @@ def label_dataset(job: "Job", plan: Plan) -> xr.Dataset:
         "min_confidence": float(view.limit),
         "provenance": provenance(job, plan, view, stale),
     }
-    if "bin_size" in volume.attrs:
-        attrs["bin_size"] = list(volume.attrs["bin_size"])
-    attrs |= {name: volume.attrs[name] for name in ("unit", "map") if name in volume.attrs}
+    attrs |= spacing_attrs(volume) | {name: volume.attrs[name] for name in ("unit", "map") if name in volume.attrs}
     return read_labels(view, {name: volume[name].values for name in volume.dims}, stale, attrs)
 
 

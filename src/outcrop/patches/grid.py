@@ -21,6 +21,7 @@ from outcrop.patches.windows import patch_starts, stitch
 from outcrop.volumes.amplitude import amplitude_clip, scale
 from outcrop.volumes.axes import nearest_position, positions_of
 from outcrop.volumes.lazy import live_traces
+from outcrop.volumes.neighbours import line_distances
 
 Array = npt.NDArray[Any]
 Rows = npt.ArrayLike | slice  # of a grid: numbers, a mask or a slice
@@ -190,6 +191,12 @@ class PatchGrid:
                 "along": pd.Categorical.from_codes(direction, DIRECTIONS),
             }
         )
+
+    def metres(self, starts: npt.ArrayLike) -> Array:
+        """Distance of the line of each of some starts from the first line of its direction; see `line_distances`."""
+        direction, line = np.asarray(starts).reshape(-1, 4)[:, :2].T
+        distances = [line_distances(self._volume, name) for name in DIRECTIONS]
+        return np.array([distances[one][at] for one, at in zip(direction, line, strict=True)])
 
     def extract(self, volume: xr.DataArray, rows: Rows) -> Array:
         """Patches of some rows, shape (n, height, width), float32 in [0, 1]; NaN where a long run of traces is missing.

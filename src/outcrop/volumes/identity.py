@@ -16,6 +16,7 @@ from outcrop.parallel import Progress
 from outcrop.storage.stages import append_line, digest, read_lines
 from outcrop.storage.workspace import Workspace, fingerprint, set_aside
 from outcrop.volumes.lazy import LazyVolume
+from outcrop.volumes.neighbours import USUAL, metres_per_number
 from outcrop.volumes.opening import MOST_LINES, STORED, open_volume
 
 Array = npt.NDArray[Any]
@@ -247,8 +248,11 @@ def take_volume(job: str | Path, volume: xr.DataArray) -> dict[str, Any]:
         )
     relative = _relative(found["source"], job)
     record = {"source": found["source"], "relative": relative, "options": found["options"]}
+    metres = [metres_per_number(volume, name) for name in ("inline", "crossline")]
+    if metres != [USUAL, USUAL]:  # what earlier versions took for every survey
+        record["metres"] = metres
     if known.get("samples") == found["digest"]:
-        record = known | record
+        record = {name: value for name, value in known.items() if name != "metres"} | record
     else:
         # A picture was an array before it could be opened again.
         was_array = known and not known["source"] and found["source"] and known["samples"] == _array_digest(volume)
