@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
-from outcrop.cli.console import answer, counted, duration, listed, say, warn
+from outcrop.cli.console import answer, duration, listed, say, warn
 from outcrop.cli.opening import open_job, open_volume, resources
 from outcrop.cli.options import DEVICES, DOMAIN, DRY_RUN_AS_JSON, HEADER_BYTES, MEMORY, SCHEDULER, WORKERS
 from outcrop.cli.program import app
 from outcrop.cli.texts import Text, numbers
+from outcrop.words import counted
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -124,7 +125,7 @@ def say_kept(known: Mapping[str, Any], keys: Mapping[str, str | None], report: M
         Status of the job now.
     """
     decided, stale = listed(report["decisions"]), report["lines"]["stale"]
-    lines = f"{counted(stale, 'labelled lines')} {'is' if stale == 1 else 'are'} of the"
+    lines = f"{counted(stale, 'labelled lines', 'are')} of the"
     if decided:
         say(f"kept: {decided}")
     if known and known["digest"] != report["keys"]["volume"]:

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 import outcrop as oc
-from outcrop.cli.console import answer, counted, warn
+from outcrop.cli.console import answer, warn
 from outcrop.cli.opening import open_job, resources
 from outcrop.cli.options import AS_JSON, BACKGROUND, DEVICE, MEMORY, SCHEDULER, WORKERS
 from outcrop.cli.program import app
 from outcrop.cli.tables import show_summary
 from outcrop.cli.texts import Text, Texts, named_value, number_list
+from outcrop.words import counted
 
 if TYPE_CHECKING:
     from outcrop.retrieval.weak import WeakLabels
@@ -131,11 +132,10 @@ def retrieval_warnings(job: "oc.Job", weak: "WeakLabels") -> list[str]:
 
 
 def exemplars_outside(job: "oc.Job") -> list[str]:
-    """Return a sentence on exemplars whose patch does not fit into the volume, where there are any."""
+    """Return a sentence on exemplars that lie outside the volume, where there are any."""
     from outcrop.job.retrieved import fits
 
     exemplars, grid = job.plan.state.exemplars, job.grid()
     outside = sum(not fits(grid, one) for one in exemplars)
-    have = "has" if outside == 1 else "have"
-    words = f"{outside} of {counted(len(exemplars), 'exemplars')} {have} no room for a whole patch in this volume"
-    return [f"{words}: not used."] if outside else []
+    words = counted(outside, "exemplars", "lie")
+    return [f"{words} outside this volume or on a line that it does not have: not used."] if outside else []

@@ -54,7 +54,7 @@ def score_labels(
     along, across = DIRECTIONS[direction], DIRECTIONS[1 - direction]
     common = np.intersect1d(lines or lines_with_labels(labels, along), truth[along].values)
     if not len(common):
-        raise ValueError(f"{truth_path} has none of the labelled {along}s; label some of its lines with --lines.")
+        raise ValueError(f"{truth_path} has none of the labelled {along}s; label some of its lines.")
     coded = labels["label"].sel({along: common}).assign_attrs(classes=list(labels.attrs["classes"]))
     meant = obvious_names(truth.attrs["classes"], coded.attrs["classes"])
     truth = truth.sel({along: common}).astype("uint8")

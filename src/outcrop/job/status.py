@@ -17,6 +17,8 @@ from outcrop.labels.vote_store import VoteStore
 from outcrop.labels.votes import lines_of
 from outcrop.mapping.registry import MAPPERS
 from outcrop.storage.chunks import stored_bytes
+from outcrop.volumes.identity import place_of
+from outcrop.words import counted
 
 if TYPE_CHECKING:
     from outcrop.job.core import Job
@@ -34,14 +36,15 @@ def checked_lines(job: "Job", *, stale: bool = False, option: bool = True) -> di
     """
     lines = job.labelled
     if not lines:
-        raise ValueError(f"{job.path} has no labels yet; run 'outcrop label {job.path}' first.")
+        raise ValueError(f"{job.path} has no labels yet; run 'outcrop label {job.path}', or Job.label(), first.")
     old = sum(lines.values())
     if old and not stale:
         message = (
-            f"{old} of {len(lines)} labelled lines are of older decisions or samples; run 'outcrop label {job.path}' "
-            "to bring them up to date, or take them as they are with --stale."
+            f"{old} of {counted(len(lines), 'labelled lines', 'are')} of older decisions or samples; "
+            f"run 'outcrop label {job.path}' or Job.label() to bring them up to date, or take them as they are with "
+            "--stale, in Python stale=True."
         )
-        raise ValueError(message if option else message.replace(", or take them as they are with --stale", ""))
+        raise ValueError(message if option else message.partition(", or take")[0] + ".")
     return lines
 
 
@@ -61,6 +64,9 @@ def status(job: "Job") -> dict[str, Any]:
     """
     try:
         unread = job.check_volume(most=QUICK)
+        place = place_of(job.path, job.plan.volume)
+        if place != job.plan.volume["source"] and place:
+            unread = f"It was at {job.plan.volume['source']}. {unread}".rstrip()
     except (ValueError, OSError) as error:  # the file that is there now is another one, or none
         unread = str(error)
     plan = job.plan
@@ -70,7 +76,7 @@ def status(job: "Job") -> dict[str, Any]:
     stale = sum(lines.values())
     counts, old = _retrieved(job, plan)
     report = {
-        "volume": known["source"] or "array",
+        "volume": place_of(job.path, known) or known["source"] or "array",
         "volume_unread": unread,
         "classes": job.classes,
         "background": job.background,

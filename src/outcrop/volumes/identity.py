@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import os
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -291,18 +292,26 @@ def reopen(job: str | Path) -> xr.DataArray:
     """Volume of a job folder, from where it was or from next to the folder; refused where neither holds it."""
     known = known_volume(job)
     if not known:
-        raise ValueError(f"{job} has no volume yet; give one with 'outcrop index VOLUME -o {job}'.")
+        raise ValueError(f"{job} has no volume yet; give one: {how_to_give(job)}.")
     if not known["source"]:
         raise ValueError(f"Job {job} was made from an array; pass the volume.")
     place = place_of(job, known)
     if place:
         return open_volume(place, **known["options"])
-    raise ValueError(
-        f"The volume of {job} is no longer at {known['source']}; say where it is: 'outcrop index VOLUME -o {job}'."
-    )
+    raise ValueError(lost_volume(job, known))
 
 
-def place_of(job: str | Path, known: dict[str, Any]) -> str:
+def lost_volume(job: str | Path, known: dict[str, Any]) -> str:
+    """Return a sentence on a volume that is neither where it was nor next to its job folder."""
+    return f"The volume of {job} is no longer at {known['source']}; say where it is: {how_to_give(job)}."
+
+
+def how_to_give(job: str | Path) -> str:
+    """Return the command and the Python call that give a job folder its volume."""
+    return f"'outcrop index VOLUME -o {job}', in Python Job({str(job)!r}, volume=VOLUME)"
+
+
+def place_of(job: str | Path, known: Mapping[str, Any]) -> str:
     """Where the volume of a job lies: where it was, or next to the folder; empty where it is at neither place."""
     places = [known["source"]] if known["source"] else []
     if known["relative"]:
