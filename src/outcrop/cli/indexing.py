@@ -59,6 +59,8 @@ def index(
     from outcrop.volumes.lengths import parse_size
 
     data = open_volume(volume, header_bytes, domain)
+    for note in data.attrs.get("notes", ()):
+        say(note, style="yellow")
     before = IndexOptions.read(Decisions(output).state().options.get("index", {}))
     across = "crossline" if (along or before.along) == "crossline" else "inline"
     chosen = before.updated(

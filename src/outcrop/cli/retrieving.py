@@ -56,6 +56,12 @@ def retrieve(
         warn("--diverse has no effect any more; leave it out.")
     with resources(workers, scheduler, memory) as where, open_job(job) as opened:
         with opened.act():
+            if forget:
+                opened.forget()
+            if yes:
+                opened.accept(yes)
+            if no:
+                opened.reject(no)
             for name, place in gone:
                 opened.remove_exemplar(exemplar_at(opened, name, place))
             for name, place in added:
@@ -63,13 +69,6 @@ def retrieve(
             opened.choose_counts(parse_count(opened, count), per_exemplar)
             if background:
                 opened.set_background(background)
-            if forget:
-                opened.forget()
-        with opened.act():
-            if yes:
-                opened.accept(yes)
-            if no:
-                opened.reject(no)
         weak = opened.retrieve(**where, device=device)
         draw_retrieval(opened, weak)
         warnings, decided = retrieval_warnings(opened, weak), opened.status()["decisions"]

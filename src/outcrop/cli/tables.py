@@ -148,6 +148,7 @@ def show_status(job: Path, report: Mapping[str, Any]) -> None:
         "volume": f"{report['volume']}\n{report['volume_unread']}".strip(),
         "classes": ", ".join(f"{code} {name}{background.get(name, '')}" for name, code in report["classes"].items()),
         "decided": decided and f"{decided}; by {', '.join(report['writers'])}",
+        "audits": ", ".join(f"{counted(n, 'answers')} about {what}" for what, n in report["audits"].items()),
         "index": patches + ("" if index["finished"] else ": not finished"),
         "retrieved": ", ".join(f"{name} {n}" for name, n in report["retrieved"].items())
         + (" (of older decisions)" if report["retrieved_stale"] else "")

@@ -80,9 +80,10 @@ def line_positions(job: "Job", plan: Plan, lines: Any, able: Iterable[int]) -> l
         at = int(positions_of(axis, label))
         if at not in able:
             have = axis[able]
-            raise ValueError(
-                f"{name} {label} is not among the lines to label, {have[0]} to {have[-1]}; choose another."
+            why = (
+                "has no traces to label" if at >= 0 else f"is not in the volume, which has {axis[0]:g} to {axis[-1]:g}"
             )
+            raise ValueError(f"{name} {label} {why}; choose another of the {len(able)} lines {have[0]} to {have[-1]}.")
         found.append(at)
     return sorted(set(found))
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import shlex
+from collections import Counter
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -55,11 +56,11 @@ def status(job: "Job") -> dict[str, Any]:
     -------
     dict
         ``volume``, and in ``volume_unread`` what is not known of it; ``classes`` (name -> code) and ``background``;
-        ``decisions``, how many of each kind; ``writers``; ``retrieved`` (class -> patches) with ``retrieved_stale``
-        where the table is of older decisions and ``retrieved_edited`` where it was edited by hand; ``lines``
-        (``total``, ``labelled``, ``stale``); ``index``, ``label``: options and how far they got; ``keys``; ``damaged``,
-        lines of decisions that cannot be read; ``disk``, bytes of index, mappers and votes, a patch and a labelled
-        sample;
+        ``decisions``, how many of each kind; ``audits``, answers about patches and samples; ``writers``; ``retrieved``
+        (class -> patches) with ``retrieved_stale`` where the table is of older decisions and ``retrieved_edited`` where
+        it was edited by hand; ``lines`` (``total``, ``labelled``, ``stale``); ``index``, ``label``: options and how far
+        they got; ``keys``; ``damaged``, lines of decisions that cannot be read; ``disk``, bytes of index, mappers and
+        votes, a patch and a labelled sample;
         ``next``, a command line, or Python where the volume is an array.
     """
     try:
@@ -86,6 +87,7 @@ def status(job: "Job") -> dict[str, Any]:
             "rejected": len(verdicts) - sum(verdicts),
             "strokes": len(state.strokes),
         },
+        "audits": dict(Counter(one["subject"] for one in state.audits)),
         "writers": sorted({entry["who"] for entry in job.log.entries}),
         "retrieved": counts,
         "retrieved_stale": old,

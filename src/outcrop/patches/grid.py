@@ -123,6 +123,11 @@ class PatchGrid:
     def __len__(self) -> int:
         return int(self._ends[-1]) if len(self._ends) else 0
 
+    def __repr__(self) -> str:
+        size, step = (" x ".join(map(str, pair)) for pair in (self.size, self.step))
+        how = f"{self.sample} at random" if self.sample else f"step {step}"
+        return f"<PatchGrid: {len(self)} patches of {size}, {how}, along {self.along}, every {self.every}>"
+
     def __reduce__(self) -> Any:
         # Other processes make the plan again: its table of starts would be most of what is sent.
         return _grid_again, (self._volume, self.parameters, self._drawn if self._is_part else None)

@@ -221,8 +221,8 @@ def open_folder(
         parts, attrs, numbered = _array_lines(path, files, kind, domain or "time")
     notes = [f"{counted(len(files), kind)}, lines {numbered}"]
     notes += [f"{counted(others, 'other files', 'are')} left alone"] if others else []
-    about = {"source": str(path), "format": f"folder of {kind}", "scaled": False, "options": choices, "notes": notes}
-    mosaic, about = Mosaic(parts), about | attrs
+    about = {"source": str(path), "format": f"folder of {kind}", "scaled": False, "options": choices}
+    mosaic, about = Mosaic(parts), about | attrs | {"notes": [*notes, *attrs.get("notes", ())]}
     axes = {"inline": mosaic.inlines, "crossline": mosaic.crosslines, about["domain"]: mosaic.samples}
     return lazy_volume(mosaic.read, axes, about, live=mosaic.live)
 
@@ -258,7 +258,8 @@ def _array_lines(path: str, files: list[Path], kind: str, domain: str) -> tuple[
             f"{odd.path} has {counted(min(widths), 'traces')}, others {max(widths)}; give lines of one length."
         )
     parts = [number_part(part, number, direction) for part, number in zip(parts, numbers, strict=True)]
-    attrs = {"domain": domain, "scaled": pictures and not (codes or any(array.raw for array in arrays))}
+    attrs: dict[str, Any] = {"domain": domain, "scaled": pictures and not (codes or any(array.raw for array in arrays))}
+    attrs["notes"] = arrays[0].notes() if pictures else []
     return parts, attrs, f"numbered as {direction}s by their file names"
 
 

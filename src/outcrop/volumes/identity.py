@@ -20,6 +20,7 @@ from outcrop.volumes.lazy import LazyVolume
 from outcrop.volumes.neighbours import USUAL, metres_per_number
 from outcrop.volumes.opening import MOST_LINES, STORED, open_volume
 
+JOB_PARTS = {"job.toml", "decisions", "stages", "volume", "features.zarr", "classes.json"}  # of a job folder
 Array = npt.NDArray[Any]
 Line = tuple[int, int]  # direction (0 inline, 1 crossline) and position
 
@@ -234,6 +235,7 @@ def take_volume(job: str | Path, volume: xr.DataArray) -> dict[str, Any]:
     dict
         As `known_volume`; ``digest`` stands for the samples in every key.
     """
+    _check_folder(Path(job))
     volume = as_recorded(job, volume)
     found, axes = identify(volume), digest(_axes(volume))
     try:
@@ -270,6 +272,16 @@ def take_volume(job: str | Path, volume: xr.DataArray) -> dict[str, Any]:
             if record.get("digest") != known.get("digest"):
                 raise  # a copy in a folder that cannot be written is read all the same
     return record
+
+
+def _check_folder(path: Path) -> None:
+    """Refuse a folder that holds other things than a job."""
+    found = sorted(part.name for part in path.iterdir() if part.name[0] != ".") if path.is_dir() else []
+    if found and not JOB_PARTS & set(found):
+        raise ValueError(
+            f"{path} is no job folder and holds other things, such as {found[0]}; name a new folder, for instance "
+            f"{path / 'NAME.outcrop'}."
+        )
 
 
 def _relative(source: str, job: str | Path) -> str:

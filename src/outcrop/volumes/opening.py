@@ -129,7 +129,8 @@ def open_path(
         raise ValueError(f"{path} is neither a file nor a folder; give the path of a volume.")
     elif kind in folders.KINDS["pictures"]:
         picture = PictureFile(path, codes=bool(class_table.read_class_table(path)))
-        attrs = {"source": path, "format": "picture", "scaled": not (picture.codes or picture.raw)}
+        attrs: dict[str, Any] = {"source": path, "format": "picture", "scaled": not (picture.codes or picture.raw)}
+        attrs["notes"] = picture.notes()
         volume = assemble(picture, attrs=attrs, domain=domain)
     else:
         found = "NumPy" if kind == ".npy" else recognise(path)
