@@ -25,7 +25,8 @@ def job(tmp_path):
 
 def history(job):
     """The kinds of all decisions of a job, as written."""
-    return [json.loads(line)["what"] for path in (job.path / "decisions").glob("*.jsonl") for line in path.open()]
+    texts = [path.read_text() for path in (job.path / "decisions").glob("*.jsonl")]
+    return [json.loads(line)["what"] for text in texts for line in text.splitlines()]
 
 
 def test_a_time_in_seconds_is_said_to_be_taken_in_milliseconds(job):

@@ -80,10 +80,9 @@ def line_positions(job: "Job", plan: Plan, lines: Any, able: Iterable[int]) -> l
         at = int(positions_of(axis, label))
         if at not in able:
             have = axis[able]
-            why = (
-                "has no traces to label" if at >= 0 else f"is not in the volume, which has {axis[0]:g} to {axis[-1]:g}"
-            )
-            raise ValueError(f"{name} {label} {why}; choose another of the {len(able)} lines {have[0]} to {have[-1]}.")
+            why = "has no traces to label" if at >= 0 else "is not in the volume"
+            many = counted(len(able), f"{name}s")
+            raise ValueError(f"{name} {label} {why}; choose one of {many} from {have[0]} to {have[-1]}.")
         found.append(at)
     return sorted(set(found))
 
