@@ -24,6 +24,7 @@ from outcrop.storage.workspace import Damaged, DoneLog
 from outcrop.volumes.axes import positions_of
 from outcrop.volumes.identity import LineLog, check_lines, lines_path, untouched
 from outcrop.volumes.neighbours import line_distances, spacing_attrs
+from outcrop.words import counted
 
 if TYPE_CHECKING:
     from outcrop.job.core import Job
