@@ -178,3 +178,15 @@ def test_messages_name_the_way_of_both_callers(job):
     job.paint("fault", [(104, 350, 100)])
     with pytest.raises(ValueError, match=r"1 of 1 labelled line is.*--stale, in Python stale=True"):
         job.export(job.path.parent / "a.sgy")
+
+
+def test_an_edited_table_survives_a_command_that_fails(job, outcrop):
+    """A wrong row in a command: rows that were taken out of the table by hand still count as a no."""
+    table = job.retrieve().table
+    path = job.path / "retrieved.csv"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
+    job.close()
+    assert outcrop("retrieve", job.path, "--accept", 10**6)[0] == 2
+    with oc.Job(job.path) as again:
+        (verdict,) = again.plan.state.verdicts
+        assert not verdict.accept and verdict.place == tuple(table[["inline", "crossline", "time"]].iloc[-1])

@@ -12,7 +12,7 @@ import pandas as pd
 
 from outcrop.job.decisions import decisions_table
 from outcrop.job.folder import LAST_CODE, JobFolder
-from outcrop.job.inputs import Place, as_json, check_colour, class_name, pack, point_list, row_list
+from outcrop.job.inputs import Place, check_colour, class_name, pack, point_list, row_list
 from outcrop.job.labelling import label_dataset
 from outcrop.job.options import IndexOptions, LabelOptions, RetrievalOptions
 from outcrop.job.plan import NEIGHBOURHOOD, option_values
@@ -22,6 +22,7 @@ from outcrop.job.strokes import runs, section_of, stroke_mask
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.plots.colours import COLOURS, EXTRA
 from outcrop.retrieval.exemplars import exemplar_picture
+from outcrop.storage.stages import as_json
 from outcrop.volumes.summary import sample_unit
 
 if TYPE_CHECKING:
