@@ -270,8 +270,8 @@ def test_a_job_in_the_shell(outcrop, job, tmp_path):
     path = tmp_path / "s.outcrop"
     places = ["--exemplar", "salt-dome=108,350,400", "--exemplar", "other=104,360,250"]
     assert outcrop("index", job / "v.sgy", "-o", path, "--size", 48, "--step", 24, "--every", 2)[0] == 0
-    code, _, said = outcrop("retrieve", path, *places, "--count", 8)
-    assert code == 0
+    code, _, said = outcrop("retrieve", path, *places, "--count", 8, "--diverse")
+    assert code == 0 and said.count("--diverse") == 1
     assert outcrop("label", path, "--lines", "104,105", "--device", "cpu")[0] == 0
     found = status(outcrop, path)
     assert found["next"] == f"outcrop label {path}"  # ten lines are left

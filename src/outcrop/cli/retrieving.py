@@ -25,6 +25,7 @@ def retrieve(
     remove: Annotated[Texts, Option(help="CLASS=INLINE,CROSSLINE,TIME of an exemplar to remove. Repeat it.")] = None,
     count: Annotated[Text, Option(help="Patches per class: auto (default), 500, or fault=500,salt-dome=200.")] = None,
     per_exemplar: Annotated[bool | None, Option(help="Share a class's count evenly among its exemplars.")] = None,
+    diverse: Annotated[bool, Option("--diverse", hidden=True, help="Without effect.")] = False,
     background: BACKGROUND = None,
     device: DEVICE = None,
     accept: Annotated[Text, Option(help="Patches that show their class: column row of retrieved.csv.")] = None,
@@ -51,6 +52,8 @@ def retrieve(
         raise ValueError(f"Row {min(both)} is both accepted and rejected; say one of them.")
     added = [parse_exemplar(text, "--exemplar") for text in exemplar or []]
     gone = [parse_exemplar(text, "--remove") for text in remove or []]
+    if diverse:
+        warn("--diverse has no effect any more; leave it out.")
     with resources(workers, scheduler, memory) as where, open_job(job) as opened:
         verdicts = [(opened._patches_at(rows), what) for rows, what in ((yes, "accept"), (no, "reject")) if rows]
         with opened.act():
