@@ -106,7 +106,7 @@ def retrieve(
     if need > (index.memory or memory_budget()):
         raise ValueError(
             f"Ranking {len(index)} patches for {len(queries)} classes needs about {need / 1e9:.1f} GB, more than "
-            "may be used; raise --memory, or index fewer lines (--every)."
+            "may be used; allow more memory, or index fewer lines (every)."
         )
     near = _similarities(index, queries, device)
     usable = int((index.status == USED).sum())
