@@ -58,6 +58,7 @@ def test_status_says_where_the_volume_is(job, tmp_path, outcrop, moved):
     report = json.loads(said)
     assert code == 0 and str(source) in report["volume_unread"]
     assert ("say where it is" in report["volume_unread"]) != moved
+    assert (report["next"] == f"outcrop index VOLUME -o {path}") != moved
     assert report["volume"] == str(tmp_path / "new" / "v.sgy" if moved else source)
     assert str(source) in outcrop("status", path)[1].replace("\n", "")
 
@@ -106,7 +107,7 @@ def test_a_folder_of_other_things_becomes_no_job(job, tmp_path, outcrop, content
         (folder / content).mkdir()
     refused = content == "notes.txt"
     code, _, error = outcrop("index", tmp_path / "v.sgy", "-o", folder, "--size", "32")
-    assert code == (2 if refused else 0)
+    assert code == (2 if refused else 0) and ("described" in error) != refused
     if refused:
         assert "holds other things" in error and "NAME.outcrop" in error
         assert [path.name for path in folder.iterdir()] == ["notes.txt"]
@@ -134,7 +135,7 @@ def test_undo_says_that_patches_change(job, outcrop):
     job.choose_index(size=48)
     job.notes.clear()
     job.undo()
-    assert any("patches of 32 x 32" in note and "index is kept" in note for note in job.notes)
+    assert any("patches of 32 x 32 with step 16 x 16" in note and "index is kept" in note for note in job.notes)
     job.notes.clear()
     job.redo()
     assert any("patches of 48 x 48" in note and "describes them anew" in note for note in job.notes)

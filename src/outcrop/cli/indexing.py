@@ -55,9 +55,10 @@ def index(
     from outcrop.job.costs import check_disk
     from outcrop.job.decisions import Decisions
     from outcrop.job.options import IndexOptions
-    from outcrop.volumes.identity import known_volume
+    from outcrop.volumes.identity import known_volume, refuse_other_folder
     from outcrop.volumes.lengths import parse_size
 
+    refuse_other_folder(output)
     data = open_volume(volume, header_bytes, domain)
     for note in data.attrs.get("notes", ()):
         say(note, style="yellow")

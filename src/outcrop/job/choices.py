@@ -407,10 +407,12 @@ class JobChoices(JobFolder):
         before = self.plan
         entries, plan = step(), self.plan
         if plan.index != before.index:
-            height, width = plan.size
+            size, spaced = (
+                " x ".join(map(str, pair)) for pair in (plan.size, cast("tuple[int, int]", plan.index.step))
+            )
             index = "their index is kept" if self._indexed(plan) else "the next search describes them anew"
             self._note(
-                f"The index has other options now, patches of {height} x {width} with step {plan.index.step}: {index}. "
+                f"The index has other options now, patches of {size} with step {spaced}: {index}. "
                 "Labels by the options before count as stale."
             )
         return entries

@@ -146,6 +146,8 @@ def _next(job: "Job", report: dict[str, Any]) -> str:
         with contextlib.suppress(ValueError, OSError, KeyError):  # a volume or a mapping that is not here
             able = len(lines_of(labelling_grid(job, job.plan), MAPPERS[job.plan.label.mapping]()))
     ready = 0 < lines["labelled"] >= able and not lines["stale"]
+    if job.plan.volume["source"] and not place_of(job.path, job.plan.volume):
+        return f"outcrop index VOLUME -o {name}"
     if report["volume"] == "array":
         step = 'export("labels.zarr")' if ready else "label()" if report["keys"]["mapper"] else "add_exemplar(...)"
         return f"oc.Job({str(job.path)!r}, volume=array).{step}"

@@ -235,7 +235,7 @@ def take_volume(job: str | Path, volume: xr.DataArray) -> dict[str, Any]:
     dict
         As `known_volume`; ``digest`` stands for the samples in every key.
     """
-    _check_folder(Path(job))
+    refuse_other_folder(job)
     volume = as_recorded(job, volume)
     found, axes = identify(volume), digest(_axes(volume))
     try:
@@ -274,8 +274,9 @@ def take_volume(job: str | Path, volume: xr.DataArray) -> dict[str, Any]:
     return record
 
 
-def _check_folder(path: Path) -> None:
+def refuse_other_folder(job: str | Path) -> None:
     """Refuse a folder that holds other things than a job."""
+    path = Path(job)
     found = sorted(part.name for part in path.iterdir() if part.name[0] != ".") if path.is_dir() else []
     if found and not JOB_PARTS & set(found):
         raise ValueError(
