@@ -17,7 +17,7 @@ from outcrop.parallel import Progress
 from outcrop.storage.stages import append_line, digest, read_lines
 from outcrop.storage.workspace import Workspace, fingerprint, set_aside
 from outcrop.volumes.lazy import LazyVolume
-from outcrop.volumes.neighbours import USUAL, metres_per_number
+from outcrop.volumes.neighbours import NEAR, metres_per_number
 from outcrop.volumes.opening import MOST_LINES, STORED, open_volume
 
 JOB_PARTS = {"job.toml", "decisions", "stages", "volume", "features.zarr", "classes.json"}  # of a job folder
@@ -251,11 +251,11 @@ def take_volume(job: str | Path, volume: xr.DataArray) -> dict[str, Any]:
         )
     relative = _relative(found["source"], job)
     record = {"source": found["source"], "relative": relative, "options": found["options"]}
-    metres = [metres_per_number(volume, name) for name in ("inline", "crossline")]
-    if metres != [USUAL, USUAL]:  # what earlier versions took for every survey
-        record["metres"] = metres
+    near = [int(NEAR // metres_per_number(volume, name)) for name in ("inline", "crossline")]
+    if near != [10, 10]:  # line numbers; what earlier versions took for every survey
+        record["near"] = near
     if known.get("samples") == found["digest"]:
-        record = {name: value for name, value in known.items() if name != "metres"} | record
+        record = {name: value for name, value in known.items() if name != "near"} | record
     else:
         # A picture was an array before it could be opened again.
         was_array = known and not known["source"] and found["source"] and known["samples"] == _array_digest(volume)

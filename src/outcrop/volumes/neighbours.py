@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-NEAR = 250.0  # m from a line to the next one up to which they are neighbours: ten lines of an ordinary survey
+NEAR = 252.0  # m from a line to its farthest neighbours: ten lines of 25 m, as far as coordinates are rounded
 USUAL = 25.0  # m for the smallest spacing of line numbers, where the volume has no bin size
 CLOSEST = 1.0  # m for one line number; a smaller figure means that single lines were selected from a survey
 
