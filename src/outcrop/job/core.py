@@ -10,9 +10,9 @@ import pandas as pd
 import xarray as xr
 
 from outcrop.job import fitting, labelling, retrieved, table_file
-from outcrop.job.hints import Advice, advice
 from outcrop.job.choices import JobChoices
 from outcrop.job.folder import QUICK
+from outcrop.job.hints import Advice, advice
 from outcrop.job.inputs import row_list
 from outcrop.job.options import LabelOptions
 from outcrop.mapping.registry import MAPPERS, POINTS
@@ -148,13 +148,14 @@ class Job(JobChoices):
 
     def accept(self, rows: Sequence[int] | int) -> None:
         """Say yes to retrieved patches, given by the column `row` of the table."""
-        self._judge_rows(rows, "accept")
+        self.judge(self._patches_at(rows), "accept")
 
     def reject(self, rows: Sequence[int] | int) -> None:
         """Say no to retrieved patches, given by the column `row` of the table."""
-        self._judge_rows(rows, "reject")
+        self.judge(self._patches_at(rows), "reject")
 
-    def _judge_rows(self, rows: Sequence[int] | int, what: str) -> None:
+    def _patches_at(self, rows: Sequence[int] | int) -> list[tuple[str, Any, str]]:
+        """Return class, place and direction of retrieved patches, given by the column `row` of the table."""
         numbers = row_list(rows)
         found = table_file.published(self)
         if found is None or not set(numbers) <= set(found.index):
@@ -166,7 +167,7 @@ class Job(JobChoices):
                 raise ValueError(f"Row {row} is not among the retrieved patches; give numbers of their column 'row'.")
         dims = list(self.volume.dims)
         chosen = [found.loc[[row]].iloc[0] for row in numbers]
-        self.judge([(one["class"], one[dims].tolist(), str(one["along"])) for one in chosen], what)
+        return [(one["class"], one[dims].tolist(), str(one["along"])) for one in chosen]
 
     # ---- labels -----------------------------------------------------------------------------------------------------
 

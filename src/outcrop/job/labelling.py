@@ -21,6 +21,8 @@ from outcrop.storage.chunks import clear_leftovers
 from outcrop.storage.workspace import Damaged, DoneLog
 from outcrop.volumes.axes import positions_of
 from outcrop.volumes.identity import LineLog, check_lines, lines_path, untouched
+from outcrop.volumes.neighbours import spacing_attrs
+from outcrop.words import counted
 
 if TYPE_CHECKING:
     from outcrop.job.core import Job
@@ -76,9 +78,9 @@ def line_positions(job: "Job", plan: Plan, lines: Any, able: Iterable[int]) -> l
         at = int(positions_of(axis, label))
         if at not in able:
             have = axis[able]
-            raise ValueError(
-                f"{name} {label} is not among the lines to label, {have[0]} to {have[-1]}; choose another."
-            )
+            why = "has no traces to label" if at >= 0 else "is not in the volume"
+            many = counted(len(able), f"{name}s")
+            raise ValueError(f"{name} {label} {why}; choose one of {many} from {have[0]} to {have[-1]}.")
         found.append(at)
     return sorted(set(found))
 
@@ -186,9 +188,7 @@ def label_dataset(job: "Job", plan: Plan) -> xr.Dataset:
         "min_confidence": float(view.limit),
         "provenance": provenance(job, plan, view, stale),
     }
-    if "bin_size" in volume.attrs:
-        attrs["bin_size"] = list(volume.attrs["bin_size"])
-    attrs |= {name: volume.attrs[name] for name in ("unit", "map") if name in volume.attrs}
+    attrs |= spacing_attrs(volume) | {name: volume.attrs[name] for name in ("unit", "map") if name in volume.attrs}
     return read_labels(view, {name: volume[name].values for name in volume.dims}, stale, attrs)
 
 

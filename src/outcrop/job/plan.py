@@ -47,7 +47,7 @@ class Plan:
     Attributes
     ----------
     volume : dict
-        As `known_volume` gives it: digest, shape, dims, source.
+        As `known_volume` gives it: digest, shape, dims, source, and how far neighbours reach, in line numbers.
     state : State
         Classes, exemplars, verdicts, strokes and answers that are in force: the evidence.
     codes : dict
@@ -162,6 +162,8 @@ class Plan:
         if any(along not in (None, "inline") for some in turned.values() for along in some):
             made_from["along"] = turned
         made_from |= {"count": self.retrieval.count, "per_exemplar": self.retrieval.per_exemplar}
+        if "near" in self.volume:
+            made_from["near"] = self.volume["near"]
         if self.background not in (None, "other"):  # ranking took "other" for the background before jobs named theirs
             made_from["background"] = self.background
         return Stage("retrieved", made_from)
