@@ -604,7 +604,7 @@ def test_outlines_are_filled_and_travel(job, tmp_path):
         (lambda job: job.label(mapping="magic"), "unknown"),
         (lambda job: job.label(max_error=1.5), "between 0 and 1"),
         (lambda job: job.index(500), "exceeds"),
-        (lambda job: job.label([55]), "not among the lines"),
+        (lambda job: job.label([55]), "not in the volume"),
         (lambda job: job.remove_exemplar("nope"), "no exemplar"),
         (lambda job: job.add_exemplar("fault", np.zeros((5, 5))), "samples, the patches"),
         (lambda job: job.add_exemplar("fault", "abc"), "three numbers"),

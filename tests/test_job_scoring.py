@@ -119,7 +119,7 @@ def test_labels_of_an_axis_in_seconds_reach_segy_in_milliseconds(folder, tmp_pat
     volume = oc.open_volume(folder / "v.sgy").load()
     seconds = volume.assign_coords(time=volume["time"] / 1000)
     for number, given in enumerate((seconds, seconds.drop_attrs())):
-        places = {"fault": (120, 320, 0.1), "other": (130, 322, 0.14)}
+        places = {"fault": (120, 320, 100), "other": (130, 322, 140)}
         job, lines = made(tmp_path / f"{number}.outcrop", given, "inline", places)
         job.export(tmp_path / "l.sgy")
         written = oc.open_volume(tmp_path / "l.sgy")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 import outcrop as oc
-from outcrop.cli.console import answer, counted, duration, say, warn
+from outcrop.cli.console import answer, duration, say, warn
 from outcrop.cli.opening import open_job, open_volume, resources
 from outcrop.cli.options import (
     BACKGROUND,
@@ -23,6 +23,7 @@ from outcrop.cli.options import (
 )
 from outcrop.cli.program import app
 from outcrop.cli.texts import OnePath, Text, Texts, line_list, numbers
+from outcrop.words import counted
 
 if TYPE_CHECKING:
     import xarray as xr

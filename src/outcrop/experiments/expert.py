@@ -31,9 +31,12 @@ from outcrop.job.options import IndexOptions
 from outcrop.mapping.confidence import labelled
 from outcrop.mapping.registry import POINTS
 from outcrop.parallel import Progress
+from outcrop.volumes.neighbours import NEAR, USUAL
 
 SUPERVISIONS = ("patches", "exemplars")
-APART = 10  # lines between a training patch and the scored line in the stricter kind of supervision
+APART = int(
+    NEAR // USUAL
+)  # lines of F3, 25 m each, between a training patch and the scored line in the stricter kind of supervision
 DRAWS = 5
 EXEMPLAR_LINES = (310, 330)
 QUICK = {"atoms_per_class": 4, "iterations": 5}

@@ -128,7 +128,7 @@ def check_disk(folder: Path, needed: float) -> None:
     if needed > free:
         raise ValueError(
             f"{folder} needs about {needed / 1e6:.0f} MB, and {free / 1e6:.0f} MB are free there; free some space, "
-            "choose a larger --step or --every, or another folder."
+            "choose a larger step or every, or another folder."
         )
 
 

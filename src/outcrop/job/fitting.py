@@ -12,7 +12,7 @@ from outcrop.job.plan import Plan
 from outcrop.job.sections import filled_section, labelling_grid
 from outcrop.job.strokes import excluded_sections, painted_nodes, painted_patches, painted_sections
 from outcrop.mapping.label_mapper import LabelMapper
-from outcrop.mapping.landmarks import LandmarkGraph
+from outcrop.mapping.landmarks import landmark_graphs
 from outcrop.mapping.points import FIRST, STRIDE, Point, PointMapper
 from outcrop.mapping.registry import POINTS, load_mapper, make_mapper
 from outcrop.mapping.survey_sample import SurveySample, load_sample, sample_survey, save_sample
@@ -120,9 +120,9 @@ def fit_points(job: "Job", plan: Plan, progress: Progress | None = None) -> Poin
 
     stage = plan.survey_stage
     sample = job.stages.get(stage, "sample.npz", drawn, load_sample, save_sample)
-    graph = job._held("graph", stage.key, lambda: LandmarkGraph(sample))
+    graphs = job._held("graphs", stage.key, lambda: landmark_graphs(sample))
     background = None if plan.background is None else str(plan.background)
-    return PointMapper(background).fit(sample, evidence(job, plan), read, graph=graph)
+    return PointMapper(background).fit(sample, evidence(job, plan), read, graphs=graphs)
 
 
 def evidence(job: "Job", plan: Plan) -> list[Point]:

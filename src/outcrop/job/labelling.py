@@ -1,6 +1,5 @@
 """The stage of the votes, and the labels that are decided from them."""
 
-import warnings
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,6 @@ from outcrop.job.sections import labelling_grid, marked_sections
 from outcrop.job.votes import Labels, read_labels, survey_limit
 from outcrop.labels.vote_store import LineWriter, VoteStore
 from outcrop.labels.votes import lines_of, written_votes
-from outcrop.mapping.points import PointMapper
 from outcrop.mapping.saved import saved_digest
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.retrieval.audit import confidence_shift
@@ -23,6 +21,8 @@ from outcrop.storage.chunks import clear_leftovers
 from outcrop.storage.workspace import Damaged, DoneLog
 from outcrop.volumes.axes import positions_of
 from outcrop.volumes.identity import LineLog, check_lines, lines_path, untouched
+from outcrop.volumes.neighbours import spacing_attrs
+from outcrop.words import counted
 
 if TYPE_CHECKING:
     from outcrop.job.core import Job
@@ -43,7 +43,6 @@ def label_lines(
         ``device``, ``client``, ``memory`` and ``progress(what, done, total)``.
     """
     mapper = job_mapper(job, plan, **where)
-    _warn_without_background(plan, mapper)
     report = where.pop("progress", None) or (lambda *_: None)
     grid = labelling_grid(job, plan)
     wanted = line_positions(job, plan, lines, lines_of(grid, mapper))
@@ -69,18 +68,6 @@ def label_lines(
     return wanted
 
 
-def _warn_without_background(plan: Plan, mapper: Any) -> None:
-    """Warn where nothing stands for what is none of the structures."""
-    names = [plan.names.get(str(name), str(name)) for name in mapper.classes_]
-    if len(names) == 1:
-        text = f"{names[0]!r} is the only class, so there are scores and no labels"
-    elif isinstance(mapper, PointMapper) and mapper.background is None and not mapper.layered_:
-        text = f"No class is the background, so every sample becomes {' or '.join(map(repr, names))}"
-    else:
-        return
-    warnings.warn(f"{text}; add a class for everything else, for instance 'other'.", stacklevel=3)
-
-
 def line_positions(job: "Job", plan: Plan, lines: Any, able: Iterable[int]) -> list[int]:
     """Return the positions of lines given by survey labels, by default of all that can be labelled."""
     axis, name, able = job.axes[plan.along], DIRECTIONS[plan.along], sorted(able)
@@ -91,9 +78,9 @@ def line_positions(job: "Job", plan: Plan, lines: Any, able: Iterable[int]) -> l
         at = int(positions_of(axis, label))
         if at not in able:
             have = axis[able]
-            raise ValueError(
-                f"{name} {label} is not among the lines to label, {have[0]} to {have[-1]}; choose another."
-            )
+            why = "has no traces to label" if at >= 0 else "is not in the volume"
+            many = counted(len(able), f"{name}s")
+            raise ValueError(f"{name} {label} {why}; choose one of {many} from {have[0]} to {have[-1]}.")
         found.append(at)
     return sorted(set(found))
 
@@ -201,9 +188,7 @@ def label_dataset(job: "Job", plan: Plan) -> xr.Dataset:
         "min_confidence": float(view.limit),
         "provenance": provenance(job, plan, view, stale),
     }
-    if "bin_size" in volume.attrs:
-        attrs["bin_size"] = list(volume.attrs["bin_size"])
-    attrs |= {name: volume.attrs[name] for name in ("unit", "map") if name in volume.attrs}
+    attrs |= spacing_attrs(volume) | {name: volume.attrs[name] for name in ("unit", "map") if name in volume.attrs}
     return read_labels(view, {name: volume[name].values for name in volume.dims}, stale, attrs)
 
 

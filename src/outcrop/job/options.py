@@ -12,13 +12,13 @@ from typing import Any, Self
 import numpy as np
 import xarray as xr
 
-from outcrop.job.inputs import as_json
 from outcrop.mapping.registry import DEFAULT_MAPPING
 from outcrop.measures.registry import DEFAULT, indexed_measure
 from outcrop.patches.area import area_positions
 from outcrop.patches.grid import DIRECTIONS, PatchGrid
 from outcrop.patches.windows import patch_starts
 from outcrop.retrieval.index import GRID_OPTIONS, index_inputs
+from outcrop.storage.stages import as_json
 
 SIZE = 99  # samples and traces of a patch, as in the paper
 PATCHES = 40_000  # in an index whose step is not given: half a minute on two cores

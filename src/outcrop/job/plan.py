@@ -16,7 +16,7 @@ from outcrop.patches.grid import DIRECTIONS
 from outcrop.storage.stages import digest
 
 # Versions of the code of a stage: raised when the same inputs would give another result.
-TABLE_CODE, MAPPER_CODE, VOTES_CODE, SURVEY_CODE, POINTS_CODE = 4, 3, 2, 1, 2
+TABLE_CODE, MAPPER_CODE, VOTES_CODE, SURVEY_CODE, POINTS_CODE = 4, 3, 2, 2, 2
 LEARNT = ("what", "class", "along", "line", "runs", "points", "radius", "filled")  # of a stroke, by a mapper
 NEIGHBOURHOOD = "neighbourhood"  # option of a job whose index covers the lines around one only
 
@@ -47,7 +47,7 @@ class Plan:
     Attributes
     ----------
     volume : dict
-        As `known_volume` gives it: digest, shape, dims, source.
+        As `known_volume` gives it: digest, shape, dims, source, and how far neighbours reach, in line numbers.
     state : State
         Classes, exemplars, verdicts, strokes and answers that are in force: the evidence.
     codes : dict
@@ -162,6 +162,8 @@ class Plan:
         if any(along not in (None, "inline") for some in turned.values() for along in some):
             made_from["along"] = turned
         made_from |= {"count": self.retrieval.count, "per_exemplar": self.retrieval.per_exemplar}
+        if "near" in self.volume:
+            made_from["near"] = self.volume["near"]
         if self.background not in (None, "other"):  # ranking took "other" for the background before jobs named theirs
             made_from["background"] = self.background
         return Stage("retrieved", made_from)

@@ -2,6 +2,7 @@
 
 import contextlib
 import shlex
+from collections import Counter
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,8 @@ from outcrop.job.plan import Plan
 from outcrop.job.sections import labelling_grid
 from outcrop.labels.vote_store import VoteStore
 from outcrop.storage.chunks import stored_bytes
+from outcrop.volumes.identity import place_of
+from outcrop.words import counted
 
 if TYPE_CHECKING:
     from outcrop.job.core import Job
@@ -32,14 +35,15 @@ def checked_lines(job: "Job", *, stale: bool = False, option: bool = True) -> di
     """
     lines = job.labelled
     if not lines:
-        raise ValueError(f"{job.path} has no labels yet; run 'outcrop label {job.path}' first.")
+        raise ValueError(f"{job.path} has no labels yet; run 'outcrop label {job.path}', or Job.label(), first.")
     old = sum(lines.values())
     if old and not stale:
         message = (
-            f"{old} of {len(lines)} labelled lines are of older decisions or samples; run 'outcrop label {job.path}' "
-            "to bring them up to date, or take them as they are with --stale."
+            f"{old} of {counted(len(lines), 'labelled lines', 'are')} of older decisions or samples; "
+            f"run 'outcrop label {job.path}' or Job.label() to bring them up to date, or take them as they are with "
+            "--stale, in Python stale=True."
         )
-        raise ValueError(message if option else message.replace(", or take them as they are with --stale", ""))
+        raise ValueError(message if option else message.partition(", or take")[0] + ".")
     return lines
 
 
@@ -50,15 +54,18 @@ def status(job: "Job") -> dict[str, Any]:
     -------
     dict
         ``volume``, and in ``volume_unread`` what is not known of it; ``classes`` (name -> code) and ``background``;
-        ``decisions``, how many of each kind; ``writers``; ``retrieved`` (class -> patches) with ``retrieved_stale``
-        where the table is of older decisions and ``retrieved_edited`` where it was edited by hand; ``lines``
-        (``total``, ``labelled``, ``stale``); ``index``, ``label``: options and how far they got; ``keys``; ``damaged``,
-        lines of decisions that cannot be read; ``disk``, bytes of index, mappers and votes, a patch and a labelled
-        sample;
+        ``decisions``, how many of each kind; ``audits``, answers about patches and samples; ``writers``; ``retrieved``
+        (class -> patches) with ``retrieved_stale`` where the table is of older decisions and ``retrieved_edited`` where
+        it was edited by hand; ``lines`` (``total``, ``labelled``, ``stale``); ``index``, ``label``: options and how far
+        they got; ``keys``; ``damaged``, lines of decisions that cannot be read; ``disk``, bytes of index, mappers and
+        votes, a patch and a labelled sample;
         ``next``, a command line, or Python where the volume is an array.
     """
     try:
         unread = job.check_volume(most=QUICK)
+        place = place_of(job.path, job.plan.volume)
+        if place != job.plan.volume["source"] and place:
+            unread = f"It was at {job.plan.volume['source']}. {unread}".rstrip()
     except (ValueError, OSError) as error:  # the file that is there now is another one, or none
         unread = str(error)
     plan = job.plan
@@ -68,7 +75,7 @@ def status(job: "Job") -> dict[str, Any]:
     stale = sum(lines.values())
     counts, old = _retrieved(job, plan)
     report = {
-        "volume": known["source"] or "array",
+        "volume": place_of(job.path, known) or known["source"] or "array",
         "volume_unread": unread,
         "classes": job.classes,
         "background": job.background,
@@ -78,6 +85,7 @@ def status(job: "Job") -> dict[str, Any]:
             "rejected": len(verdicts) - sum(verdicts),
             "strokes": len(state.strokes),
         },
+        "audits": dict(Counter(one["subject"] for one in state.audits)),
         "writers": sorted({entry["who"] for entry in job.log.entries}),
         "retrieved": counts,
         "retrieved_stale": old,
@@ -137,6 +145,8 @@ def _next(job: "Job", report: dict[str, Any]) -> str:
             grid = labelling_grid(job, job.plan)
             able = len(grid.live_lines() if job.plan.by_points else list(grid.lines()))
     ready = 0 < lines["labelled"] >= able and not lines["stale"]
+    if job.plan.volume["source"] and not place_of(job.path, job.plan.volume):
+        return f"outcrop index VOLUME -o {name}"
     if report["volume"] == "array":
         step = 'export("labels.zarr")' if ready else "label()" if report["keys"]["mapper"] else "add_exemplar(...)"
         return f"oc.Job({str(job.path)!r}, volume=array).{step}"

@@ -16,6 +16,7 @@ from outcrop.labels.votes import chosen_lines, cost, line_axis, line_votes, line
 from outcrop.mapping.registry import mapper_digest
 from outcrop.parallel import Progress, map_blocks, memory_budget
 from outcrop.patches.grid import PatchGrid
+from outcrop.volumes.neighbours import spacing_attrs
 
 
 def label_volume(
@@ -89,8 +90,7 @@ def label_volume(
     names, axis = [str(name) for name in mapper.classes_], line_axis(grid)
     attrs: dict[str, Any] = {"classes": names, "mapping": type(mapper).__name__, "version": outcrop.__version__}
     attrs["source"] = str(volume.attrs.get("source", ""))
-    if "bin_size" in volume.attrs:
-        attrs["bin_size"] = list(volume.attrs["bin_size"])
+    attrs |= spacing_attrs(volume)
     where: dict[str, Any] = {"device": device, "client": client, "memory": memory}
     decided = partial(_decided, min_confidence, scores)
     report = progress or (lambda *_: None)

@@ -3,11 +3,11 @@
 A class spreads from its points over a graph of grid points that look alike (`landmarks`). Where a background is named,
 the share of the survey that each class holds is not known: all shares count, each as likely as its edges are sharp, and
 the background takes what no class reaches. Where none is named and the survey is layered, every sample belongs to one
-of an ordered sequence of layers (`layers`). Confirmed lines teach trees on features and position (`forest`), which
-label the other lines of the survey.
+of an ordered sequence of layers (`layers`). Confirmed lines teach trees on features and position (`forest`), and their
+labels are carried to the lines around them (`carry`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,12 +18,16 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
 from outcrop.features.encoder import weights_digest
+from outcrop.features.energies import KEPT
+from outcrop.mapping.carry import LINE, ConfirmedLine, carry, confirmed_line
+from outcrop.mapping.correction import ALIKE, Correction, fit_correction
 from outcrop.mapping.forest import Forest, grow_forest
-from outcrop.mapping.landmarks import LandmarkGraph, interpolated, nearest_weights
+from outcrop.mapping.landmarks import LandmarkGraph, interpolated, landmark_graphs, nearest_weights
 from outcrop.mapping.layers import LAYERED, layered_share, ordered_layers, profile_of
 from outcrop.mapping.pixels import along_reflectors, upsample
 from outcrop.mapping.saved import Saved, part, prefixed
 from outcrop.mapping.survey_sample import Floats, Nodes, SurveySample, nodes_of, relative_time
+from outcrop.storage.kept import content
 
 STRIDE = 4  # samples and traces between grid points
 FIRST = 2.5  # sample and trace of the first grid point
@@ -31,9 +35,20 @@ NEAR = 10.0  # samples and traces around a click whose grid points are seeds whe
 CLICK_REACH = 8.0  # samples and traces around a point, standard deviation, that take its class by their place alone
 NO_BACKGROUND_POWER = 1.5  # of the reach of classes that share a survey without background
 OPPOSED = 2.0  # times its mean over the survey: reach of points against a class above which they count
+MOST_TAUGHT = 10_000  # grid points of a confirmed line that teach trees
+MOST_TAUGHT_TOGETHER = 30_000  # of all confirmed lines
+LEAST_TAUGHT = 200  # grid points of a class on a line, where it has as many
+MOST_SEEDS = 30  # grid points of a confirmed line from which a class spreads that is shown nowhere else
 POWER = 4  # of the votes of a grid point before they are averaged along reflectors: sure ones count more
 
-LEARNT = ("mean_", "scale_", "landmarks_", "landmark_votes_", "layers_")  # attributes that are saved as they are
+LEARNT = (
+    "mean_",
+    "scale_",
+    "landmarks_",
+    "landmark_votes_",
+    "layers_",
+    "strokes_",
+)  # attributes that are saved as they are
 
 
 class Point(NamedTuple):
@@ -45,7 +60,14 @@ class Point(NamedTuple):
     name: str  # of the class
     weight: float = 1.0
     excluded: bool = False  # the sample does not have this class
-    kind: str = "click"  # click, stroke, confirmed, verdict
+    kind: str = "click"  # click, stroke, verdict, confirmed
+
+
+class ConfirmedSamples(NamedTuple):
+    """Labels of whole lines, confirmed sample by sample."""
+
+    names: Sequence[str] = ()  # of the codes, that of code 1 first
+    lines: Mapping[float, npt.NDArray[np.uint8]] = {}  # line -> codes, shape (n_samples, n_traces); 0 is open
 
 
 class PointMapper(BaseEstimator, Saved):
@@ -65,6 +87,8 @@ class PointMapper(BaseEstimator, Saved):
         Expected share of the survey of every class.
     layered_ : bool
         Whether the classes are ordered layers.
+    contradicted_ : list of (str, str)
+        Class of every click that looks more like another class, and that class.
 
     Examples
     --------
@@ -86,9 +110,11 @@ class PointMapper(BaseEstimator, Saved):
         points: Sequence[Point],
         read: Callable[[float], npt.ArrayLike],
         *,
-        graph: LandmarkGraph | None = None,
+        graphs: Sequence[LandmarkGraph] | None = None,
+        confirmed: ConfirmedSamples | None = None,
+        metres: npt.ArrayLike | None = None,
     ) -> "PointMapper":
-        """Learn from points.
+        """Learn from points and from confirmed lines.
 
         Parameters
         ----------
@@ -97,24 +123,46 @@ class PointMapper(BaseEstimator, Saved):
         points : sequence of Point
         read : callable
             Gives the section of a line, shape (n_samples, n_traces), in [0, 1]; asked for the lines of the points.
-        graph : LandmarkGraph, optional
-            Of this survey, where it was made before.
+        graphs : sequence of LandmarkGraph, optional
+            As `landmark_graphs` makes them of this survey, where they were made before.
+        confirmed : ConfirmedSamples, optional
+            Lines whose samples all teach.
+        metres : array, shape (n_lines,), optional
+            Place along the survey of the lines 0, 1, ...; without it, neighbouring line numbers are 25 m apart.
         """
+        confirmed = confirmed or ConfirmedSamples()
+        shown_here = list(points)
+        points = [*points, *_points_of(confirmed, {point.name for point in points if not point.excluded})]
         if not any(not point.excluded for point in points):
             raise ValueError("No point shows a class; give at least one that is not excluded.")
-        graph = graph or LandmarkGraph(survey)
+        graphs = graphs or landmark_graphs(survey)
         names = dict.fromkeys([point.name for point in points] + ([self.background] if self.background else []))
         self.classes_ = np.array(list(names))
-        self.mean_, self.scale_, self.landmarks_ = graph.mean, graph.scale, graph.points
-        nodes = {line: nodes_of(read(line)) for line in sorted({point.line for point in points})}
-        self.points_ = [(p.line, p.trace, p.sample, self._code(p.name), p.excluded) for p in points if p.weight > 0]
-        seeds = self._seeds(graph, nodes, [p for p in points if not p.excluded])
-        against = self._seeds(graph, nodes, [p for p in points if p.excluded])
-        self.layered_ = self.background is None and len(names) > 1 and layered_share(survey) > LAYERED
-        self.layers_ = self._ordered(survey, nodes, points) if self.layered_ else np.empty((0, len(names)), np.float32)
-        self.landmark_votes_ = self._landmark_votes(graph, survey, seeds, against)
-        self.forest_ = self._taught(nodes, [p for p in points if p.kind == "confirmed" and not p.excluded])
-        self.shares_ = dict(zip(self.classes_.tolist(), self.landmark_votes_.mean(axis=0).tolist(), strict=True))
+        self.mean_, self.scale_ = graphs[0].mean, graphs[0].scale
+        self.width_ = float(np.mean([graph.width for graph in graphs]))
+        nodes = {line: nodes_of(read(line)) for line in sorted({p.line for p in points} | confirmed.lines.keys())}
+        self.points_ = [
+            (p.line, p.trace, p.sample, self._code(p.name), p.excluded) for p in shown_here if p.kind != "stroke"
+        ]
+        clicked = {p.name for p in points if p.kind != "stroke" and not p.excluded}
+        shown = [p for p in points if p.kind != "stroke" or (p.name not in clicked and not p.excluded)]
+        alone = self.background is None and len(names) > 1 and not confirmed.lines
+        self.layered_ = alone and layered_share(survey) > LAYERED
+        self.layers_ = self._ordered(survey, nodes, shown) if self.layered_ else np.empty((0, len(names)), np.float32)
+        size = min(len(graph.points) for graph in graphs)  # graphs of one survey differ by one landmark at most
+        self.landmarks_ = np.stack([graph.points[:size] for graph in graphs])
+        self.landmark_votes_ = np.stack([self._landmark_votes(graph, nodes, shown)[:size] for graph in graphs])
+        self.contradicted_ = self._contradicted(nodes, [point for point in shown if not point.excluded])
+        self.forest_ = self._taught(nodes, confirmed)
+        self.metres_ = None if metres is None else np.asarray(metres, np.float64)
+        table = np.maximum(self._table(confirmed) + 1, 0).astype(np.uint8)
+        self.confirmed_ = {
+            float(line): confirmed_line(read(line), nodes[line], table[codes])
+            for line, codes in confirmed.lines.items()
+        }
+        self.strokes_ = np.array([p[:3] for p in points if p.kind == "stroke"], np.float64).reshape(-1, 3)
+        self.correction_ = self._corrected(nodes, [p for p in points if p.kind == "stroke"])
+        self.shares_ = dict(zip(self.classes_.tolist(), self.landmark_votes_.mean(axis=(0, 1)).tolist(), strict=True))
         return self
 
     def votes(self, section: npt.ArrayLike, line: float | None = None) -> Floats:
@@ -134,28 +182,29 @@ class PointMapper(BaseEstimator, Saved):
             They sum to 1, except that a single class without background has its probability alone.
         """
         check_is_fitted(self, "landmark_votes_")
+        own = None if line is None else self.confirmed_.get(line)
+        if own is not None and own.codes.all():
+            return np.eye(len(self.classes_), dtype=np.float32)[own.codes.T - 1]
         nodes = nodes_of(section)
-        if self.layered_ and line is not None:
-            rows = np.clip(np.rint(relative_time(nodes.dips)), 0, len(self.layers_) - 1).astype(int)
-            votes: Floats = self.layers_[rows]
-        else:
-            votes = self._node_votes(nodes)
-            if self.forest_ and line is not None:
-                votes = self._with_forest(votes, nodes, line)
-            if len(self.classes_) > 1:
-                votes = votes**POWER
-        votes = self._near_points(votes, line)
-        votes = along_reflectors(votes[None], nodes.dips[None])
-        found: Floats = upsample(votes, np.shape(section))[0].swapaxes(0, 1)
+        votes = self._prior(nodes, line)
+        if self.correction_:
+            alike = self._alike(nodes.features[::2, ::2])
+            added = self.correction_.at(alike.reshape(-1, alike.shape[-1])).reshape(*alike.shape[:2], -1)
+            votes = (votes + _doubled(added, votes.shape[:2])).clip(0, 1)
+        found: Floats = upsample(votes[None], np.shape(section))[0].swapaxes(0, 1)
         if len(self.classes_) == 1:
             return found.clip(0, 1)
-        total = found.sum(axis=-1, keepdims=True)
-        shares: Floats = np.where(total > 1e-9, found / np.maximum(total, 1e-9), np.float32(1 / found.shape[-1]))
-        return shares
+        shares = _normalised(found)
+        if self.confirmed_ and line is not None:
+            shares = self._with_carried(shares, section, nodes, line)
+        if own is not None:
+            shares = np.where(own.codes.T[..., None] > 0, np.eye(len(self.classes_) + 1)[own.codes.T, 1:], shares)
+        return shares.astype(np.float32)
 
     def forget_places(self) -> None:
         """Keep what classes look like and forget where they lie, for another survey."""
-        self.points_, self.layered_, self.forest_ = [], False, None
+        self.points_, self.layered_, self.forest_, self.confirmed_ = [], False, None, {}
+        self.strokes_ = np.empty((0, 3))
 
     def scores(self, sections: npt.ArrayLike) -> Floats:
         """Votes of sections of any survey, shape (n, n_samples, n_traces, n_classes)."""
@@ -168,7 +217,19 @@ class PointMapper(BaseEstimator, Saved):
         arrays = {name: getattr(self, name) for name in LEARNT} | {"points": np.array(self.points_, np.float64)}
         if self.forest_:
             arrays |= prefixed("forest", self.forest_._asdict())
-        return about | {"layered": self.layered_, "shares": self.shares_, "encoder": weights_digest()}, arrays
+        for line, kept in self.confirmed_.items():
+            arrays |= prefixed(f"confirmed/{line}", kept._asdict())
+        if self.metres_ is not None:
+            arrays["metres"] = self.metres_
+        if self.correction_:
+            arrays |= prefixed("correction", self.correction_._asdict())
+        return about | {
+            "layered": self.layered_,
+            "width": self.width_,
+            "contradicted": self.contradicted_,
+            "shares": self.shares_,
+            "encoder": weights_digest(),
+        }, arrays
 
     @classmethod
     def restored(cls, about: dict[str, Any], arrays: dict[str, Any]) -> "PointMapper":
@@ -181,6 +242,12 @@ class PointMapper(BaseEstimator, Saved):
         mapper.points_ = [(line, trace, sample, int(code), bool(out)) for line, trace, sample, code, out in points]
         forest = part("forest", arrays)
         mapper.forest_ = Forest(**forest) if forest else None
+        lines = dict.fromkeys(name.rpartition("/")[0] for name in part("confirmed", arrays))
+        mapper.confirmed_ = {float(line): ConfirmedLine(**part(f"confirmed/{line}", arrays)) for line in lines}
+        mapper.metres_ = arrays.get("metres")
+        correction = part("correction", arrays)
+        mapper.correction_ = Correction(**correction) if correction else None
+        mapper.width_, mapper.contradicted_ = about["width"], about["contradicted"]
         for name in LEARNT:
             setattr(mapper, name, arrays[name])
         return mapper
@@ -208,13 +275,11 @@ class PointMapper(BaseEstimator, Saved):
         layers = ordered_layers(profile_of(survey), rows, [self._code(point.name) for point in shown])
         return np.eye(len(self.classes_), dtype=np.float32)[layers]
 
-    def _landmark_votes(self, graph: LandmarkGraph, survey: SurveySample, seeds: Floats, against: Floats) -> Floats:
+    def _landmark_votes(self, graph: LandmarkGraph, nodes: dict[float, Nodes], points: Sequence[Point]) -> Floats:
         """Share of every class at every landmark; they sum to 1 where there are two classes or more."""
         n_classes = len(self.classes_)
-        if self.layered_:
-            rows = np.clip(np.rint(survey.relative_time), 0, len(self.layers_) - 1).astype(int)
-            votes: Floats = self.layers_[rows]
-            return votes
+        seeds = self._seeds(graph, nodes, [p for p in points if not p.excluded])
+        against = self._seeds(graph, nodes, [p for p in points if p.excluded])
         reach: Floats = np.where(seeds.any(axis=0), graph.reach(seeds), np.float32(0))
         is_background = self.classes_ == self.background
         opposed = np.where(against.any(axis=0), graph.reach(against), np.float32(0))
@@ -231,24 +296,108 @@ class PointMapper(BaseEstimator, Saved):
             votes /= np.maximum(votes.sum(axis=1, keepdims=True), np.float32(1e-9))
         return votes
 
+    def _prior(self, nodes: Nodes, line: float | None) -> Floats:
+        """Votes at the grid points of a section before strokes."""
+        if self.layered_ and line is not None:
+            rows = np.clip(np.rint(relative_time(nodes.dips)), 0, len(self.layers_) - 1).astype(int)
+            votes: Floats = self.layers_[rows]
+        else:
+            votes = self._node_votes(nodes)
+            if self.forest_ and line is not None:
+                votes = self._with_forest(votes, nodes, line)
+            if len(self.classes_) > 1:
+                votes = votes**POWER
+        votes = self._near_points(votes, line)
+        votes = along_reflectors(votes[None], nodes.dips[None])[0]
+        return votes if len(self.classes_) == 1 else _normalised(votes)
+
+    def _alike(self, features: Floats) -> Floats:
+        """Features in widths of the kernel of a correction."""
+        return (features - self.mean_) * self.scale_ / np.float32(ALIKE * self.width_)
+
+    def _corrected(self, nodes: dict[float, Nodes], points: Sequence[Point]) -> Correction | None:
+        """Learn what strokes change; None without strokes."""
+        alike, residuals = [], []
+        for line in sorted({point.line for point in points}):
+            prior = self._prior(nodes[line], line)
+            for point in points:
+                if point.line == line:
+                    at = _node((point.trace, point.sample), prior.shape)
+                    target = np.eye(len(self.classes_), dtype=np.float32)[self._code(point.name)]
+                    if point.excluded:  # the other classes share what the votes give to this one
+                        target = _normalised(prior[at] * (1 - target))
+                    alike.append(self._alike(nodes[line].features[at]))
+                    residuals.append(target - prior[at])
+        return fit_correction(np.stack(alike), np.stack(residuals)) if alike else None
+
     def _node_votes(self, nodes: Nodes) -> Floats:
         """Votes at the grid points of a section by what they look like."""
         coarse = nodes.features[::2, ::2]  # every second grid point; votes change slowly
-        points = (coarse.reshape(-1, coarse.shape[-1]) - self.mean_) * self.scale_
-        search = NearestNeighbors(algorithm="brute").fit(self.landmarks_)
-        votes = interpolated(self.landmark_votes_, *nearest_weights(search, points))
+        key = "votes", content(self.landmarks_, self.landmark_votes_, coarse)
+        votes = KEPT.get(key, lambda: self._looked_up(coarse.reshape(-1, coarse.shape[-1])))
         votes = _doubled(votes.reshape(*coarse.shape[:2], -1), nodes.dips.shape)
         smooth: Floats = gaussian_filter(votes, (1, 1, 0))
         return smooth
 
-    def _taught(self, nodes: dict[float, Nodes], points: Sequence[Point]) -> Forest | None:
-        """Trees on features and position, where confirmed points show two classes or more."""
-        labels = np.array([self._code(point.name) for point in points])
-        if len(set(labels.tolist())) < 2:
+    def _contradicted(self, nodes: dict[float, Nodes], points: Sequence[Point]) -> list[tuple[str, str]]:
+        """Class of every click that looks more like another class, and that class."""
+        if self.layered_ or len(self.classes_) < 2:
+            return []
+        features = [nodes[p.line].features[_node((p.trace, p.sample), nodes[p.line].dips.shape)] for p in points]
+        likely = self.classes_[self._looked_up(np.stack(features)).argmax(axis=1)].tolist()
+        return [(point.name, name) for point, name in zip(points, likely, strict=True) if point.name != name]
+
+    def _looked_up(self, features: Floats) -> Floats:
+        """Mean votes of the landmarks nearest to grid points, over all graphs."""
+        points = (features - self.mean_) * self.scale_
+        votes = np.zeros((len(points), len(self.classes_)), np.float32)
+        for landmarks, landmark_votes in zip(self.landmarks_, self.landmark_votes_, strict=True):
+            search = NearestNeighbors(algorithm="brute").fit(landmarks)
+            votes += interpolated(landmark_votes, *nearest_weights(search, points))
+        return votes / np.float32(len(self.landmarks_))
+
+    def _taught(self, nodes: dict[float, Nodes], confirmed: ConfirmedSamples) -> Forest | None:
+        """Trees on features and position, where confirmed lines show two classes or more."""
+        parts = []
+        most = min(MOST_TAUGHT, MOST_TAUGHT_TOGETHER // max(1, len(confirmed.lines)))
+        for line, codes in confirmed.lines.items():
+            rows, columns, code = _drawn_nodes(codes, nodes[line].dips.shape, most, LEAST_TAUGHT)
+            parts.append((_with_position(nodes[line], line)[rows, columns], code))
+        if len({code for _, codes in parts for code in codes.tolist()}) < 2:
             return None
-        described = {line: _with_position(nodes[line], line) for line in {point.line for point in points}}
-        places = [(p.line, _node((p.trace, p.sample), nodes[p.line].dips.shape)) for p in points]
-        return grow_forest(np.stack([described[line][place] for line, place in places]), labels, len(self.classes_))
+        features, labels = (np.concatenate(some) for some in zip(*parts, strict=True))
+        return grow_forest(features, self._table(confirmed)[labels], len(self.classes_))
+
+    def _table(self, confirmed: ConfirmedSamples) -> npt.NDArray[np.intp]:
+        """Position in `classes_` of each code of confirmed lines; -1 for 0 and for names without a sample."""
+        return np.array([-1, *(self._code(name) if name in self.classes_ else -1 for name in confirmed.names)])
+
+    def _with_carried(self, shares: Floats, section: npt.ArrayLike, nodes: Nodes, line: float) -> Floats:
+        """Shares pooled with labels that are carried from confirmed lines.
+
+        Classes that no confirmed line shows keep their shares, and so do the surroundings of points on this line.
+        """
+        places = {self._place(at): kept for at, kept in self.confirmed_.items() if at != line}
+        found = carry(places, section, nodes, self._place(line), len(self.classes_))
+        if found is None:
+            return shares
+        marked = [(p[1], p[2]) for p in self.points_ if p[0] == line]
+        marked += [(trace, sample) for at, trace, sample in self.strokes_.tolist() if at == line]
+        if marked:
+            close = upsample(_closeness(marked, nodes.dips.shape)[None, ..., None], np.shape(section))[0, ..., 0]
+            found = found._replace(known=found.known * (1 - close))
+        shown = np.unique(np.concatenate([np.unique(kept.codes) for kept in self.confirmed_.values()]))
+        shown = shown[shown > 0].astype(int) - 1
+        shares = shares.swapaxes(0, 1)
+        total = shares[..., shown].sum(axis=-1, keepdims=True)
+        found = found._replace(distance=found.distance[..., shown])
+        result = shares.copy()
+        result[..., shown] = total * found.pooled(shares[..., shown] / np.maximum(total, np.float32(1e-9)))
+        return result.swapaxes(0, 1)
+
+    def _place(self, line: float) -> float:
+        """Place of a line along the survey, in metres."""
+        return LINE * line if self.metres_ is None else float(self.metres_[int(line)])
 
     def _with_forest(self, votes: Floats, nodes: Nodes, line: float) -> Floats:
         """Votes of the trees; classes that no confirmed point shows keep their votes."""
@@ -263,16 +412,78 @@ class PointMapper(BaseEstimator, Saved):
         """Votes that follow the points of their line in their immediate surroundings."""
         votes = votes.copy()
         for code, excluded in {point[3:] for point in self.points_}:
-            here = [p for p in self.points_ if p[0] == line and p[3:] == (code, excluded)]
+            here = [(p[1], p[2]) for p in self.points_ if p[0] == line and p[3:] == (code, excluded)]
             if not here:
                 continue
-            free = np.ones(votes.shape[:2], bool)
-            for _, trace, sample, *_ in here:
-                free[_node((trace, sample), votes.shape)] = False
-            close = np.exp(-0.5 * (STRIDE * distance_transform_edt(free) / CLICK_REACH) ** 2)[..., None]
+            close = _closeness(here, votes.shape)[..., None]
             known = votes * (1 - np.eye(len(self.classes_))[code]) if excluded else np.eye(len(self.classes_))[code]
             votes = ((1 - close) * votes + close * known).astype(np.float32)
         return votes
+
+
+def _closeness(places: Sequence[tuple[float, float]], shape: tuple[int, ...]) -> Floats:
+    """How close grid points are to the nearest of some traces and samples, from 0 to 1."""
+    free = np.ones(shape[:2], bool)
+    for trace, sample in places:
+        free[_node((trace, sample), shape)] = False
+    close: Floats = np.exp(-0.5 * (STRIDE * distance_transform_edt(free) / CLICK_REACH) ** 2).astype(np.float32)
+    return close
+
+
+def _drawn_nodes(
+    codes: npt.NDArray[np.uint8], shape: tuple[int, ...], most: int, least: int
+) -> tuple[npt.NDArray[np.intp], ...]:
+    """Rows, columns and codes of random confirmed grid points of a section.
+
+    Parameters
+    ----------
+    codes : uint8 array, shape (n_samples, n_traces)
+        0 is open.
+    shape : (int, int)
+        Of the grid points.
+    most : int
+        Grid points of all classes together, each class by its share.
+    least : int
+        Grid points of a class, if it has as many.
+
+    Examples
+    --------
+    >>> codes = np.ones((16, 16), np.uint8)
+    >>> codes[:, 12:] = 2
+    >>> rows, columns, found = _drawn_nodes(codes, (4, 4), most=8, least=3)
+    >>> found.tolist(), bool((columns[:6] < 3).all())
+    ([1, 1, 1, 1, 1, 1, 2, 2, 2], True)
+    """
+    at = (np.minimum(STRIDE * np.arange(n) + int(FIRST), size - 1) for n, size in zip(shape, codes.shape, strict=True))
+    grid = codes[np.ix_(*at)]
+    share = min(1.0, most / max(1, int(np.count_nonzero(grid))))
+    rng, drawn = np.random.default_rng(0), []
+    for code in np.unique(grid[grid > 0]).tolist():
+        places = np.argwhere(grid == code)
+        drawn.append(places[rng.permutation(len(places))[: max(least, round(share * len(places)))]])
+    rows, columns = np.concatenate([*drawn, np.zeros((0, 2), np.intp)]).T
+    return rows, columns, grid[rows, columns]
+
+
+def _points_of(confirmed: ConfirmedSamples, shown: set[str]) -> list[Point]:
+    """Some confirmed grid points of the classes that no other point shows."""
+    points = []
+    for line, codes in confirmed.lines.items():
+        shape = tuple(-(-n // STRIDE) for n in codes.shape)
+        rows, columns, found = _drawn_nodes(codes, shape, 0, MOST_SEEDS)
+        for row, column, code in zip(rows.tolist(), columns.tolist(), found.tolist(), strict=True):
+            name = confirmed.names[code - 1]
+            if name not in shown:
+                at = FIRST + STRIDE * column, FIRST + STRIDE * row
+                points.append(Point(line, *at, name, kind="confirmed"))
+    return points
+
+
+def _normalised(votes: Floats) -> Floats:
+    """Votes that sum to 1; where there are none, every class has the same."""
+    total = votes.sum(axis=-1, keepdims=True)
+    shares: Floats = np.where(total > 1e-9, votes / np.maximum(total, 1e-9), np.float32(1 / votes.shape[-1]))
+    return shares
 
 
 def _node(place: tuple[float, float], shape: tuple[int, ...]) -> tuple[int, int]:

@@ -14,12 +14,13 @@ from scipy.ndimage import gaussian_filter
 from outcrop.features.encoder import ANSWERS, CLASSES, Encoder, weights_digest
 from outcrop.features.energies import KEPT, describe, n_energies
 from outcrop.mapping.pixels import dips
+from outcrop.parallel import map_blocks
 from outcrop.storage.kept import content
 from outcrop.storage.workspace import damage, whole_file
 
 Floats = npt.NDArray[np.float32]
 
-N_LANDMARKS = 3000  # grid points kept of a survey
+N_LANDMARKS = 8000  # grid points kept of a survey
 N_FINE = 32  # decoder features that come from half the resolution, the last ones that the encoder gives
 SMOOTH = (1, 4)  # grid points over which decoder features are averaged: down, across
 LARGEST = 8.0  # of a logit
@@ -53,6 +54,11 @@ class SurveySample(NamedTuple):
     layer_sum: npt.NDArray[np.float64]  # (rows, energies and predictions): sums over all grid points of a relative time
     layer_square: npt.NDArray[np.float64]  # (energies and predictions,): sums of squares over all grid points
     layer_count: npt.NDArray[np.float64]  # (rows,)
+
+    def part(self, rows: slice) -> "SurveySample":
+        """The same survey with some of its landmarks."""
+        of_landmarks = ("landmarks", "below", "beside", "place", "relative_time")
+        return self._replace(**{name: getattr(self, name)[rows] for name in of_landmarks})
 
 
 def save_sample(sample: SurveySample, path: str | Path) -> None:
@@ -129,8 +135,7 @@ def sample_survey(
     sums: Any = 0.0
     squares: Any = 0.0
     counts: Any = 0.0
-    for line, section in sections:
-        nodes = nodes_of(section)
+    for line, nodes in map_blocks(_line_nodes, sections):
         time = relative_time(nodes.dips)
         new = _candidates(nodes, line, time, rng.random(time.size), n_landmarks)
         both = [np.concatenate(pair) for pair in zip(drawn, new, strict=True)] if drawn else new
@@ -144,6 +149,10 @@ def sample_survey(
         raise ValueError("The survey has no sections; give at least one (line, section).")
     landmarks, below, beside, place, time = drawn[1:]
     return SurveySample(landmarks, below, beside, place, time, sums, squares, counts)
+
+
+def _line_nodes(line: tuple[float, npt.ArrayLike]) -> tuple[float, Nodes]:
+    return line[0], nodes_of(line[1])
 
 
 def _candidates(

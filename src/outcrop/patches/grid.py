@@ -21,6 +21,7 @@ from outcrop.patches.windows import patch_starts, stitch
 from outcrop.volumes.amplitude import amplitude_clip, scale
 from outcrop.volumes.axes import nearest_position, positions_of
 from outcrop.volumes.lazy import live_traces
+from outcrop.volumes.neighbours import line_distances
 
 Array = npt.NDArray[Any]
 Rows = npt.ArrayLike | slice  # of a grid: numbers, a mask or a slice
@@ -122,6 +123,11 @@ class PatchGrid:
     def __len__(self) -> int:
         return int(self._ends[-1]) if len(self._ends) else 0
 
+    def __repr__(self) -> str:
+        size, step = (" x ".join(map(str, pair)) for pair in (self.size, self.step))
+        how = f"{self.sample} at random" if self.sample else f"step {step}"
+        return f"<PatchGrid: {len(self)} patches of {size}, {how}, along {self.along}, every {self.every}>"
+
     def __reduce__(self) -> Any:
         # Other processes make the plan again: its table of starts would be most of what is sent.
         return _grid_again, (self._volume, self.parameters, self._drawn if self._is_part else None)
@@ -190,6 +196,12 @@ class PatchGrid:
                 "along": pd.Categorical.from_codes(direction, DIRECTIONS),
             }
         )
+
+    def metres(self, starts: npt.ArrayLike) -> Array:
+        """Distance of the line of each of some starts from the first line of its direction; see `line_distances`."""
+        direction, line = np.asarray(starts).reshape(-1, 4)[:, :2].T
+        distances = [line_distances(self._volume, name) for name in DIRECTIONS]
+        return np.array([distances[one][at] for one, at in zip(direction, line, strict=True)])
 
     def extract(self, volume: xr.DataArray, rows: Rows) -> Array:
         """Patches of some rows, shape (n, height, width), float32 in [0, 1]; NaN where a long run of traces is missing.
