@@ -39,7 +39,7 @@ class Labels(NamedTuple):
         which = 0 if what == "label" else 1
         plain: dict[VoteStore, list[int]] = {}
         for i, line in enumerate(lines.tolist()):
-            if line in self.stores and self.corrections.near(line):
+            if line in self.stores and line in self.corrections.lines:
                 out[i] = self.section(line, traces, samples)[which]
             elif line in self.stores:
                 plain.setdefault(self.stores[line], []).append(i)
@@ -68,7 +68,7 @@ class Labels(NamedTuple):
         return wanted[self.along], wanted[1 - self.along], wanted[2]
 
     def votes(self, line: int, traces: Part = EVERY, samples: Part = EVERY) -> tuple[list[str], np.ndarray]:
-        """Return classes and votes of a line, or of a part of it, after the strokes on it and near it."""
+        """Return classes and votes of a line, or of a part of it, under the strokes on it."""
         store = self.stores[line]
         corrected = self.corrections.votes(line, store)
         if corrected is None:

@@ -18,6 +18,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
 from outcrop.features.encoder import weights_digest
+from outcrop.features.energies import KEPT
 from outcrop.mapping.carry import LINE, ConfirmedLine, carry, confirmed_line
 from outcrop.mapping.correction import ALIKE, Correction, fit_correction
 from outcrop.mapping.forest import Forest, grow_forest
@@ -26,6 +27,7 @@ from outcrop.mapping.layers import LAYERED, layered_share, ordered_layers, profi
 from outcrop.mapping.pixels import along_reflectors, upsample
 from outcrop.mapping.saved import Saved, part, prefixed
 from outcrop.mapping.survey_sample import Floats, Nodes, SurveySample, nodes_of, relative_time
+from outcrop.storage.kept import content
 
 STRIDE = 4  # samples and traces between grid points
 FIRST = 2.5  # sample and trace of the first grid point
@@ -85,6 +87,8 @@ class PointMapper(BaseEstimator, Saved):
         Expected share of the survey of every class.
     layered_ : bool
         Whether the classes are ordered layers.
+    contradicted_ : list of (str, str)
+        Class of every click that looks more like another class, and that class.
 
     Examples
     --------
@@ -96,8 +100,6 @@ class PointMapper(BaseEstimator, Saved):
     >>> mapper.classes_[mapper.votes(lines[1], 1)[30, [8, 55]].argmax(axis=-1)]
     array(['rough', 'layered'], dtype='<U7')
     """
-
-    any_size = knows_lines = True  # takes whole sections, and where they lie
 
     def __init__(self, background: str | None = None):
         self.background = background
@@ -150,6 +152,7 @@ class PointMapper(BaseEstimator, Saved):
         size = min(len(graph.points) for graph in graphs)  # graphs of one survey differ by one landmark at most
         self.landmarks_ = np.stack([graph.points[:size] for graph in graphs])
         self.landmark_votes_ = np.stack([self._landmark_votes(graph, nodes, shown)[:size] for graph in graphs])
+        self.contradicted_ = self._contradicted(nodes, [point for point in shown if not point.excluded])
         self.forest_ = self._taught(nodes, confirmed)
         self.metres_ = None if metres is None else np.asarray(metres, np.float64)
         table = np.maximum(self._table(confirmed) + 1, 0).astype(np.uint8)
@@ -223,6 +226,7 @@ class PointMapper(BaseEstimator, Saved):
         return about | {
             "layered": self.layered_,
             "width": self.width_,
+            "contradicted": self.contradicted_,
             "shares": self.shares_,
             "encoder": weights_digest(),
         }, arrays
@@ -243,7 +247,7 @@ class PointMapper(BaseEstimator, Saved):
         mapper.metres_ = arrays.get("metres")
         correction = part("correction", arrays)
         mapper.correction_ = Correction(**correction) if correction else None
-        mapper.width_ = about["width"]
+        mapper.width_, mapper.contradicted_ = about["width"], about["contradicted"]
         for name in LEARNT:
             setattr(mapper, name, arrays[name])
         return mapper
@@ -329,15 +333,28 @@ class PointMapper(BaseEstimator, Saved):
     def _node_votes(self, nodes: Nodes) -> Floats:
         """Votes at the grid points of a section by what they look like."""
         coarse = nodes.features[::2, ::2]  # every second grid point; votes change slowly
-        points = (coarse.reshape(-1, coarse.shape[-1]) - self.mean_) * self.scale_
+        key = "votes", content(self.landmarks_, self.landmark_votes_, coarse)
+        votes = KEPT.get(key, lambda: self._looked_up(coarse.reshape(-1, coarse.shape[-1])))
+        votes = _doubled(votes.reshape(*coarse.shape[:2], -1), nodes.dips.shape)
+        smooth: Floats = gaussian_filter(votes, (1, 1, 0))
+        return smooth
+
+    def _contradicted(self, nodes: dict[float, Nodes], points: Sequence[Point]) -> list[tuple[str, str]]:
+        """Class of every click that looks more like another class, and that class."""
+        if self.layered_ or len(self.classes_) < 2:
+            return []
+        features = [nodes[p.line].features[_node((p.trace, p.sample), nodes[p.line].dips.shape)] for p in points]
+        likely = self.classes_[self._looked_up(np.stack(features)).argmax(axis=1)].tolist()
+        return [(point.name, name) for point, name in zip(points, likely, strict=True) if point.name != name]
+
+    def _looked_up(self, features: Floats) -> Floats:
+        """Mean votes of the landmarks nearest to grid points, over all graphs."""
+        points = (features - self.mean_) * self.scale_
         votes = np.zeros((len(points), len(self.classes_)), np.float32)
         for landmarks, landmark_votes in zip(self.landmarks_, self.landmark_votes_, strict=True):
             search = NearestNeighbors(algorithm="brute").fit(landmarks)
             votes += interpolated(landmark_votes, *nearest_weights(search, points))
-        votes /= len(self.landmarks_)
-        votes = _doubled(votes.reshape(*coarse.shape[:2], -1), nodes.dips.shape)
-        smooth: Floats = gaussian_filter(votes, (1, 1, 0))
-        return smooth
+        return votes / np.float32(len(self.landmarks_))
 
     def _taught(self, nodes: dict[float, Nodes], confirmed: ConfirmedSamples) -> Forest | None:
         """Trees on features and position, where confirmed lines show two classes or more."""
