@@ -22,6 +22,7 @@ from outcrop.cli.options import (
     WORKERS,
 )
 from outcrop.cli.program import app
+from outcrop.cli.retrieving import parse_exemplar
 from outcrop.cli.texts import OnePath, Text, Texts, line_list, numbers
 from outcrop.words import counted
 
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 
 @app.command()
 def label(
-    job: Annotated[Path, Argument(metavar="JOB", help="A job folder; with --mapper a volume.")],
+    job: Annotated[Path, Argument(metavar="JOB", help="A job folder; with --output a volume.")],
+    exemplar: Annotated[Texts, Option(help="Add CLASS=INLINE,CROSSLINE,TIME: a point of the class. Repeat it.")] = None,
     mapping: Annotated[Text, Option(help="points (default) or a name of oc.MAPPERS.")] = None,
     lines: LINES = None,
     step: Annotated[Text, Option(help="Samples and traces between patches; auto: a third of the size.")] = None,
@@ -40,7 +42,7 @@ def label(
     with_jobs: Annotated[Texts, Option("--with", help="Learn from this job too. Repeat it; none clears.")] = None,
     background: BACKGROUND = None,
     mapper: Annotated[OnePath, Option(help="Use the mapper of this job on a volume; needs --output.")] = None,
-    output: Annotated[OnePath, Option("--output", "-o", help="Job folder, with --mapper.")] = None,
+    output: Annotated[OnePath, Option("--output", "-o", help="Make this job folder for a volume.")] = None,
     seed: Annotated[int | None, Option(help="Same seed, same labels; by default the last one, 0 at first.")] = None,
     device: DEVICES = None,
     workers: WORKERS = None,
@@ -56,8 +58,9 @@ def label(
     Votes are kept: the same command again computes nothing, another limit is applied on reading, and lines of other
     decisions stay until they are labelled again, marked as stale. Options that are not given stay as they were chosen
     for the job before; '--with none' clears the jobs to learn from, and '--mapping points' a mapper of another job. To
-    label another volume with the mapper of a job: outcrop label OTHER.sgy -o OTHER.outcrop --mapper JOB. A dry run fits
-    the mapper and keeps it.
+    label another volume with the mapper of a job: outcrop label OTHER.sgy -o OTHER.outcrop --mapper JOB. A first job
+    needs no index: outcrop label VOLUME -o JOB --exemplar fault=310,547,1600 --exemplar other=330,700,900. A dry run
+    fits the mapper and keeps it.
     """
     from outcrop.job.costs import label_cost
     from outcrop.job.options import LabelOptions
@@ -68,9 +71,12 @@ def label(
     begin, wanted = time.perf_counter(), line_list(lines)
     LabelOptions(min_confidence=min_confidence, max_error=max_error)  # refused before anything is decided
     source = None if mapper is None else oc.Job(mapper, origin="shell")
-    folder, volume = (job, None) if mapper is None else volume_to_label(str(job), mapper, output, header_bytes, domain)
-    if mapper is None and output is not None:
-        raise ValueError("--output goes with --mapper; without it the labels stay in the JOB folder.")
+    folder, volume = job, None
+    if mapper is not None or output is not None:
+        folder, volume = volume_to_label(str(job), mapper, output, header_bytes, domain)
+    places = [parse_exemplar(text, "--exemplar") for text in exemplar or []]
+    if dry_run and places:
+        raise ValueError("--dry-run decides nothing; leave --exemplar out, or give it without --dry-run.")
     chosen: dict[str, Any] = {"mapping": mapping, "seed": seed}
     limits: dict[str, Any] = {"min_confidence": min_confidence, "max_error": max_error}
     patches = step if step in (None, "auto") else numbers(str(step), 1, "--step")[0]
@@ -83,10 +89,12 @@ def label(
         warnings.simplefilter("always", UserWarning)
         if source is not None:
             opened.borrow_mapper(source, progress=where["progress"])
+        for name, place in places:
+            opened.add_exemplar(name, place)
         if background and not dry_run:
             opened.set_background(background)
         if opened.plan.mapper_key is None:
-            raise ValueError(f"{opened.path} has no exemplars yet; give some with 'outcrop retrieve {opened.path}'.")
+            raise ValueError(f"{opened.path} has no exemplars yet; add --exemplar CLASS=INLINE,CROSSLINE,TIME.")
         if dry_run:
             given = {name: value for name, value in chosen.items() if value is not None}
             del where["client"]
@@ -124,14 +132,14 @@ def label(
 
 
 def volume_to_label(
-    path: str, mapper: Path, output: OnePath, header_bytes: Text, domain: Text
+    path: str, mapper: OnePath, output: OnePath, header_bytes: Text, domain: Text
 ) -> "tuple[Path, xr.DataArray]":
-    """Return the job folder and the volume that the mapper of another job labels."""
+    """Return the job folder and the volume to label, where a volume is given in place of a job."""
     from outcrop.volumes.identity import identify, known_volume
 
     if output is None:
         raise ValueError("--mapper needs --output: the job folder of the other volume, e.g. -o OTHER.outcrop.")
-    if output.resolve() == mapper.resolve():
+    if mapper is not None and output.resolve() == mapper.resolve():
         raise ValueError(f"--mapper and --output are both {output}; give the other volume a folder of its own.")
     volume = open_volume(path, header_bytes, domain)
     known, found = known_volume(output), identify(volume)
