@@ -83,7 +83,7 @@ def label(
             opened.borrow_mapper(source, progress=where["progress"])
         if background and not dry_run:
             opened.set_background(background)
-        if opened.plan.label.mapper is None and not opened.plan.queries:
+        if opened.plan.label.mapper is None and not (opened.plan.queries or opened.plan.confirmed):
             raise ValueError(f"{opened.path} has no exemplars yet; give some with 'outcrop retrieve {opened.path}'.")
         if dry_run:
             given = {name: value for name, value in chosen.items() if value is not None}

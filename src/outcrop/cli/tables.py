@@ -100,6 +100,9 @@ def show_scores(scores: Mapping[str, Any]) -> None:
     values |= {key: scores[key] for key in ("PA", "FWIU", "coverage")}
     values |= {f"IU {name}": iu for name, iu in scores["IU"].items()}
     show_frame(pd.DataFrame([values], dtype=float), f"{along} {named}")
+    if scores["confirmed"]:
+        sure = counted(len(scores["confirmed"]), along)
+        say(f"{sure} of {len(lines)} are confirmed: their score is what a person decided, not what was computed")
     if scores["coverage"] < 1:
         right = scores["PA"] / scores["coverage"] if scores["coverage"] else float("nan")
         say(f"Uncertain samples count as wrong here; of the {scores['coverage']:.0%} labelled {right:.1%} are right")
@@ -152,6 +155,7 @@ def show_status(job: Path, report: Mapping[str, Any]) -> None:
         + (edited if report["retrieved_edited"] else ""),
         "labels": f"{lines['labelled']} of {lines['total']} lines"
         + (f", {lines['stale']} of them stale" if lines["stale"] else "")
+        + (f", {lines['confirmed']} confirmed" if lines["confirmed"] else "")
         + f"; mapping {', '.join([label['mapping'], *chosen])}",
         "disk": ", ".join(used),
         "unreadable": ", ".join(f"{counted(n, 'lines')} of {name}" for name, n in report["damaged"].items()),

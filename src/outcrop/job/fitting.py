@@ -8,6 +8,7 @@ import numpy as np
 
 from outcrop.arrays import device_list
 from outcrop.job import retrieved
+from outcrop.job.confirmed import confirmed_evidence, job_confirmed
 from outcrop.job.corrections import COUNT, painted_nodes, targets_of
 from outcrop.job.plan import Plan
 from outcrop.job.sections import filled_section, labelling_grid, marked_sections
@@ -15,7 +16,7 @@ from outcrop.job.strokes import excluded_sections, painted_patches, painted_sect
 from outcrop.mapping.encoder_mapping import EncoderMapper, Places
 from outcrop.mapping.label_mapper import LabelMapper
 from outcrop.mapping.landmarks import LandmarkGraph
-from outcrop.mapping.points import FIRST, STRIDE, Point, PointMapper
+from outcrop.mapping.points import FIRST, STRIDE, ConfirmedSamples, Point, PointMapper
 from outcrop.mapping.registry import load_mapper, make_mapper
 from outcrop.mapping.survey_sample import SurveySample, load_sample, sample_survey, save_sample
 from outcrop.mapping.texture import TextureMapper
@@ -168,9 +169,10 @@ def fit_points(job: "Job", plan: Plan, progress: Progress | None = None) -> Poin
         section: np.ndarray = filled_section(job, plan, plan.along, int(line))[0]
         return section
 
+    lines = labelling_grid(job, plan).live_lines()
+    some = lines[np.unique(np.linspace(0, len(lines) - 1, SAMPLED).round().astype(int))].tolist()
+
     def drawn() -> SurveySample:
-        lines = labelling_grid(job, plan).live_lines()
-        some = lines[np.unique(np.linspace(0, len(lines) - 1, SAMPLED).round().astype(int))].tolist()
         sections = []
         for done, line in enumerate(some):
             if progress:
@@ -182,7 +184,9 @@ def fit_points(job: "Job", plan: Plan, progress: Progress | None = None) -> Poin
     sample = job.stages.get(stage, "sample.npz", drawn, load_sample, save_sample)
     graph = job._held("graph", stage.key, lambda: LandmarkGraph(sample))
     background = None if plan.background is None else str(plan.background)
-    return PointMapper(background).fit(sample, evidence(job, plan), read, graph=graph)
+    confirmed = job_confirmed(job, plan)
+    taught = ConfirmedSamples(list(confirmed.names), confirmed_evidence(confirmed, some))
+    return PointMapper(background).fit(sample, evidence(job, plan), read, graph=graph, confirmed=taught)
 
 
 def evidence(job: "Job", plan: Plan) -> list[Point]:

@@ -9,6 +9,7 @@ import numpy as np
 import zarr
 
 from outcrop.job import retrieved, table_file
+from outcrop.job.decisions import LINES
 from outcrop.job.folder import QUICK
 from outcrop.job.labelling import labelled_lines, vote_keys
 from outcrop.job.plan import Plan
@@ -16,6 +17,7 @@ from outcrop.job.sections import labelling_grid
 from outcrop.labels.vote_store import VoteStore
 from outcrop.labels.votes import lines_of
 from outcrop.mapping.registry import MAPPERS
+from outcrop.patches.grid import DIRECTIONS
 from outcrop.storage.chunks import stored_bytes
 
 if TYPE_CHECKING:
@@ -54,9 +56,9 @@ def status(job: "Job") -> dict[str, Any]:
         ``volume``, and in ``volume_unread`` what is not known of it; ``classes`` (name -> code) and ``background``;
         ``decisions``, how many of each kind; ``writers``; ``retrieved`` (class -> patches) with ``retrieved_stale``
         where the table is of older decisions and ``retrieved_edited`` where it was edited by hand; ``lines``
-        (``total``, ``labelled``, ``stale``); ``index``, ``label``: options and how far they got; ``keys``; ``damaged``,
-        lines of decisions that cannot be read; ``disk``, bytes of index, mappers and votes, a patch and a labelled
-        sample;
+        (``total``, ``labelled``, ``stale``, ``confirmed``); ``index``, ``label``: options and how far they got;
+        ``keys``; ``damaged``, lines of decisions that cannot be read; ``disk``, bytes of index, mappers and votes, a
+        patch and a labelled sample;
         ``next``, a command line, or Python where the volume is an array.
     """
     try:
@@ -68,7 +70,9 @@ def status(job: "Job") -> dict[str, Any]:
     verdicts = [one.accept for one in state.verdicts]
     lines = labelled_lines(job, plan)
     stale = sum(lines.values())
+    confirmed = len({one["line"] for one in state.confirmed if one["along"] == DIRECTIONS[plan.along]})
     counts, old = _retrieved(job, plan)
+    lost = {one["file"] for one in job.log.state().confirmed if job.log.line_files.problem(one["file"])}
     report = {
         "volume": known["source"] or "array",
         "volume_unread": unread,
@@ -79,16 +83,17 @@ def status(job: "Job") -> dict[str, Any]:
             "accepted": sum(verdicts),
             "rejected": len(verdicts) - sum(verdicts),
             "strokes": len(state.strokes),
+            "confirmed": len({(one["along"], one["line"]) for one in state.confirmed}),
         },
         "writers": sorted({entry["who"] for entry in job.log.entries}),
         "retrieved": counts,
         "retrieved_stale": old,
         "retrieved_edited": table_file.is_edited(job),
-        "lines": {"total": known["shape"][plan.along], "labelled": len(lines), "stale": stale},
+        "lines": {"total": known["shape"][plan.along], "labelled": len(lines), "stale": stale, "confirmed": confirmed},
         "index": asdict(plan.index) | {"finished": job.indexed},
         "label": asdict(plan.label),
         "keys": plan.keys,
-        "damaged": dict(job.log.damaged),
+        "damaged": job.log.damaged | {f"{LINES}/{name}.npz": 1 for name in sorted(lost)},
         "disk": _disk(job, plan),
     }
     report["next"] = _next(job, report)

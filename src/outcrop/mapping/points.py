@@ -7,7 +7,7 @@ of an ordered sequence of layers (`layers`). Confirmed lines teach trees on feat
 label the other lines of the survey.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +31,8 @@ NEAR = 10.0  # samples and traces around a click whose grid points are seeds whe
 CLICK_REACH = 8.0  # samples and traces around a point, standard deviation, that take its class by their place alone
 NO_BACKGROUND_POWER = 1.5  # of the reach of classes that share a survey without background
 OPPOSED = 2.0  # times its mean over the survey: reach of points against a class above which they count
+MOST_TAUGHT = 10_000  # grid points of a confirmed line that teach trees
+MOST_SEEDS = 30  # grid points of a confirmed line from which a class spreads that is shown nowhere else
 POWER = 4  # of the votes of a grid point before they are averaged along reflectors: sure ones count more
 
 LEARNT = ("mean_", "scale_", "landmarks_", "landmark_votes_", "layers_")  # attributes that are saved as they are
@@ -45,7 +47,14 @@ class Point(NamedTuple):
     name: str  # of the class
     weight: float = 1.0
     excluded: bool = False  # the sample does not have this class
-    kind: str = "click"  # click, stroke, confirmed, verdict
+    kind: str = "click"  # click, stroke, verdict, confirmed
+
+
+class ConfirmedSamples(NamedTuple):
+    """Labels of whole lines, confirmed sample by sample."""
+
+    names: Sequence[str] = ()  # of the codes, that of code 1 first
+    lines: Mapping[float, npt.NDArray[np.uint8]] = {}  # line -> codes, shape (n_samples, n_traces); 0 is open
 
 
 class PointMapper(BaseEstimator, Saved):
@@ -89,8 +98,9 @@ class PointMapper(BaseEstimator, Saved):
         read: Callable[[float], npt.ArrayLike],
         *,
         graph: LandmarkGraph | None = None,
+        confirmed: ConfirmedSamples | None = None,
     ) -> "PointMapper":
-        """Learn from points.
+        """Learn from points and from confirmed lines.
 
         Parameters
         ----------
@@ -101,21 +111,27 @@ class PointMapper(BaseEstimator, Saved):
             Gives the section of a line, shape (n_samples, n_traces), in [0, 1]; asked for the lines of the points.
         graph : LandmarkGraph, optional
             Of this survey, where it was made before.
+        confirmed : ConfirmedSamples, optional
+            Lines whose samples all teach.
         """
+        confirmed = confirmed or ConfirmedSamples()
+        shown_here = list(points)
+        points = [*points, *_points_of(confirmed, {point.name for point in points if not point.excluded})]
         if not any(not point.excluded for point in points):
             raise ValueError("No point shows a class; give at least one that is not excluded.")
         graph = graph or LandmarkGraph(survey)
         names = dict.fromkeys([point.name for point in points] + ([self.background] if self.background else []))
         self.classes_ = np.array(list(names))
         self.mean_, self.scale_, self.landmarks_ = graph.mean, graph.scale, graph.points
-        nodes = {line: nodes_of(read(line)) for line in sorted({point.line for point in points})}
-        self.points_ = [(p.line, p.trace, p.sample, self._code(p.name), p.excluded) for p in points if p.weight > 0]
+        nodes = {line: nodes_of(read(line)) for line in sorted({p.line for p in points} | confirmed.lines.keys())}
+        self.points_ = [(p.line, p.trace, p.sample, self._code(p.name), p.excluded) for p in shown_here if p.weight > 0]
         seeds = self._seeds(graph, nodes, [p for p in points if not p.excluded])
         against = self._seeds(graph, nodes, [p for p in points if p.excluded])
-        self.layered_ = self.background is None and len(names) > 1 and layered_share(survey) > LAYERED
+        alone = self.background is None and len(names) > 1 and not confirmed.lines
+        self.layered_ = alone and layered_share(survey) > LAYERED
         self.layers_ = self._ordered(survey, nodes, points) if self.layered_ else np.empty((0, len(names)), np.float32)
         self.landmark_votes_ = self._landmark_votes(graph, survey, seeds, against)
-        self.forest_ = self._taught(nodes, [p for p in points if p.kind == "confirmed" and not p.excluded])
+        self.forest_ = self._taught(nodes, confirmed)
         self.shares_ = dict(zip(self.classes_.tolist(), self.landmark_votes_.mean(axis=0).tolist(), strict=True))
         return self
 
@@ -243,14 +259,17 @@ class PointMapper(BaseEstimator, Saved):
         smooth: Floats = gaussian_filter(votes, (1, 1, 0))
         return smooth
 
-    def _taught(self, nodes: dict[float, Nodes], points: Sequence[Point]) -> Forest | None:
-        """Trees on features and position, where confirmed points show two classes or more."""
-        labels = np.array([self._code(point.name) for point in points])
-        if len(set(labels.tolist())) < 2:
+    def _taught(self, nodes: dict[float, Nodes], confirmed: ConfirmedSamples) -> Forest | None:
+        """Trees on features and position, where confirmed lines show two classes or more."""
+        parts = []
+        for line, codes in confirmed.lines.items():
+            rows, columns, code = _drawn_nodes(codes, nodes[line].dips.shape, MOST_TAUGHT)
+            parts.append((_with_position(nodes[line], line)[rows, columns], code))
+        if len({code for _, codes in parts for code in codes.tolist()}) < 2:
             return None
-        described = {line: _with_position(nodes[line], line) for line in {point.line for point in points}}
-        places = [(p.line, _node((p.trace, p.sample), nodes[p.line].dips.shape)) for p in points]
-        return grow_forest(np.stack([described[line][place] for line, place in places]), labels, len(self.classes_))
+        table = np.array([-1, *(self._code(name) if name in self.classes_ else -1 for name in confirmed.names)])
+        features, labels = (np.concatenate(some) for some in zip(*parts, strict=True))
+        return grow_forest(features, table[labels], len(self.classes_))
 
     def _with_forest(self, votes: Floats, nodes: Nodes, line: float) -> Floats:
         """Votes of the trees; classes that no confirmed point shows keep their votes."""
@@ -275,6 +294,51 @@ class PointMapper(BaseEstimator, Saved):
             known = votes * (1 - np.eye(len(self.classes_))[code]) if excluded else np.eye(len(self.classes_))[code]
             votes = ((1 - close) * votes + close * known).astype(np.float32)
         return votes
+
+
+def _drawn_nodes(codes: npt.NDArray[np.uint8], shape: tuple[int, ...], most: int) -> tuple[npt.NDArray[np.intp], ...]:
+    """Rows, columns and codes of random confirmed grid points of a section, about as many of each class.
+
+    Parameters
+    ----------
+    codes : uint8 array, shape (n_samples, n_traces)
+        0 is open.
+    shape : (int, int)
+        Of the grid points.
+    most : int
+        Grid points of all classes together.
+
+    Examples
+    --------
+    >>> codes = np.ones((16, 16), np.uint8)
+    >>> codes[:, 8:] = 2
+    >>> rows, columns, found = _drawn_nodes(codes, (4, 4), most=6)
+    >>> found.tolist(), bool((columns[:3] < 2).all())
+    ([1, 1, 1, 2, 2, 2], True)
+    """
+    at = (np.minimum(STRIDE * np.arange(n) + int(FIRST), size - 1) for n, size in zip(shape, codes.shape, strict=True))
+    grid = codes[np.ix_(*at)]
+    present = np.unique(grid[grid > 0])
+    rng, drawn = np.random.default_rng(0), []
+    for code in present.tolist():
+        places = np.argwhere(grid == code)
+        drawn.append(places[rng.permutation(len(places))[: max(1, most // len(present))]])
+    rows, columns = np.concatenate([*drawn, np.zeros((0, 2), np.intp)]).T
+    return rows, columns, grid[rows, columns]
+
+
+def _points_of(confirmed: ConfirmedSamples, shown: set[str]) -> list[Point]:
+    """Some confirmed grid points of the classes that no other point shows."""
+    points = []
+    for line, codes in confirmed.lines.items():
+        shape = tuple(-(-n // STRIDE) for n in codes.shape)
+        rows, columns, found = _drawn_nodes(codes, shape, len(confirmed.names) * MOST_SEEDS)
+        for row, column, code in zip(rows.tolist(), columns.tolist(), found.tolist(), strict=True):
+            name = confirmed.names[code - 1]
+            if name not in shown:
+                at = FIRST + STRIDE * column, FIRST + STRIDE * row
+                points.append(Point(line, *at, name, kind="confirmed"))
+    return points
 
 
 def _node(place: tuple[float, float], shape: tuple[int, ...]) -> tuple[int, int]:
