@@ -11,7 +11,7 @@ import outcrop as oc
 from outcrop.mapping.forest import grow_forest
 from outcrop.mapping.landmarks import LandmarkGraph, interpolated
 from outcrop.mapping.layers import layered_share, ordered_layers, profile_of
-from outcrop.mapping.points import Point, PointMapper
+from outcrop.mapping.points import ConfirmedSamples, Point, PointMapper
 from outcrop.mapping.survey_sample import nodes_of, relative_time, sample_survey
 from outcrop.patches.grid import PatchGrid
 
@@ -108,15 +108,12 @@ def test_an_excluded_point_lowers_its_class(survey, fitted):
 
 
 def test_a_confirmed_line_teaches_the_others(survey, fitted):
-    """Grid points of a confirmed line label another line better than one click for each class, saved or not."""
+    """A confirmed line labels another line better than one click for each class, alone or with clicks, saved or not."""
     sections, truth, names, sample, graph = survey
-    points = [
-        Point(4, trace, row, names[truth[4][row, trace] - 1], kind="confirmed")
-        for trace in range(2, 200, 4)
-        for row in range(2, 256, 4)
-    ]
-    mapper = PointMapper("other").fit(sample, points, sections.__getitem__, graph=graph)
-    assert accuracy(mapper, survey, 7) > accuracy(fitted[0], survey, 7) + 0.03
+    confirmed = ConfirmedSamples(names, {4: truth[4].astype(np.uint8)})
+    for points in (fitted[1], []):
+        mapper = PointMapper("other").fit(sample, points, sections.__getitem__, graph=graph, confirmed=confirmed)
+        assert accuracy(mapper, survey, 7) > accuracy(fitted[0], survey, 7) + 0.03
     again = PointMapper.restored(*mapper.saved())
     np.testing.assert_array_equal(again.votes(sections[7], 7), mapper.votes(sections[7], 7))
 
