@@ -143,8 +143,8 @@ def is_later(mark: str, path: Scope, entry: Entry) -> bool:
 
 
 def _acts_on(entry: Entry, path: Scope) -> bool:
-    """Return whether an entry may change what was imported through some files; imported entries change only theirs."""
-    return not scope(entry) or scope(entry) == path
+    """Return whether an entry may change what came through some files: its own, and what was imported into them."""
+    return path[: len(scope(entry))] == scope(entry)
 
 
 def _class(state: Replay, entry: Entry) -> None:
@@ -225,8 +225,13 @@ def _stroke(state: Replay, entry: Entry) -> None:
 
 def _insert(entries: list[Entry], entry: Entry) -> None:
     """Add a stroke or a confirmed line: what was decided in this job lies on top of what was imported."""
-    below = bisect.bisect_left(entries, True, key=lambda one: not scope(one))
-    entries.insert(below if scope(entry) else len(entries), entry)
+    path, below = scope(entry), len(entries)
+    if len(path) == 1:
+        below = bisect.bisect_left(entries, True, key=lambda one: not scope(one))
+    elif path:  # an import of an import lies below what was decided where it was imported first
+        above = (i for i, one in enumerate(entries) if scope(one) != path and scope(one) == path[: len(scope(one))])
+        below = next(above, below)
+    entries.insert(below, entry)
 
 
 def _confirm(state: Replay, entry: Entry) -> None:
