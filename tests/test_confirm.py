@@ -396,6 +396,25 @@ def test_a_stroke_on_a_confirmed_line_teaches(job, made):
     assert (taught == job.classes["chaotic"]).any()
 
 
+def test_the_line_to_correct_next(job, made):
+    """Once a line is confirmed, status names the least sure line far from it, and the least sure place there."""
+    job.label()
+    assert job.status()["correct_next"] is None
+    job.confirm([101], labels=made[1])
+    job.label()
+    advice = job.status()["correct_next"]
+    confidence = job.labels["confidence"]
+    mean = confidence.mean(dim=["crossline", "time"])
+    assert advice["line"] in (103, 104, 105) and advice["place"][0] == advice["line"]
+    around = confidence.sel(inline=advice["line"]).sel(
+        crossline=slice(advice["place"][1] - 20, advice["place"][1] + 20),
+        time=slice(advice["place"][2] - 80, advice["place"][2] + 80),
+    )
+    assert float(around.mean()) < float(mean.sel(inline=advice["line"]))
+    job.confirm([100, 102, 103, 104, 105], labels=made[1])
+    assert job.status()["correct_next"] is None
+
+
 def shell(*words):
     """Run a command of the shell."""
     return subprocess.run(

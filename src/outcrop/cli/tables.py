@@ -145,6 +145,8 @@ def show_status(job: Path, report: Mapping[str, Any]) -> None:
         used.append(f"mappers {disk['mapper'] / 1e6:.1f} MB")
     if "votes" in disk:
         used.append(f"votes {disk['votes'] / 1e6:.1f} MB, {disk['bytes_a_sample']:.2f} bytes a sample")
+    advice = report["correct_next"]
+    place = advice["place"] if advice else []
     rows = {
         "volume": f"{report['volume']}\n{report['volume_unread']}".strip(),
         "classes": ", ".join(f"{code} {name}{background.get(name, '')}" for name, code in report["classes"].items()),
@@ -160,6 +162,8 @@ def show_status(job: Path, report: Mapping[str, Any]) -> None:
         "disk": ", ".join(used),
         "unreadable": ", ".join(f"{counted(n, 'lines')} of {name}" for name, n in report["damaged"].items()),
         "next": report["next"],
+        "correct next": advice
+        and f"line {advice['line']:g}, least sure around {', '.join(f'{part:g}' for part in place)}",
     }
     show_rows(job, rows)
 

@@ -9,6 +9,7 @@ import numpy as np
 import zarr
 
 from outcrop.job import retrieved, table_file
+from outcrop.job.advice import next_line
 from outcrop.job.decisions import LINES
 from outcrop.job.folder import QUICK
 from outcrop.job.labelling import labelled_lines, vote_keys
@@ -59,7 +60,8 @@ def status(job: "Job") -> dict[str, Any]:
         (``total``, ``labelled``, ``stale``, ``confirmed``); ``index``, ``label``: options and how far they got;
         ``keys``; ``damaged``, lines of decisions that cannot be read; ``disk``, bytes of index, mappers and votes, a
         patch and a labelled sample;
-        ``next``, a command line, or Python where the volume is an array.
+        ``next``, a command line, or Python where the volume is an array; ``correct_next``, once a line is confirmed:
+        the line to correct next and a place on it, see `next_line`.
     """
     try:
         unread = job.check_volume(most=QUICK)
@@ -97,6 +99,10 @@ def status(job: "Job") -> dict[str, Any]:
         "disk": _disk(job, plan),
     }
     report["next"] = _next(job, report)
+    report["correct_next"] = None
+    if confirmed:
+        with contextlib.suppress(ValueError, OSError):  # a volume or votes that are not here
+            report["correct_next"] = next_line(job, plan)
     return report
 
 
