@@ -1,8 +1,9 @@
 """Confirmed lines: which samples a person confirmed, on top of all votes and as evidence for a mapper."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from outcrop.job.state import State, is_later
 from outcrop.job.strokes import Section, section_of, stroke_mask
 from outcrop.labels.vote_store import EVERY, Part
 from outcrop.patches.grid import DIRECTIONS
-from outcrop.storage.kept import Kept
+from outcrop.storage.kept import Kept, content
 from outcrop.storage.workspace import Damaged
 from outcrop.volumes.axes import SAME, positions_of
 
@@ -25,12 +26,13 @@ CLICK_RADIUS = 4.0  # samples and traces around a later click that have its clas
 
 @dataclass(eq=False)
 class Confirmed:
-    """What is confirmed in a survey after all later decisions, read along one direction.
+    """What is confirmed in a survey after all later decisions, read along one direction; a section is read when asked.
 
     Parameters
     ----------
-    sections : dict
-        (direction, position) -> codes, uint8, shape (n_traces, n_samples); 0 is open. See `confirmed_sections`.
+    parts : list of (direction, position) and callable
+        Sections in the order in which they were confirmed, and what gives the codes of each, uint8, shape (n_traces,
+        n_samples), 0 where it is open; see `confirmed_parts`.
     names : list of str
         Class of each code, that of code 1 first.
     along : int
@@ -39,7 +41,7 @@ class Confirmed:
         Of the volume.
     """
 
-    sections: Mapping[Section, np.ndarray]
+    parts: Sequence[tuple[Section, Callable[[], np.ndarray]]]
     names: Sequence[str]
     along: int
     shape: Sequence[int]
@@ -47,20 +49,27 @@ class Confirmed:
     lines: set[int] = field(init=False)  # positions of the lines with a confirmed sample
 
     def __post_init__(self) -> None:
-        self.own = {position for direction, position in self.sections if direction == self.along}
+        self.own = {position for (direction, position), _ in self.parts if direction == self.along}
         self.lines = set(self.own)
-        for (direction, _), codes in self.sections.items():
+        for (direction, _), read in self.parts:
             if direction != self.along:
-                self.lines |= set(np.flatnonzero(codes.any(axis=1)).tolist())
+                self.lines |= set(np.flatnonzero(read().any(axis=1)).tolist())
+
+    def section(self, direction: int, position: int) -> np.ndarray:
+        """Return the codes confirmed on a section, on it or where another one crosses it; later ones win."""
+        codes = np.zeros((self.shape[1 - direction], self.shape[2]), np.uint8)
+        for (way, at), read in self.parts:
+            if (way, at) == (direction, position):
+                found = read()
+                codes = np.where(found > 0, found, codes)
+            elif way != direction:
+                crossing = read()[position]
+                codes[at] = np.where(crossing > 0, crossing, codes[at])
+        return codes
 
     def codes(self, line: int) -> np.ndarray:
-        """Return the codes confirmed on a line, on it or where a confirmed section crosses it."""
-        codes = self.sections.get((self.along, line))
-        codes = np.zeros((self.shape[1 - self.along], self.shape[2]), np.uint8) if codes is None else codes.copy()
-        for (direction, position), section in self.sections.items():
-            if direction != self.along:
-                codes[position] = np.where(codes[position] > 0, codes[position], section[line])
-        return codes
+        """Return the codes confirmed on a line."""
+        return self.section(self.along, line)
 
     def over(
         self, line: int, classes: list[str], votes: np.ndarray, traces: Part = EVERY, samples: Part = EVERY
@@ -104,63 +113,89 @@ class NoVotes:
 def job_confirmed(job: "JobFolder", plan: Plan) -> Confirmed:
     """Return what is confirmed in a job, read along the lines of a plan; the last one is held."""
     names = sorted(plan.codes, key=plan.codes.__getitem__)
-    key = plan.state, plan.codes, plan.volume["digest"]
-
-    def read() -> dict[Section, np.ndarray]:
-        codes = {name: plan.codes[name] for name in plan.names}
-        return confirmed_sections(plan.state, job.log.line_files, codes, job.axes)
 
     def make() -> Confirmed:
-        sections = job._held("confirmed sections", key, read) if plan.state.confirmed else {}
-        return Confirmed(sections, names, plan.along, plan.volume["shape"])
+        codes = {name: plan.codes[name] for name in plan.names}
+        kept = job._held("labels of confirmed lines", None, Kept)
+        parts = confirmed_parts(plan.state, job.log.line_files, codes, job.axes, kept) if plan.state.confirmed else []
+        return Confirmed(parts, names, plan.along, plan.volume["shape"])
 
-    return job._held(f"confirmed along {plan.along}", key, make)
+    return job._held(f"confirmed along {plan.along}", (plan.state, plan.codes, plan.volume["digest"]), make)
 
 
-def confirmed_sections(
-    state: State, files: LineFiles, codes: Mapping[str, int], axes: Sequence[np.ndarray]
-) -> dict[Section, np.ndarray]:
-    """Return codes of what is confirmed, section by section; later confirmations, strokes and clicks win.
+def confirmed_parts(
+    state: State, files: LineFiles, codes: Mapping[str, int], axes: Sequence[np.ndarray], kept: Kept
+) -> Sequence[tuple[Section, Callable[[], np.ndarray]]]:
+    """Return the confirmed sections of a volume in their order, and what gives their codes; see `Confirmed`.
 
     Parameters
     ----------
     state : State
     files : LineFiles
-        Of the job; a line whose file is lost is left out.
+        Of the job; a line whose file is lost has nothing confirmed.
     codes : dict
         First name of a class in use -> its code.
     axes : list of three arrays
         Labels of the volume.
-
-    Returns
-    -------
-    dict
-        (direction, position) -> uint8 array, shape (n_traces, n_samples); 0 is open.
+    kept : Kept
     """
-    marks = [*_clicks(state), *((stroke["id"], scope(stroke), stroke) for stroke in state.strokes)]
-    masks: dict[int, np.ndarray] = {}
-    found: dict[Section, np.ndarray] = {}
-    for entry in state.confirmed:
-        place = section_of(entry, axes)
-        try:
-            labels = files.read(entry["file"])._replace(classes=entry["classes"])
-        except Damaged:
-            continue
+    strokes = [*_clicks(state), *((stroke["id"], scope(stroke), stroke) for stroke in state.strokes)]
+    marks = [Mark(one, path, section_of(stroke, axes), stroke) for one, path, stroke in strokes]
+    places = [(section_of(entry, axes), entry) for entry in state.confirmed]
+    on_disk = content(*axes), files.changed()
+    parts = []
+    for place, entry in places:
         if place is None:
             continue
+        later = [mark for mark in marks if mark.touches(place) and is_later(mark.id, mark.scope, entry)]
         used = {name: code for name, code in codes.items() if name not in entry["without"]}
-        own = on_axes(labels, used, axes[1 - place[0]], axes[2])
-        for number, (mark, path, stroke) in enumerate(marks):
-            where = section_of(stroke, axes)
-            if where is None or not is_later(mark, path, entry):
-                continue
-            if where != place and (where[0] == place[0] or stroke.get("click")):
-                continue
-            if number not in masks:
-                masks[number] = stroke_mask(stroke, axes)
-            _mark(own, masks[number], stroke, codes, None if where == place else (where[1], place[1]))
-        _put_on_top(found, place, own)
-    return {place: section for place, section in found.items() if section.any()}
+        make = partial(_labels_on, entry, place, files, used, codes, later, axes)
+        key = entry["file"], place, *entry["classes"], *used.items(), on_disk, *(mark.id for mark in later)
+        moved = tuple(tuple(mark.stroke.get("points", [()])[0]) for mark in later)
+        parts.append((place, partial(kept.get, (*key, moved), make)))
+    return parts
+
+
+class Mark(NamedTuple):
+    """A stroke, or a click as one, and the section on which it lies."""
+
+    id: str
+    scope: Scope
+    place: Section | None
+    stroke: Entry
+
+    def touches(self, place: Section) -> bool:
+        """Return whether it may cover samples of a section: a click only of those through it."""
+        if self.place is None or "click" in self.stroke:
+            return self.place == place
+        return self.place == place or self.place[0] != place[0]
+
+
+def _labels_on(
+    entry: Entry,
+    place: Section,
+    files: LineFiles,
+    used: Mapping[str, int],
+    codes: Mapping[str, int],
+    later: Sequence[Mark],
+    axes: Sequence[np.ndarray],
+) -> np.ndarray:
+    """Return the codes of a confirmed line on the axes of a volume, after the strokes and clicks that came later."""
+    try:
+        labels = files.read(entry["file"])._replace(classes=entry["classes"])
+    except Damaged:
+        return np.zeros((len(axes[1 - place[0]]), len(axes[2])), np.uint8)
+    section = on_axes(labels, used, axes[1 - place[0]], axes[2])
+    for mark in later:
+        mask, part = stroke_mask(mark.stroke, axes), section
+        if mark.place is not None and mark.place != place:
+            mask, part = mask[place[1]], section[mark.place[1]]
+        code = codes.get(mark.stroke["class"], 0)
+        if mark.stroke["what"] == "exclude":
+            part[mask & (part == code)] = 0
+        else:  # where the line is open the stroke shows as on any other line
+            part[mask & (part > 0)] = code
+    return section
 
 
 def _clicks(state: State) -> Iterable[tuple[str, Scope, Entry]]:
@@ -169,29 +204,6 @@ def _clicks(state: State) -> Iterable[tuple[str, Scope, Entry]]:
         for along in DIRECTIONS if one.place else ():
             stroke = {"what": "stroke", "class": one.name, "along": along, "points": [one.place]}
             yield one.id, one.scope, stroke | {"radius": CLICK_RADIUS, "click": True}
-
-
-def _mark(
-    section: np.ndarray, mask: np.ndarray, stroke: Entry, codes: Mapping[str, int], crossing: tuple[int, int] | None
-) -> None:
-    """Write a stroke into a confirmed section, in place; `crossing`: trace of the section, and row of the mask."""
-    if crossing is not None:
-        section, mask = section[crossing[0]], mask[crossing[1]]
-    code = codes.get(stroke["class"], 0)
-    if stroke["what"] == "exclude":
-        section[mask & (section == code)] = 0
-    else:  # where the line is open the stroke shows as on any other line
-        section[mask & (section > 0)] = code
-
-
-def _put_on_top(found: dict[Section, np.ndarray], place: Section, codes: np.ndarray) -> None:
-    """Put a confirmed section over those before it, also where they cross it."""
-    section = found.setdefault(place, np.zeros_like(codes))
-    section[codes > 0] = codes[codes > 0]
-    for (direction, position), other in found.items():
-        if direction != place[0]:
-            crossing = codes[position]
-            other[place[1]][crossing > 0] = crossing[crossing > 0]
 
 
 def on_axes(labels: LineLabels, codes: Mapping[str, int], traces: np.ndarray, samples: np.ndarray) -> np.ndarray:
@@ -213,29 +225,17 @@ def on_axes(labels: LineLabels, codes: Mapping[str, int], traces: np.ndarray, sa
     return found
 
 
-def agree(
-    painted: dict[Section, np.ndarray], excluded: dict[Section, np.ndarray], sections: Mapping[Section, np.ndarray]
-) -> None:
+def agree(painted: dict[Section, np.ndarray], excluded: dict[Section, np.ndarray], confirmed: Confirmed) -> None:
     """Remove what was painted or excluded before and contradicts a confirmed sample, in place."""
-    for place, codes in sections.items():
-        for marked, keep in ((painted, _same_class), (excluded, _not_excluded)):
-            for other, section in marked.items():
-                if other == place:
-                    section *= keep(section, codes)
-                elif other[0] != place[0]:
-                    section[..., place[1], :] *= keep(section[..., place[1], :], codes[other[1]])
-
-
-def _same_class(painted: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    kept: np.ndarray = (codes == 0) | (painted == codes)
-    return kept
-
-
-def _not_excluded(excluded: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """Return where no confirmed class is excluded, for masks of shape (n_codes, ...)."""
-    number = np.arange(1, len(excluded) + 1).reshape(-1, *(1,) * codes.ndim)
-    kept: np.ndarray = codes != number
-    return kept
+    if not confirmed.parts:
+        return
+    for place, section in painted.items():
+        codes = confirmed.section(*place)
+        section[(codes > 0) & (codes != section)] = 0
+    for place, masks in excluded.items():
+        codes = confirmed.section(*place)
+        for number, mask in enumerate(masks, 1):
+            mask[codes == number] = False
 
 
 def is_open(job: "JobFolder", line: int, codes: np.ndarray, store: Any) -> bool:
@@ -259,11 +259,11 @@ def confirmed_evidence(confirmed: Confirmed, sampled: Iterable[int]) -> dict[flo
     of grid points, on some sampled lines.
     """
     found = {float(line): confirmed.codes(line).T for line in sorted(confirmed.own)}
-    across = [(position, codes) for (way, position), codes in confirmed.sections.items() if way != confirmed.along]
+    across = [(position, read()) for (way, position), read in confirmed.parts if way != confirmed.along]
     shape = confirmed.shape[2], confirmed.shape[1 - confirmed.along]
     for line in sampled if across else ():
-        section = found.setdefault(float(line), np.zeros(shape, np.uint8))
-        for position, codes in across:
-            strip = section[:, position // 4 * 4 : position // 4 * 4 + 4]
-            strip[...] = np.where(strip > 0, strip, codes[line][:, None])
+        if line not in confirmed.own:
+            section = found.setdefault(float(line), np.zeros(shape, np.uint8))
+            for position, codes in across:
+                section[:, position // 4 * 4 : position // 4 * 4 + 4] = codes[line][:, None]
     return {line: codes for line, codes in found.items() if codes.any()}

@@ -113,14 +113,18 @@ class JobFolder:
 
     def _readable(self, state: State) -> State:
         """Return a state without confirmed lines whose file is lost or damaged; each file is noted once."""
-        problems = {one["file"]: self.log.line_files.problem(one["file"]) for one in state.confirmed}
-        if not any(problems.values()):
+        if not state.confirmed:
             return state
-        for problem in problems.values():
-            if problem and problem not in self.notes:
-                self._note(problem)
-        kept = [one for one in state.confirmed if not problems[one["file"]]]
-        return self._held("readable state", (state, problems), lambda: state._replace(confirmed=kept))
+
+        def make() -> State:
+            problems = {one["file"]: self.log.line_files.problem(one["file"]) for one in state.confirmed}
+            for problem in problems.values():
+                if problem and problem not in self.notes:
+                    self._note(problem)
+            kept = [one for one in state.confirmed if not problems[one["file"]]]
+            return state if kept == state.confirmed else state._replace(confirmed=kept)
+
+        return self._held("readable state", (state, self.log.line_files.changed()), make)
 
     def _joined(self, path: str) -> Joined:
         """Return the plan of another job, None where its folder is missing."""

@@ -43,7 +43,7 @@ class LineFiles:
 
     def __init__(self, folder: Path):
         self.folder = folder
-        self._read: dict[str, LineLabels] = {}
+        self._checked: dict[str, tuple[tuple[int, int] | None, str]] = {}  # stamp of a file, and its problem
 
     def path(self, name: str) -> Path:
         """Return the path of a file."""
@@ -76,21 +76,29 @@ class LineFiles:
 
     def read(self, name: str) -> LineLabels:
         """Return the labels of a file; `Damaged` where it is lost or damaged."""
-        if name not in self._read:
-            with damage(self.path(name), REMEDY):
-                self._read[name] = _labels(self.get(name))
         if not self.path(name).is_file():
-            del self._read[name]
             raise Damaged(f"{self.path(name)} is missing; {REMEDY}.")
-        return self._read[name]
+        with damage(self.path(name), REMEDY):
+            return _labels(self.get(name))
 
     def problem(self, name: str) -> str:
-        """Return what is wrong with a file, empty where it is whole."""
+        """Return what is wrong with a file, empty where it is whole; one that did not change is not read again."""
         try:
-            self.read(name)
-        except Damaged as error:
-            return str(error)
-        return ""
+            about = self.path(name).stat()
+            stamp = about.st_size, about.st_mtime_ns
+        except OSError:
+            stamp = None
+        if stamp is None or self._checked.get(name, (None, ""))[0] != stamp:
+            try:
+                self.read(name)
+                self._checked[name] = stamp, ""
+            except Damaged as error:
+                self._checked[name] = stamp, str(error)
+        return self._checked[name][1]
+
+    def changed(self) -> int:
+        """Return the time at which a file was last added or removed."""
+        return self.folder.stat().st_mtime_ns if self.folder.is_dir() else 0
 
 
 def _labels(data: bytes | None) -> LineLabels:

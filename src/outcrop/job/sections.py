@@ -32,7 +32,7 @@ def marked_sections(job: "Job", plan: Plan) -> tuple[dict[Any, np.ndarray], dict
         strokes = [stroke for stroke in plan.state.strokes if stroke["class"] in (*plan.names, "erase")]
         names = sorted(plan.codes, key=plan.codes.__getitem__)
         painted, excluded = painted_sections(strokes, names, job.axes), excluded_sections(strokes, names, job.axes)
-        agree(painted, excluded, job_confirmed(job, plan).sections)
+        agree(painted, excluded, job_confirmed(job, plan))
         return painted, excluded
 
     return job._held("marked sections", (plan.state, plan.codes), make)
