@@ -19,7 +19,7 @@ import numpy.typing as npt
 from scipy.ndimage import distance_transform_edt
 
 import outcrop as oc
-from outcrop.mapping.landmarks import LandmarkGraph
+from outcrop.mapping.landmarks import LandmarkGraph, landmark_graphs
 from outcrop.mapping.points import Point, PointMapper
 from outcrop.mapping.survey_sample import N_LANDMARKS, SurveySample, sample_survey
 from outcrop.patches.grid import PatchGrid
@@ -116,9 +116,9 @@ def nearest_in_time(points: list[Point], classes: list[str], shape: tuple[int, .
     return np.repeat(codes[distance.argmin(axis=1)][:, None], shape[1], axis=1)
 
 
-def scored(survey: Survey, sample: SurveySample, graph: LandmarkGraph, points: list[Point], kind: str) -> Result:
+def scored(survey: Survey, sample: SurveySample, graphs: list[LandmarkGraph], points: list[Point], kind: str) -> Result:
     n, line = len(survey.classes), points[0].line
-    mapper = PointMapper(survey.background).fit(sample, points, survey.sections.__getitem__, graph=graph)
+    mapper = PointMapper(survey.background).fit(sample, points, survey.sections.__getitem__, graphs=graphs)
     codes = np.array([survey.classes.index(name) + 1 for name in mapper.classes_])
     scores, rules, sure, right = [], [], [], []
     for number, truth in survey.truth.items():
@@ -172,13 +172,13 @@ def main() -> None:
         sample = sample_survey(
             survey.sections.items(), n_landmarks=options.landmarks, random_state=options.landmarks_seed
         )
-        graph = LandmarkGraph(sample)
+        graphs = landmark_graphs(sample)
         print(f"{survey.name}: sample and graph {time.perf_counter() - begin:.1f} s", flush=True)
         for line, seed, kind in experiments(survey, options.seed):
             points = clicks(survey.truth[line], line, survey.classes, seed, kind)
             if options.without_background:
                 points = [point for point in points if point.name != survey.background]
-            results.append(scored(survey, sample, graph, points, kind))
+            results.append(scored(survey, sample, graphs, points, kind))
             if options.each:
                 print(
                     survey.name, line, seed, kind, f"{results[-1].score:.3f}", results[-1].by_class.round(2), flush=True

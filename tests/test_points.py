@@ -8,8 +8,9 @@ from scipy.ndimage import distance_transform_edt, gaussian_filter
 from sklearn.ensemble import ExtraTreesClassifier
 
 import outcrop as oc
+from outcrop.mapping.correction import NOISE, fit_correction
 from outcrop.mapping.forest import grow_forest
-from outcrop.mapping.landmarks import LandmarkGraph, interpolated
+from outcrop.mapping.landmarks import interpolated, landmark_graphs
 from outcrop.mapping.layers import layered_share, ordered_layers, profile_of
 from outcrop.mapping.points import ConfirmedSamples, Point, PointMapper
 from outcrop.mapping.survey_sample import nodes_of, relative_time, sample_survey
@@ -18,7 +19,7 @@ from outcrop.patches.grid import PatchGrid
 
 @pytest.fixture(scope="module")
 def survey():
-    """Sections in [0, 1], truth, sample and graph of a small synthetic volume."""
+    """Sections in [0, 1], truth, sample and graphs of a small synthetic volume."""
     volume, truth = oc.datasets.synthetic((8, 200, 256), seed=0)
     grid = PatchGrid(volume, size=99, step=33)
     sections = {row: grid.section(volume, 0, row)[0].T for row in (0, 4, 7)}
@@ -28,7 +29,7 @@ def survey():
         {row: truth.values[row].T for row in sections},
         truth.attrs["classes"],
         sample,
-        LandmarkGraph(sample),
+        landmark_graphs(sample),
     )
 
 
@@ -45,9 +46,9 @@ def innermost(truth, line, names):
 @pytest.fixture(scope="module")
 def fitted(survey):
     """Mapper that has learnt from one innermost click for each class on line 0."""
-    sections, truth, names, sample, graph = survey
+    sections, truth, names, sample, graphs = survey
     points = innermost(truth[0], 0, names)
-    return PointMapper("other").fit(sample, points, sections.__getitem__, graph=graph), points
+    return PointMapper("other").fit(sample, points, sections.__getitem__, graphs=graphs), points
 
 
 def accuracy(mapper, survey, line):
@@ -73,22 +74,22 @@ def test_votes_are_shares(survey, fitted):
 
 def test_a_clicked_sample_has_its_class(survey):
     """Any set of clicks, even a wrong one, keeps the class of every click at its own sample and around it."""
-    sections, _, names, sample, graph = survey
+    sections, _, names, sample, graphs = survey
     rng = np.random.default_rng(0)
     for _ in range(5):
         points = [Point(4, int(rng.integers(200)), int(rng.integers(256)), name) for name in names]
         if min(np.hypot(a.trace - b.trace, a.sample - b.sample) for a, b in combinations(points, 2)) < 20:
             continue
-        mapper = PointMapper("other").fit(sample, points, sections.__getitem__, graph=graph)
+        mapper = PointMapper("other").fit(sample, points, sections.__getitem__, graphs=graphs)
         labels = mapper.classes_[mapper.votes(sections[4], 4).argmax(axis=-1)]
         assert [labels[point.trace, point.sample] for point in points] == [point.name for point in points]
 
 
 def test_background_needs_no_click(survey):
     """Without a click for the background, it still takes what no class reaches."""
-    sections, truth, names, sample, graph = survey
+    sections, truth, names, sample, graphs = survey
     points = [point for point in innermost(truth[0], 0, names) if point.name != "other"]
-    mapper = PointMapper("other").fit(sample, points, sections.__getitem__, graph=graph)
+    mapper = PointMapper("other").fit(sample, points, sections.__getitem__, graphs=graphs)
     assert mapper.classes_[-1] == "other"
     assert 0.2 < mapper.shares_["other"] < 0.8
     assert accuracy(mapper, survey, 7) > 0.7
@@ -96,12 +97,12 @@ def test_background_needs_no_click(survey):
 
 def test_an_excluded_point_lowers_its_class(survey, fitted):
     """A rejected point takes votes of its class where the survey resembles it, without painting another class."""
-    sections, _, _, sample, graph = survey
+    sections, _, _, sample, graphs = survey
     mapper, points = fitted
     before = mapper.votes(sections[7], 7)[..., mapper.classes_ == "fault"]
     trace, row = np.unravel_index(before[..., 0].argmax(), before.shape[:2])
     rejected = Point(7, int(trace), int(row), "fault", excluded=True, kind="verdict")
-    again = PointMapper("other").fit(sample, [*points, rejected], sections.__getitem__, graph=graph)
+    again = PointMapper("other").fit(sample, [*points, rejected], sections.__getitem__, graphs=graphs)
     after = again.votes(sections[7], 7)[..., again.classes_ == "fault"]
     assert after[trace, row] < 0.7 * before[trace, row]
     assert after.mean() < before.mean()
@@ -109,10 +110,10 @@ def test_an_excluded_point_lowers_its_class(survey, fitted):
 
 def test_a_confirmed_line_teaches_the_others(survey, fitted):
     """A confirmed line labels another line better than one click for each class, alone or with clicks, saved or not."""
-    sections, truth, names, sample, graph = survey
+    sections, truth, names, sample, graphs = survey
     confirmed = ConfirmedSamples(names, {4: truth[4].astype(np.uint8)})
     for points in (fitted[1], []):
-        mapper = PointMapper("other").fit(sample, points, sections.__getitem__, graph=graph, confirmed=confirmed)
+        mapper = PointMapper("other").fit(sample, points, sections.__getitem__, graphs=graphs, confirmed=confirmed)
         assert accuracy(mapper, survey, 7) > accuracy(fitted[0], survey, 7) + 0.03
     again = PointMapper.restored(*mapper.saved())
     np.testing.assert_array_equal(again.votes(sections[7], 7), mapper.votes(sections[7], 7))
@@ -130,8 +131,8 @@ def test_a_forest_is_that_of_scikit_learn():
 
 def test_one_class_without_background_has_scores(survey, fitted):
     """One class alone gives its probability, which does not fill the section."""
-    sections, _, _, sample, graph = survey
-    mapper = PointMapper().fit(sample, fitted[1][:1], sections.__getitem__, graph=graph)
+    sections, _, _, sample, graphs = survey
+    mapper = PointMapper().fit(sample, fitted[1][:1], sections.__getitem__, graphs=graphs)
     scores = mapper.votes(sections[7], 7)
     assert scores.shape == (200, 256, 1)
     assert 0 <= scores.min() < 0.1 < 0.8 < scores.max() <= 1.00001
@@ -164,14 +165,14 @@ def test_a_mapper_comes_back_from_its_arrays(survey, fitted):
 
 def test_no_shown_class_is_refused(survey):
     """Exclusions alone teach nothing."""
-    sections, _, _, sample, graph = survey
+    sections, _, _, sample, graphs = survey
     with pytest.raises(ValueError, match="at least one"):
-        PointMapper("other").fit(sample, [Point(0, 5, 5, "fault", excluded=True)], sections.__getitem__, graph=graph)
+        PointMapper("other").fit(sample, [Point(0, 5, 5, "fault", excluded=True)], sections.__getitem__, graphs=graphs)
 
 
 def test_reach_solves_the_walk(survey):
     """Reach is the density of a walk that goes on with the chance alpha: it solves the linear system of its ties."""
-    graph = survey[4]
+    graph = survey[4][0]
     seeds = np.zeros((1000, 1), np.float32)
     seeds[3] = 1
     reach = graph.reach(seeds)[:, 0]
@@ -182,7 +183,7 @@ def test_reach_solves_the_walk(survey):
 def test_membership_grows_with_reach(survey):
     """A landmark that a class reaches better belongs to it at least as likely; the best of all for sure."""
     reach = np.random.default_rng(0).lognormal(size=1000).astype(np.float32)
-    member = survey[4].membership(reach)
+    member = survey[4][0].membership(reach)
     assert (np.diff(member[np.argsort(reach)]) >= -1e-6).all()
     assert member.min() >= 0
     assert member[reach.argmax()] == 1
@@ -190,7 +191,7 @@ def test_membership_grows_with_reach(survey):
 
 def test_interpolation_keeps_constants(survey):
     """Weights of the nearest landmarks sum to 1."""
-    graph = survey[4]
+    graph = survey[4][0]
     nearest, weight = graph.weights(graph.points[:50] + 0.1)
     np.testing.assert_allclose(interpolated(np.ones(1000, np.float32), nearest, weight), 1, atol=1e-6)
 
@@ -279,3 +280,30 @@ def test_a_section_smaller_than_the_windows_is_labelled(survey, fitted):
     section = survey[0][7][:21, :18].copy()
     section[:5, :5] = np.nan
     assert np.isfinite(fitted[0].votes(section)).all()
+
+
+def test_strokes_change_what_looks_alike_and_leave_the_rest(survey, fitted):
+    """What is painted wins where it lies; lines without strokes gain; samples like no stroke keep their votes."""
+    sections, truth, names, sample, graphs = survey
+    mapper, clicks = fitted
+    code = names.index("salt dome") + 1
+    rows = np.argwhere(truth[0] == code)[::97]
+    strokes = [Point(0, trace, depth, "salt dome", kind="stroke") for depth, trace in rows.tolist()]
+    painted = PointMapper("other").fit(sample, [*clicks, *strokes], sections.__getitem__, graphs=graphs)
+    salt = list(painted.classes_).index("salt dome")
+    before, after = (one.votes(sections[7], 7)[..., salt].T for one in (mapper, painted))
+    assert after[truth[7] == code].mean() > before[truth[7] == code].mean()
+    unlike = painted.correction_.painted + 100
+    np.testing.assert_allclose(painted.correction_.at(unlike), 0, atol=1e-6)
+
+
+def test_a_correction_is_a_gaussian_process(survey):
+    """It is the mean of a process with the kernel, by its formula."""
+    rng = np.random.default_rng(0)
+    painted, asked = (rng.random((n, 5), dtype=np.float32) for n in (30, 4))
+    residuals = rng.random((30, 2), dtype=np.float32)
+    gram = np.exp(-0.5 * np.square(painted[:, None] - painted).sum(axis=-1)) + NOISE * np.eye(30)
+    cross = np.exp(-0.5 * np.square(asked[:, None] - painted).sum(axis=-1))
+    np.testing.assert_allclose(
+        fit_correction(painted, residuals).at(asked), cross @ np.linalg.solve(gram, residuals), rtol=1e-4
+    )

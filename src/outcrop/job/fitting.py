@@ -15,7 +15,7 @@ from outcrop.job.sections import filled_section, labelling_grid, marked_sections
 from outcrop.job.strokes import excluded_sections, painted_patches, painted_sections
 from outcrop.mapping.encoder_mapping import EncoderMapper, Places
 from outcrop.mapping.label_mapper import LabelMapper
-from outcrop.mapping.landmarks import LandmarkGraph
+from outcrop.mapping.landmarks import landmark_graphs
 from outcrop.mapping.points import FIRST, STRIDE, ConfirmedSamples, Point, PointMapper
 from outcrop.mapping.registry import load_mapper, make_mapper
 from outcrop.mapping.survey_sample import SurveySample, load_sample, sample_survey, save_sample
@@ -182,11 +182,11 @@ def fit_points(job: "Job", plan: Plan, progress: Progress | None = None) -> Poin
 
     stage = plan.survey_stage
     sample = job.stages.get(stage, "sample.npz", drawn, load_sample, save_sample)
-    graph = job._held("graph", stage.key, lambda: LandmarkGraph(sample))
+    graphs = job._held("graphs", stage.key, lambda: landmark_graphs(sample))
     background = None if plan.background is None else str(plan.background)
     confirmed = job_confirmed(job, plan)
     taught = ConfirmedSamples(list(confirmed.names), confirmed_evidence(confirmed, some))
-    return PointMapper(background).fit(sample, evidence(job, plan), read, graph=graph, confirmed=taught)
+    return PointMapper(background).fit(sample, evidence(job, plan), read, graphs=graphs, confirmed=taught)
 
 
 def evidence(job: "Job", plan: Plan) -> list[Point]:

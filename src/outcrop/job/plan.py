@@ -18,7 +18,7 @@ from outcrop.storage.stages import digest
 
 ACROSS = 1  # lines on either side that vote too
 # Versions of the code of a stage: raised when the same inputs would give another result.
-TABLE_CODE, MAPPER_CODE, UPDATE_CODE, VOTES_CODE, SURVEY_CODE, POINTS_CODE = 4, 3, 1, 2, 1, 1
+TABLE_CODE, MAPPER_CODE, UPDATE_CODE, VOTES_CODE, SURVEY_CODE, POINTS_CODE = 4, 3, 1, 2, 2, 2
 LEARNT = ("what", "class", "along", "line", "runs", "points", "radius", "filled")  # of a stroke, by a mapper
 NEIGHBOURHOOD = "neighbourhood"  # option of a job whose index covers the lines around one only
 

@@ -10,6 +10,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from outcrop.mapping.survey_sample import N_ENERGIES, Floats, SurveySample
 
+GRAPH_SIZE = 2000  # landmarks of a graph
 N_NEIGHBOURS = 25  # landmarks that each landmark is tied to
 N_NEAREST = 6  # landmarks from which a grid point takes its values
 ALPHA = 0.9995  # chance of a walker to go on at each step
@@ -25,6 +26,8 @@ class LandmarkGraph:
     Parameters
     ----------
     survey : SurveySample
+    mean, scale : array, shape (n_features,)
+        Features less the mean, times the scale, are compared.
 
     Notes
     -----
@@ -35,9 +38,8 @@ class LandmarkGraph:
     .. [1] D. Zhou et al., Learning with local and global consistency, NIPS 16, 2004.
     """
 
-    def __init__(self, survey: SurveySample):
-        self.mean = survey.landmarks.mean(axis=0)
-        self.scale = _block_scale(survey.landmarks)
+    def __init__(self, survey: SurveySample, mean: Floats, scale: Floats):
+        self.mean, self.scale = mean, scale
         self.points = self.embedded(survey.landmarks)
         self.search = NearestNeighbors(algorithm="brute").fit(self.points)
         n = len(self.points)
@@ -110,6 +112,13 @@ def interpolated(values: Floats, nearest: npt.NDArray[np.intp], weight: Floats) 
     """Values at points from those of their nearest landmarks, shape (n,) or (n, n_values)."""
     result: Floats = np.einsum("nk,nk...->n...", weight, values[nearest])
     return result
+
+
+def landmark_graphs(survey: SurveySample) -> list[LandmarkGraph]:
+    """Graphs of parts of the landmarks of a survey; the mean of their votes depends less on what was drawn."""
+    mean, scale = survey.landmarks.mean(axis=0), _block_scale(survey.landmarks)
+    n_graphs = max(1, len(survey.landmarks) // GRAPH_SIZE)
+    return [LandmarkGraph(survey.part(slice(first, None, n_graphs)), mean, scale) for first in range(n_graphs)]
 
 
 def _block_scale(features: Floats) -> Floats:

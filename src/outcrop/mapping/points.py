@@ -18,8 +18,9 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
 from outcrop.features.encoder import weights_digest
+from outcrop.mapping.correction import ALIKE, Correction, fit_correction
 from outcrop.mapping.forest import Forest, grow_forest
-from outcrop.mapping.landmarks import LandmarkGraph, interpolated, nearest_weights
+from outcrop.mapping.landmarks import LandmarkGraph, interpolated, landmark_graphs, nearest_weights
 from outcrop.mapping.layers import LAYERED, layered_share, ordered_layers, profile_of
 from outcrop.mapping.pixels import along_reflectors, upsample
 from outcrop.mapping.saved import Saved, part, prefixed
@@ -97,7 +98,7 @@ class PointMapper(BaseEstimator, Saved):
         points: Sequence[Point],
         read: Callable[[float], npt.ArrayLike],
         *,
-        graph: LandmarkGraph | None = None,
+        graphs: Sequence[LandmarkGraph] | None = None,
         confirmed: ConfirmedSamples | None = None,
     ) -> "PointMapper":
         """Learn from points and from confirmed lines.
@@ -109,30 +110,37 @@ class PointMapper(BaseEstimator, Saved):
         points : sequence of Point
         read : callable
             Gives the section of a line, shape (n_samples, n_traces), in [0, 1]; asked for the lines of the points.
-        graph : LandmarkGraph, optional
-            Of this survey, where it was made before.
+        graphs : sequence of LandmarkGraph, optional
+            As `landmark_graphs` makes them of this survey, where they were made before.
         confirmed : ConfirmedSamples, optional
             Lines whose samples all teach.
         """
         confirmed = confirmed or ConfirmedSamples()
-        shown_here = list(points)
         points = [*points, *_points_of(confirmed, {point.name for point in points if not point.excluded})]
         if not any(not point.excluded for point in points):
             raise ValueError("No point shows a class; give at least one that is not excluded.")
-        graph = graph or LandmarkGraph(survey)
+        graphs = graphs or landmark_graphs(survey)
         names = dict.fromkeys([point.name for point in points] + ([self.background] if self.background else []))
         self.classes_ = np.array(list(names))
-        self.mean_, self.scale_, self.landmarks_ = graph.mean, graph.scale, graph.points
+        self.mean_, self.scale_ = graphs[0].mean, graphs[0].scale
+        self.width_ = float(np.mean([graph.width for graph in graphs]))
         nodes = {line: nodes_of(read(line)) for line in sorted({p.line for p in points} | confirmed.lines.keys())}
-        self.points_ = [(p.line, p.trace, p.sample, self._code(p.name), p.excluded) for p in shown_here if p.weight > 0]
-        seeds = self._seeds(graph, nodes, [p for p in points if not p.excluded])
-        against = self._seeds(graph, nodes, [p for p in points if p.excluded])
+        self.points_ = [
+            (p.line, p.trace, p.sample, self._code(p.name), p.excluded)
+            for p in points
+            if p.kind not in ("stroke", "confirmed")
+        ]
+        clicked = {p.name for p in points if p.kind != "stroke" and not p.excluded}
+        shown = [p for p in points if p.kind != "stroke" or (p.name not in clicked and not p.excluded)]
         alone = self.background is None and len(names) > 1 and not confirmed.lines
         self.layered_ = alone and layered_share(survey) > LAYERED
-        self.layers_ = self._ordered(survey, nodes, points) if self.layered_ else np.empty((0, len(names)), np.float32)
-        self.landmark_votes_ = self._landmark_votes(graph, survey, seeds, against)
+        self.layers_ = self._ordered(survey, nodes, shown) if self.layered_ else np.empty((0, len(names)), np.float32)
+        size = min(len(graph.points) for graph in graphs)  # graphs of one survey differ by one landmark at most
+        self.landmarks_ = np.stack([graph.points[:size] for graph in graphs])
+        self.landmark_votes_ = np.stack([self._landmark_votes(graph, nodes, shown)[:size] for graph in graphs])
         self.forest_ = self._taught(nodes, confirmed)
-        self.shares_ = dict(zip(self.classes_.tolist(), self.landmark_votes_.mean(axis=0).tolist(), strict=True))
+        self.correction_ = self._corrected(nodes, [p for p in points if p.kind == "stroke"])
+        self.shares_ = dict(zip(self.classes_.tolist(), self.landmark_votes_.mean(axis=(0, 1)).tolist(), strict=True))
         return self
 
     def votes(self, section: npt.ArrayLike, line: float | None = None) -> Floats:
@@ -153,23 +161,13 @@ class PointMapper(BaseEstimator, Saved):
         """
         check_is_fitted(self, "landmark_votes_")
         nodes = nodes_of(section)
-        if self.layered_ and line is not None:
-            rows = np.clip(np.rint(relative_time(nodes.dips)), 0, len(self.layers_) - 1).astype(int)
-            votes: Floats = self.layers_[rows]
-        else:
-            votes = self._node_votes(nodes)
-            if self.forest_ and line is not None:
-                votes = self._with_forest(votes, nodes, line)
-            if len(self.classes_) > 1:
-                votes = votes**POWER
-        votes = self._near_points(votes, line)
-        votes = along_reflectors(votes[None], nodes.dips[None])
-        found: Floats = upsample(votes, np.shape(section))[0].swapaxes(0, 1)
-        if len(self.classes_) == 1:
-            return found.clip(0, 1)
-        total = found.sum(axis=-1, keepdims=True)
-        shares: Floats = np.where(total > 1e-9, found / np.maximum(total, 1e-9), np.float32(1 / found.shape[-1]))
-        return shares
+        votes = self._prior(nodes, line)
+        if self.correction_:
+            alike = self._alike(nodes.features[::2, ::2])
+            added = self.correction_.at(alike.reshape(-1, alike.shape[-1])).reshape(*alike.shape[:2], -1)
+            votes = (votes + _doubled(added, votes.shape[:2])).clip(0, 1)
+        found: Floats = upsample(votes[None], np.shape(section))[0].swapaxes(0, 1)
+        return found.clip(0, 1) if len(self.classes_) == 1 else _normalised(found)
 
     def forget_places(self) -> None:
         """Keep what classes look like and forget where they lie, for another survey."""
@@ -186,7 +184,14 @@ class PointMapper(BaseEstimator, Saved):
         arrays = {name: getattr(self, name) for name in LEARNT} | {"points": np.array(self.points_, np.float64)}
         if self.forest_:
             arrays |= prefixed("forest", self.forest_._asdict())
-        return about | {"layered": self.layered_, "shares": self.shares_, "encoder": weights_digest()}, arrays
+        if self.correction_:
+            arrays |= prefixed("correction", self.correction_._asdict())
+        return about | {
+            "layered": self.layered_,
+            "width": self.width_,
+            "shares": self.shares_,
+            "encoder": weights_digest(),
+        }, arrays
 
     @classmethod
     def restored(cls, about: dict[str, Any], arrays: dict[str, Any]) -> "PointMapper":
@@ -199,6 +204,9 @@ class PointMapper(BaseEstimator, Saved):
         mapper.points_ = [(line, trace, sample, int(code), bool(out)) for line, trace, sample, code, out in points]
         forest = part("forest", arrays)
         mapper.forest_ = Forest(**forest) if forest else None
+        correction = part("correction", arrays)
+        mapper.correction_ = Correction(**correction) if correction else None
+        mapper.width_ = about["width"]
         for name in LEARNT:
             setattr(mapper, name, arrays[name])
         return mapper
@@ -226,13 +234,11 @@ class PointMapper(BaseEstimator, Saved):
         layers = ordered_layers(profile_of(survey), rows, [self._code(point.name) for point in shown])
         return np.eye(len(self.classes_), dtype=np.float32)[layers]
 
-    def _landmark_votes(self, graph: LandmarkGraph, survey: SurveySample, seeds: Floats, against: Floats) -> Floats:
+    def _landmark_votes(self, graph: LandmarkGraph, nodes: dict[float, Nodes], points: Sequence[Point]) -> Floats:
         """Share of every class at every landmark; they sum to 1 where there are two classes or more."""
         n_classes = len(self.classes_)
-        if self.layered_:
-            rows = np.clip(np.rint(survey.relative_time), 0, len(self.layers_) - 1).astype(int)
-            votes: Floats = self.layers_[rows]
-            return votes
+        seeds = self._seeds(graph, nodes, [p for p in points if not p.excluded])
+        against = self._seeds(graph, nodes, [p for p in points if p.excluded])
         reach: Floats = np.where(seeds.any(axis=0), graph.reach(seeds), np.float32(0))
         is_background = self.classes_ == self.background
         opposed = np.where(against.any(axis=0), graph.reach(against), np.float32(0))
@@ -249,12 +255,49 @@ class PointMapper(BaseEstimator, Saved):
             votes /= np.maximum(votes.sum(axis=1, keepdims=True), np.float32(1e-9))
         return votes
 
+    def _prior(self, nodes: Nodes, line: float | None) -> Floats:
+        """Votes at the grid points of a section before strokes."""
+        if self.layered_ and line is not None:
+            rows = np.clip(np.rint(relative_time(nodes.dips)), 0, len(self.layers_) - 1).astype(int)
+            votes: Floats = self.layers_[rows]
+        else:
+            votes = self._node_votes(nodes)
+            if self.forest_ and line is not None:
+                votes = self._with_forest(votes, nodes, line)
+            if len(self.classes_) > 1:
+                votes = votes**POWER
+        votes = self._near_points(votes, line)
+        votes = along_reflectors(votes[None], nodes.dips[None])[0]
+        return votes if len(self.classes_) == 1 else _normalised(votes)
+
+    def _alike(self, features: Floats) -> Floats:
+        """Features in widths of the kernel of a correction."""
+        return (features - self.mean_) * self.scale_ / np.float32(ALIKE * self.width_)
+
+    def _corrected(self, nodes: dict[float, Nodes], points: Sequence[Point]) -> Correction | None:
+        """Learn what strokes change; None without strokes."""
+        alike, residuals = [], []
+        for line in sorted({point.line for point in points}):
+            prior = self._prior(nodes[line], line)
+            for point in points:
+                if point.line == line:
+                    at = _node((point.trace, point.sample), prior.shape)
+                    target = np.eye(len(self.classes_), dtype=np.float32)[self._code(point.name)]
+                    if point.excluded:  # the other classes share what the votes give to this one
+                        target = _normalised(prior[at] * (1 - target))
+                    alike.append(self._alike(nodes[line].features[at]))
+                    residuals.append(target - prior[at])
+        return fit_correction(np.stack(alike), np.stack(residuals)) if alike else None
+
     def _node_votes(self, nodes: Nodes) -> Floats:
         """Votes at the grid points of a section by what they look like."""
         coarse = nodes.features[::2, ::2]  # every second grid point; votes change slowly
         points = (coarse.reshape(-1, coarse.shape[-1]) - self.mean_) * self.scale_
-        search = NearestNeighbors(algorithm="brute").fit(self.landmarks_)
-        votes = interpolated(self.landmark_votes_, *nearest_weights(search, points))
+        votes = np.zeros((len(points), len(self.classes_)), np.float32)
+        for landmarks, landmark_votes in zip(self.landmarks_, self.landmark_votes_, strict=True):
+            search = NearestNeighbors(algorithm="brute").fit(landmarks)
+            votes += interpolated(landmark_votes, *nearest_weights(search, points))
+        votes /= len(self.landmarks_)
         votes = _doubled(votes.reshape(*coarse.shape[:2], -1), nodes.dips.shape)
         smooth: Floats = gaussian_filter(votes, (1, 1, 0))
         return smooth
@@ -339,6 +382,13 @@ def _points_of(confirmed: ConfirmedSamples, shown: set[str]) -> list[Point]:
                 at = FIRST + STRIDE * column, FIRST + STRIDE * row
                 points.append(Point(line, *at, name, kind="confirmed"))
     return points
+
+
+def _normalised(votes: Floats) -> Floats:
+    """Votes that sum to 1; where there are none, every class has the same."""
+    total = votes.sum(axis=-1, keepdims=True)
+    shares: Floats = np.where(total > 1e-9, votes / np.maximum(total, 1e-9), np.float32(1 / votes.shape[-1]))
+    return shares
 
 
 def _node(place: tuple[float, float], shape: tuple[int, ...]) -> tuple[int, int]:

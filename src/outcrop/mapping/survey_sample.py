@@ -19,7 +19,7 @@ from outcrop.storage.workspace import damage, whole_file
 
 Floats = npt.NDArray[np.float32]
 
-N_LANDMARKS = 3000  # grid points kept of a survey
+N_LANDMARKS = 8000  # grid points kept of a survey
 N_FINE = 32  # decoder features that come from half the resolution, the last ones that the encoder gives
 SMOOTH = (1, 4)  # grid points over which decoder features are averaged: down, across
 LARGEST = 8.0  # of a logit
@@ -53,6 +53,11 @@ class SurveySample(NamedTuple):
     layer_sum: npt.NDArray[np.float64]  # (rows, energies and predictions): sums over all grid points of a relative time
     layer_square: npt.NDArray[np.float64]  # (energies and predictions,): sums of squares over all grid points
     layer_count: npt.NDArray[np.float64]  # (rows,)
+
+    def part(self, rows: slice) -> "SurveySample":
+        """The same survey with some of its landmarks."""
+        of_landmarks = ("landmarks", "below", "beside", "place", "relative_time")
+        return self._replace(**{name: getattr(self, name)[rows] for name in of_landmarks})
 
 
 def save_sample(sample: SurveySample, path: str | Path) -> None:
