@@ -53,9 +53,7 @@ bench: .venv/dev       ## speed and memory as ratios; prints one table
 	$(BIN)/python benchmarks/retrieval.py
 	$(BIN)/python benchmarks/retrieval.py --growth
 	$(BIN)/python benchmarks/mapping.py
-	$(BIN)/python benchmarks/labelling.py --fits --mapping texture
 	$(BIN)/python benchmarks/labelling.py
-	$(BIN)/python benchmarks/against.py
 	$(BIN)/python benchmarks/cluster.py --short
 	$(BIN)/python benchmarks/bytes.py
 	$(BIN)/python benchmarks/costs.py

@@ -70,7 +70,7 @@ def walk(page, document, direction, positions, *, ahead=0):
 
 
 def first_labels(path):
-    """Seconds from opening a volume to the draft and to the labels of its middle line, with three exemplars."""
+    """Seconds from opening a volume to patches and to the labels of its middle line, with three exemplars."""
     with tempfile.TemporaryDirectory() as folder:
         begin = time.perf_counter()
         session = Session(path, Path(folder) / "first.outcrop")
@@ -90,7 +90,7 @@ def first_labels(path):
         session.work.wait()
         scope, shape = session.search.scope, session.survey.volume.shape
         print(f"{Path(path).name} {shape}: patches found after {found:.0f} s ({scope}), ", end="")
-        print(f"draft labels after {times[0]:.0f} s, labels after {times[-1]:.0f} s")
+        print(f"labels after {times[-1]:.0f} s")
         session.close()
 
 

@@ -191,7 +191,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=["truth", "job", "speed", "one"])
     parser.add_argument("--seeds", type=int, nargs="+")
-    parser.add_argument("--mapping", default="encoder")
+    parser.add_argument("--mapping", default="points")
     parser.add_argument("--lines", type=int, nargs="+", default=[100, 400, 1600])
     parser.add_argument("--memory", type=float, default=1.0, help="GB")
     options = parser.parse_args()

@@ -14,33 +14,22 @@ from pathlib import Path
 
 import numpy as np
 import zarr
+from labelling import fitted, sections
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
 import outcrop as oc
-from outcrop import datasets
 from outcrop.job.corrections import Corrections
 from outcrop.job.votes import Labels
 from outcrop.labels.vote_store import VoteStore
 from outcrop.labels.votes import line_votes
 from outcrop.storage.chunks import stored_bytes
-from outcrop.storage.kept import Kept
 
 
-def votes_of(n_patches=200):
+def votes_of():
     """Votes of the default mapping on real or synthetic sections, shape (lines, classes, traces, samples)."""
-    try:
-        sections, _ = datasets.f3_sections(None)
-        dataset = datasets.seg2017_patches(None)
-        few = np.linspace(0, len(dataset["image"]) - 1, n_patches).astype(int)
-        patches, classes = dataset["image"].values[few], dataset["weak"].values[few]
-    except (ValueError, OSError):
-        sections, truth = oc.datasets.synthetic((4, 400, 300), seed=0)
-        grid = oc.PatchGrid(sections, size=99, step=33)
-        patches = grid.extract(sections, slice(None))
-        codes = [truth.values[line, trace + 49, sample + 49] for _, line, trace, sample in grid.places(slice(None))]
-        classes = np.array([f"class {code}" for code in codes])
-    mapper = oc.EncoderMapper(random_state=0, members=1).fit(patches, classes)
-    found = line_votes(sections, oc.PatchGrid(sections, size=99, step=33), mapper)
+    volume, truth = sections()
+    mapper, _ = fitted(volume, truth)
+    found = line_votes(volume, oc.PatchGrid(volume, size=99, step=33), mapper)
     return np.stack([votes for _, votes in found]), mapper.classes_
 
 
@@ -83,8 +72,7 @@ def main():
         files = sum(path.is_file() for path in (folder / "votes.zarr" / "votes").rglob("*")) - 1
         print(f"files of votes: {files / n_lines:.0f} a line, decided, written, read back in {1000 * writing:.0f} ms")
         shape = n_lines, n_traces, n_samples
-        nothing = Corrections({}, {}, nodes=None, names=[], background=None, along=0, shape=shape,
-                              metres=25.0 * np.arange(n_lines), kept=Kept())  # fmt: skip
+        nothing = Corrections({}, {}, names=[], background=None, along=0, shape=shape)
         labels = Labels(dict.fromkeys(range(n_lines), store), {str(n): i + 1 for i, n in enumerate(names)}, nothing,
                         0.0, 0, shape)  # fmt: skip
         every = slice(None)

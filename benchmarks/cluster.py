@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import psutil
+from labelling import fitted
 
 import outcrop as oc
 from outcrop.datasets.survey import write_synthetic
@@ -82,7 +83,7 @@ def describe(volume, grid, folder, name, client):
 def label(volume, grid, mapper, folder, name, client):
     with Spent(client) as spent:
         path = folder / f"{name}.zarr"
-        labels = oc.label_volume(volume, grid, mapper, across=1, client=client, path=path, memory=None if client else 1)
+        labels = oc.label_volume(volume, grid, mapper, client=client, path=path, memory=None if client else 1)
     report(name, "label", len(volume) / spent.wall, "lines/s", spent)
     return labels, spent
 
@@ -111,8 +112,7 @@ def main():
         volume = oc.open_volume(folder / "v.sgy")
         grid = oc.PatchGrid(volume, sample=BLOCKS * 1024)
         dense = oc.PatchGrid(volume, clip=grid.clip)
-        rows = np.arange(0, len(grid), len(grid) // 60)[:60]
-        mapper = oc.TextureMapper(random_state=0).fit(grid.extract(volume, rows), np.repeat(["a", "other"], 30))
+        mapper, _ = fitted(volume, oc.open_volume(folder / "v.truth.sgy"))
         name = "one thread"
         whole, _ = describe(volume, grid, folder, name, None)
         labels, _ = label(volume, dense, mapper, folder, name, None)

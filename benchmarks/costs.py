@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from labelling import fitted
 
 import outcrop as oc
 from outcrop.datasets.survey import synthetic_lines
@@ -108,9 +109,7 @@ def paper():
         found = measure.describe(grid.extract(volume, rows), workers=1)
     a_patch = (time.process_time() - begin) / len(rows)
     patch_bytes = costs._stored(found) / len(found)
-    patches = grid.extract(volume, slice(None))
-    codes = [truth.values[line, trace + 49, sample + 49] for _, line, trace, sample in grid.places(slice(None))]
-    mapper = oc.EncoderMapper(random_state=0).fit(patches, np.array([f"class {code}" for code in codes]))
+    mapper, _ = fitted(volume, truth)
     list(costs.line_votes(volume, grid, mapper, volume.inline.values[:1], workers=1))
     begin = time.process_time()
     votes = [one for _, one in costs.line_votes(volume, grid, mapper, volume.inline.values[:4], workers=1)]
@@ -134,7 +133,7 @@ def paper():
         print(row(what, times, n_patches * patch_bytes))
     times = [max(SURVEY * (a_sample + writing) / CORES, 4 * SURVEY / DISK) / n for n in (1, 8, 64)]
     times += [max(SURVEY / H200["samples"] / n, 4 * SURVEY / DISK, SURVEY * writing / CORES) for n in (1, 8)]
-    print(row("label every line, encoder", times, SURVEY * sample_bytes))
+    print(row("label every line", times, SURVEY * sample_bytes))
 
 
 def row(what, seconds, size):

@@ -2,7 +2,6 @@
 
 python benchmarks/feedback.py                   # synthetic volumes: purity by clicks, wrong patches, how many to take
 python benchmarks/feedback.py --data DIR        # also F3 sections with expert labels, and the 2000 patches of SEG 2017
-python benchmarks/feedback.py --labels          # also the mean IoU of the labels they lead to (some minutes)
 
 One exemplar a class is drawn at random. A click judges one patch of a class whose truth is known; those judged are
 evenly spaced in rank. Truth of the SEG 2017 patches is the class that the paper's own retrieval gave them.
@@ -24,7 +23,7 @@ CLICKS = (0, 5, 10, 20)  # per class
 
 
 def synthetic_jobs(folder, seeds):
-    """Index, exemplars, judge and truth of synthetic volumes."""
+    """Index, exemplars and judge of synthetic volumes."""
     for seed in seeds:
         source = folder / f"{seed}.sgy"
         oc.datasets.write_synthetic(source, (120, 200, 256), seed=seed)
@@ -35,7 +34,7 @@ def synthetic_jobs(folder, seeds):
             return np.concatenate(list(weak_label_scores(weak, index.grid, truth).values()))
 
         for draw in (0, 1):
-            yield f"synthetic {seed}", index, oc.datasets.exemplars(truth, 64, seed=draw), judge, truth
+            yield f"synthetic {seed}", index, oc.datasets.exemplars(truth, 64, seed=draw), judge
 
 
 def f3_jobs(folder, data, draws=4):
@@ -49,7 +48,7 @@ def f3_jobs(folder, data, draws=4):
         return np.concatenate(list(weak_label_scores(weak, index.grid, truth).values()))
 
     for draw in range(draws):
-        yield "F3 sections", index, oc.datasets.exemplars(truth, 99, min_share=0.2, seed=draw), judge, None
+        yield "F3 sections", index, oc.datasets.exemplars(truth, 99, min_share=0.2, seed=draw), judge
 
 
 def patch_jobs(folder, data, draws=4):
@@ -63,7 +62,7 @@ def patch_jobs(folder, data, draws=4):
         rng = np.random.default_rng(draw)
         rows = {name: rng.choice(np.flatnonzero(classes == name)) for name in np.unique(classes)}
         places = {str(name): [(int(row), 49, 49)] for name, row in rows.items()}
-        yield "SEG 2017", index, places, lambda weak: 1.0 * (classes[weak.rows] == weak.classes), None
+        yield "SEG 2017", index, places, lambda weak: 1.0 * (classes[weak.rows] == weak.classes)
 
 
 def purity_by_clicks(index, places, judge, count):
@@ -80,7 +79,7 @@ def purity_by_clicks(index, places, judge, count):
             seconds = time.perf_counter() - begin
         if clicks in CLICKS:
             found[clicks] = np.nanmean(judge(weak))
-    return found, seconds, weak
+    return found, seconds
 
 
 def answers(weak, right):
@@ -104,35 +103,20 @@ def estimates(weak, right):
         }  # fmt: skip
 
 
-def mean_iou(index, weak, truth):
-    """Mean IoU of the labels on ten lines."""
-    lines = index.volume["inline"].values[2::12]
-    mapper = oc.MAPPERS["texture"]().fit(index.grid.extract(index.volume, weak.rows), weak.classes)
-    grid = oc.PatchGrid(index.volume, size=index.grid.size, step=index.grid.size[0] // 3)
-    labels = oc.label_volume(index.volume, grid, mapper, lines=lines)["label"].sel(inline=lines)
-    return oc.pixel_scores(labels.assign_attrs(classes=list(mapper.classes_)), truth.sel(inline=lines))["MIU"]
-
-
 def main():
     options = parse()
-    clicks, wrong, scores, counts = [], [], [], {"F3 sections": 200, "SEG 2017": 500}
+    clicks, wrong, counts = [], [], {"F3 sections": 200, "SEG 2017": 500}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         real = [*f3_jobs(folder, options.data), *patch_jobs(folder, options.data)] if options.data else []
         jobs = [*synthetic_jobs(folder, range(options.seeds)), *real]
-        for data, index, places, judge, truth in jobs:
+        for data, index, places, judge in jobs:
             count = counts.get(data, 100)
-            found, seconds, refined = purity_by_clicks(index, places, judge, count)
+            found, seconds = purity_by_clicks(index, places, judge, count)
             clicks.append({"data": data, **{f"{n} clicks": p for n, p in found.items()}, "seconds": seconds})
             kinds = {str(count): oc.retrieve(index, places, count), "auto": oc.retrieve(index, places, "auto")}
             for kind, weak in kinds.items():
                 wrong += [{"data": data, "count": kind, **row} for row in estimates(weak, judge(weak))]
-            if options.labels and truth is not None:
-                kinds["20 clicks"] = refined
-                for kind, weak in kinds.items():
-                    score = {"data": data, "retrieved": kind, "patches": len(weak), "purity": np.nanmean(judge(weak))}
-                    scores.append(score | {"MIU": mean_iou(index, weak, truth)})
-                    print(scores[-1], flush=True)
     pd.options.display.width = 160
     print("purity of what is retrieved, by clicks per class")
     print(pd.DataFrame(clicks).groupby("data").mean().round(3).to_string())
@@ -142,16 +126,12 @@ def main():
     for what, own in (("all classes", table), ("without other", table[table["class"] != "other"])):
         off, alike = (own["estimated wrong"] - own["wrong"]).abs().mean(), own["estimated wrong"].corr(own["wrong"])
         print(f"\n{what}: estimate off by {off:.3f} on average, correlation {alike:.2f}")
-    if scores:
-        print("\nmean IoU of the labels")
-        print(pd.DataFrame(scores).groupby("retrieved")[["patches", "purity", "MIU"]].mean().round(3).to_string())
 
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", help="folder of the real data")
     parser.add_argument("--seeds", type=int, default=3, help="synthetic volumes, two draws of exemplars each")
-    parser.add_argument("--labels", action="store_true")
     return parser.parse_args()
 
 

@@ -122,7 +122,7 @@ def main():
     parser.add_argument("--vast", action="store_true")
     parser.add_argument("--step", type=int, default=33)
     parser.add_argument("--lines", type=int, default=50, help="lines to label")
-    parser.add_argument("--mapping", default="texture")
+    parser.add_argument("--mapping", default="points")
     parser.add_argument("--memory", default="2GB")
     parser.add_argument("--workers", type=int)
     parser.add_argument("--folder", help="where the disk is large enough")

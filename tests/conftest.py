@@ -6,7 +6,6 @@ import pytest
 
 import outcrop as oc
 from outcrop.cli.program import main
-from outcrop.mapping.registry import DEFAULT_MAPPING
 
 
 @pytest.fixture
@@ -20,13 +19,6 @@ def outcrop(monkeypatch, capsys):
         return stop.value.code, *capsys.readouterr()
 
     return run
-
-
-@pytest.fixture
-def quick_mapping(monkeypatch):
-    """The default mapping fits in a moment."""
-    options = {"members": 1, "patches_per_class": 12, "n_features": 40, "rounds": 2}
-    monkeypatch.setitem(oc.MAPPERS, DEFAULT_MAPPING, lambda: oc.TextureMapper(**options))
 
 
 @pytest.fixture(scope="module")

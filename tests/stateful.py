@@ -39,11 +39,6 @@ class Killed(BaseException):
     """The process was killed here: nothing after it runs, nothing is cleaned up."""
 
 
-def small_mapper():
-    """A texture mapper that fits in a moment."""
-    return oc.TextureMapper(members=1, patches_per_class=4, n_features=12, rounds=1)
-
-
 class Model:
     """What was acknowledged: acts in their order, each with its entries and its effect, undone or not."""
 
@@ -120,7 +115,6 @@ class JobMachine(RuleBasedStateMachine):
         self.path, self.volume = self.folder / "j.outcrop", self.folder / "v.sgy"
         self.model, self.seen = Model(), {}
         self.stack = contextlib.ExitStack()
-        self.stack.enter_context(mock.patch.dict(oc.MAPPERS, {"encoder": small_mapper}))
         drawn = mock.patch.object(Figure, "savefig", lambda _, path, **options: Path(path).write_bytes(b"picture"))
         self.stack.enter_context(drawn)  # pictures take a second each
         self.page = None

@@ -17,8 +17,8 @@ PLACES = {"fault": (104, 350, 200), "other": (105, 330, 100), "salt dome": (103,
 
 
 @pytest.fixture
-def job(source, tmp_path, quick_mapping):
-    """A job with retrieved patches, and a texture mapper that fits in a moment."""
+def job(source, tmp_path):
+    """A job with retrieved patches."""
     with oc.Job(tmp_path / "v.outcrop", volume=source) as one:
         one.index(32, step=16)
         for name, place in PLACES.items():
@@ -264,8 +264,13 @@ def test_audits_of_samples_move_the_limit_of_error(job):
 
 def test_labels_that_are_all_uncertain_have_no_questions(job):
     """Where nothing is sure enough to count there is nothing to ask about, and the audit says what to change."""
-    job.label(lines=[103], min_confidence=1.0)
-    with pytest.raises(ValueError, match="all are uncertain, painted or confirmed; choose a lower confidence"):
+    for one in job.plan.state.exemplars:
+        if one.name != "fault":
+            job.remove_exemplar(one.id)
+    job.remove_class("other")  # a single class labels nothing
+    with pytest.warns(UserWarning, match="the only class"):
+        job.label(lines=[103])
+    with pytest.raises(ValueError, match="all are uncertain, painted or confirmed; choose a lower minimum confidence"):
         job.audit(20, of="samples")
 
 

@@ -297,15 +297,12 @@ def labelled(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bodies")
     truth = datasets.write_synthetic(folder / "v.sgy", (36, 120, 140), seed=0)
     places = datasets.exemplars(oc.open_volume(truth).astype("uint8"), 32, min_share=0.5, seed=0)
-    options = {"members": 1, "patches_per_class": 12, "n_features": 40, "rounds": 2}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(oc.MAPPERS, "texture", lambda: oc.TextureMapper(**options))
-        with oc.Job(folder / "v.outcrop", volume=folder / "v.sgy") as job:
-            job.index(32, step=16, every=4, measure="curvelet-svd")
-            for name, some in places.items():
-                job.add_exemplar(name, some[0])
-            job.label(mapping="texture")
-        yield folder
+    with oc.Job(folder / "v.outcrop", volume=folder / "v.sgy") as job:
+        job.choose_index(size=32)
+        for name, some in places.items():
+            job.add_exemplar(name, some[0])
+        job.label()
+    return folder
 
 
 @pytest.fixture
@@ -447,13 +444,9 @@ def test_wrong_requests_for_bodies_are_one_line(job, tmp_path, capsys, monkeypat
         assert (code, said.count("\n")) == (2, 1) and remedy in said and not out.exists()
 
 
-def test_a_job_along_crosslines_is_fused_with_its_inlines(job, monkeypatch):
+def test_a_job_along_crosslines_is_fused_with_its_inlines(job):
     """The same two sets of votes, the other way round: labels of all crosslines, then of the inlines."""
-    options = {"members": 1, "patches_per_class": 12, "n_features": 40, "rounds": 2}
-    monkeypatch.setitem(oc.MAPPERS, "texture", lambda: oc.TextureMapper(**options))
-    job.index(32, step=16, every=4, along="crossline")
-    for one in job.plan.state.exemplars:
-        job.move_exemplar(one.id, (118, *one.place[1:]))  # patches along crosslines fit in around the middle only
+    job.choose_index(size=32, along="crossline")
     job.label()
     found, labels, _ = job_bodies(job, min_samples=1)
     assert labels.attrs["fused"] and len(job.labelled) == 120

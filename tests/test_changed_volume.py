@@ -16,7 +16,7 @@ PLACES = {"fault": (104, 350, 200), "other": (105, 330, 100)}
 
 
 @pytest.fixture(autouse=True)
-def small(monkeypatch, quick_mapping):
+def small(monkeypatch):
     """A texture mapper that fits in a moment, and files told apart by as few blocks as those of many GB."""
     monkeypatch.setattr("outcrop.storage.workspace.BLOCK", 16)
 
@@ -96,13 +96,6 @@ def test_a_touched_file_is_compared_once_and_is_the_same(job, tmp_path, monkeypa
     assert stale(oc.Job(job.path)) == 0
     monkeypatch.setattr("outcrop.volumes.identity.line_digest", None)
     assert stale(oc.Job(job.path)) == 0 and job.export(tmp_path / "l.sgy")
-
-
-def test_a_line_that_votes_on_its_neighbour_counts(job, tmp_path):
-    """A change next to a labelled line changes its votes, so its labels are stale."""
-    change(tmp_path / "v.sgy", line=106)
-    with pytest.warns(UserWarning, match="changed"):
-        assert stale(job) == 3
 
 
 def test_a_large_file_is_compared_by_the_next_export(job, tmp_path, monkeypatch):

@@ -114,8 +114,8 @@ def test_a_worker_killed_in_the_middle_of_a_write_leaves_nothing_half(client, vo
 
 
 @pytest.fixture
-def quick_job(volume, tmp_path, quick_mapping):
-    """A job with exemplars, on the mapping that takes sections, where neighbouring lines vote too."""
+def quick_job(volume, tmp_path):
+    """A job with exemplars, on the mapping that takes sections."""
 
     def make(name):
         job = Job(tmp_path / name, volume=volume)
@@ -149,12 +149,12 @@ def test_workers_write_the_votes_of_a_job(client, quick_job, monkeypatch):
 
 
 def test_labels_equal_those_of_threads(client, volume, index, tmp_path, monkeypatch):
-    """Line by line on the workers, which write them, with the votes of neighbours and scores."""
+    """Line by line on the workers, which write them, with scores."""
     monkeypatch.setattr("outcrop.labels.store.write_chunks", writes_nothing)
     weak = retrieve(index, {"layers": [(103, 350, 200)], "other": [(105, 330, 100)]}, 20)
     mapper = LabelMapper(atoms_per_class=5, iterations=20).fit(index.grid.extract(volume, weak.rows), weak.classes)
     grid = PatchGrid(volume, size=32, step=16, clip=index.grid.clip)
-    wanted = {"lines": [101, 104, 105], "across": 1, "scores": True}
+    wanted = {"lines": [101, 104, 105], "scores": True}
     here = label_volume(volume, grid, mapper, **wanted)
     there = label_volume(volume, grid, mapper, **wanted, client=client, path=tmp_path / "labels.zarr")
     gathered = label_volume(volume, grid, mapper, **wanted, client=client)

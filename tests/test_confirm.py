@@ -368,6 +368,20 @@ def test_fault_sticks(job, made, tmp_path):
         job.confirm([OTHER], labels=tmp_path / "sticks.csv")
 
 
+def test_a_single_class_is_shown_where_it_is_confirmed(made, tmp_path):
+    """One class labels nothing by itself, for nothing stands against it; what is confirmed is no computation."""
+    volume, _ = made
+    with oc.Job(tmp_path / "one.outcrop", volume=volume) as job:
+        array = xr.zeros_like(volume.isel(inline=[2]), dtype=np.uint8).assign_attrs(classes=["fault"])
+        array[:, 30:40, 50:60] = 1
+        job.confirm(labels=array)
+        for _ in range(2):
+            shown = codes(job)
+            assert (shown[30:40, 50:60] == 1).all() and not ((shown > 0) & (shown < 255)).sum() > 100
+            with pytest.warns(UserWarning, match="only class"):
+                job.label([LINE])
+
+
 def test_what_cannot_be_confirmed(job, made):
     """A line without labels, a line that does not exist, a direction that is none."""
     job.label([LINE])

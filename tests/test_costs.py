@@ -20,7 +20,7 @@ def volume(tmp_path_factory):
 
 
 @pytest.fixture
-def job(volume, tmp_path, quick_mapping):
+def job(volume, tmp_path):
     """Indexed, with exemplars."""
     with oc.Job(tmp_path / "j.outcrop", volume=volume) as job:
         job.index(32, step=16)
@@ -74,7 +74,7 @@ def test_seconds_follow_the_work(volume, job, monkeypatch):
 def test_a_dry_run_of_labels_writes_none(outcrop, job):
     """Neither votes nor a decision on the mapping; the answer is there for people and for programs."""
     before = job.status()
-    code, told, said = outcrop("label", job.path, "--dry-run", "--json", "--mapping", "texture", "--lines", "101,102")
+    code, told, said = outcrop("label", job.path, "--dry-run", "--json", "--mapping", "points", "--lines", "101,102")
     assert code == 0, said
     assert json.loads(told)["units"] == 2 and json.loads(told)["bytes"] > 0
     assert "2 lines to label; about" in said

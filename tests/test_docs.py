@@ -147,7 +147,7 @@ def readme_block():
     return re.search(r"^## In a notebook\n```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[1]
 
 
-def test_the_notebook_lines_of_the_readme_run(tmp_path, monkeypatch, quick_mapping):
+def test_the_notebook_lines_of_the_readme_run(tmp_path, monkeypatch):
     """All of them, on a synthetic survey with the numbers that they name."""
     pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)

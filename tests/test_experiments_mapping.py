@@ -10,7 +10,6 @@ import pytest
 from outcrop import datasets, experiments
 from outcrop.experiments import claims, comparison, evolution, expert, references, robustness
 from outcrop.experiments.f3 import eye_exemplars
-from outcrop.mapping.registry import MAPPERS
 
 real_data = pytest.mark.skipif("OUTCROP_DATA" not in os.environ, reason="needs the real data, OUTCROP_DATA")
 CLASSES = np.repeat(["chaotic", "other", "fault"], 20)
@@ -142,7 +141,7 @@ def test_rows_are_what_a_program_reads():
 @real_data
 def test_an_unknown_mapper_or_supervision_is_refused():
     """The message names what there is."""
-    with pytest.raises(ValueError, match=f"choose from {', '.join(MAPPERS)}"):
+    with pytest.raises(ValueError, match=f"choose from {', '.join(expert.NAMES)}"):
         expert.rows(None, mappings=["magic"], quick=True)
     with pytest.raises(ValueError, match="choose from patches, exemplars"):
         expert.rows(None, supervision="dreams", quick=True)
@@ -169,8 +168,6 @@ def test_training_patches_near_the_scored_line_are_left_out():
         "comparison",
         "expert",
         "trust",
-        "ablation",
-        "sensitivity",
         "claims",
     ],
 )

@@ -1,6 +1,7 @@
 """Fault sticks, surfaces, and their files."""
 
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -620,3 +621,12 @@ def test_dip_and_area_need_metres():
     volume, _ = oc.datasets.synthetic((8, 120, 120), seed=0)
     bare = oc.open_volume(volume.values)
     assert surface_table(oc.fault_sticks(bare), bare)[["strike", "dip", "area"]].isna().all(axis=None)
+
+
+def test_every_column_of_a_csv_is_documented(survey, tmp_path):
+    """Also the direction of the section, and of a job whether a person accepted the stick."""
+    volume, sticks = survey
+    write_sticks(sticks.assign(along="inline", accepted=True), tmp_path / "s.csv", volume)
+    page = (Path(__file__).parents[1] / "docs" / "faults.md").read_text(encoding="utf-8")
+    row = next(line for line in page.splitlines() if line.startswith("| csv (`.csv`)"))
+    assert set(pd.read_csv(tmp_path / "s.csv").columns) <= set(re.findall(r"\w+", row))

@@ -17,7 +17,7 @@ LINE = 104
 
 
 @pytest.fixture
-def session(tmp_path, quick_mapping):
+def session(tmp_path):
     """A session on a survey with four domino faults, of which two are painted as fault, one line labelled."""
     path = tmp_path / "v.sgy"
     datasets.write_synthetic(path, (10, 200, 200), seed=0)

@@ -11,8 +11,8 @@ from filelock import FileLock
 import outcrop as oc
 from outcrop.job import folder
 from outcrop.patches.grid import PatchGrid
+from outcrop.storage.workspace import DoneLog
 
-pytestmark = pytest.mark.usefixtures("quick_mapping")
 LINE = 104
 
 
@@ -21,9 +21,7 @@ def made(tmp_path_factory):
     """A survey, and a job on it with one labelled line."""
     path = tmp_path_factory.mktemp("survey")
     oc.datasets.write_synthetic(path / "v.sgy", (8, 110, 96), seed=3)
-    with oc.Job(path / "v.outcrop", volume=path / "v.sgy") as job, pytest.MonkeyPatch.context() as patch:
-        options = {"members": 1, "patches_per_class": 12, "n_features": 40, "rounds": 2}
-        patch.setitem(oc.MAPPERS, "encoder", lambda: oc.TextureMapper(**options))
+    with oc.Job(path / "v.outcrop", volume=path / "v.sgy") as job:
         job.choose_index(size=32, step=16)
         for name, place in {"fault": (LINE, 350, 200), "other": (105, 330, 100)}.items():
             job.add_exemplar(name, place)
@@ -185,3 +183,48 @@ def test_depth_is_declared_from_the_shell_and_stays(made, tmp_path, outcrop):
     assert code == 0 and oc.Job(path).volume.dims[2] == "depth", error
     code, _, error = outcrop("faults", made / "v.sgy", "-o", tmp_path / "f.csv", "--lines", LINE, "--domain", "depth")
     assert code == 0 and "depth" in (tmp_path / "f.csv").read_text().splitlines()[0], error
+
+
+def test_a_job_has_at_most_254_classes(made, tmp_path):
+    """Code 255 means uncertain: the class after the last free code is refused, and nothing of it is kept."""
+    with oc.Job(tmp_path / "a.outcrop", volume=made / "v.sgy") as job:
+        with job.act():
+            for number in range(folder.LAST_CODE):
+                job.add_class(f"class {number}")
+        with pytest.raises(ValueError, match="one too many; a job has at most 254"):
+            job.add_class("one more")
+        assert sorted(job.classes.values()) == list(range(1, 255))
+
+
+def test_an_exemplar_is_removed_by_the_id_it_was_added_with(made, tmp_path):
+    """The table of decisions says of which class and at which place the removed one was."""
+    with oc.Job(tmp_path / "a.outcrop", volume=made / "v.sgy") as job:
+        job.remove_exemplar(job.add_exemplar("fault", (LINE, 350, 200)))
+        assert not job.plan.state.exemplars
+        row = job.decisions.iloc[-1]
+        assert (row["what"], row["class"], row["where"]) == ("remove", "fault", "104, 350, 200")
+
+
+def test_an_exemplar_on_a_line_that_does_not_exist_is_refused(made, tmp_path):
+    """The nearest line is named, and nothing is recorded."""
+    with oc.Job(tmp_path / "a.outcrop", volume=oc.open_volume(made / "v.sgy")[::2]) as job:
+        with pytest.raises(ValueError, match="The volume has no inline 105; the nearest one is"):
+            job.add_exemplar("fault", (105, 350, 200))
+        assert not job.log.entries
+
+
+def test_many_lines_read_the_log_of_finished_lines_no_oftener_than_one(made, tmp_path, monkeypatch):
+    """It was read for every line of the survey once, which took seconds."""
+    count, read = [], DoneLog.read
+    monkeypatch.setattr(DoneLog, "read", lambda log: (count.append(log), read(log))[1])
+    with oc.Job(tmp_path / "a.outcrop", volume=made / "v.sgy") as job:
+        job.choose_index(size=32, step=16)
+        for name, place in {"fault": (LINE, 350, 200), "other": (105, 330, 100)}.items():
+            job.add_exemplar(name, place)
+        job.label([100])
+        calls = []
+        for lines in ([101], [102, 103, 104, 105]):
+            count.clear()
+            job.label(lines)
+            calls.append(len(count))
+    assert calls[0] == calls[1]

@@ -68,8 +68,8 @@ def test_an_import_takes_nothing_away(mine, hers, tmp_path):
     assert [(one.name, one.place) for one in after.exemplars[-1:]] == [("gas", (3, 3, 3))]
     assert [(one.place, one.accept) for one in after.verdicts] == [((4, 5, 6), False), ((8, 8, 8), False)]
     words = " ".join(import_words(mine.entries, import_name(tmp_path / "hers.jsonl"), before, after))
-    assert "1 exemplars" in words and "left out" in words and "index" in words and "1 forget" in words
-    assert "On 1 patches the verdict is another one" in words
+    assert "1 exemplar," in words and "left out" in words and "index" in words and "1 forget" in words
+    assert "On 1 patch the verdict is another one" in words
 
 
 def test_one_undo_takes_an_import_back(mine, hers, tmp_path):

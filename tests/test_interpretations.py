@@ -35,7 +35,7 @@ def files(tmp_path_factory):
 
 
 @pytest.fixture
-def job(files, tmp_path, quick_mapping):
+def job(files, tmp_path):
     """A job on the survey with patches of 48."""
     with oc.Job(tmp_path / "v.outcrop", volume=files[1]) as one:
         one.choose_index(size=[48, 48])
@@ -83,7 +83,7 @@ def test_files_become_exemplars(job, files, name):
     assert not job.plan.state.exemplars
 
 
-def test_sticks_and_horizons_are_truth(outcrop, files, tmp_path, quick_mapping):
+def test_sticks_and_horizons_are_truth(outcrop, files, tmp_path):
     """`evaluate --truth` scores a job against them; sticks that were imported score fully, by --json and in words."""
     folder, volume, *_ = files
     path = tmp_path / "v.outcrop"

@@ -15,10 +15,10 @@ def job(tmp_path_factory):
     folder = tmp_path_factory.mktemp("job")
     oc.datasets.write_synthetic(folder / "v.sgy", (8, 90, 96), seed=3)
     job = oc.Job(folder / "v.outcrop", volume=folder / "v.sgy")
-    job.index(size=32, step=24)
+    job.choose_index(size=32, step=24)
     for name, place in (("fault", (104, 350, 200)), ("other", (105, 330, 100))):
         job.add_exemplar(name, place)
-    job.label([103, 104], mapping="texture")
+    job.label([103, 104])
     return job
 
 

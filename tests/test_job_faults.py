@@ -23,7 +23,7 @@ def source(tmp_path_factory):
 
 
 @pytest.fixture
-def job(source, tmp_path, quick_mapping):
+def job(source, tmp_path):
     """A job on five labelled lines; of the four faults on each, two are painted as fault and two as other."""
     with oc.Job(tmp_path / "v.outcrop", volume=source) as one:
         one.index(48, step=24)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import outcrop as oc
+from outcrop.job.hints import Advice
 
 
 @pytest.fixture(scope="module")
@@ -84,3 +85,21 @@ def test_cleaning_keeps_the_sample_of_the_survey(job):
     job.label([102], mapping="points")
     job.clean()
     assert job.stages.keys("survey") == [job.plan.survey_stage.key]
+
+
+def test_advice_names_what_is_odd(tmp_path, made):
+    """Two classes clicked side by side look alike; a class alone has scores and no labels: both are said."""
+    volume, truth = made
+    job = oc.Job(tmp_path / "a.outcrop", volume=volume)
+    lines, traces, samples = (volume[dim].values for dim in volume.dims)
+    names = list(truth.attrs["classes"])
+    away = np.argwhere(truth[2].values == names.index("other") + 1)
+    first, last = away[len(away) // 4], away[3 * len(away) // 4]
+    for name, (trace, sample) in [("other", first), ("other", last), ("salt dome", first + 4)]:
+        job.add_exemplar(name, (lines[2], traces[trace], samples[sample]))
+    with pytest.warns(Advice, match="looks more like"):
+        job.label(lines=[lines[2]])
+    alone = oc.Job(tmp_path / "b.outcrop", volume=volume)
+    alone.add_exemplar("salt dome", (lines[2], traces[60], samples[100]))
+    with pytest.warns(Advice, match="only class, so there are scores and no labels"):
+        alone.label(lines=[lines[2]])

@@ -10,9 +10,6 @@ from outcrop import datasets
 from outcrop.cli.tables import show_scores
 from outcrop.job import training
 from outcrop.job.scoring import compare_jobs, probe_labels, recode_table, score_labels
-from outcrop.mapping.registry import DEFAULT_MAPPING
-
-pytestmark = pytest.mark.usefixtures("quick_mapping")
 
 
 @pytest.fixture(scope="module")
@@ -37,11 +34,8 @@ def made(path, volume, along, places):
 @pytest.fixture(scope="module")
 def crossline(folder):
     """A job that labels crosslines."""
-    with pytest.MonkeyPatch.context() as patch:
-        options = {"members": 1, "patches_per_class": 12, "n_features": 40, "rounds": 2}
-        patch.setitem(oc.MAPPERS, DEFAULT_MAPPING, lambda: oc.TextureMapper(**options))
-        places = {"fault": (120, 320, 100), "Other": (130, 322, 140)}
-        return made(folder / "x.outcrop", folder / "v.sgy", "crossline", places)
+    places = {"fault": (120, 320, 100), "Other": (130, 322, 140)}
+    return made(folder / "x.outcrop", folder / "v.sgy", "crossline", places)
 
 
 def test_crosslines_are_scored_where_crosslines_are_labelled(crossline, folder, outcrop):
@@ -125,7 +119,7 @@ def test_labels_of_an_axis_in_seconds_reach_segy_in_milliseconds(folder, tmp_pat
     volume = oc.open_volume(folder / "v.sgy").load()
     seconds = volume.assign_coords(time=volume["time"] / 1000)
     for number, given in enumerate((seconds, seconds.drop_attrs())):
-        places = {"fault": (120, 320, 0.1), "other": (130, 322, 0.14)}
+        places = {"fault": (120, 320, 100), "other": (130, 322, 140)}
         job, lines = made(tmp_path / f"{number}.outcrop", given, "inline", places)
         job.export(tmp_path / "l.sgy")
         written = oc.open_volume(tmp_path / "l.sgy")

@@ -148,9 +148,8 @@ def test_one_thing_to_do_a_command(job, outcrop, tmp_path):
         lambda job: job.label(step="x"),
     ],
 )
-def test_wrong_values_are_one_line(job, call, monkeypatch):
+def test_wrong_values_are_one_line(job, call):
     """Whatever a notebook passes: a ValueError that names it."""
-    monkeypatch.setattr("outcrop.job.labelling.job_mapper", lambda *_, **__: oc.MAPPERS["texture"]())
     with pytest.raises(ValueError) as error:
         call(job)
     assert "\n" not in str(error.value)
@@ -173,7 +172,7 @@ def test_what_comes_next_can_be_done(folder, tmp_path, monkeypatch):
     job.add_exemplar("fault", PLACES["fault"])
     assert job.status()["next"].endswith("volume=array).label()")
     carried = oc.Job(tmp_path / "c.outcrop", volume=folder / "v.sgy")
-    carried.choose(label=LabelOptions("texture", mapper="0" * 16))
+    carried.choose(label=LabelOptions(mapper="0" * 16))
     assert carried.status()["next"] == f"outcrop label {carried.path}"
 
 

@@ -100,34 +100,6 @@ def test_stream_equals_memory_and_goes_on(tmp_path):
 
 
 @pytest.mark.parametrize("along", ["inline", "crossline"])
-def test_neighbouring_lines_vote_too(along, tmp_path):
-    """Scores are the means over three lines, two at the ends; a line alone, or after a stop, comes out the same."""
-    volume = ramp((40, 41, 36))
-    noise = np.random.default_rng(0).uniform(-0.2, 0.2, volume.shape).astype("f4")
-    volume = volume.copy(data=np.clip(volume.values + noise, 0, 1))
-    grid = PatchGrid(volume, size=33, step=11, along=along)
-    alone, together = (label_volume(volume, grid, ByAmplitude(), across=n, scores=True) for n in (0, 1))
-    own = np.moveaxis(alone["score"].values.astype(float), 1 + (along == "crossline"), 0)
-    expected = np.stack([own[max(i - 1, 0) : i + 2].mean(axis=0) for i in range(len(own))])
-    found = np.moveaxis(together["score"].values, 1 + (along == "crossline"), 0)
-    assert np.abs(found - expected).max() <= 0.67  # rounded, and up where the winner would not win
-    path = tmp_path / "labels.zarr"
-    for lines in ([int(volume[along][7])], None):
-        streamed = label_volume(volume, grid, ByAmplitude(), across=1, scores=True, path=path, lines=lines)
-        keep = slice(None) if lines is None else lines
-        xr.testing.assert_equal(streamed.sel({along: keep}).load(), together.sel({along: keep}))
-
-
-@pytest.mark.parametrize("inlines", [[160, 310, 330, 380], [100, 200, 300, 400]])
-def test_lines_far_apart_are_no_neighbours(inlines):
-    """Lines that are more than 250 m apart vote for themselves alone, evenly spaced or not."""
-    volume = ramp((4, 70, 60)).assign_coords(inline=inlines)
-    grid = PatchGrid(volume, size=33, step=11)
-    alone, together = (label_volume(volume, grid, ByAmplitude(), across=n) for n in (0, 1))
-    xr.testing.assert_equal(alone, together)
-
-
-@pytest.mark.parametrize("along", ["inline", "crossline"])
 def test_scores_are_kept_where_asked_for(along, tmp_path):
     """The largest score is that of the label, streamed or not; they are read back and exported by name."""
     volume = ramp((40, 40, 36))
@@ -173,39 +145,44 @@ def test_decide_needs_votes():
         assert sure.tolist() == [[0, 204, 153]]
 
 
-@pytest.mark.parametrize("across", [0, 1])
-def test_votes_of_lines_are_what_labels_are_made_of(across):
-    """Kept by a caller and decided later they give the label volume; the class with the larger mean wins."""
+def test_a_single_class_labels_nothing():
+    """Nothing stands against it: its votes are the confidence, and every sample is uncertain."""
+    labels, sure = decide(np.array([[0, 1, 255]], np.uint8))
+    assert labels.tolist() == [0, 255, 255] and sure.tolist() == [0, 1, 255]
+
+
+def test_votes_of_lines_are_what_labels_are_made_of():
+    """Kept by a caller and decided later they give the label volume."""
     volume = ramp((5, 41, 36))
     noise = np.random.default_rng(0).uniform(-0.2, 0.2, volume.shape).astype("f4")
     volume = volume.copy(data=np.clip(volume.values + noise, 0, 1))
     grid = PatchGrid(volume, size=33, step=11)
-    labels = label_volume(volume, grid, ByAmplitude(), across=across, min_confidence=0.6)
-    votes = dict(line_votes(volume, grid, ByAmplitude(), [14, 11], across=across))
+    labels = label_volume(volume, grid, ByAmplitude(), min_confidence=0.6)
+    votes = dict(line_votes(volume, grid, ByAmplitude(), [14, 11]))
     assert list(votes) == [1, 4]
     for line, own in votes.items():
         assert own.shape == (2, 41, 36) and own.dtype == np.uint8
         label, sure = decide(own, 0.6)
         np.testing.assert_array_equal(label, labels["label"][line])
         np.testing.assert_array_equal(sure, labels["confidence"][line])
-    alone = dict(line_votes(volume, grid, ByAmplitude()))
-    total = sum(alone[line].astype(int) for line in range(1 - across, 2 + across))
-    np.testing.assert_array_equal(votes[1].argmax(axis=0), total.argmax(axis=0))
 
 
 def test_a_store_is_of_one_mapper(tmp_path):
     """Another mapper, grid or limit is refused with the remedy; the same one goes on."""
-    from outcrop import TextureMapper
+    from outcrop import LabelMapper
 
     volume = ramp((3, 70, 60))
     grid, path = PatchGrid(volume, size=33, step=11), tmp_path / "labels.zarr"
     patches = np.random.default_rng(0).random((4, 33, 33)).astype("f4")
-    options = {"members": 1, "n_features": 20, "rounds": 2}
     classes = ["fault", "other"] * 2
-    first, same, second = (TextureMapper(random_state=s, **options).fit(patches, classes) for s in (0, 0, 1))
+    first, same, second = (LabelMapper(2, iterations=3, random_state=s).fit(patches, classes) for s in (0, 0, 1))
     label_volume(volume, grid, first, path=path, lines=[10])
     label_volume(volume, grid, same, path=path, lines=[11])
-    others = [(grid, second, {}), (PatchGrid(volume, size=33, step=9), first, {}), (grid, first, {"across": 1})]
+    others = [
+        (grid, second, {}),
+        (PatchGrid(volume, size=33, step=9), first, {}),
+        (grid, first, {"min_confidence": 0.9}),
+    ]
     for own, mapper, different in others:
         with pytest.raises(ValueError, match="another path"):
             label_volume(volume, own, mapper, path=path, **different)
@@ -220,7 +197,7 @@ def test_a_mapper_is_made_by_its_name(mapping):
     assert known.get("background", "shale") == "shale" and known.get("device", "cpu") == "cpu"
     assert mapper.torch_device == ("cpu" if "atoms_per_class" in known else None)
     assert make_mapper(mapping).torch_device is None
-    with pytest.raises(ValueError, match="Mapping 'sparse' is unknown; choose one of encoder"):
+    with pytest.raises(ValueError, match="Mapping 'sparse' is unknown; choose one of paper"):
         make_mapper("sparse")
 
 

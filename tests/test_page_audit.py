@@ -12,7 +12,7 @@ PLACES = {"fault": (LINE, 350, 200), "other": (105, 330, 100), "salt dome": (103
 
 
 @pytest.fixture
-def session(source, tmp_path, quick_mapping):
+def session(source, tmp_path):
     """A session with an index and three exemplars."""
     one = Session(source, tmp_path / "v.outcrop", size=32)
     one.job.index(32, step=16)

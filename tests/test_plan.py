@@ -65,14 +65,19 @@ def test_nothing_can_be_learnt_without_an_exemplar():
         ({"what": "set", "name": "limits", "value": {"max_error": 0.1}}, set()),
         ({"what": "class", "class": "fault", "colour": "#ff0000"}, set()),
         ({"what": "rename", "class": "fault", "name": "rift"}, set()),
-        ({"what": "set", "name": "count", "value": 7}, {"retrieved", "mapper", "votes"}),
-        ({"what": "set", "name": "index", "value": {"size": 48}}, {"index", "retrieved", "mapper", "votes"}),
+        ({"what": "set", "name": "count", "value": 7}, {"retrieved"}),
+        ({"what": "set", "name": "index", "value": {"size": 48}}, {"index", "retrieved"}),
         ({"what": "set", "name": "background", "value": "fault"}, {"retrieved", "mapper", "votes"}),
     ],
 )
-def test_a_decision_changes_the_keys_of_what_it_reaches(decision, stages):
-    """A stroke leaves the index, a limit or a colour leaves everything."""
-    before, after = planned(FAULT, OTHER).keys, planned(FAULT, OTHER, decision).keys
+@pytest.mark.parametrize("mapping", ["points", "paper"])
+def test_a_decision_changes_the_keys_of_what_it_reaches(mapping, decision, stages):
+    """A stroke leaves the index, a limit or a colour everything; labels by the paper also follow what is retrieved."""
+    chosen = {"what": "set", "name": "label", "value": {"mapping": mapping}}
+    if decision.get("name") == "label":
+        decision = decision | {"value": decision["value"] | chosen["value"]}
+    before, after = (planned(FAULT, OTHER, *more).keys for more in ([chosen], [chosen, decision]))
+    stages = stages | ({"mapper", "votes"} if mapping == "paper" and "retrieved" in stages else set())
     assert {name for name in before if before[name] != after[name]} == stages
 
 
@@ -148,7 +153,6 @@ def test_labels_within_a_limit_of_error_stay_labelled():
             assert (1 - sure[sure >= sure[labels == 255].max()] / 255).mean() > max_error
 
 
-@pytest.mark.usefixtures("quick_mapping")
 def test_a_net_has_no_scores_and_learns_from_no_stale_line(source, tmp_path):
     """Scores of the mapping do not pass for those of a net; a net is refused labels that an export refuses."""
     from outcrop.job.exports import export
@@ -168,15 +172,15 @@ def test_a_net_has_no_scores_and_learns_from_no_stale_line(source, tmp_path):
             train_net(job)
 
 
-def test_lines_of_the_other_direction_have_votes_of_their_own():
-    """The same mapper, other lines."""
-    plan = planned(FAULT, OTHER)
+@pytest.mark.parametrize("mapping", ["points", "paper"])
+def test_lines_of_the_other_direction_have_votes_of_their_own(mapping):
+    """Patches teach both directions alike; points teach each direction with a sample of its own lines."""
+    plan = planned(FAULT, OTHER, {"what": "set", "name": "label", "value": {"mapping": mapping}})
     across = replace(plan, across=True)
-    assert across.along == 1 - plan.along and across.mapper_key == plan.mapper_key
+    assert across.along == 1 - plan.along and (across.mapper_key == plan.mapper_key) == (mapping == "paper")
     assert across.keys["votes"] != plan.keys["votes"] and across.keys["index"] == plan.keys["index"]
 
 
-@pytest.mark.usefixtures("quick_mapping")
 def test_an_exemplar_beside_missing_traces_is_taken_and_one_on_them_refused(source, tmp_path):
     """Missing samples around a click are silent; a click on a missing sample leaves nothing behind."""
     volume = oc.open_volume(source).load()

@@ -216,7 +216,7 @@ def test_search_is_exact():
 def test_a_ranking_beyond_the_memory_is_refused(index, monkeypatch):
     """More patches than can be ranked within the budget are refused in one line that says what to do."""
     monkeypatch.setattr(index, "memory", 49 * len(index) - 1)
-    with pytest.raises(ValueError, match="raise --memory"):
+    with pytest.raises(ValueError, match="allow more memory"):
         retrieve(index, {"flat": [np.eye(33)]}, 3)
 
 

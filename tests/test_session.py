@@ -19,6 +19,7 @@ from outcrop.cli.program import app
 from outcrop.job import labelling as stages
 from outcrop.job.strokes import covered
 from outcrop.mapping.label_mapper import LabelMapper
+from outcrop.mapping.points import PointMapper
 
 SIZE = 32
 
@@ -43,11 +44,8 @@ def survey(tmp_path_factory):
 
 
 @pytest.fixture
-def session(survey, tmp_path, monkeypatch):
-    """A fresh session on it whose mapper is small."""
-    monkeypatch.setitem(
-        oc.MAPPERS, "encoder", lambda: oc.TextureMapper(members=1, patches_per_class=15, n_features=60, rounds=3)
-    )
+def session(survey, tmp_path):
+    """A fresh session on it."""
     path, places = survey
     one = Session(path, tmp_path / "job.outcrop", size=SIZE, truth=path.with_suffix(".truth.sgy"))
     for name in places:
@@ -187,8 +185,8 @@ def test_clicks_are_answered_while_the_survey_is_labelled(session, survey, monke
     """No click waits for the labelling: verdicts, names and undo are on disk in .3 s, and cancel ends the work."""
     searched(session, survey[1])
     released = threading.Event()
-    scores = oc.TextureMapper.scores
-    monkeypatch.setattr(oc.TextureMapper, "scores", lambda self, x: (released.wait(60), scores(self, x))[1])
+    votes = PointMapper.votes
+    monkeypatch.setattr(PointMapper, "votes", lambda self, *words: (released.wait(60), votes(self, *words))[1])
     task = session.labelling.label()
     assert wait_for(lambda: task.title == "labelling", 60)
     name, place = session.search.weak.classes[0], session.search.places()[2].tolist()
@@ -827,37 +825,23 @@ def test_cancelled_work_leaves_the_session_usable(session, survey, monkeypatch):
     assert len(session.search.weak)
 
 
-def test_a_draft_comes_first_and_goes(session, survey):
-    """While the full fit runs the line shows labels from few patches, which are stored nowhere."""
-    searched(session, survey[1])
-    line, seen = next(iter(survey[1].values()))[0], []
-    position = int(np.flatnonzero(session.survey.lines == line)[0])
-
-    def look(what):
-        if what == "labels":
-            stored = session.labelling.codes(line) is not None
-            seen.append((session.labelling.draft is not None, stored, session.labelling.pictures(0, position)))
-
-    session.listen(look)
+def test_labels_need_exemplars_and_no_search(session, survey):
+    """A line is labelled from the first clicks, before anything was indexed; with nothing marked it is refused."""
+    with pytest.raises(ValueError, match="Nothing is marked yet"):
+        session.labelling.label([110])
+    place_all(session, survey[1])
+    line = next(iter(survey[1].values()))[0]
     session.labelling.label([line])
     session.work.wait()
-    assert [one[:2] for one in seen] == [(True, False), (False, True)]
-    assert all((one[2][0].codes > 0).all() for one in seen)
+    assert (session.labelling.codes(line) > 0).all() and not session.job.ever_indexed()
 
 
-@pytest.mark.parametrize(
-    ("mapping", "much", "little"),
-    [
-        ("paper", LabelMapper(4, iterations=10**6), {"iterations": 3}),
-        ("encoder", oc.TextureMapper(n_features=60, rounds=10**6), {"rounds": 3}),
-    ],
-)
-def test_a_running_fit_can_be_cancelled(session, survey, monkeypatch, mapping, much, little):
+def test_a_running_fit_can_be_cancelled(session, survey, monkeypatch):
     """Cancel ends a fit of a million iterations at once; nothing is left of it, and the next fit works."""
-    much = clone(much)
-    monkeypatch.setitem(oc.MAPPERS, mapping, lambda: clone(much))
+    much = LabelMapper(4, iterations=10**6)
+    monkeypatch.setitem(oc.MAPPERS, "paper", lambda: clone(much))
     searched(session, survey[1])
-    session.set_mapping(mapping)
+    session.set_mapping("paper")
     line = next(iter(survey[1].values()))[0]
     task = session.labelling.label([line])
     while not task.title.startswith("fitting") or not task.done:
@@ -866,8 +850,8 @@ def test_a_running_fit_can_be_cancelled(session, survey, monkeypatch, mapping, m
     session.work.cancel()
     session.work.wait()
     assert time.monotonic() - begin < 2 and "Cancelled" in session.work.message
-    assert session.labelling.codes(line) is None and session.labelling.draft is None
-    much.set_params(**little)
+    assert session.labelling.codes(line) is None
+    much.set_params(iterations=3)
     session.labelling.label([line])
     session.work.wait()
     assert session.labelling.codes(line) is not None

@@ -128,14 +128,11 @@ def test_a_net_scores_on_the_device_it_lies_on():
 def test_train_command_labels_the_volume_and_says_the_gain(earth, tmp_path, monkeypatch, capsys):
     """The net's labels lie beside those of the mapping, can be scored and exported, refused when those change."""
     np.save(tmp_path / "v.npy", earth[0].values)
-    small = {"members": 1, "patches_per_class": 20, "n_features": 60, "rounds": 3}
-    monkeypatch.setitem(oc.MAPPERS, "encoder", lambda: oc.TextureMapper(**small, background="fine"))
     job = oc.Job(tmp_path / "v.outcrop", volume=tmp_path / "v.npy")
-    job.index(32, step=16, every=4)
+    job.choose_index(size=32, step=16, every=4)
     job.add_exemplar("fine", (4, 20, 16))
     job.add_exemplar("coarse", (4, 20, 46))
     job.set_background("fine")
-    job.retrieve(count=20)
     job.label()
 
     def outcrop(*words):

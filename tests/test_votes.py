@@ -6,9 +6,8 @@ import zarr
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
 import outcrop as oc
-from outcrop.labels import vote_store
 from outcrop.labels.line_store import TRACES
-from outcrop.labels.vote_store import LineWriter, VoteStore
+from outcrop.labels.vote_store import VoteStore
 from outcrop.storage.chunks import read_chunk, stored_bytes
 from outcrop.storage.workspace import Damaged
 
@@ -94,7 +93,7 @@ def test_a_damaged_line_among_many_is_named(tmp_path, votes, traces):
     assert store.done.read() == {0, 1, 3, 4}
 
 
-def test_status_tells_the_bytes(tmp_path, quick_mapping, outcrop):
+def test_status_tells_the_bytes(tmp_path, outcrop):
     """Of a patch and of a labelled sample, as the files take them."""
     volume, _ = oc.datasets.synthetic((6, 70, 64), seed=2)
     job = oc.Job(tmp_path / "j.outcrop", volume=volume)
@@ -113,7 +112,7 @@ def test_status_tells_the_bytes(tmp_path, quick_mapping, outcrop):
     assert disk["bytes_a_sample"] == pytest.approx(files["votes"] / (2 * 70 * 64), abs=0.001)
 
 
-def test_a_section_across_the_lines_is_that_of_the_lines(tmp_path, quick_mapping):
+def test_a_section_across_the_lines_is_that_of_the_lines(tmp_path):
     """Read many lines at once, with a line that was not labelled and strokes near others."""
     volume, _ = oc.datasets.synthetic((9, 70, 64), seed=2)
     job = oc.Job(tmp_path / "j.outcrop", volume=volume)
@@ -128,21 +127,3 @@ def test_a_section_across_the_lines_is_that_of_the_lines(tmp_path, quick_mapping
         for crossline in (0, 33, 69):
             np.testing.assert_array_equal(job.labels[name].values[:, crossline], lines[:, crossline])
             np.testing.assert_array_equal(job.labels[name][:, crossline].values, lines[:, crossline])
-
-
-def test_digests_of_a_line_do_not_change_while_threads_write_others(tmp_path, monkeypatch):
-    """Two threads share a writer: each gets the digests of the lines around its own line, and only those."""
-    volume = oc.open_volume(np.random.default_rng(0).random((6, *SHAPE[1:]), dtype=np.float32))
-    writer = LineWriter(VoteStore.make(tmp_path, volume.shape, ["fault", "other"]), volume, 0, 1)
-    votes = np.zeros((2, *SHAPE[1:]), np.uint8)
-    digest_of, others = vote_store.line_digest, []
-
-    def interrupted(line):
-        if not others:
-            others.append(None)
-            others[0] = writer(4, votes)[1]  # another thread comes in between
-        return digest_of(line)
-
-    monkeypatch.setattr(vote_store, "line_digest", interrupted)
-    assert set(writer(1, votes)[1]) == {(0, 0), (0, 1), (0, 2)}
-    assert set(others[0]) == {(0, 3), (0, 4), (0, 5)}

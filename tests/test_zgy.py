@@ -131,7 +131,7 @@ def labelled(tmp_path_factory):
         for row, (class_, trace) in enumerate({"fault": 50, "other": 20}.items()):
             place = [volume.inline[4 + row], volume.crossline[trace], volume.time[48]]
             job.add_exemplar(class_, [float(one) for one in place])
-        job.label([first[0] + 3, first[0] + 4], mapping="texture")
+        job.label([first[0] + 3, first[0] + 4])
         jobs.append(job)
     return jobs
 

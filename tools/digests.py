@@ -25,8 +25,6 @@ SIZE, STEP = 48, 24
 COUNT = 12  # patches per class
 MAPPERS = {
     "paper": lambda: oc.LabelMapper(8, 0.4, variant="paper", iterations=12, random_state=0),
-    "texture": lambda: oc.TextureMapper(members=2, patches_per_class=12, n_features=60, rounds=4, random_state=0),
-    "encoder": lambda: oc.EncoderMapper(members=2, patches_per_class=12, n_features=60, rounds=4, random_state=0),
 }
 
 

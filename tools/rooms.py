@@ -19,7 +19,7 @@ ROWS = [
     ["retrieval", "mapping"],
     ["features", "measures"],
     ["volumes", "datasets", "patches"],
-    ["arrays", "parallel", "storage"],
+    ["arrays", "parallel", "storage", "words"],
 ]
 NAMES = [
     "who uses it",
@@ -29,7 +29,7 @@ NAMES = [
     "weak labels, then scores of pixels",
     "what a patch or a section looks like",
     "samples",
-    "arrays, threads, files",
+    "arrays, threads, files, words",
 ]
 WIDTH, LEFT, PAD, LINE = 980, 12, 8, 15
 

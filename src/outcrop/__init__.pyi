@@ -15,11 +15,9 @@ from outcrop.geometry.bodies import surface as surface
 from outcrop.geometry.faults import fault_sticks as fault_sticks
 from outcrop.job.core import Job as Job
 from outcrop.labels.volume import label_volume as label_volume
-from outcrop.mapping.encoder_mapping import EncoderMapper as EncoderMapper
 from outcrop.mapping.label_mapper import LabelMapper as LabelMapper
 from outcrop.mapping.registry import MAPPERS as MAPPERS
 from outcrop.mapping.registry import load_mapper as load_mapper
-from outcrop.mapping.texture import TextureMapper as TextureMapper
 from outcrop.measures.curvelet import Curvelet as Curvelet
 from outcrop.measures.curvelet_svd import CurveletSVD as CurveletSVD
 from outcrop.measures.registry import MEASURES as MEASURES

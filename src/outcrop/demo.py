@@ -13,7 +13,7 @@ from outcrop.datasets.survey import synthetic_seed, write_synthetic
 from outcrop.evaluate.pixels import weak_label_scores
 from outcrop.job.pictures import draw_retrieval
 from outcrop.job.scoring import score_labels
-from outcrop.mapping.registry import DEFAULT_MAPPING
+from outcrop.mapping.registry import DEFAULT_MAPPING, POINTS
 from outcrop.report import write_report
 
 SHAPE = (120, 200, 256)
@@ -37,7 +37,7 @@ def run(
     seed : int
         Of the volume, its exemplars and the mapping.
     mapping : str
-        A name of `MAPPERS`.
+        ``points``, or a name of `MAPPERS`.
     progress : callable
         Called as ``progress(what, done, total)``.
 
@@ -108,8 +108,8 @@ def report(
         ],
         "How it was made": [
             {"job": job.status()},
-            {"estimated share of a class in its patches": getattr(job.mapper(), "shares_", {})},
-            {"seconds": seconds, "mappings that can be chosen": list(oc.MAPPERS)},
+            {"estimated share of a class in the survey": getattr(job.mapper(), "shares_", {})},
+            {"seconds": seconds, "mappings that can be chosen": [POINTS, *oc.MAPPERS]},
         ],
     }
     write_report(folder / "report.html", title="Outcrop demo: labels of a synthetic volume", sections=sections)

@@ -20,8 +20,6 @@ from typing import Any, TypedDict
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
 Work = Callable[[Any], Any]  # of a block, or of a group of blocks
-Group = tuple[Any, dict[Any, Any]]  # its name, and its blocks by theirs
-Join = Callable[[Any, dict[Any, Any]], Any]
 CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")  # version 2 and 1
 DASK = {
     # blocks of patches go out with their first task; a warning about that helps nobody
@@ -305,56 +303,19 @@ def _map_on(client: Any, function: Work, blocks: Iterable[Any]) -> Iterator[Any]
     yield from _in_order(lambda block: client.submit(_call, work, block, pure=False), blocks, 2 * n_workers)
 
 
-def map_groups(client: Any, function: Work, join: Join, groups: Iterable[Group]) -> Iterator[Any]:
-    """Yield `join(name, results)` for every group of blocks, in order; all of it is done on the workers of a cluster.
-
-    What `function` gives for a block stays on the workers until the last group that needs it; it travels between them,
-    not through this process. What a worker that dies took along is made again.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    function : callable
-        Called with one block.
-    join : callable
-        Called with the name of a group and a dict, name of a block -> its result. What it returns comes here.
-    groups : iterable of (name, dict)
-        The dict has the blocks of the group by their names. Names of blocks ascend: one that is smaller than the
-        smallest of a group is not needed again.
-    """
-    n_workers = max(1, sum(client.nthreads().values()))
-    work, joining = (client.submit(lambda part=part: part, pure=False) for part in (function, join))
-    made: dict[Any, Any] = {}
-
-    def submit(group: Group) -> Any:
-        name, blocks = group
-        for one, block in blocks.items():
-            if one not in made:
-                made[one] = client.submit(_call, work, block, pure=False)
-        for one in [one for one in made if one < min(blocks)]:
-            del made[one]
-        return client.submit(_joined, joining, name, list(blocks), [made[one] for one in blocks], pure=False)
-
-    yield from _in_order(submit, groups, 2 * n_workers, name=lambda group: group[0])
-
-
-def _joined(join: Join, name: Any, names: list[Any], results: list[Any]) -> Any:
-    return _call(lambda results: join(name, results), dict(zip(names, results, strict=True)))
-
-
 def _call(function: Work, block: Any) -> Any:
     """Result of one block on a worker, of which a machine has as many as it has cores."""
     with one_blas_thread():
         return _in_block(function, None, 1, block)
 
 
-def _in_order(submit: Work, blocks: Iterable[Any], most: int, *, name: Work | None = None) -> Iterator[Any]:
+def _in_order(submit: Work, blocks: Iterable[Any], most: int) -> Iterator[Any]:
     """Results of submitted blocks in order, with at most so many under way; errors name the block."""
     pending: deque[tuple[Any, Any]] = deque()
     blocks = iter(blocks)
     try:
         for block in blocks:
-            pending.append((name(block) if name else block, submit(block)))
+            pending.append((block, submit(block)))
             if len(pending) >= most:
                 yield _take(pending)
         while pending:

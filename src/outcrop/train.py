@@ -34,8 +34,6 @@ class Net:
         Names of the classes.
     """
 
-    any_size = True
-
     def __init__(self, module: "torch.nn.Module", classes: Sequence[str]):
         self.module, self.classes_ = module, list(classes)
 
@@ -53,6 +51,11 @@ class Net:
         with torch.no_grad():
             images = torch.as_tensor(np.asarray(patches, np.float32))[:, None].to(device)
             return np.asarray(_forward(self.module, images).softmax(1).movedim(1, -1).cpu())
+
+    def votes(self, section: npt.ArrayLike, line: float | None = None) -> np.ndarray:
+        """Probability of every class on a section of (n_samples, n_traces), shape (n_traces, n_samples, n_classes)."""
+        probabilities: np.ndarray = self.scores(np.asarray(section)[None])[0]
+        return probabilities.swapaxes(0, 1)
 
 
 def train(

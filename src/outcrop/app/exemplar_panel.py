@@ -10,6 +10,7 @@ from bokeh.models import TextInput
 from outcrop.app.components import SMALL, WIDE, Cards, Classes, Message, card, guarded, hint, note, scrolled, thumbnail
 from outcrop.app.viewer import PLACE, Panel, Viewer
 from outcrop.volumes.summary import sample_unit
+from outcrop.words import counted
 
 
 class ExemplarPanel(Panel):
@@ -84,7 +85,7 @@ class ExemplarPanel(Panel):
         words = [f"A patch is {height} samples{extent} by {width} traces"]
         places = [one.place for one in self.job.exemplars if one.place is not None]
         outside = sum(survey.snap(place) != list(place) for place in places)
-        words += [f"<b>{outside} exemplars lie too near the rim for it and are left out</b>"] if outside else []
+        words += [f"{counted(outside, 'exemplars', 'lie')} near the rim: the patch is moved inwards"] if outside else []
         self.size.value, self.size_note.text = self._size_text(), "; ".join(words)
 
     @guarded

@@ -11,6 +11,7 @@ from outcrop.app.components import WIDE, Cards, Message, card, escape, heading, 
 from outcrop.app.places import Unsure
 from outcrop.app.plot import ALONE, OPACITY, SIDE_BY_SIDE, SWIPE
 from outcrop.app.viewer import BRUSH, PAINTING, Panel, Viewer
+from outcrop.mapping.registry import POINTS
 
 
 class LabelPanel(Panel):
@@ -27,7 +28,7 @@ class LabelPanel(Panel):
         self._shown = 0  # what lay over the section before it was hidden
         self.scores, self.changed = note("scores"), note("changed")
         self.next_cards = Cards(self._on_next, keys={"Enter": "go"}, **WIDE)
-        mapping = Select(title="mapping", options=list(oc.MAPPERS), width=130, name="mapping")
+        mapping = Select(title="mapping", options=[POINTS, *oc.MAPPERS], width=130, name="mapping")
         mapping.value = self.job.plan.label.mapping
         self.mapping = self.react(mapping, self.session.set_mapping)
         self.actions = [
@@ -168,13 +169,11 @@ class LabelPanel(Panel):
         if labelling.correcting is not None:
             yield "learning from the stroke ..."
         stale_here = line is not None and labelling.is_stale(position)
-        if stale_here and not labelling.draft and position not in following:
+        if stale_here and position not in following:
             yield "<b>labels of this line are stale: label again</b>"
             if labelling.waits(position):
                 yield "<b>strokes change it only near themselves; the mapping learns from them when you label again</b>"
-        if labelling.draft:
-            yield "a quick draft is shown while the full fit runs"
-        elif labelling.changed is not None and corrected:
+        if labelling.changed is not None and corrected:
             yield f"the last correction changed {100 * labelling.changed:.1f} % of the line"
         gone = [("", *one) for one in labelling.vanished]
         gone += [(f" on line {number}", name, before, after) for number, name, before, after in labelling.vanished_near]

@@ -1,4 +1,4 @@
-"""The labels of a session: a quick draft, the labels that the job keeps line by line, and what is shown of them."""
+"""The labels of a session: those that the job keeps line by line, and what is shown of them."""
 
 import contextlib
 import threading
@@ -11,14 +11,13 @@ import xarray as xr
 from outcrop.app.page_job import PageJob
 from outcrop.app.pictures import Codes
 from outcrop.app.places import Unsure, places
-from outcrop.app.shown_labels import Before, Draft, Shown, ShownLabels, class_shares
+from outcrop.app.shown_labels import Before, Shown, ShownLabels, class_shares
 from outcrop.app.survey import Place, Survey
 from outcrop.app.view import View
 from outcrop.app.work import Latest, Task, Work
 from outcrop.job.plan import Plan
 from outcrop.parallel import checked, n_cores, one_blas_thread
 
-DRAFT_PATCHES = 20  # per class, for labels to look at while the full fit runs
 FOLLOW = 20  # labelled lines next to a corrected one that are labelled again behind it
 SETTLE, QUIET = 0.25, 2.0  # seconds without a stroke before the line is learnt from, and before other lines follow
 SEEN, VANISHED = 0.005, 0.1  # a class of that share is reported to vanish where less than that part of it is left
@@ -90,11 +89,10 @@ class PageLabels(ShownLabels):
     def label(self, lines: Sequence[float] | None = None) -> Task:
         """Label some lines, by their numbers, or the whole survey."""
         plan = self.job.plan
-        if not plan.label.mapper:
-            if not plan.queries or not self.job.indexed:
-                raise ValueError("Nothing is retrieved yet; find similar patches first.")
-            if len(plan.queries) < 2:
-                raise ValueError("Labels need patches of two classes or more; add an exemplar of another class.")
+        if plan.mapper_key is None:
+            raise ValueError("Nothing is marked yet; place an exemplar of each class first.")
+        if not plan.label.mapper and len(plan.names) < 2:
+            raise ValueError("Labels need two classes or more; add one for everything else, for instance 'other'.")
         return self.work.start("labelling", self._label, plan, lines)
 
     def _label(self, task: Task, plan: Plan, lines: Sequence[float] | None) -> None:
@@ -106,11 +104,6 @@ class PageLabels(ShownLabels):
             self.begin_correction(position)
         try:
             with one_blas_thread():  # two BLAS threads are slower than one where something else runs
-                if lines is not None and not self.job.is_fitted(plan):
-                    task.stage("fitting a quick draft")
-                    both = self.job.draft(plan, lines[0], DRAFT_PATCHES, lambda _, *done: task.progress(*done))
-                    self.draft = Draft(lines[0], both)
-                    self.work.tell("labels")
                 workers = max(1, n_cores() - 1)  # one core answers clicks
                 self.job.label_lines(plan, lines, workers=workers, progress=task.stage)
             if position is None:
@@ -118,7 +111,6 @@ class PageLabels(ShownLabels):
             else:
                 self._end_correction(position)
         finally:
-            self.draft = None
             self.work.tell("labels")
             self.look()
 
@@ -178,7 +170,7 @@ class PageLabels(ShownLabels):
     # ---- strokes ----------------------------------------------------------------------------------------------------
 
     def follow(self, position: int) -> None:
-        """Bring a line up to the strokes on it: first what they spread to, then what the mapper learns from them.
+        """Bring a line up to the strokes on it: first what they cover, then what the mapper learns from them.
 
         Returns at once; until it is done the line keeps the labels that are in view. Of several strokes in a row only
         the last one is learnt from.
@@ -190,20 +182,19 @@ class PageLabels(ShownLabels):
         self._spreader.request()
 
     def wait(self) -> None:
-        """Wait until strokes are spread and learnt from."""
+        """Wait until strokes are shown and learnt from."""
         self._spreader.wait()  # which asks the other one before it ends
         self._learner.wait()
 
     def expect(self, position: int) -> None:
-        """Get ready for strokes on a line: what they spread along is described in a thread."""
+        """Get ready for strokes on a line: its features are computed in a thread."""
         self._to_warm = position
         self._warmer.request()
 
     def _warm(self) -> None:
-        found = self.shown().labels
         with contextlib.suppress(ValueError, OSError):  # reported when a stroke needs it
-            if self._to_warm in found.stores:
-                found.corrections.nodes(self._to_warm)
+            if self._to_warm is not None and self._to_warm in self.shown().labels.stores:
+                self.job.describe_line(self._to_warm)
 
     def _spread(self) -> None:
         """Labels of the line as the strokes change them by themselves."""

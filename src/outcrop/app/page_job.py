@@ -15,9 +15,9 @@ from outcrop.job.core import Job
 from outcrop.job.decisions import Decisions
 from outcrop.job.options import IndexOptions
 from outcrop.job.plan import Plan, Stage
-from outcrop.job.sections import labelling_grid, marked_sections
+from outcrop.job.sections import filled_section, marked_sections
 from outcrop.job.strokes import section_of
-from outcrop.labels.votes import line_votes
+from outcrop.mapping.survey_sample import nodes_of
 from outcrop.retrieval.index import build_index, finished_index
 from outcrop.retrieval.weak import WeakLabels
 from outcrop.storage.stages import digest
@@ -195,25 +195,19 @@ class PageJob(Job):
         labels, stale = labelling.label_view(self, plan)
         return labels, stale, labelling.class_names(plan, labels)
 
-    def is_fitted(self, plan: Plan) -> bool:
-        """Whether labelling by a plan starts at once."""
-        return fitting.is_fitted(self, plan)
-
     def learns_at_once(self, plan: Plan) -> bool:
         """Whether the mapper learns from strokes without being fitted again."""
-        return not plan.label.mapper and plan.updates and fitting.is_fitted(self, plan)
+        return fitting.learns_at_once(self, plan)
 
     def label_lines(self, plan: Plan, lines: Sequence[Any] | None, **options: Any) -> None:
         """Label lines, by their numbers, or the whole survey, as `outcrop.job.labelling.label_lines` does."""
         labelling.label_lines(self, plan, lines, **options)
 
-    def draft(self, plan: Plan, line: Any, patches: int, progress: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        """Labels of a line and their confidence by a mapper fitted on few patches of a class, which is not stored."""
-        mapper = fitting.fit(self, plan, draft=patches, progress=progress)
-        device, grid = getattr(mapper, "torch_device", None), labelling_grid(self, plan)
-        ((_, votes),) = line_votes(self.volume, grid, mapper, [line], device=device)
-        labels, _ = labelling.label_view(self, plan)
-        return labels._replace(limit=0.0).decided(list(map(str, mapper.classes_)), votes)
+    def describe_line(self, position: int) -> None:
+        """Compute the features of a line, which are kept for a while: labels after a stroke come sooner."""
+        plan = self.plan
+        if plan.by_points:
+            nodes_of(filled_section(self, plan, plan.along, position)[0])
 
     # ---- what was written -------------------------------------------------------------------------------------------
 

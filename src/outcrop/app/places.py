@@ -10,7 +10,7 @@ from scipy.ndimage import uniform_filter
 from outcrop.app.pictures import Codes, Size
 from outcrop.app.survey import Place, Survey
 from outcrop.features.energies import describe
-from outcrop.volumes.neighbours import NEAR
+from outcrop.volumes.neighbours import NEAR, line_distances
 
 MOST_LINES = 40  # labelled lines that are looked at
 CANDIDATES = 40  # places of which the most different are offered
@@ -59,7 +59,7 @@ def places(
             allowed &= uniform_filter((labels.corrections.codes(line) > 0).astype(np.float32), size) < 1e-4
         found += [(value, line, *at) for value, *at in least(labels.section(line)[1], size, CANDIDATES, allowed)]
     before = [line_first(survey.positions(place)) for place in seen]
-    spacing = np.diff(labels.corrections.metres).min(initial=NEAR)
+    spacing = np.diff(line_distances(survey.volume, survey.line_name)).min(initial=NEAR)
     found = spread(sorted(found), (2 * int(NEAR // spacing) + 1, *size), CANDIDATES, before)
     offered = [survey.place_at(line_first(one[1:])) for one in found]
     unsure = np.array([1 - value / 255 for value, *_ in found])

@@ -1,7 +1,6 @@
 """What is shown of the labels of a session: sections, pictures, shares of classes, scores against a truth."""
 
 import contextlib
-import copy
 import threading
 from typing import Any, NamedTuple
 
@@ -18,13 +17,6 @@ from outcrop.job.plan import Plan
 MOST_LINES = 20  # of labels that are read before a section across them is shown; the others follow
 KEPT = 4  # sections of labels in memory
 Both = tuple[Codes, Codes]  # label codes and confidence
-
-
-class Draft(NamedTuple):
-    """Labels of one line that are on their way."""
-
-    line: float
-    both: Both
 
 
 class Before(NamedTuple):
@@ -61,13 +53,10 @@ class ShownLabels:
     ----------
     correcting : int or None
         Position of the line that is being brought up to the strokes on it.
-    draft : Draft or None
-        Shown until the labels are ready.
     """
 
     def __init__(self, job: PageJob, survey: Survey, work: Work, truth: xr.DataArray | None = None) -> None:
         self.job, self.survey, self.work, self.truth = job, survey, work, truth
-        self.draft: Draft | None = None
         self.correcting: int | None = None
         self._before: Before | None = None
         self._shown, self._scores, self._shares = Last(), Last(), Last()
@@ -145,8 +134,6 @@ class ShownLabels:
 
     def source(self, direction: int, position: int) -> tuple[Any, ...]:
         """What the labels of a section come from: equal where they show the same."""
-        if self._draft_on(direction, position):
-            return ("draft", id(self.draft))
         found = self.shown()
         if direction == self.survey.along:
             store = found.labels.stores.get(position)
@@ -157,11 +144,6 @@ class ShownLabels:
         key = (direction, position, found.written, found.plan)
         return (key, self._all_lines.get(direction, (None,))[0] == key)
 
-    def _draft_on(self, direction: int, position: int) -> Draft | None:
-        """The draft where it is of this section."""
-        same = self.draft and direction == self.survey.along and self.survey.lines[position] == self.draft.line
-        return self.draft if same else None
-
     def pictures(
         self, direction: int, position: int, window: Window | None = None, *, most: Size = MOST_PIXELS
     ) -> tuple[Picture, Picture, list[str]] | None:
@@ -169,10 +151,8 @@ class ShownLabels:
 
         A limit of confidence is not applied: the browser does that.
         """
-        draft, found, frame = self._draft_on(direction, position), self.shown(), self.survey.sections.frame(direction)
-        if draft is not None:
-            both = [values.T for values in draft.both]
-        elif direction == self.survey.along and position in found.labels.stores:
+        found, frame = self.shown(), self.survey.sections.frame(direction)
+        if direction == self.survey.along and position in found.labels.stores:
             both = [values.T for values in self._section(position, limit=0.0)]
         elif direction != self.survey.along and found.labels.stores:
             both = self._across(found, direction, position)
@@ -191,20 +171,16 @@ class ShownLabels:
     def _across(self, found: Shown, direction: int, position: int) -> list[Codes]:
         """Labels and confidence of a section across the lines, rows downwards.
 
-        At first some of the labelled lines stand for the others, without what strokes on other lines spread to; all of
-        them are read behind.
+        At first some of the labelled lines stand for the others; all of them are read behind.
         """
         key = (direction, position, found.written, found.plan)
         kept = self._all_lines.get(direction)
         if kept is not None and kept[0] == key:
             return kept[1]
-        corrections = found.labels.corrections
-        if len(found.labels.stores) > MOST_LINES or corrections.lines:
+        if len(found.labels.stores) > MOST_LINES:
             self._wanted[direction] = key
             self._reader.request()
-        untouched = copy.copy(corrections)
-        untouched.lines = set()
-        return self._read_across(found.labels._replace(corrections=untouched), direction, position, MOST_LINES)
+        return self._read_across(found.labels, direction, position, MOST_LINES)
 
     def _read_all(self) -> None:
         """Read all lines of the sections across them that were asked for last."""
@@ -240,7 +216,7 @@ class ShownLabels:
         across, down = self.survey.sections.frame(direction)
         whole = [across.low, across.high, down.low, down.high]
         if direction == along:
-            return [whole] if self.is_stale(position) and not self._draft_on(direction, position) else []
+            return [whole] if self.is_stale(position) else []
         axis, parts = self.survey.axes[along], []
         for first, last in runs_of(sorted(stale)):
             ends = axis.ends(first, last + 1)

@@ -14,6 +14,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from outcrop.words import counted
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -26,7 +28,6 @@ REMEDIES = {
     errno.EROFS: "This folder cannot be written; choose another one",
     errno.ENOENT: "No such file or folder",
 }
-SINGULAR = {"bodies": "body", "patches": "patch"}  # of words that do not merely lose their s
 
 
 # ---- sentences -------------------------------------------------------------------------------------------------------
@@ -73,17 +74,6 @@ def duration(seconds: float) -> str:
         if seconds >= length:
             return f"{seconds / length:.1f} {unit}"
     return f"{max(seconds, 1):.0f} s"
-
-
-def counted(n: int, things: str) -> str:
-    """Return a number and the word for what is counted, given in the plural.
-
-    Examples
-    --------
-    >>> counted(1, "exemplars"), counted(2, "exemplars"), counted(1, "patches")
-    ('1 exemplar', '2 exemplars', '1 patch')
-    """
-    return f"{n} {SINGULAR.get(things, things.removesuffix('s')) if n == 1 else things}"
 
 
 def listed(counts: Mapping[str, int]) -> str:

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from typer import Option
 
-from outcrop.cli.console import answer, counted, say, show_frame, warn
+from outcrop.cli.console import answer, say, show_frame, warn
 from outcrop.cli.opening import open_job
 from outcrop.cli.options import AS_JSON
 from outcrop.cli.program import app
@@ -16,6 +16,7 @@ from outcrop.cli.retrieving import exemplars_outside
 from outcrop.cli.tables import picture, show_decisions, show_stages, show_status
 from outcrop.cli.texts import OnePath, Text, Texts, line_list, named_value, number_list, stroke_points
 from outcrop.parallel import memory_budget
+from outcrop.words import counted
 
 if TYPE_CHECKING:
     import outcrop as oc
@@ -207,12 +208,10 @@ def audit(
     if still:
         more = f"--of {of} " * (of != "patches") + f"--clicks {clicks} " * (clicks != 30)
         more += f"--seed {seed} " * (seed > 0)
-        are = "question is" if len(questions) == 1 else "questions are"
-        say(f"{len(still)} of {len(questions)} {are} open; look at {path} and answer with")
+        say(f"{len(still)} of {counted(len(questions), 'questions', 'are')} open; look at {path} and answer with")
         say(f"  outcrop audit {job} {more}--yes {','.join(still[:3])} --no ... --unknown ...")
     if older:
-        are = "is" if older == 1 else "are"
-        say(f"{counted(older, 'answers')} {are} of other patches or labels and not counted here.")
+        say(f"{counted(older, 'answers', 'are')} of other patches or labels and not counted here.")
 
 
 def prompt_audit(found: "Audit", palette: dict[str, str]) -> None:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 import outcrop as oc
-from outcrop.cli.console import answer, counted, say, work_bars
+from outcrop.cli.console import answer, say, work_bars
 from outcrop.cli.opening import open_job, open_volume
 from outcrop.cli.options import AS_JSON, DEVICES, DOMAIN, HEADER_BYTES, LINES
 from outcrop.cli.program import app
 from outcrop.cli.texts import OnePath, Text, Texts, line_list, named_value, number_list, numbers
 from outcrop.storage.workspace import refuse_volume_name
+from outcrop.words import counted
 
 if TYPE_CHECKING:
     import pandas as pd

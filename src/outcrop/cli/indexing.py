@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
-from outcrop.cli.console import answer, counted, duration, listed, say, warn
+from outcrop.cli.console import answer, duration, listed, say, warn
 from outcrop.cli.opening import open_job, open_volume, resources
 from outcrop.cli.options import DEVICES, DOMAIN, DRY_RUN_AS_JSON, HEADER_BYTES, MEMORY, SCHEDULER, WORKERS
 from outcrop.cli.program import app
 from outcrop.cli.texts import Text, numbers
+from outcrop.words import counted
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -54,10 +55,13 @@ def index(
     from outcrop.job.costs import check_disk
     from outcrop.job.decisions import Decisions
     from outcrop.job.options import IndexOptions
-    from outcrop.volumes.identity import known_volume
+    from outcrop.volumes.identity import known_volume, refuse_other_folder
     from outcrop.volumes.lengths import parse_size
 
+    refuse_other_folder(output)
     data = open_volume(volume, header_bytes, domain)
+    for note in data.attrs.get("notes", ()):
+        say(note, style="yellow")
     before = IndexOptions.read(Decisions(output).state().options.get("index", {}))
     across = "crossline" if (along or before.along) == "crossline" else "inline"
     chosen = before.updated(
@@ -124,7 +128,7 @@ def say_kept(known: Mapping[str, Any], keys: Mapping[str, str | None], report: M
         Status of the job now.
     """
     decided, stale = listed(report["decisions"]), report["lines"]["stale"]
-    lines = f"{counted(stale, 'labelled lines')} {'is' if stale == 1 else 'are'} of the"
+    lines = f"{counted(stale, 'labelled lines', 'are')} of the"
     if decided:
         say(f"kept: {decided}")
     if known and known["digest"] != report["keys"]["volume"]:

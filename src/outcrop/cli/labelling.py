@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 import outcrop as oc
-from outcrop.cli.console import answer, counted, duration, say, warn
+from outcrop.cli.console import answer, duration, say, warn
 from outcrop.cli.opening import open_job, open_volume, resources
 from outcrop.cli.options import (
     BACKGROUND,
@@ -23,6 +23,7 @@ from outcrop.cli.options import (
 )
 from outcrop.cli.program import app
 from outcrop.cli.texts import OnePath, Text, Texts, line_list, numbers
+from outcrop.words import counted
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -31,12 +32,12 @@ if TYPE_CHECKING:
 @app.command()
 def label(
     job: Annotated[Path, Argument(metavar="JOB", help="A job folder; with --mapper a volume.")],
-    mapping: Annotated[Text, Option(help="points, or a name of oc.MAPPERS; encoder, or the last one used.")] = None,
+    mapping: Annotated[Text, Option(help="points (default) or a name of oc.MAPPERS.")] = None,
     lines: LINES = None,
     step: Annotated[Text, Option(help="Samples and traces between patches; auto: a third of the size.")] = None,
     min_confidence: Annotated[float | None, Option(help="Samples below it, 0 to 1, are uncertain.")] = None,
     max_error: Annotated[float | None, Option(help="Maximum error rate, e.g. 0.05; chooses --min-confidence.")] = None,
-    with_jobs: Annotated[Texts, Option("--with", help="A job with another patch size. Repeat it; none clears.")] = None,
+    with_jobs: Annotated[Texts, Option("--with", help="Learn from this job too. Repeat it; none clears.")] = None,
     background: BACKGROUND = None,
     mapper: Annotated[OnePath, Option(help="Use the mapper of this job on a volume; needs --output.")] = None,
     output: Annotated[OnePath, Option("--output", "-o", help="Job folder, with --mapper.")] = None,
@@ -50,17 +51,18 @@ def label(
     header_bytes: HEADER_BYTES = None,
     domain: DOMAIN = None,
 ) -> None:
-    """Map the classes of the retrieved patches to pixels and label the volume; goes on where it was stopped.
+    """Learn from exemplars, strokes and yes and no, and label the volume; goes on where it was stopped.
 
     Votes are kept: the same command again computes nothing, another limit is applied on reading, and lines of other
     decisions stay until they are labelled again, marked as stale. Options that are not given stay as they were chosen
-    for the job before; '--with none' clears the jobs to learn from, and '--mapping encoder' a mapper of another job. To
+    for the job before; '--with none' clears the jobs to learn from, and '--mapping points' a mapper of another job. To
     label another volume with the mapper of a job: outcrop label OTHER.sgy -o OTHER.outcrop --mapper JOB. A dry run fits
     the mapper and keeps it.
     """
     from outcrop.job.costs import label_cost
     from outcrop.job.options import LabelOptions
     from outcrop.job.pictures import draw_labels
+    from outcrop.mapping.registry import POINTS
     from outcrop.patches.grid import DIRECTIONS
 
     begin, wanted = time.perf_counter(), line_list(lines)
@@ -83,7 +85,7 @@ def label(
             opened.borrow_mapper(source, progress=where["progress"])
         if background and not dry_run:
             opened.set_background(background)
-        if opened.plan.label.mapper is None and not (opened.plan.queries or opened.plan.confirmed):
+        if opened.plan.mapper_key is None:
             raise ValueError(f"{opened.path} has no exemplars yet; give some with 'outcrop retrieve {opened.path}'.")
         if dry_run:
             given = {name: value for name, value in chosen.items() if value is not None}
@@ -93,7 +95,7 @@ def label(
             lines_left, seconds = counted(cost.units, "lines"), duration(cost.seconds)
             say(f"{lines_left} to label; about {seconds} and {cost.bytes / 1e6:.1f} MB")
             return
-        if opened.plan.queries and (mapping or opened.plan.label.mapping) != "points":
+        if opened.plan.queries and (mapping or opened.plan.label.mapping) != POINTS:
             opened.retrieve(**where)
         labels = opened.label(wanted, **chosen, **limits, step=patches, with_jobs=joined, device=device, **where)
         along = DIRECTIONS[opened.plan.along]
@@ -112,7 +114,7 @@ def label(
     elif limit > 0:
         say(f"Samples below a confidence of {limit:.2f} are uncertain; --min-confidence 0 lifts the limit")
     if status["label"]["mapper"]:
-        say("Labelled by a mapper of another job; --mapping encoder learns from the exemplars of this one")
+        say("Labelled by a mapper of another job; --mapping points learns from the exemplars of this one")
     counts = status["lines"]
     stale = f", {counts['stale']} of them of other decisions or options (stale)" if counts["stale"] else ""
     say(

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from typer import Option
 
 import outcrop as oc
-from outcrop.cli.console import answer, counted, duration, say, show_frame, warn, work_bars
+from outcrop.cli.console import answer, duration, say, show_frame, warn, work_bars
 from outcrop.cli.opening import open_job
 from outcrop.cli.options import AS_JSON, DEVICE, LINES, MEMORY, NET, STALE
 from outcrop.cli.program import app
@@ -15,6 +15,7 @@ from outcrop.cli.tables import show_comparison, show_gain, show_scores
 from outcrop.cli.texts import OnePath, Text, Texts, line_list, named_value
 from outcrop.parallel import memory_budget
 from outcrop.storage.workspace import spare_survey
+from outcrop.words import counted
 
 
 @app.command()
@@ -52,8 +53,7 @@ def evaluate(
         for one in (opened, other):
             old = 0 if one is None else sum(one.labelled.values())
             if one is not None and old:
-                are = "is" if old == 1 else "are"
-                warn(f"{counted(old, 'labelled lines')} of {one.path} {are} of older decisions (stale).")
+                warn(f"{counted(old, 'labelled lines', 'are')} of older decisions (stale) in {one.path}.")
         for line in wanted or []:
             if line not in axis:
                 raise ValueError(f"--lines names {along} {line}, which {job} does not have; choose another.")

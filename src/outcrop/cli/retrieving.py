@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 import outcrop as oc
-from outcrop.cli.console import answer, counted, warn
+from outcrop.cli.console import answer, warn
 from outcrop.cli.opening import open_job, resources
 from outcrop.cli.options import AS_JSON, BACKGROUND, DEVICE, MEMORY, SCHEDULER, WORKERS
 from outcrop.cli.program import app
 from outcrop.cli.tables import show_summary
 from outcrop.cli.texts import Text, Texts, named_value, number_list
+from outcrop.words import counted
 
 if TYPE_CHECKING:
     from outcrop.retrieval.weak import WeakLabels
@@ -54,7 +55,12 @@ def retrieve(
     if diverse:
         warn("--diverse has no effect any more; leave it out.")
     with resources(workers, scheduler, memory) as where, open_job(job) as opened:
+        verdicts = [(opened._patches_at(rows), what) for rows, what in ((yes, "accept"), (no, "reject")) if rows]
         with opened.act():
+            if forget:
+                opened.forget()
+            for patches, what in verdicts:
+                opened.judge(patches, what)
             for name, place in gone:
                 opened.remove_exemplar(exemplar_at(opened, name, place))
             for name, place in added:
@@ -62,13 +68,6 @@ def retrieve(
             opened.choose_counts(parse_count(opened, count), per_exemplar)
             if background:
                 opened.set_background(background)
-            if forget:
-                opened.forget()
-        with opened.act():
-            if yes:
-                opened.accept(yes)
-            if no:
-                opened.reject(no)
         weak = opened.retrieve(**where, device=device)
         draw_retrieval(opened, weak)
         warnings, decided = retrieval_warnings(opened, weak), opened.status()["decisions"]
@@ -131,11 +130,10 @@ def retrieval_warnings(job: "oc.Job", weak: "WeakLabels") -> list[str]:
 
 
 def exemplars_outside(job: "oc.Job") -> list[str]:
-    """Return a sentence on exemplars whose patch does not fit into the volume, where there are any."""
+    """Return a sentence on exemplars that lie outside the volume, where there are any."""
     from outcrop.job.retrieved import fits
 
     exemplars, grid = job.plan.state.exemplars, job.grid()
     outside = sum(not fits(grid, one) for one in exemplars)
-    have = "has" if outside == 1 else "have"
-    words = f"{outside} of {counted(len(exemplars), 'exemplars')} {have} no room for a whole patch in this volume"
-    return [f"{words}: not used."] if outside else []
+    words = counted(outside, "exemplars", "lie")
+    return [f"{words} outside this volume or on a line that it does not have: not used."] if outside else []

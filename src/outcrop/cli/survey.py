@@ -5,13 +5,14 @@ from typing import Annotated
 
 from typer import Option
 
-from outcrop.cli.console import answer, counted, say, work_bars
+from outcrop.cli.console import answer, say, work_bars
 from outcrop.cli.opening import open_volume
 from outcrop.cli.options import AS_JSON, DOMAIN, HEADER_BYTES
 from outcrop.cli.program import app
 from outcrop.cli.tables import show_facts
 from outcrop.cli.texts import Text, numbers
 from outcrop.storage.workspace import spare_survey
+from outcrop.words import counted
 
 
 @app.command()

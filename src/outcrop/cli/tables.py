@@ -8,7 +8,8 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from outcrop.cli.console import counted, listed, say, show, show_frame, show_rows
+from outcrop.cli.console import listed, say, show, show_frame, show_rows
+from outcrop.words import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,7 +37,8 @@ def show_facts(name: str, facts: Mapping[str, Any]) -> None:
     flaws = [f"{n} {key.replace('_', ' ')}" for key, n in geometry.items() if key.endswith("traces") and n]
     height = f"{patch['height_' + unit]:g} {unit}" if f"height_{unit}" in patch else f"{patch['samples']} samples"
     width = f"{patch['width_m']:g} m" if "width_m" in patch else f"{patch['traces']} traces"
-    looked = f" (of {len(rms['inline'])} lines)" if len(rms["inline"]) < facts["axes"]["inline"]["count"] else ""
+    looked = counted(len(rms["inline"]), "lines") if len(rms["inline"]) < facts["axes"]["inline"]["count"] else ""
+    clip = "; no clip, for values are 0 to 1" if facts["scaled"] else f"; clip to [0, 1] at {amplitude['clip']:g}"
     bins, header_bytes = facts["bin_size"], facts["header_bytes"]
     rows = {"format": facts["format"]}
     for axis, a in facts["axes"].items():
@@ -48,7 +50,7 @@ def show_facts(name: str, facts: Mapping[str, Any]) -> None:
         "bin size": bins and "{:g} m between inlines, {:g} m between crosslines".format(*bins),
         "patch": f"{patch['samples']} x {patch['traces']} = {height} x {width}",
         "amplitude": ", ".join(f"{p} %: {value:g}" for p, value in amplitude["percentiles"].items()),
-        "range": "{minimum:g} to {maximum:g}{}; clip to [0, 1] at {clip:g}".format(looked, **amplitude),
+        "range": "{minimum:g} to {maximum:g}".format(**amplitude) + (looked and f" (of {looked})") + clip,
         "histogram": sparkline(amplitude["histogram"]["counts"]),
         "RMS by line": sparkline(rms["by_line"]) + f", drift {rms['drift_lines'] or 0:.1f} dB",
         "RMS by " + facts["domain"]: sparkline(rms["by_time"]) + f", drift {rms['drift_time'] or 0:.1f} dB",
@@ -151,11 +153,12 @@ def show_status(job: Path, report: Mapping[str, Any]) -> None:
         "volume": f"{report['volume']}\n{report['volume_unread']}".strip(),
         "classes": ", ".join(f"{code} {name}{background.get(name, '')}" for name, code in report["classes"].items()),
         "decided": decided and f"{decided}; by {', '.join(report['writers'])}",
+        "audits": ", ".join(f"{counted(n, 'answers')} about {what}" for what, n in report["audits"].items()),
         "index": patches + ("" if index["finished"] else ": not finished"),
         "retrieved": ", ".join(f"{name} {n}" for name, n in report["retrieved"].items())
         + (" (of older decisions)" if report["retrieved_stale"] else "")
         + (edited if report["retrieved_edited"] else ""),
-        "labels": f"{lines['labelled']} of {lines['total']} lines"
+        "labels": f"{lines['labelled']} of {counted(lines['total'], 'lines')}"
         + (f", {lines['stale']} of them stale" if lines["stale"] else "")
         + (f", {lines['confirmed']} confirmed" if lines["confirmed"] else "")
         + f"; mapping {', '.join([label['mapping'], *chosen])}",

@@ -38,7 +38,7 @@ def page(
 @app.command()
 def demo(
     output: Annotated[Path, Option("--output", "-o", help="Folder for all that is made.")] = Path("demo"),
-    mapping: Annotated[str, Option(help="How image labels become pixel labels: a name of oc.MAPPERS.")] = "encoder",
+    mapping: Annotated[str, Option(help="How labels are made: points, or a name of oc.MAPPERS.")] = "points",
     seed: Annotated[int, Option(help="Of the volume, its exemplars and the mapping.")] = 0,
 ) -> None:
     """Run the whole job on a synthetic volume with truth: retrieve, label, score, export, and a report to look at."""
@@ -62,7 +62,7 @@ def reproduce(
     mapping: Annotated[Texts, Option(help="expert: only these mappers. Repeat it.")] = None,
     supervision: Annotated[Text, Option(help="expert: patches or exemplars; both by default.")] = None,
     seeds: Annotated[int | None, Option(help="expert, training, interpreter: mean over so many seeds.")] = None,
-    only: Annotated[Texts, Option(help="interpreter: only these lines ('F3 330'); sensitivity: these parts.")] = None,
+    only: Annotated[Texts, Option(help="interpreter: only these lines, e.g. 'F3 330'.")] = None,
     method: Annotated[Texts, Option(help="interpreter: only these methods, e.g. both.")] = None,
     json_: AS_JSON = False,
 ) -> None:
@@ -73,7 +73,6 @@ def reproduce(
         "expert": {"mappings": mapping, "supervision": supervision, "seeds": seeds},
         "training": {"seeds": seeds},
         "interpreter": {"seeds": seeds, "only": only, "methods": method},
-        "sensitivity": {"only": only},
     }
     if name == "expert" and json_:
         from outcrop.experiments.expert import rows

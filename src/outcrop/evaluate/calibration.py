@@ -5,8 +5,11 @@ import numpy.typing as npt
 
 from outcrop.arrays import to_numpy
 
+BINS = 15  # of equal width, of confidence
+POINTS = 200  # to about so many a curve is thinned
 
-def calibration_error(confidence: npt.ArrayLike, correct: npt.ArrayLike, *, bins: int = 15) -> float:
+
+def calibration_error(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
     """Mean gap between confidence and accuracy over equal-width bins of confidence, weighted by count.
 
     Parameters
@@ -15,8 +18,6 @@ def calibration_error(confidence: npt.ArrayLike, correct: npt.ArrayLike, *, bins
         Confidence of the labelled pixels (leave `uncertain` ones out).
     correct : array of bool, same shape
         Whether the label is right.
-    bins : int
-        Number of bins.
 
     Examples
     --------
@@ -24,14 +25,12 @@ def calibration_error(confidence: npt.ArrayLike, correct: npt.ArrayLike, *, bins
     0.15
     """
     confidence, correct = _check_confidence(confidence, correct)
-    bin_of = np.minimum((confidence * bins).astype(int), bins - 1)
-    gap = np.bincount(bin_of, correct, bins) - np.bincount(bin_of, confidence, bins)
+    bin_of = np.minimum((confidence * BINS).astype(int), BINS - 1)
+    gap = np.bincount(bin_of, correct, BINS) - np.bincount(bin_of, confidence, BINS)
     return float(np.abs(gap).sum() / confidence.size)
 
 
-def risk_coverage(
-    confidence: npt.ArrayLike, correct: npt.ArrayLike, *, points: int = 200
-) -> tuple[np.ndarray, np.ndarray]:
+def risk_coverage(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Share of wrong labels among the surest pixels, as more and more of the pixels are kept.
 
     Parameters
@@ -40,8 +39,6 @@ def risk_coverage(
         Confidence of the labelled pixels.
     correct : array of bool, same shape
         Whether the label is right.
-    points : int
-        The curve is thinned to about so many points.
 
     Returns
     -------
@@ -56,7 +53,7 @@ def risk_coverage(
     confidence, correct = _check_confidence(confidence, correct)
     order = np.argsort(-confidence, kind="stable")
     last = np.flatnonzero(np.diff(confidence[order], append=-1))  # last pixel of every run of equals
-    last = last[np.unique(np.linspace(0, len(last) - 1, points).round().astype(int))]
+    last = last[np.unique(np.linspace(0, len(last) - 1, POINTS).round().astype(int))]
     kept = last + 1
     return kept / confidence.size, np.cumsum(~correct[order])[last] / kept
 

@@ -18,6 +18,7 @@ from unittest import mock
 import numpy as np
 import pandas as pd
 import xarray as xr
+from sklearn.base import clone
 
 import outcrop as oc
 from outcrop.evaluate.calibration import calibration_error
@@ -28,23 +29,26 @@ from outcrop.experiments.f3 import BELOW_CAPTION, Places, eye_exemplars
 from outcrop.experiments.references import flat, references
 from outcrop.job.options import IndexOptions
 from outcrop.mapping.confidence import labelled
+from outcrop.mapping.registry import POINTS
 from outcrop.parallel import Progress
+from outcrop.volumes.neighbours import NEAR, USUAL
 
 SUPERVISIONS = ("patches", "exemplars")
-APART = 10  # lines between a training patch and the scored line in the stricter kind of supervision
+APART = int(
+    NEAR // USUAL
+)  # lines of F3, 25 m each, between a training patch and the scored line in the stricter kind of supervision
 DRAWS = 5
 EXEMPLAR_LINES = (310, 330)
-QUICK = {"atoms_per_class": 4, "iterations": 5, "members": 1, "patches_per_class": 3, "n_features": 50, "steps": 2}
+QUICK = {"atoms_per_class": 4, "iterations": 5}
+NAMES = [POINTS, *oc.MAPPERS]
 
 
 class Task(NamedTuple):
     """Something to learn from, and the lines to score what was learnt on."""
 
-    patches: np.ndarray | list[np.ndarray]
+    patches: np.ndarray
     classes: np.ndarray
     lines: list[int]
-    weights: np.ndarray | None = None
-    masks: np.ndarray | None = None
 
 
 class JobTask(NamedTuple):
@@ -56,7 +60,6 @@ class JobTask(NamedTuple):
 
 Runs = Sequence[Sequence[Task]]
 Names = str | Sequence[str] | None
-Sizes = Mapping[str, int] | None
 
 
 def run(
@@ -172,42 +175,10 @@ class Yard:
                 runs.append([JobTask(places if seed is None else self.drawn(line, places, seed), others)])
         return runs
 
-    def exemplars(self, **cleaning: Any) -> list[list[Task]]:
-        """Return the patches that the exemplars chosen by eye retrieve; options are those of `retrieved`."""
-        return [[self.retrieved(*task, **cleaning) for task in tasks] for tasks in self.jobs()]
-
     def drawn(self, line: int, places: Places, seed: int) -> Places:
         """Return as many random exemplars a class as were chosen by eye, each of which shows its class."""
         found = oc.datasets.exemplars(self.truth.sel(inline=[line]), 99, count=2, min_share=0.2, seed=seed)
         return {name: found[name][: len(some)] for name, some in places.items()}
-
-    def retrieved(
-        self, places: Places, lines: list[int], *, weighted: bool = False, painted: bool = False, sizes: Sizes = None
-    ) -> Task:
-        """Return the patches that exemplars retrieve, weighted by certainty or not.
-
-        With `painted` the expert says what their pixels are, but not on the lines to be scored: a reference.
-        A class in `sizes` has patches of that size, cut and compared separately.
-        """
-        parts = []
-        for size in dict.fromkeys([99, *(sizes or {}).values()]):
-            grid = oc.PatchGrid(self.clean, size=size, step=self.grid.step)
-            index = oc.build_index(self.clean, grid, self.folder / f"{size}.outcrop")
-            weak = oc.retrieve(index, places)
-            of_size = [(sizes or {}).get(name, 99) == size for name in weak.classes]
-            parts.append((grid.extract(self.clean, weak.rows[of_size]), weak.classes[of_size], weak.weights[of_size]))
-        patches, classes, weights = map(list, zip(*parts, strict=True))
-        masks = self.painted(grid.places(weak.rows), weak.classes, lines) if painted else None
-        stacked, certain = patches if sizes else patches[0], np.concatenate(weights) if weighted else None
-        return Task(stacked, np.concatenate(classes), lines, certain, masks)
-
-    def painted(self, starts: np.ndarray, classes: np.ndarray, lines: list[int]) -> np.ndarray:
-        """Return the expert's labels in patches of one size, as masks for a mapper; some lines are left out."""
-        names = list(dict.fromkeys(classes))
-        codes = np.array([0, *(names.index(name) + 1 for name in self.truth.attrs["classes"])], np.uint8)
-        expert = codes[self.truth.drop_sel(inline=lines).reindex_like(self.clean, fill_value=0).values]
-        height, width = self.grid.size
-        return np.stack([expert[line, i : i + width, j : j + height].T for _, line, i, j in starts])
 
 
 RUNS: dict[str, Callable[[Yard], Sequence[Sequence[Task | JobTask]]]] = {
@@ -237,7 +208,7 @@ def score(
     kind : str
         A name of `RUNS`.
     mappings : sequence of str, optional
-        Names from `outcrop.MAPPERS`; all by default.
+        ``points`` and names from `outcrop.MAPPERS`; all by default. `points` learns from exemplars alone.
     seeds : int
         Scores are means over the runs and so many seeds of the mapper.
     device : str, optional
@@ -246,7 +217,9 @@ def score(
         Called with the number of mappers fitted so far.
     """
     out, count = [], 0
-    for name in check_choices(mappings, oc.MAPPERS):
+    for name in check_choices(mappings, NAMES):
+        if name == POINTS and "patches" in kind:
+            continue
         for seed in range(seeds):
             for number, tasks in enumerate(RUNS[kind](yard)):
                 found: list[xr.Dataset] = []
@@ -263,9 +236,9 @@ def score(
     return means(pd.DataFrame(out), several=seeds > 1)
 
 
-def fresh(name: str, seed: int, quick: bool, mappers: Mapping[str, Callable[[], Any]] = oc.MAPPERS) -> Any:
+def fresh(name: str, seed: int, quick: bool) -> Any:
     """Return a mapper by name with a seed, small where only its running matters."""
-    mapper = mappers[name]()
+    mapper = oc.MAPPERS[name]()
     options = {"random_state": seed, **(QUICK if quick else {})}
     return mapper.set_params(**{key: value for key, value in options.items() if key in mapper.get_params()})
 
@@ -273,12 +246,9 @@ def fresh(name: str, seed: int, quick: bool, mappers: Mapping[str, Callable[[], 
 def label(yard: Yard, task: Task, mapper: Any, device: Device = None) -> list[xr.Dataset]:
     """Fit on a task and label its lines: one Dataset per line, with the seconds of the fit and of the line."""
     begin = time.perf_counter()
-    device = device if isinstance(mapper, oc.LabelMapper) else None  # the others choose their own
-    patches = on_device(task.patches, device) if isinstance(task.patches, np.ndarray) else task.patches
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Class .* has .* patches, fewer than")  # the knee decides
-        more = {key: value for key in ("weights", "masks") if (value := getattr(task, key)) is not None}
-        mapper.fit(patches, task.classes, **more)
+        mapper.fit(on_device(task.patches, device), task.classes)
     fitted, out = time.perf_counter() - begin, []
     for line in task.lines:
         begin = time.perf_counter()
@@ -323,8 +293,7 @@ def add_exemplars(job: oc.Job, places: Places) -> None:
 
 def small_mappers(quick: bool) -> AbstractContextManager[Any]:
     """Return a context with small mappers under the names of all, where only their running matters."""
-    before = dict(oc.MAPPERS)
-    small = {name: partial(fresh, name, 0, quick, before) for name in before} if quick else {}
+    small = {name: partial(clone, fresh(name, 0, quick)) for name in oc.MAPPERS} if quick else {}
     return mock.patch.dict(oc.MAPPERS, small)
 
 
@@ -359,7 +328,7 @@ def means(table: pd.DataFrame, *, several: bool) -> pd.DataFrame:
     out = by_seed.groupby(keys, sort=False).mean()
     if several:
         out["MIU_sd"] = by_seed.groupby(keys, sort=False)["MIU"].std()
-    order = sorted(out.index, key=lambda row: (list(oc.MAPPERS).index(row[0]), row[2] == "all", row[2]))
+    order = sorted(out.index, key=lambda row: (NAMES.index(row[0]), row[2] == "all", row[2]))
     return out.loc[order].reset_index()
 
 

@@ -16,20 +16,14 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from scipy.ndimage import distance_transform_edt, label
-from sklearn.ensemble import RandomForestClassifier
 
 import outcrop as oc
 from outcrop.experiments import Data, Result
-from outcrop.experiments.expert import Names, add_exemplars, check_choices, small_mappers
+from outcrop.experiments.expert import Names, add_exemplars, check_choices
 from outcrop.experiments.f3 import BELOW_CAPTION, Places, eye_exemplars
-from outcrop.job.corrections import cell_means
-from outcrop.job.fitting import base_mapper
 from outcrop.job.labelling import label_view
 from outcrop.job.options import IndexOptions
-from outcrop.job.sections import filled_section, marked_sections
 from outcrop.job.strokes import covered
-from outcrop.labels.decision import decide
-from outcrop.mapping.pixels import upsample
 from outcrop.volumes.axes import position_of
 
 STROKES, QUICK_STROKES = 30, 3
@@ -38,10 +32,9 @@ AIMS = (0.80, 0.85)  # mean IU
 SHAPE, QUICK_SHAPE = (120, 200, 256), (60, 160, 200)
 F3_LINES = ((330, 310), (310, 330))  # painted, and not painted
 SYNTHETIC = (1, 2, 3)  # seeds of the volumes besides the demo's, which is 0
-AWAY = 30  # lines from the painted one to the one that nobody paints: farther than a stroke spreads
+AWAY = 30  # lines from the painted one to the one that nobody paints
 JITTER, WRONG = 4.0, 0.05  # of a careless interpreter: pixels off, and share of strokes with a wrong class
 REACH = 4  # pixels around a stroke within which it should mend what is wrong
-TREES = 100
 Painted = np.ndarray | None  # codes of the strokes on the painted line; None for the other line
 
 
@@ -84,7 +77,7 @@ def run(
     """
     chosen = check_choices(methods, METHODS)
     if not any(METHODS[method][0] for method in chosen):
-        raise ValueError(f"Methods are {', '.join(chosen)}, which draw no strokes; choose both as well.")
+        raise ValueError(f"Methods are {', '.join(chosen)}, which draw no strokes; choose strokes as well.")
     rows, curves = [], []
     for setting in settings(data, quick=quick, only=only):
         for seed in range(seeds or (1 if quick else 3)):
@@ -126,7 +119,6 @@ def opened(setting: Setting, seed: int, quick: bool) -> Iterator[Start]:
     """Give a `Start` whose job goes away with it."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        small_mappers(quick),
         oc.Job(Path(folder) / "job.outcrop", volume=setting.volume) as job,
     ):
         job.choose(index=IndexOptions(**setting.options))
@@ -271,81 +263,34 @@ def noisy(stroke: Stroke, rng: np.random.Generator, codes: list[int]) -> Stroke:
 # ---- methods: labels of the painted line (n_traces, n_samples), or of the other one where nothing is given -----------
 
 
-def both(start: Start, painted: Painted) -> np.ndarray:
-    """Labels as the product gives them: the regression updated, and the strokes spread."""
+def learnt(start: Start, painted: Painted) -> np.ndarray:
+    """Labels as the product gives them: the mapper has learnt from the strokes."""
     line = _line(start, painted)
     return start.job.label([line], seed=_seed(start))["label"].sel(inline=line).values
 
 
-def spread_only(start: Start, painted: Painted) -> np.ndarray:
-    """Votes of the mapper without strokes, and the strokes spread."""
-    found = label_view(start.job, start.job.plan)[0]._replace(stores=start.stores)
-    return np.asarray(found.section(_position(start, _line(start, painted)))[0])
-
-
-def update_only(start: Start, painted: Painted) -> np.ndarray:
-    """The regression updated, and nothing spread."""
-    line = _line(start, painted)
-    start.job.label([line], seed=_seed(start))
-    return _unspread(start, label_view(start.job, start.job.plan)[0].stores, line, painted)
-
-
 def paint_only(start: Start, painted: Painted) -> np.ndarray:
     """Votes of the mapper without strokes, and what is painted."""
-    return _unspread(start, start.stores, _line(start, painted), painted)
+    found = label_view(start.job, start.job.plan)[0]._replace(stores=start.stores)
+    return np.asarray(found.section(position_of(start.job.axes[0], _line(start, painted)))[0])
 
 
 def _line(start: Start, painted: Painted) -> int:
     return start.setting.other if painted is None else start.setting.line
 
 
-def _position(start: Start, line: int) -> int:
-    return position_of(start.job.axes[0], line)
-
-
 def _seed(start: Start) -> int:
     return start.job.plan.label.seed
-
-
-def _unspread(start: Start, stores: dict[int, Any], line: int, painted: Painted) -> np.ndarray:
-    """Labels by the votes of a line as they are kept, under what is painted."""
-    position, table = _position(start, line), start.job.plan.codes
-    store = stores[position]
-    codes = np.array([0, *(table[name] for name in store.classes)], np.uint8)
-    labels = codes[decide(store.read(position))[0]]
-    return labels if painted is None else np.where(painted > 0, painted, labels)
-
-
-def forest(start: Start, painted: Painted) -> np.ndarray:
-    """A random forest on the features of the nodes that are painted; nothing before two classes are."""
-    job, plan, position = start.job, start.job.plan, _position(start, start.setting.line)
-    mapper, line = base_mapper(job, plan), _line(start, painted)
-    strokes = marked_sections(job, plan)[0].get((0, position), np.zeros(start.truth.shape, np.uint8))
-    shares = np.stack([cell_means(strokes == code) for code in range(1, 1 + max(job.classes.values()))])
-    rows = np.argwhere(shares.any(axis=0))
-    codes = shares[:, rows[:, 0], rows[:, 1]].argmax(axis=0) + 1
-    if len(np.unique(codes)) < 2:
-        return np.zeros(start.truth.shape, np.uint8) if painted is None else painted
-    nodes = mapper.nodes(filled_section(job, plan, 0, position))[0].swapaxes(0, 1)
-    trees = RandomForestClassifier(TREES, random_state=_seed(start), n_jobs=-1)
-    trees.fit(nodes[rows[:, 0], rows[:, 1]], codes)
-    nodes = mapper.nodes(filled_section(job, plan, 0, _position(start, line)))[0].swapaxes(0, 1)
-    votes = trees.predict_proba(nodes.reshape(-1, nodes.shape[-1])).reshape(1, *nodes.shape[:2], -1)
-    labels = trees.classes_[upsample(votes, strokes.shape)[0].argmax(axis=-1)].astype(np.uint8)
-    return labels if painted is None else np.where(painted > 0, painted, labels)
 
 
 Make = Callable[[np.ndarray, int], Stroke] | None
 METHODS: dict[
     str, tuple[Make, Callable[[Start, Painted], np.ndarray], bool]
 ] = {  # name -> shape of a stroke (None: those of the first), labels, whether the interpreter is careless
-    "both": (disc, both, False),
-    "local": (disc, spread_only, False),
-    "global": (disc, update_only, False),
-    "both, lines": (line_along, both, False),
-    "both, careless": (disc, both, True),
+    "strokes": (disc, learnt, False),
+    "strokes, lines": (line_along, learnt, False),
+    "strokes, careless": (disc, learnt, True),
     "paint only": (None, paint_only, False),
-    "random forest": (None, forest, False),
 }
 
 

@@ -26,7 +26,8 @@ from outcrop.experiments.gain import finer
 from outcrop.experiments.table1 import draw_of_classes
 from outcrop.measures.registry import INDEXED
 from outcrop.retrieval import graph
-from outcrop.retrieval.index import NEAR_LINES, Index
+from outcrop.retrieval.index import Index
+from outcrop.volumes.neighbours import NEAR, USUAL
 
 CLICKS = (0, 5, 20)  # of a class
 COMBINED = " + ".join(INDEXED)
@@ -54,7 +55,7 @@ def changed_patches(data: Data, per_class: int) -> Iterator[dict[str, Any]]:
         if name == "as they are" and "inline" in dataset.coords:
             places = np.stack([dataset[part].values[rows] for part in ("inline", "crossline", "sample")], axis=1)
             apart = {measure: accuracy_apart(S, classes, places) for measure, S in found.items()}
-            yield {"data": "2000 patches", "what": "RA, without the same place within ten lines"} | apart
+            yield {"data": "2000 patches", "what": "RA, without the same place within 250 m"} | apart
 
 
 def changes(patches: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray]:
@@ -104,10 +105,10 @@ def accuracies(found: dict[str, np.ndarray], classes: np.ndarray) -> dict[str, f
 
 
 def accuracy_apart(S: np.ndarray, classes: np.ndarray, places: np.ndarray) -> float:
-    """Return the retrieval accuracy where no patch may find those of its own place within ten lines."""
+    """Return the retrieval accuracy where no patch may find those of its own place within 250 m, ten lines of F3."""
     found = []
     for row, (line, *place) in enumerate(places.tolist()):
-        near = (places[:, 1:] == place).all(axis=1) & (np.abs(places[:, 0] - line) <= NEAR_LINES)
+        near = (places[:, 1:] == place).all(axis=1) & (USUAL * np.abs(places[:, 0] - line) <= NEAR)
         order = np.argsort(-np.where(near, -np.inf, S[row]), kind="stable")
         wanted = int(((classes == classes[row]) & ~near).sum())
         found.append((classes[order[:wanted]] == classes[row]).mean() if wanted else np.nan)
@@ -183,16 +184,15 @@ def answers(weak: oc.WeakLabels, right: np.ndarray) -> tuple[list[int], list[int
 
 
 def apart(index: Index, exemplars: Places, ranking: str) -> oc.WeakLabels:
-    """Return what is retrieved without the patches that overlap an exemplar within ten lines."""
+    """Return what is retrieved without the patches that overlap an exemplar on a line within 250 m."""
     height, width = index.grid.size
-    lines = index.grid.axes[0]
     weak = oc.retrieve(index, exemplars, 2 * COUNT, ranking=ranking)
     starts = weak.starts
     near = np.zeros(len(weak), bool)
     for (place,) in exemplars.values():
-        _, line, *corner = index.grid.start_at(place)
-        over = (np.abs(starts[:, 2:] - corner) < [width, height]).all(axis=1)
-        near |= over & (np.abs(lines[starts[:, 1]] - lines[line]) <= NEAR_LINES)
+        start = index.grid.start_at(place)
+        over = (np.abs(starts[:, 2:] - start[2:]) < [width, height]).all(axis=1)
+        near |= over & (np.abs(index.grid.metres(starts) - index.grid.metres(start)) <= NEAR)
     left = weak.take(~near)
     return left.take(left.table.groupby("class").cumcount().to_numpy() < COUNT)
 

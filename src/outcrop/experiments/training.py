@@ -24,7 +24,6 @@ from outcrop.experiments.expert import APART, Yard, fresh, job_labels, opened
 from outcrop.experiments.f3 import eye_exemplars
 from outcrop.experiments.references import flat
 from outcrop.experiments.training_nets import EPOCHS, PATCHES, Examples, labels_of_net, read_nets, windows
-from outcrop.mapping.confidence import confidence, label, majority_filter
 
 OTHER_LINE = {310: 330, 330: 310}  # scored line -> the line whose expert labels or exemplars may be used
 NOT_A_CLASS = (0, 255)  # codes of pixels without a label, in mappers' answers and in label volumes
@@ -97,24 +96,12 @@ def paper_labels(yard: Yard, line: int, seed: int, device: Device) -> Examples:
     return on_patches(yard, rows, masks, mapper.classes_)
 
 
-def our_labels(yard: Yard, line: int, seed: int, device: Device) -> Examples:
-    """Return the paper's patches with the labels of `texture`, fitted on them, which count by their confidence."""
-    rows, mapper = np.abs(yard.inlines() - line) > APART, fresh("texture", seed, yard.quick)
-    images = yard.dataset["image"].values[rows]
-    evidence = mapper.fit(images, yard.dataset["weak"].values[rows]).scores(images)
-    masks = label(evidence, smooth=majority_filter)  # as `predict` gives them, but the evidence is computed once
-    return on_patches(yard, rows, masks, mapper.classes_, np.round(255 * confidence(evidence)).astype(np.uint8))
-
-
-def on_patches(
-    yard: Yard, rows: np.ndarray, masks: np.ndarray, classes: Sequence[str], weights: np.ndarray | None = None
-) -> Examples:
+def on_patches(yard: Yard, rows: np.ndarray, masks: np.ndarray, classes: Sequence[str]) -> Examples:
     """Return examples of some of the paper's patches; each counts as a section of its size."""
-    codes, sure = (np.zeros(yard.dataset["image"].shape, np.uint8) for _ in range(2))
+    codes = np.zeros(yard.dataset["image"].shape, np.uint8)
     codes[rows] = coded(masks, classes)
-    sure[rows] = 0 if weights is None else weights
     starts = np.column_stack([np.flatnonzero(rows), np.zeros((np.sum(rows), 2), int)])
-    return Examples("patches", codes.swapaxes(1, 2), None if weights is None else sure.swapaxes(1, 2), starts)
+    return Examples("patches", codes.swapaxes(1, 2), None, starts)
 
 
 def our_labels_from_exemplars(yard: Yard, line: int, seed: int, device: Device) -> Examples:
@@ -142,7 +129,6 @@ def on_sections(yard: Yard, labels: xr.DataArray, classes: Sequence[str], sure: 
 LABELS: dict[str, Callable[[Yard, int, int, str | None], Examples]] = {
     "authors' release": authors_labels,
     "paper's mapping": paper_labels,
-    "our mapping": our_labels,
     "our mapping, exemplars by eye": our_labels_from_exemplars,
     "expert": expert_labels,
 }

@@ -20,6 +20,7 @@ from outcrop.storage.workspace import whole_file
 from outcrop.volumes import class_table, segy, segy_write
 from outcrop.volumes.axes import positions_of
 from outcrop.volumes.lazy import as_slice, live_traces
+from outcrop.volumes.neighbours import line_spacing
 from outcrop.volumes.summary import sample_unit
 
 TEXT_LINES, TEXT_WIDTH = 38, 75  # that a SEG-Y text header has for us
@@ -144,7 +145,7 @@ def _target(
         source, header_bytes = volume.attrs["source"], volume.attrs["header_bytes"]
     else:
         axes = [volume[name].values for name in volume.dims]
-        bins = np.nan_to_num(volume.attrs.get("bin_size", (25.0, 25.0)), nan=25.0)
+        bins = tuple(np.nan_to_num(line_spacing(volume) or (25.0, 25.0), nan=25.0).tolist())
         grid = volume.attrs.get("map")
         file = segy_write.create(path, *axes, bin_size=bins, grid=grid, text=text, format=format)
         return file, axes, live_traces(volume)

@@ -10,8 +10,9 @@ import zarr
 
 import outcrop
 from outcrop.export.colour_tables import code_colours
-from outcrop.export.lines import LINES, as_json, line_spans, new_folder, provenance_of
+from outcrop.export.lines import LINES, line_spans, new_folder, provenance_of
 from outcrop.labels.named import named_labels
+from outcrop.storage.stages import as_json
 
 CHUNKS = (LINES, 128, 256)
 

@@ -8,6 +8,7 @@ from typing import Any
 from xarray import DataArray, Dataset
 
 from outcrop.parallel import spans
+from outcrop.storage.stages import as_json
 from outcrop.storage.workspace import whole_file
 
 LINES = 32  # lines read together and stored in one Zarr chunk
@@ -31,11 +32,6 @@ def line_spans(values: DataArray, memory: int | None = None) -> list[slice]:
     line = values.dtype.itemsize * values.shape[-2] * values.shape[-1]
     block = min(BLOCK, memory // 16) if memory else BLOCK
     return list(spans(values.shape[-3], max(1, block // line // LINES) * LINES))
-
-
-def as_json(attrs: Any) -> Any:
-    """Attributes as JSON has them."""
-    return json.loads(json.dumps(attrs, default=lambda one: one.tolist() if hasattr(one, "tolist") else str(one)))
 
 
 def new_folder(path: str | Path) -> AbstractContextManager[Path]:

@@ -17,9 +17,9 @@ from outcrop.export.lines import LINES, new_folder, provenance_of, write_json
 from outcrop.labels.named import named_labels
 from outcrop.mapping.confidence import as_codes, labelled
 from outcrop.patches.grid import DIRECTIONS, PatchGrid
-from outcrop.retrieval.index import NEAR_LINES
 from outcrop.retrieval.weak import WeakLabels
 from outcrop.volumes.axes import positions_of
+from outcrop.volumes.neighbours import lines_within
 
 SPLITS = {"train": 0.7, "val": 0.15, "test": 0.15}
 MOST_BLOCKS, DRAWS = 20, 1000  # blocks of lines to split by, and ways to cut and share them out that are tried
@@ -33,7 +33,7 @@ def export_training_set(
     grid: PatchGrid,
     weak: WeakLabels | None = None,
     format: str = "png",
-    gap: int = NEAR_LINES,
+    gap: int | None = None,
     seed: int = 0,
     provenance: dict[str, Any] | None = None,
 ) -> pd.DataFrame:
@@ -55,8 +55,8 @@ def export_training_set(
         fills most of the mask.
     format : {"png", "npy"}
         Images as 8-bit PNG or as float32 in [0, 1]; masks and confidence are 8-bit in both.
-    gap : int
-        Lines left out between patches of different splits.
+    gap : int, optional
+        Lines left out between patches of different splits; by default as many as lie within 250 m.
     seed : int
         Of the split.
     provenance : dict, optional
@@ -89,6 +89,8 @@ def export_training_set(
         raise ValueError(f"format is {format!r}; choose png or npy.")
     known, starts = _wanted_patches(grid, weak)
     first, last = _touched_lines(grid, starts)
+    if gap is None:
+        gap = lines_within(volume, "crossline" if grid.along == "crossline" else "inline")
     known["split"] = split_by_lines(first, last, known["class"], gap=gap, seed=seed)
     keep = np.lexsort(starts.T[::-1])  # line by line
     keep = keep[known["split"].to_numpy()[keep] != ""]
@@ -134,7 +136,7 @@ def _touched_lines(grid: PatchGrid, starts: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def split_by_lines(
-    first: npt.ArrayLike, last: npt.ArrayLike, classes: Sequence[str], *, gap: int = NEAR_LINES, seed: int = 0
+    first: npt.ArrayLike, last: npt.ArrayLike, classes: Sequence[str], *, gap: int, seed: int = 0
 ) -> np.ndarray:
     """Train, val or test for every patch, in blocks of lines, with a gap between blocks of different splits.
 

@@ -9,7 +9,7 @@ from scipy.ndimage import gaussian_filter1d
 
 from outcrop.arrays import Array, array_namespace, constant
 from outcrop.parallel import spans
-from outcrop.storage.kept import Kept, content
+from outcrop.storage.kept import Kept
 
 WAVELENGTHS = (4, 7, 12, 20)  # pixels
 N_DIRECTIONS = 8
@@ -79,25 +79,6 @@ def _smoothing(n: int, sigma: float) -> list[tuple[slice, slice, np.ndarray]]:
         weights = gaussian_filter1d(unit, sigma, axis=0, mode="reflect", truncate=3)[rows - taken.start]
         blocks.append((span, taken, weights))
     return blocks
-
-
-def kept_nodes(sections: np.ndarray) -> Array:
-    """What `describe` gives, kept in memory for a while where it is of one section."""
-    if len(sections) > 1:
-        return describe(sections)
-    return KEPT.get((WAVELENGTHS, N_DIRECTIONS, SMOOTHING, content(sections)), lambda: describe(sections))
-
-
-def mirrored(descriptors: Array) -> Array:
-    """Descriptors of the same places in a section that is seen from behind: directions run the other way round.
-
-    Takes NumPy or torch. What follows the energies is the same from both sides.
-    """
-    xp, shape = array_namespace(descriptors), descriptors.shape[:-1]
-    directions = constant(xp, -np.arange(N_DIRECTIONS) % N_DIRECTIONS, like=descriptors)
-    apart = xp.reshape(descriptors[..., : n_energies()], (*shape, -1, N_DIRECTIONS))
-    energies = xp.reshape(apart[..., directions], (*shape, n_energies()))
-    return xp.concat([energies, descriptors[..., n_energies() :]], axis=-1)
 
 
 @lru_cache(maxsize=8)

@@ -22,7 +22,7 @@ from outcrop.labels.named import named_labels
 from outcrop.mapping.confidence import as_codes, find_background, labelled
 from outcrop.parallel import Progress, map_blocks, memory_budget, spans
 from outcrop.patches.grid import DIRECTIONS
-from outcrop.volumes.neighbours import neighbour_groups
+from outcrop.volumes.neighbours import line_spacing, neighbour_groups
 from outcrop.volumes.summary import sample_unit
 
 MIN_SAMPLES = 1000  # of a body: about 10 x 10 x 10
@@ -133,7 +133,7 @@ def bodies(
     min_samples : int
         Smaller bodies are left out.
     bin_size : (float, float), optional
-        Metres between neighbouring inlines and between neighbouring crosslines; by default ``attrs["bin_size"]``.
+        Metres between neighbouring inlines and between neighbouring crosslines; by default as the labels say.
     velocity : float, optional
         Mean velocity in m/s that turns two-way time into thickness, for volumes in time.
     along : {"inline", "crossline"}
@@ -253,7 +253,7 @@ def find_bodies(
             growing[one].add(slab, slab.codes == codes[one], touches=part.start not in edges)
         if progress:
             progress("bodies", part.stop, len(groups[0]))
-    bin_size = labels.attrs.get("bin_size") if bin_size is None else bin_size
+    bin_size = line_spacing(labels) if bin_size is None else bin_size
     down = sample_unit(labels["label"].assign_attrs(labels.attrs))
     cell, unit = _cell(axes, sample, bin_size if down else None, velocity)
     rows, outlines = [], {}

@@ -12,7 +12,7 @@ from xarray import DataArray
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.volumes import segy, segy_headers, segy_layout
 from outcrop.volumes.axes import fit_grid, positions_of
-from outcrop.volumes.neighbours import smallest_step
+from outcrop.volumes.neighbours import line_spacing, smallest_step
 
 NUMBERS, BINS = "line numbers", "bin size"  # sources that are no coordinates
 NEAR = 64  # traces; reading over such a gap costs no more than asking twice
@@ -112,9 +112,10 @@ def map_grid(volume: DataArray) -> MapGrid | MapLine:
         found = None
     if found is not None:
         return found
-    if "bin_size" not in volume.attrs:
+    spacing = line_spacing(volume)
+    if spacing is None:
         return MapGrid(np.zeros(2), np.array([0.0, 1.0]), np.array([1.0, 0.0]), NUMBERS)
-    bins = np.nan_to_num(volume.attrs["bin_size"], nan=1.0)
+    bins = np.nan_to_num(spacing, nan=1.0)
     first = [float(volume[name].values[0]) for name in DIRECTIONS]
     down, across = (size / smallest_step(volume[name].values) for size, name in zip(bins, DIRECTIONS, strict=True))
     origin = -np.array([first[1] * across, first[0] * down])

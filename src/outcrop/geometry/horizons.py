@@ -17,6 +17,7 @@ from outcrop.patches.area import read_points
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.storage.workspace import whole_file
 from outcrop.volumes.neighbours import smallest_step
+from outcrop.words import counted
 
 END = 999.0  # three of them end a line in IRAP classic files
 MOST_BYTES = 1 << 31  # of a horizon file; one of 20 million points is smaller
@@ -95,7 +96,7 @@ def read_horizon(path: str | Path, volume: DataArray) -> pd.DataFrame:
             f"{name} {volume[name].values.min():g} to {volume[name].values.max():g}" for name in volume.dims
         )
         raise ValueError(
-            f"None of the {len(table)} points of {path} lies in the survey ({spans}); is it of another one?"
+            f"None of {counted(len(table), 'points')} of {path} lies in the survey ({spans}); is it of another one?"
         )
     found = pd.DataFrame({name: table[name][inside].astype(volume[name].dtype) for name in DIRECTIONS})
     found = found.assign(**{domain: depth[inside]}).groupby(list(DIRECTIONS), as_index=False).min()

@@ -1,7 +1,5 @@
 """Likelihood of a fault at every sample of a section, from the encoder and from broken reflectors."""
 
-from collections.abc import Sequence
-
 import numba
 import numpy as np
 from scipy.ndimage import gaussian_filter, gaussian_filter1d, median_filter, zoom
@@ -65,7 +63,6 @@ def fault_likelihood(
     section: np.ndarray,
     *,
     weight: float = WEIGHT,
-    scales: Sequence[tuple[float, float]] = SCALES,
     device: str | None = None,
 ) -> np.ndarray:
     """Likelihood of a fault at every sample of one section.
@@ -76,8 +73,6 @@ def fault_likelihood(
         Amplitudes of any gain around 0.5.
     weight : float
         Of the discontinuity of the data: 0 is the encoder alone, 1 the discontinuity alone.
-    scales : sequence of (float, float)
-        How many times the samples and the traces of the section the encoder sees; the first is that of the dip.
     device : str, optional
         A torch device for the encoder.
 
@@ -87,22 +82,20 @@ def fault_likelihood(
         ``encoder ** (1 - weight) * discontinuity ** weight``, both times the probability that there is neither chaos
         nor salt, in which every trace differs from the next.
     """
-    answers = answers_at_scales(section, scales, device)
+    answers = answers_at_scales(section, device)
     layered = (1 - answers["chaos"]) * (1 - answers["salt"])
     measured = discontinuity(section, answers["dip"])
     return np.asarray(layered * answers["fault"] ** (1 - weight) * measured**weight, np.float32)
 
 
-def answers_at_scales(
-    section: np.ndarray, scales: Sequence[tuple[float, float]], device: str | None = None
-) -> dict[str, np.ndarray]:
+def answers_at_scales(section: np.ndarray, device: str | None = None) -> dict[str, np.ndarray]:
     """Mean of the encoder's answers, as logits, over scales at which it sees a section; the dip of the first of them.
 
     A section stretched across shows steep faults flatter and with more traces to either side.
     """
     names = ("fault", "chaos", "salt")
     total, dip = dict.fromkeys(names, np.float32(0)), None
-    for factors in scales:
+    for factors in SCALES:
         seen = section if factors == (1.0, 1.0) else zoom(section, factors, order=3)
         answers = Encoder(device=device).answers(seen[None].astype(np.float32))
         back = [n / n_seen for n, n_seen in zip(section.shape, seen.shape, strict=True)]
@@ -110,7 +103,7 @@ def answers_at_scales(
             total[name] = total[name] + logit(np.clip(zoom(answers[name][0], back, order=1), 1e-5, 1 - 1e-5))
         if dip is None:
             dip = zoom(answers["dip"][0], back, order=1) * np.float32(back[0] / back[1])
-    return {name: expit(total[name] / len(scales)) for name in names} | {"dip": dip}
+    return {name: expit(total[name] / len(SCALES)) for name in names} | {"dip": dip}
 
 
 def discontinuity(section: np.ndarray, dip: np.ndarray) -> np.ndarray:

@@ -17,6 +17,7 @@ from outcrop.job.sections import marked_sections
 from outcrop.mapping.confidence import labelled
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.retrieval.audit import draw_order, estimate, groups_by_class, iou_estimates
+from outcrop.words import counted
 
 if TYPE_CHECKING:
     from outcrop.job.core import Job
@@ -226,16 +227,17 @@ def samples(job: "Job", seed: int) -> Population:
     labels = job.labels
     lines = np.array(sorted(line for line, stale in job.labelled.items() if not stale))
     if not len(lines):
-        raise ValueError(f"{job.path} has no labels of the present decisions; run 'outcrop label {job.path}' first.")
+        raise ValueError(
+            f"{job.path} has no labels of the present decisions; run 'outcrop label {job.path}', or Job.label(), first."
+        )
     rng = np.random.default_rng(seed)
     lines = np.sort(rng.choice(lines, min(LINES, len(lines)), replace=False))
     parts = [_line_samples(job, labels, int(line), POOL // len(lines) + 1, rng) for line in lines]
     pool = pd.concat([part for part, _ in parts], ignore_index=True)
     if pool.empty:
         raise ValueError(
-            f"None of the {len(lines)} labelled lines has a sample to ask about: all are uncertain, painted or "
-            "confirmed; choose a lower confidence (--min-confidence) or a larger error (--max-error), or label other "
-            "lines."
+            f"None of {counted(len(lines), 'labelled lines')} has a sample to ask about: all are uncertain, painted or "
+            "confirmed; choose a lower minimum confidence or a larger maximum error, or label other lines."
         )
     counts = pd.concat([count for _, count in parts]).groupby(level=[0, 1]).sum()
     groups = counts.index.get_indexer(pd.MultiIndex.from_frame(pool[["class", "level"]]))

@@ -25,6 +25,7 @@ from outcrop.labels.votes import lines_of
 from outcrop.parallel import Progress
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.report import write_report
+from outcrop.words import counted
 
 if TYPE_CHECKING:
     from outcrop.job.core import Job
@@ -88,7 +89,7 @@ def _notes(job: "Job", found: Bodies, labels: xr.Dataset, done: int) -> list[str
     direction, notes = job.plan.along, []
     along, across, n_lines = DIRECTIONS[direction], DIRECTIONS[1 - direction], job.volume.shape[direction]
     if done < n_lines:
-        notes.append(f"{done} of {n_lines} {along}s are labelled; bodies end where labels do")
+        notes.append(f"{done} of {counted(n_lines, f'{along}s', 'are')} labelled; bodies end where labels do")
     if not labels.attrs["fused"] and can_fuse(job):
         notes.append(f"labels of {along}s alone; --fuse lets those of {across}s count too")
     for name, share in labels.attrs.get("one_sided", {}).items():

@@ -3,7 +3,7 @@
 import contextlib
 import difflib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,15 +12,18 @@ import pandas as pd
 
 from outcrop.job.decisions import decisions_table
 from outcrop.job.folder import LAST_CODE, JobFolder
-from outcrop.job.inputs import Place, as_json, check_colour, class_name, pack, point_list, row_list
+from outcrop.job.inputs import Place, check_colour, class_name, pack, point_list, row_list
 from outcrop.job.labelling import label_dataset
 from outcrop.job.options import IndexOptions, LabelOptions, RetrievalOptions
 from outcrop.job.plan import NEIGHBOURHOOD, option_values
+from outcrop.job.sections import labelling_grid
 from outcrop.job.state import Exemplar
 from outcrop.job.strokes import runs, section_of, stroke_mask
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.plots.colours import COLOURS, EXTRA
 from outcrop.retrieval.exemplars import exemplar_picture
+from outcrop.storage.stages import as_json
+from outcrop.volumes.summary import sample_unit
 
 if TYPE_CHECKING:
     from outcrop.job.core import Job
@@ -262,7 +265,15 @@ class JobChoices(JobFolder):
             raise ValueError(
                 f"The sample at {', '.join(f'{part:g}' for part in place)} is missing; choose one with data."
             )
+        self._say_unit(place[2])
         return [int(part) if part == int(part) else part for part in place]
+
+    def _say_unit(self, vertical: float) -> None:
+        """Note that a time or depth at the very top of the volume looks like one in s or km."""
+        name, unit = str(self.volume.dims[2]), sample_unit(self.volume)
+        if unit and self.log.origin != "page" and 0 < 1000 * vertical <= self.axes[2][-1]:
+            long = "s" if unit == "ms" else "km"
+            self._note(f"{name} {vertical:g} is taken in {unit}; for {vertical:g} {long} give {1000 * vertical:g}.")
 
     def judge(self, patches: Sequence[tuple[str, Any, str]], what: str) -> None:
         """Say ``accept``, ``reject`` or ``forget`` to patches given as (class, place, direction)."""
@@ -394,6 +405,17 @@ class JobChoices(JobFolder):
                 for name, axis in zip(self.volume.dims, self.axes, strict=True)
             )
             raise ValueError(f"The stroke at {stroke['points'][0]} covers no sample of the volume: it has {inside}.")
+        self._say_unit(max(point[2] for point in stroke["points"]))
+        self._say_stroke_outside(stroke)
+
+    def _say_stroke_outside(self, stroke: Entry) -> None:
+        """Note that a stroke lies outside the area of interest."""
+        place, plan = section_of(stroke, self.axes), self.plan
+        if plan.area and place is not None:
+            inside = labelling_grid(cast("Job", self), plan).inside(*place)
+            if not (stroke_mask(stroke, self.axes) & inside).any():
+                where = f"{stroke['along']} {self.axes[place[0]][place[1]]:g}"
+                self._note(f"The stroke on {where} lies outside the area of interest: nothing there is labelled.")
 
     def _as_labelled(self, stroke: Entry, what: str) -> list[Entry]:
         """Entries, class by class, of the samples under a stroke that are labelled so: they are, or are not."""
@@ -417,8 +439,23 @@ class JobChoices(JobFolder):
 
     def undo(self) -> list[Entry]:
         """Take back the last decision of this person and return what it was; empty where there was none."""
-        return self.log.undo()
+        return self._step(self.log.undo)
 
     def redo(self) -> list[Entry]:
         """Repeat what was undone last and return what it was; empty where there was nothing."""
-        return self.log.redo()
+        return self._step(self.log.redo)
+
+    def _step(self, step: Callable[[], list[Entry]]) -> list[Entry]:
+        """Undo or redo, and note where that brought other patches."""
+        before = self.plan
+        entries, plan = step(), self.plan
+        if plan.index != before.index:
+            size, spaced = (
+                " x ".join(map(str, pair)) for pair in (plan.size, cast("tuple[int, int]", plan.index.step))
+            )
+            index = "their index is kept" if self._indexed(plan) else "the next search describes them anew"
+            self._note(
+                f"The index has other options now, patches of {size} with step {spaced}: {index}. "
+                "Labels by the options before count as stale."
+            )
+        return entries

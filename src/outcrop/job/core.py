@@ -1,5 +1,6 @@
 """`Job`: the one way into a job folder for shell, page and notebook."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -11,6 +12,7 @@ import xarray as xr
 from outcrop.job import fitting, labelling, retrieved, table_file
 from outcrop.job.choices import JobChoices
 from outcrop.job.folder import QUICK
+from outcrop.job.hints import Advice, advice
 from outcrop.job.inputs import row_list
 from outcrop.job.options import LabelOptions
 from outcrop.mapping.registry import MAPPERS, POINTS
@@ -146,13 +148,14 @@ class Job(JobChoices):
 
     def accept(self, rows: Sequence[int] | int) -> None:
         """Say yes to retrieved patches, given by the column `row` of the table."""
-        self._judge_rows(rows, "accept")
+        self.judge(self._patches_at(rows), "accept")
 
     def reject(self, rows: Sequence[int] | int) -> None:
         """Say no to retrieved patches, given by the column `row` of the table."""
-        self._judge_rows(rows, "reject")
+        self.judge(self._patches_at(rows), "reject")
 
-    def _judge_rows(self, rows: Sequence[int] | int, what: str) -> None:
+    def _patches_at(self, rows: Sequence[int] | int) -> list[tuple[str, Any, str]]:
+        """Return class, place and direction of retrieved patches, given by the column `row` of the table."""
         numbers = row_list(rows)
         found = table_file.published(self)
         if found is None or not set(numbers) <= set(found.index):
@@ -164,7 +167,7 @@ class Job(JobChoices):
                 raise ValueError(f"Row {row} is not among the retrieved patches; give numbers of their column 'row'.")
         dims = list(self.volume.dims)
         chosen = [found.loc[[row]].iloc[0] for row in numbers]
-        self.judge([(one["class"], one[dims].tolist(), str(one["along"])) for one in chosen], what)
+        return [(one["class"], one[dims].tolist(), str(one["along"])) for one in chosen]
 
     # ---- labels -----------------------------------------------------------------------------------------------------
 
@@ -187,7 +190,7 @@ class Job(JobChoices):
         lines : sequence of int, optional
             Survey labels; all lines with live traces by default. Lines whose votes are stored are not computed again.
         mapping : str, optional
-            A name of `outcrop.MAPPERS`; by default the one of the last time, `encoder` at first.
+            ``points``, or a name of `outcrop.MAPPERS`; by default the one of the last time, `points` at first.
         seed : int, optional
             By default the one of the last time, 0 at first.
         min_confidence, max_error : float, optional
@@ -197,7 +200,7 @@ class Job(JobChoices):
             Samples and traces between patches, for mappings that take patches of one size; kept for the next time,
             ``auto`` resets it.
         with_jobs : sequence of path, optional
-            Jobs on the same volume with patches of another size, to learn from too; kept for the next time, an empty
+            Jobs on the same volume whose exemplars, strokes and verdicts teach too; kept for the next time, an empty
             sequence removes them.
         **where
             See `Where`; work that is ended goes on with the next call.
@@ -217,6 +220,9 @@ class Job(JobChoices):
             self.retrieve(**where)
         plan = self.plan
         done = labelling.label_lines(self, plan, lines, **where)
+        view, _ = labelling.label_view(self, plan)
+        for text in advice(plan, fitting.job_mapper(self, plan), view, done, self.axes[plan.along]):
+            warnings.warn(text, Advice, stacklevel=2)
         return self._dataset().isel({DIRECTIONS[plan.along]: done})
 
     def choose_labels(

@@ -15,7 +15,6 @@ import zarr
 from outcrop.job.fitting import job_mapper
 from outcrop.job.labelling import labelled_lines, line_positions
 from outcrop.job.options import IndexOptions
-from outcrop.job.plan import ACROSS
 from outcrop.job.sections import labelling_grid
 from outcrop.labels.vote_store import VoteStore
 from outcrop.labels.votes import line_votes, lines_of
@@ -107,7 +106,6 @@ def label_cost(
     if not left:
         return Cost(0, 0.0, 0.0)
     threads = workers or n_cores()
-    across = ACROSS if getattr(mapper, "any_size", False) else 0
     axis = job.axes[plan.along]
     some = every[max(0, len(every) // 2 - LINES * threads // 2) :][: max(1, LINES * threads)]
     where["workers"] = threads
@@ -117,8 +115,7 @@ def label_cost(
     votes = [votes for _, votes in line_votes(job.volume, grid, mapper, axis[some], **where)]
     a_line = (time.perf_counter() - begin) / len(some)
     writing, size = _written(votes, [str(name) for name in mapper.classes_])
-    computed = len({near for line in left for near in range(line - across, line + across + 1)} & set(every))
-    seconds = SPENT + computed * a_line + len(left) * (writing + _digest_seconds(job.volume)) / threads
+    seconds = SPENT + len(left) * (a_line + (writing + _digest_seconds(job.volume)) / threads)
     return Cost(len(left), seconds + (START if workers else 0), len(left) * size)
 
 
@@ -131,7 +128,7 @@ def check_disk(folder: Path, needed: float) -> None:
     if needed > free:
         raise ValueError(
             f"{folder} needs about {needed / 1e6:.0f} MB, and {free / 1e6:.0f} MB are free there; free some space, "
-            "choose a larger --step or --every, or another folder."
+            "choose a larger step or every, or another folder."
         )
 
 

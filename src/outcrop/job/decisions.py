@@ -87,7 +87,7 @@ class Decisions:
         self._state: State | None = None
         self._hold: FileLock | None = None
         self._who = ""
-        self._act: str | None = None  # id of the first entry of an act under way
+        self._pending: list[Entry] | None = None  # entries of an act under way, not written yet
 
     # ---- reading ----------------------------------------------------------------------------------------------------
 
@@ -102,9 +102,14 @@ class Decisions:
                 name: before[name] if name in before and before[name][0] == size else (size, self._read(name))
                 for name, size in sizes.items()
             }
-            found = [(entry["time"], name, entry) for name, (_, some) in self._files.items() for entry in some]
-            self._entries = arrange([entry for *_, entry in sorted(found, key=lambda item: item[:2])])
-            self._state = None
+            self._merge()
+
+    def _merge(self) -> None:
+        """Merge the entries of all files and those of an act under way by time."""
+        found = [(entry["time"], name, entry) for name, (_, some) in self._files.items() for entry in some]
+        found += [(entry["time"], f"{entry['who']}.jsonl", entry) for entry in self._pending or ()]
+        self._entries = arrange([entry for *_, entry in sorted(found, key=lambda item: item[:2])])
+        self._state = None
 
     def _read(self, name: str) -> list[Entry]:
         """Return the entries of one file; lines that are none are counted."""
@@ -148,44 +153,46 @@ class Decisions:
         return self._who
 
     def add(self, *entries: Entry) -> list[Entry]:
-        """Write entries as one act and return them as written; they are on disk when this returns."""
+        """Write entries as one act and return them as written; they are on disk when this returns, or the act ends."""
         with self._lock:
             self.refresh()
             who, last = self.who, max((entry["time"] for entry in self._entries if not scope(entry)), default="")
             written: list[Entry] = []
             for entry in entries:
                 id, last = entry.get("id") or uuid.uuid4().hex[:12], _after(last)
-                group = self._act or (written[0]["id"] if written else id)
-                self._act = None if self._act is None else group
+                group = (self._pending or written or [{"id": id}])[0]["id"]
                 written.append({"id": id, "time": last, "who": who, "from": self.origin, "group": group} | entry)
             lines = [json.dumps(entry) for entry in written]
             if not all(parse(line) for line in lines):
                 raise ValueError(f"A decision cannot be kept: {lines[0][:200]}.")
-            append_line(self.folder / f"{who}.jsonl", "\n".join(lines))
-            self.refresh()
+            if self._pending is not None:
+                self._pending += written
+                self._merge()
+            else:
+                append_line(self.folder / f"{who}.jsonl", "\n".join(lines))
+                self.refresh()
             return written
 
     @contextlib.contextmanager
     def act(self) -> Iterator[None]:
-        """Record what is written inside as one act, which is undone as one; an error inside undoes it at once.
+        """Record what is decided inside as one act, which is undone as one; after an error nothing of it is kept.
 
         An act inside another one is a part of it.
         """
         with self._lock:
-            if self._act is not None:
+            if self._pending is not None:
                 yield
                 return
-            self._act = ""
+            self._pending = []
             try:
                 yield
-            except BaseException:
-                written = [entry["id"] for entry in self._entries if self._act and entry.get("group") == self._act]
-                self._act = None
-                if written:
-                    self.add({"what": "undo", "of": written, "withdrawn": True})
-                raise
+                if self._pending:
+                    lines = "\n".join(map(json.dumps, self._pending))
+                    append_line(self.folder / f"{self.who}.jsonl", lines)
             finally:
-                self._act = None
+                self._pending = None
+                self.refresh()
+                self._merge()
 
     def undo(self) -> list[Entry]:
         """Take back the last act of this person and return its entries; none where there is nothing to take back.

@@ -20,6 +20,7 @@ from outcrop.job.status import checked_lines
 from outcrop.job.votes import Labels
 from outcrop.volumes.axes import standard_axes
 from outcrop.volumes.lazy import LazyVolume
+from outcrop.words import counted
 
 if TYPE_CHECKING:
     from outcrop.job.core import Job
@@ -58,7 +59,7 @@ def export(
             "next label."
         )
     total, count = job.plan.volume["shape"][job.plan.along], sum(lines.values())
-    words = [f"{len(lines)} of {total} lines labelled"]
+    words = [f"{len(lines)} of {counted(total, 'lines')} labelled"]
     words += [f"{count} of them stale"] if count else []
     words += [f"{total - len(lines)} missing, written as 0"] if len(lines) < total else []
     about = ", ".join(words)

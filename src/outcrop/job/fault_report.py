@@ -12,6 +12,7 @@ from outcrop import plots
 from outcrop.geometry.surfaces import direction_of
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.report import write_report
+from outcrop.words import counted
 
 SECTIONS = 3  # drawn of those with sticks
 LARGEST = 20  # surfaces in the table
@@ -48,7 +49,7 @@ def write_fault_report(
     facts : dict, optional
         How the sticks were made.
     """
-    count = f"{sticks['stick'].nunique()} sticks in {len(surfaces)} surfaces"
+    count = f"{counted(sticks['stick'].nunique(), 'sticks')} in {counted(len(surfaces), 'surfaces')}"
     table = [f"{count}; the largest:", surfaces.head(LARGEST).round(2)] if len(surfaces) else "No fault was found."
     along, places = drawn_places(volume, sticks)
     figures = []

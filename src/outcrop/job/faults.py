@@ -250,7 +250,9 @@ def judge_sticks(job: "Job", sticks: pd.DataFrame, what: str, name: str | None =
         raise ValueError(f"Sticks are to be {what!r}; choose one of {', '.join(painted)}.")
     paint = painted[what]
     if paint is None:
-        raise ValueError("No class is the background; say with --background of 'outcrop retrieve' which one is.")
+        raise ValueError(
+            "No class is the background; name it with 'outcrop retrieve --background' or Job.set_background()."
+        )
     _paint(job, sticks, paint, stick=what == "accept")
 
 

@@ -1,7 +1,7 @@
-"""The stage of the mapper: fitted on the retrieved patches, then updated by strokes, or borrowed from another job."""
+"""The stage of the mapper: fitted on points and the survey or on retrieved patches, or borrowed from another job."""
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,25 +9,24 @@ import numpy as np
 from outcrop.arrays import device_list
 from outcrop.job import retrieved
 from outcrop.job.confirmed import confirmed_evidence, job_confirmed
-from outcrop.job.corrections import COUNT, painted_nodes, targets_of
 from outcrop.job.plan import Plan
-from outcrop.job.sections import filled_section, labelling_grid, marked_sections
-from outcrop.job.strokes import excluded_sections, painted_patches, painted_sections
-from outcrop.mapping.encoder_mapping import EncoderMapper, Places
+from outcrop.job.sections import filled_section, labelling_grid
+from outcrop.job.strokes import excluded_sections, painted_nodes, painted_patches, painted_sections
 from outcrop.mapping.label_mapper import LabelMapper
 from outcrop.mapping.landmarks import landmark_graphs
 from outcrop.mapping.points import FIRST, STRIDE, ConfirmedSamples, Point, PointMapper
-from outcrop.mapping.registry import load_mapper, make_mapper
+from outcrop.mapping.registry import POINTS, load_mapper, make_mapper
 from outcrop.mapping.survey_sample import SurveySample, load_sample, sample_survey, save_sample
-from outcrop.mapping.texture import TextureMapper
 from outcrop.parallel import Progress, memory_budget, one_blas_thread
-from outcrop.storage.kept import content
+from outcrop.patches.grid import DIRECTIONS
 from outcrop.volumes.axes import nearest_position
+from outcrop.volumes.neighbours import line_distances
 
 if TYPE_CHECKING:
     from outcrop.job.core import Job
 
 SAMPLED = 12  # lines of the survey that a mapping by points samples
+CROSSED = 8  # lines from which a stroke across the lines is learnt, at most
 SURE = 1e3  # weight of a painted patch, so that a mapper which draws some patches draws it
 
 
@@ -53,112 +52,55 @@ def job_mapper(job: "Job", plan: Plan, **where: Any) -> Any:
         if not folder.is_dir():
             raise ValueError(f"Mapper {plan.label.mapper} of {job.path} is missing; label with --mapper JOB again.")
         return load_mapper(folder)
-    if plan.mapper_stage is None:
+    stage = plan.mapper_stage
+    if stage is None:
         raise ValueError(f"{job.path} has no exemplars yet; add some before labelling.")
-    if plan.mapper_stage == plan.base_stage:
-        return base_mapper(job, plan, **where)
-    return job.stages.get(plan.mapper_stage, "mapper", lambda: updated(job, plan, **where), load_mapper)
-
-
-def base_mapper(job: "Job", plan: Plan, **where: Any) -> Any:
-    """Return the mapper before strokes update it; the last one is held in memory."""
-    stage = plan.base_stage
-    assert stage is not None
 
     def fitted() -> Any:
         return job.stages.get(stage, "mapper", lambda: fit(job, plan, **where), load_mapper)
 
-    return job._held("base mapper", stage.key, fitted)
+    return job._held("mapper", stage.key, fitted)
 
 
-def is_fitted(job: "Job", plan: Plan) -> bool:
-    """Return whether the base mapper is stored, so that labelling starts at once."""
-    key = plan.label.mapper or (plan.base_stage and plan.base_stage.key)
-    return key is not None and (job.stages.path("mapper", key) / "mapper").is_dir()
-
-
-def updated(job: "Job", plan: Plan, **where: Any) -> Any:
-    """Update the base mapper by the grid points that strokes cover."""
-    base = base_mapper(job, plan, **where)
-    names = list(dict.fromkeys([*map(str, base.classes_), *(stroke["class"] for stroke in plan.strokes)]))
-    names = [name for name in names if name != "erase"]
-    painted, excluded = (which(plan.strokes, names, job.axes) for which in (painted_sections, excluded_sections))
-    held = job._held("painted nodes", plan.base_stage and plan.base_stage.key, dict)
-    parts = {}
-    for place in sorted(painted.keys() | excluded.keys()):
-        shape = len(job.axes[1 - place[0]]), len(job.axes[2])
-        codes = painted.get(place, np.zeros(shape, np.uint8))
-        excluded_here = excluded.get(place, np.zeros((len(names), *shape), bool))
-        key = place, content(codes, excluded_here)
-        if key not in held:  # only sections with new strokes are described
-            rows, *learnt = painted_nodes(codes, excluded_here)
-            held[key] = base.nodes(filled_section(job, plan, *place))[0][rows[:, 1], rows[:, 0]], *learnt
-        parts[key] = held[key]
-    for key in held.keys() - parts.keys():
-        del held[key]
-    if not parts:
-        return base
-    nodes, known_nodes, excluded_nodes, weights = map(np.concatenate, zip(*parts.values(), strict=True))
-    with one_blas_thread():
-        votes = base.node_votes(nodes)
-        votes = np.pad(votes, [(0, 0), (0, len(names) - votes.shape[1])])
-        return base.updated(nodes, targets_of(known_nodes, excluded_nodes, votes), weights, names[len(base.classes_) :])
+def learns_at_once(job: "Job", plan: Plan) -> bool:
+    """Return whether the mapper learns from a stroke within a second or two: from points, the survey being sampled."""
+    sampled = plan.by_points and (job.stages.path("survey", plan.survey_stage.key) / "sample.npz").is_file()
+    return sampled and not plan.label.mapper
 
 
 def fit(
     job: "Job",
     plan: Plan,
     *,
-    draft: int | None = None,
     device: str | None = None,
     client: Any = None,
     memory: int | None = None,
     progress: Any = None,
 ) -> Any:
-    """Fit a mapper on the retrieved patches; mappings that cannot be updated learn the strokes here.
-
-    Parameters
-    ----------
-    draft : int, optional
-        Fit one member only, on that many patches of a class.
-    """
-    if plan.by_points:
-        return fit_points(job, plan, progress)
-    memory = memory or memory_budget()
+    """Fit the mapper of a plan: by points, or by a mapping that learns from the retrieved patches."""
     for path, other in plan.joined:
         if other is None:
             raise ValueError(f"Job {path}, named with --with, does not exist; label without it, or put it back.")
         if other.volume["digest"] != plan.volume["digest"]:
-            raise ValueError(f"Job {path} is of another volume; index the same one with another --size.")
+            raise ValueError(f"Job {path} is of another volume; learn from jobs on the same one.")
+    if plan.by_points:
+        return fit_points(job, plan, progress)
+    memory = memory or memory_budget()
     first_device = next(iter(device_list(device)), None)
     mapping = plan.label.mapping
     mapper = make_mapper(mapping, seed=plan.label.seed, device=first_device, background=plan.background)
-    if plan.joined and not isinstance(mapper, TextureMapper):
-        raise ValueError(
-            f"Mapping {mapping!r} takes patches of one size; use encoder or texture for jobs of several sizes."
-        )
-    if draft and hasattr(mapper, "members"):
-        mapper.set_params(members=1)
+    if plan.joined:
+        raise ValueError(f"Mapping {mapping!r} learns from the patches of one job; use {POINTS} with --with.")
     job._index(plan, client=client, memory=memory, progress=progress)
-    jobs = [(job, plan), *((job._joined_job(path), other) for path, other in plan.joined if other is not None)]
-    parts = [weak_patches(one, its_plan, plan, draft=draft, memory=memory) for one, its_plan in jobs]
+    patches, classes, masks, weights = weak_patches(job, plan, memory)
     with one_blas_thread():
-        context: dict[str, Any] = {}
-        if isinstance(mapper, EncoderMapper):
-            context["places"] = [Places(index.grid, index.volume, starts) for *_, (index, starts) in parts]
-        parts = [part[:-1] for part in parts]
-        if plan.joined:
-            return mapper.fit(*joined_patches(parts), **context, progress=progress)
-        patches, classes, masks, weights = parts[0]
-        context = {name: each[0] for name, each in context.items()}
         if len(set(classes)) < 2:
             raise ValueError("Labels need patches of two classes or more; add an exemplar of another class.")
         if getattr(mapper, "torch_device", None):
             import torch
 
             patches = torch.from_numpy(patches).to(mapper.torch_device)
-        if not isinstance(mapper, LabelMapper):
-            context["weights"] = weights
+        context = {} if isinstance(mapper, LabelMapper) else {"weights": weights}
         return mapper.fit(patches, classes, masks=masks, progress=progress, **context)
 
 
@@ -178,7 +120,7 @@ def fit_points(job: "Job", plan: Plan, progress: Progress | None = None) -> Poin
             if progress:
                 progress("sampling the survey", done, len(some))
             sections.append((line, read(line)))
-        return sample_survey(sections)
+        return sample_survey(sections, random_state=plan.label.seed)
 
     stage = plan.survey_stage
     sample = job.stages.get(stage, "sample.npz", drawn, load_sample, save_sample)
@@ -186,7 +128,9 @@ def fit_points(job: "Job", plan: Plan, progress: Progress | None = None) -> Poin
     background = None if plan.background is None else str(plan.background)
     confirmed = job_confirmed(job, plan)
     taught = ConfirmedSamples(list(confirmed.names), confirmed_evidence(confirmed, some))
-    return PointMapper(background).fit(sample, evidence(job, plan), read, graphs=graphs, confirmed=taught)
+    metres = line_distances(job.volume, DIRECTIONS[plan.along])
+    points = evidence(job, plan)
+    return PointMapper(background).fit(sample, points, read, graphs=graphs, confirmed=taught, metres=metres)
 
 
 def evidence(job: "Job", plan: Plan) -> list[Point]:
@@ -197,53 +141,70 @@ def evidence(job: "Job", plan: Plan) -> list[Point]:
         line, trace = positions[plan.along], positions[1 - plan.along]
         kind, excluded = ("click", False) if kind == "click" else ("verdict", kind == "reject")
         points.append(Point(line, trace, positions[2], name, excluded=excluded, kind=kind))
-    painted, not_these = marked_sections(job, plan)
     names = sorted(plan.codes, key=plan.codes.__getitem__)
-    for direction, line in sorted(painted.keys() | not_these.keys()):
-        if direction != plan.along:  # strokes across the lines count where labels are read
-            continue
-        shape = len(job.axes[1 - direction]), len(job.axes[2])
-        codes = painted.get((direction, line), np.zeros(shape, np.uint8))
-        gone = not_these.get((direction, line), np.zeros((len(names), *shape), bool))
-        rows, known, out, weights = painted_nodes(codes, gone)
-        for (trace, sample), yes, no, weight in zip(rows.tolist(), known, out, (weights / COUNT).tolist(), strict=True):
-            for code in np.flatnonzero(yes | no).tolist():
-                at = FIRST + STRIDE * trace, FIRST + STRIDE * sample
-                points.append(Point(line, *at, names[code], weight, bool(no[code]), "stroke"))
+    strokes = [stroke for stroke in plan.strokes if stroke["class"] in (*plan.names, "erase")]
+    painted, not_these = (which(strokes, names, job.axes) for which in (painted_sections, excluded_sections))
+    for place in sorted(painted.keys() | not_these.keys()):
+        points += _painted_points(job, plan, names, place, painted.get(place), not_these.get(place))
     return points
 
 
-def weak_patches(job: "Job", plan: Plan, main: Plan, *, draft: int | None, memory: int) -> tuple[Any, ...]:
-    """Return the retrieved patches of a job with classes, painted pixels and weights; classes as `main` names them."""
+def _painted_points(
+    job: "Job",
+    plan: Plan,
+    names: list[str],
+    place: tuple[int, int],
+    codes: np.ndarray | None,
+    excluded: np.ndarray | None,
+) -> list[Point]:
+    """Return the grid points that strokes cover on a section; of one across the lines, on some of the lines it crosses.
+
+    Parameters
+    ----------
+    place : (int, int)
+        Direction and position of the section.
+    codes, excluded : array or None
+        As `painted_sections` and `excluded_sections` give them.
+    """
+    direction, position = place
+    shape = len(job.axes[1 - direction]), len(job.axes[2])
+    codes = np.zeros(shape, np.uint8) if codes is None else codes
+    excluded = np.zeros((len(names), *shape), bool) if excluded is None else excluded
+    rows, known, out, weights = painted_nodes(codes, excluded)
+    columns = np.unique(rows[:, 0])
+    if direction != plan.along and len(columns) > CROSSED:
+        columns = columns[np.linspace(0, len(columns) - 1, CROSSED).round().astype(int)]
+    points = []
+    for row, yes, no, weight in zip(rows.tolist(), known, out, weights.tolist(), strict=True):
+        if row[0] not in columns:
+            continue
+        column, sample = (FIRST + STRIDE * at for at in row)
+        line, trace = (position, column) if direction == plan.along else (min(int(column), shape[0] - 1), position)
+        for code in np.flatnonzero(yes | no).tolist():
+            points.append(Point(line, trace, sample, names[code], weight, bool(no[code]), "stroke"))
+    return points
+
+
+def weak_patches(job: "Job", plan: Plan, memory: int) -> tuple[Any, ...]:
+    """Return the retrieved patches of a job with classes, painted pixels and weights."""
     index = job._index(plan)
     weak = retrieved.weak_labels(job, plan)
-    classes = np.array([main.firsts.get(name, name) for name in weak.classes], str)
-    rows = np.arange(len(weak)) if draft is None else weak.picks(draft)
-    need = 12 * len(rows) * int(np.prod(index.grid.size))
+    classes = np.array(weak.classes, str)
+    need = 12 * len(weak) * int(np.prod(index.grid.size))
     if need > memory:
         raise ValueError(
-            f"{len(rows)} retrieved patches need about {need / 1e9:.1f} GB and {memory / 1e9:.1f} GB may be used; "
+            f"{len(weak)} retrieved patches need about {need / 1e9:.1f} GB and {memory / 1e9:.1f} GB may be used; "
             "retrieve fewer of them (--count) or raise --memory."
         )
-    strokes = [] if main.updates else plan.strokes_for(main)
-    names = list(dict.fromkeys([*classes[rows], *(stroke["class"] for stroke in strokes)]))
+    strokes = plan.strokes_for(plan)
+    names = list(dict.fromkeys([*classes, *(stroke["class"] for stroke in strokes)]))
     names = [str(name) for name in names if name != "erase"]
     sections = painted_sections(strokes, names, job.axes)
     starts, classes, masks = painted_patches(
-        index.grid, sections, weak.starts[rows], classes[rows], names, background=main.background
+        index.grid, sections, weak.starts, classes, names, background=plan.background
     )
-    weights = np.append(weak.weights[rows], np.full(len(starts) - len(rows), SURE))
-    return index.grid.cut(index.volume, starts), classes, masks, weights, (index, starts)
-
-
-def joined_patches(parts: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
-    """Join the patches of several jobs; painted pixels get the codes of all classes together."""
-    patches, classes, masks, weights = map(list, zip(*parts, strict=True))
-    names = list(dict.fromkeys(name for some in classes for name in some))
-    for i, (some, mask) in enumerate(zip(classes, masks, strict=True)):
-        codes = np.array([0, *(names.index(name) + 1 for name in dict.fromkeys(some))], np.uint8)
-        masks[i] = np.zeros((len(some), 1, 1), np.uint8) if mask is None else codes[mask]
-    return patches, np.concatenate(classes), masks, np.concatenate(weights)
+    weights = np.append(weak.weights, np.full(len(starts) - len(weak), SURE))
+    return index.grid.cut(index.volume, starts), classes, masks, weights
 
 
 def borrow(job: "Job", source: "Job", progress: Any = None) -> Mapping[str, Any]:

@@ -18,6 +18,7 @@ from filelock import FileLock, Timeout
 from outcrop.job.decisions import Decisions
 from outcrop.job.plan import Joined, Plan, resolve
 from outcrop.job.state import State
+from outcrop.mapping.registry import DEFAULT_MAPPING, REMOVED
 from outcrop.measures.registry import indexed_measure
 from outcrop.parallel import Progress
 from outcrop.patches.grid import PatchGrid
@@ -29,13 +30,16 @@ from outcrop.volumes.identity import (
     compare_lines,
     file_stamp,
     glance,
+    how_to_give,
     known_volume,
+    lost_volume,
     place_of,
     record_volume,
     reopen,
     take_volume,
 )
 from outcrop.volumes.opening import open_volume
+from outcrop.words import counted
 
 Result = TypeVar("Result")
 QUICK = 2**28  # bytes of a changed file that are compared where only its labels are looked at
@@ -56,16 +60,19 @@ class JobFolder:
         if self._volume is not None:
             self._taken, self._glance = take_volume(self.path, self._volume), glance(self._volume)
         elif not known_volume(self.path):
-            raise ValueError(f"{self.path} is not a job folder; make one with 'outcrop index VOLUME -o {self.path}'.")
+            raise ValueError(f"{self.path} is not a job folder; make one: {how_to_give(self.path)}.")
         self.stages = Stages(self.path)
         self.log = Decisions(self.path, origin=origin)
         self._lock = threading.RLock()
         self._memory: dict[str, tuple[Any, Any]] = {}  # name -> key and value of the result used last
         self._jobs: dict[str, JobFolder] = {}  # jobs that are labelled together with this one
         self._codes(self.log.state())
+        mapping = self.log.state().options.get("label", {}).get("mapping")
+        if mapping in REMOVED.values():
+            self._note(f"Mapping {mapping!r} no longer exists; {self.path} is labelled by {DEFAULT_MAPPING!r} instead.")
         for name, lines in self.log.damaged.items():
             self.notes.append(
-                f"{lines} lines of {self.log.folder / name} cannot be read; what they decided is left out."
+                f"{counted(lines, 'lines')} of {self.log.folder / name} cannot be read; decisions there are left out."
             )
 
     def close(self) -> None:
@@ -211,6 +218,8 @@ class JobFolder:
             self._check_array(before, most)
             return ""
         place = place_of(self.path, before)
+        if not place:
+            return lost_volume(self.path, before)
         if os.path.isdir(place) and most is not None and time.monotonic() < self._look_again:
             return ""
         begin = time.monotonic()

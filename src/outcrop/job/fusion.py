@@ -16,6 +16,7 @@ from outcrop.job.votes import Labels
 from outcrop.parallel import Where, spans
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.volumes.lazy import as_slice
+from outcrop.words import counted
 
 if TYPE_CHECKING:
     from outcrop.job.core import Job
@@ -31,8 +32,8 @@ def fused_labels(job: "Job", **where: Unpack[Where]) -> xr.Dataset:
     cross = replace(plan, across=True)
     if not can_fuse(job):
         raise ValueError(
-            f"The {DIRECTIONS[cross.along]}s have {job.volume.shape[plan.along]} traces, fewer than a patch; the two "
-            "directions cannot be fused, take the labels as they are."
+            f"The {DIRECTIONS[cross.along]}s have {counted(job.volume.shape[plan.along], 'traces')}, fewer than a "
+            "patch; the two directions cannot be fused, take the labels as they are."
         )
     checked_lines(job, stale=True)
     label_lines(job, cross, **where)

@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from outcrop.words import counted
+
 if TYPE_CHECKING:
     from outcrop.job.state import State
 
@@ -94,7 +96,7 @@ def import_words(entries: Iterable[Entry], name: str, before: "State", after: "S
     kinds = ("classes", "exemplars", "verdicts", "strokes", "confirmed")
     more = {kind: len(getattr(after, kind)) - len(getattr(before, kind)) for kind in kinds}
     more["confirmed lines"] = more.pop("confirmed")
-    added = ", ".join(f"{n} {kind}" for kind, n in more.items() if n)
+    added = ", ".join(counted(n, kind) for kind, n in more.items() if n)
     words = [f"New here: {added or 'nothing'}; 'outcrop decisions JOB --undo' takes all of it back"]
     of_file = [entry for entry in entries if scope(entry)[:1] == (name,)]
     options = {entry["name"]: entry["value"] for entry in of_file if entry["what"] == "set"}
@@ -103,12 +105,13 @@ def import_words(entries: Iterable[Entry], name: str, before: "State", after: "S
     words += [f"Options taken over, for this job had decided nothing yet: {', '.join(sorted(taken))}"] if taken else []
     words += [f"Options left out, those of this job stay: {', '.join(sorted(kept))}"] if kept else []
     changes = Counter(entry["what"] for entry in of_file if entry["what"] in CHANGES)
-    counted = ", ".join(f"{n} {what}" for what, n in changes.items())
-    words += [f"Acting on decisions of the imported file alone: {counted}"] if counted else []
+    acting = ", ".join(f"{n} {what}" for what, n in changes.items())
+    words += [f"Acting on decisions of the imported file alone: {acting}"] if acting else []
     mine = {(one.place, one.along): (one.name, one.accept) for one in before.verdicts}
     theirs = [entry for entry in of_file if entry["what"] in ("accept", "reject")]
     held = [mine.get((tuple(entry["place"]), entry.get("along", "inline"))) for entry in theirs]
     said = [(entry["class"], entry["what"] == "accept") for entry in theirs]
     other = sum(here not in (None, there) for here, there in zip(held, said, strict=True))
-    words += [f"On {other} patches the verdict is another one than here; that of this job stays"] if other else []
+    if other:
+        words.append(f"On {counted(other, 'patches')} the verdict is another one than here; that of this job stays")
     return words

@@ -2,7 +2,6 @@
 
 import base64
 import io
-import json
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -86,8 +85,3 @@ def point_list(points: Any) -> list[list[float]]:
     if found.ndim != 2 or found.shape[1] != 3 or not np.isfinite(found).all():
         raise ValueError(f"Points are {str(points)[:80]}; give inline, crossline and time (or depth) of each.")
     return [[float(part) for part in point] for point in found]
-
-
-def as_json(value: Any) -> Any:
-    """Return a value as JSON gives it back."""
-    return json.loads(json.dumps(value, default=lambda one: one.tolist() if hasattr(one, "tolist") else str(one)))

@@ -150,7 +150,7 @@ def score_interpretation(
         table = table[table["stick"].map(mine)]
     table = table[table[along].isin(chosen)]
     if not len(table):
-        raise ValueError(f"{path} has nothing on the labelled {along}s; label some of its lines with --lines.")
+        raise ValueError(f"{path} has nothing on the labelled {along}s; label some of its lines.")
     if kind == "sticks":
         found = sticks_of_class(job, name, lines=np.unique(table[along]).tolist())
         return {"class": name, **stick_scores(found, table, job.volume)}

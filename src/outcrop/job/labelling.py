@@ -8,12 +8,11 @@ import numpy as np
 import xarray as xr
 
 import outcrop
-from outcrop.features.energies import kept_nodes
 from outcrop.job.confirmed import Confirmed, NoVotes, is_open, job_confirmed
 from outcrop.job.corrections import Corrections
 from outcrop.job.fitting import job_mapper
-from outcrop.job.plan import ACROSS, Plan
-from outcrop.job.sections import filled_section, labelling_grid, marked_sections
+from outcrop.job.plan import Plan
+from outcrop.job.sections import labelling_grid, marked_sections
 from outcrop.job.votes import Labels, read_labels, survey_limit
 from outcrop.labels.vote_store import LineWriter, VoteStore
 from outcrop.labels.votes import lines_of, written_votes
@@ -21,11 +20,11 @@ from outcrop.mapping.saved import saved_digest
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.retrieval.audit import confidence_shift
 from outcrop.storage.chunks import clear_leftovers
-from outcrop.storage.kept import Kept
 from outcrop.storage.workspace import Damaged, DoneLog
 from outcrop.volumes.axes import positions_of
 from outcrop.volumes.identity import LineLog, check_lines, lines_path, untouched
-from outcrop.volumes.neighbours import line_distances
+from outcrop.volumes.neighbours import spacing_attrs
+from outcrop.words import counted
 
 if TYPE_CHECKING:
     from outcrop.job.core import Job
@@ -58,11 +57,10 @@ def label_lines(
     done = len(wanted) - len(left)
     report("labelling", done, len(wanted))
     lines_log = LineLog(lines_path(job.path, plan.volume["digest"]))
-    across = ACROSS if getattr(mapper, "any_size", False) and not plan.by_points else 0
     clear_leftovers(store.votes, 0, left)
-    writer = LineWriter(store, job.volume if untouched(job.volume) else None, plan.along, across)
+    writer = LineWriter(store, job.volume if untouched(job.volume) else None, plan.along)
     labels = job.axes[plan.along][left]
-    written = written_votes(job.volume, grid, mapper, writer, labels, across=across, workers=workers, **where)
+    written = written_votes(job.volume, grid, mapper, writer, labels, workers=workers, **where)
     for line, (seals, digests) in written:
         check_lines(job.path, lines_log, digests)
         job.stages.note("votes", key, line)
@@ -82,9 +80,9 @@ def line_positions(job: "Job", plan: Plan, lines: Any, able: Iterable[int]) -> l
         at = int(positions_of(axis, label))
         if at not in able:
             have = axis[able]
-            raise ValueError(
-                f"{name} {label} is not among the lines to label, {have[0]} to {have[-1]}; choose another."
-            )
+            why = "has no traces to label" if at >= 0 else "is not in the volume"
+            many = counted(len(able), f"{name}s")
+            raise ValueError(f"{name} {label} {why}; choose one of {many} from {have[0]} to {have[-1]}.")
         found.append(at)
     return sorted(set(found))
 
@@ -186,16 +184,13 @@ def _opened(folder: Any, held: dict[Any, VoteStore]) -> tuple[VoteStore | None, 
 
 
 def corrections(job: "Job", plan: Plan) -> Corrections:
-    """Return the strokes of a plan, ready to be spread over the votes of lines."""
+    """Return the strokes of a plan, which decide over the votes of their lines."""
     return Corrections(
         *marked_sections(job, plan),
-        nodes=lambda line: kept_nodes(filled_section(job, plan, plan.along, line)),
         names=sorted(plan.codes, key=plan.codes.__getitem__),
         background=plan.background,
         along=plan.along,
         shape=tuple(job.volume.shape),
-        metres=line_distances(job.volume, DIRECTIONS[plan.along]),
-        kept=job._held("corrected", None, Kept),
     )
 
 
@@ -218,9 +213,7 @@ def label_dataset(job: "Job", plan: Plan) -> xr.Dataset:
         "min_confidence": float(view.limit),
         "provenance": provenance(job, plan, view, stale),
     }
-    if "bin_size" in volume.attrs:
-        attrs["bin_size"] = list(volume.attrs["bin_size"])
-    attrs |= {name: volume.attrs[name] for name in ("unit", "map") if name in volume.attrs}
+    attrs |= spacing_attrs(volume) | {name: volume.attrs[name] for name in ("unit", "map") if name in volume.attrs}
     return read_labels(view, {name: volume[name].values for name in volume.dims}, stale, attrs)
 
 

@@ -12,13 +12,13 @@ from typing import Any, Self
 import numpy as np
 import xarray as xr
 
-from outcrop.job.inputs import as_json
 from outcrop.mapping.registry import DEFAULT_MAPPING
 from outcrop.measures.registry import DEFAULT, indexed_measure
 from outcrop.patches.area import area_positions
 from outcrop.patches.grid import DIRECTIONS, PatchGrid
 from outcrop.patches.windows import patch_starts
 from outcrop.retrieval.index import GRID_OPTIONS, index_inputs
+from outcrop.storage.stages import as_json
 
 SIZE = 99  # samples and traces of a patch, as in the paper
 PATCHES = 40_000  # in an index whose step is not given: half a minute on two cores
@@ -195,17 +195,17 @@ class RetrievalOptions(Options):
 
 @dataclass(frozen=True)
 class LabelOptions(Options):
-    """How retrieved patches become labels, and which labels are uncertain.
+    """How labels are made, and which of them are uncertain.
 
     Parameters
     ----------
     mapping : str
-        A name of `outcrop.MAPPERS`.
+        ``points``, or a name of `outcrop.MAPPERS`.
     seed : int
     step : int, optional
         Samples and traces between patches, for mappings that take patches of one size; a third of the patch by default.
     with_jobs : tuple of str
-        Folders of jobs on the same volume with patches of another size, to learn from too.
+        Folders of jobs on the same volume, to learn from too.
     mapper : str, optional
         Key of a mapper that was borrowed from another job.
     min_confidence, max_error : float, optional

@@ -12,13 +12,12 @@ from outcrop.features.encoder import weights_digest
 from outcrop.job.imports import scope
 from outcrop.job.options import IndexOptions, LabelOptions, RetrievalOptions
 from outcrop.job.state import Exemplar, State, background_of, is_later
-from outcrop.mapping.registry import MAPPERS, POINTS
+from outcrop.mapping.registry import DEFAULT_MAPPING, POINTS, REMOVED
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.storage.stages import digest
 
-ACROSS = 1  # lines on either side that vote too
 # Versions of the code of a stage: raised when the same inputs would give another result.
-TABLE_CODE, MAPPER_CODE, UPDATE_CODE, VOTES_CODE, SURVEY_CODE, POINTS_CODE = 4, 3, 1, 2, 2, 2
+TABLE_CODE, MAPPER_CODE, VOTES_CODE, SURVEY_CODE, POINTS_CODE = 4, 3, 2, 2, 2
 LEARNT = ("what", "class", "along", "line", "runs", "points", "radius", "filled")  # of a stroke, by a mapper
 NEIGHBOURHOOD = "neighbourhood"  # option of a job whose index covers the lines around one only
 
@@ -49,7 +48,7 @@ class Plan:
     Attributes
     ----------
     volume : dict
-        As `known_volume` gives it: digest, shape, dims, source.
+        As `known_volume` gives it: digest, shape, dims, source, and how far neighbours reach, in line numbers.
     state : State
         Classes, exemplars, verdicts, strokes and answers that are in force: the evidence.
     codes : dict
@@ -117,8 +116,12 @@ class Plan:
     @cached_property
     def strokes(self) -> list[dict[str, Any]]:
         """Strokes of this job and of all joined ones, under the first names of the classes of this job."""
-        jobs = [self, *(plan for _, plan in self.joined if plan is not None)]
-        return [stroke for plan in jobs for stroke in plan.strokes_for(self)]
+        return [stroke for plan in self._together for stroke in plan.strokes_for(self)]
+
+    @property
+    def _together(self) -> "list[Plan]":
+        """Return this plan and those of all joined jobs that exist."""
+        return [self, *(plan for _, plan in self.joined if plan is not None)]
 
     def strokes_for(self, other: "Plan") -> list[dict[str, Any]]:
         """Return the strokes of this job under the first names of the classes of another one."""
@@ -173,6 +176,8 @@ class Plan:
         if any(along not in (None, "inline") for some in turned.values() for along in some):
             made_from["along"] = turned
         made_from |= {"count": self.retrieval.count, "per_exemplar": self.retrieval.per_exemplar}
+        if "near" in self.volume:
+            made_from["near"] = self.volume["near"]
         if self.background not in (None, "other"):  # ranking took "other" for the background before jobs named theirs
             made_from["background"] = self.background
         return Stage("retrieved", made_from)
@@ -184,16 +189,21 @@ class Plan:
 
     @cached_property
     def clicks(self) -> list[tuple[str, tuple[float, ...], str]]:
-        """Class, place and kind of every exemplar and verdict: click, accept or reject."""
-        shown = [(one.name, one.place, "click") for one in self.state.exemplars if one.place]
-        judged = [(one.name, one.place, "accept" if one.accept else "reject") for one in self.state.verdicts]
-        return [(name, tuple(map(float, place)), kind) for name, place, kind in [*shown, *judged]]
+        """Class, place and kind (click, accept or reject) of every exemplar and verdict, also of joined jobs."""
+        found = []
+        for plan in self._together:
+            shown = [(one.name, one.place, "click") for one in plan.state.exemplars if one.place]
+            judged = [(one.name, one.place, "accept" if one.accept else "reject") for one in plan.state.verdicts]
+            for name, place, kind in [*shown, *judged]:
+                if name in plan.names:
+                    found.append((self.firsts.get(plan.names[name], name), tuple(map(float, place)), kind))
+        return found
 
     @cached_property
     def survey_stage(self) -> Stage:
         """A sample of the survey that a mapping by points learns from."""
         scaling = {name: getattr(self.index, name) for name in ("gain", "clip")}
-        scaling |= {"along": self.along, "area": self.area}
+        scaling |= {"along": self.along, "area": self.area, "seed": self.label.seed}
         return Stage(
             "survey", {"volume": self.volume["digest"], "encoder": weights_digest(), **scaling, "code": SURVEY_CODE}
         )
@@ -201,7 +211,7 @@ class Plan:
     @cached_property
     def points_stage(self) -> Stage | None:
         """The mapper that learns from points; None where no class is shown."""
-        strokes = [learnt(stroke) for stroke in self.state.strokes]
+        strokes = [learnt(stroke) for stroke in self.strokes]
         if not any(kind != "reject" for *_, kind in self.clicks) and not strokes and not self.confirmed:
             return None
         inputs = {"survey": self.survey_stage.key, "clicks": self.clicks, "strokes": strokes, "code": POINTS_CODE}
@@ -209,45 +219,24 @@ class Plan:
         return Stage("mapper", inputs | {"background": self.background, "classes": list(self.names)})
 
     @cached_property
-    def updates(self) -> bool:
-        """Whether a fitted mapper learns strokes without being fitted again."""
-        mapping = self.label.mapping  # one that another program registered is unknown here
-        return mapping in MAPPERS and hasattr(MAPPERS[mapping](), "updated")
-
-    @cached_property
-    def base_stage(self) -> Stage | None:
-        """The mapper before strokes update it; None where nothing can be learnt, or a mapper is borrowed."""
-        if self.by_points and not self.label.mapper:
-            return self.points_stage
-        if self.retrieved_stage is None or self.label.mapper:
+    def mapper_stage(self) -> Stage | None:
+        """The mapper; None where nothing can be learnt, or a mapper is borrowed."""
+        if self.label.mapper:
             return None
-        others: list[Any] = []
-        for path, plan in self.joined:
-            if plan is None:
-                others.append(path)
-            else:
-                retrieved = plan.retrieved_stage
-                others.append((retrieved and retrieved.key, [] if self.updates else plan.state.strokes))
+        if self.by_points:
+            return self.points_stage
+        if self.retrieved_stage is None:
+            return None
         inputs = {
             "retrieved": self.retrieved_stage.key,
-            "strokes": [] if self.updates else [learnt(stroke) for stroke in self.state.strokes],
+            "strokes": [learnt(stroke) for stroke in self.state.strokes],
             "mapping": self.label.mapping,
             "seed": self.label.seed,
             "background": self.background,
-            "with": others,
+            "with": [path for path, _ in self.joined],
             "code": MAPPER_CODE,
         }
-        if self.label.mapping == "encoder":
-            inputs["encoder"] = weights_digest()
         return Stage("mapper", inputs)
-
-    @cached_property
-    def mapper_stage(self) -> Stage | None:
-        """The mapper after all strokes; None where nothing can be learnt, or a mapper is borrowed."""
-        if self.base_stage is None or not (self.updates and self.strokes):
-            return self.base_stage
-        strokes = [learnt(stroke) for stroke in self.strokes]
-        return Stage("mapper", {"base": self.base_stage.key, "strokes": strokes, "code": UPDATE_CODE})
 
     @property
     def mapper_key(self) -> str | None:
@@ -259,10 +248,12 @@ class Plan:
         """The votes of the lines; None where nothing can be learnt yet."""
         if self.mapper_key is None:
             return None
-        grid = {name: getattr(self.index, name) for name in ("size", "along", "gain", "clip")} | {"area": self.area}
+        grid = {name: getattr(self.index, name) for name in ("along", "gain", "clip")} | {"area": self.area}
         if self.across:
             grid["along"] = DIRECTIONS[self.along]
-        plain = {"grid": grid, "step": self.label.step, "across": ACROSS, "code": VOTES_CODE}
+        plain = {"grid": grid, "code": VOTES_CODE}
+        if not self.by_points:  # votes of overlapping patches; lines beside a line voted on it once
+            plain = {"grid": grid | {"size": self.index.size}, "step": self.label.step, "across": 1, "code": VOTES_CODE}
         return Stage("votes", {"mapper": self.mapper_key, "volume": self.volume["digest"], **plain})
 
     @property
@@ -312,6 +303,8 @@ def label_options(chosen: Mapping[str, Any]) -> LabelOptions:
     """Return the options of labels from the options that decisions hold."""
     label = dict(chosen.get("label", {}))
     label["with_jobs"] = label.pop("with", ())
+    if label.get("mapping") in REMOVED.values():
+        label["mapping"] = DEFAULT_MAPPING
     return LabelOptions.read(label | chosen.get("limits", {}))
 
 

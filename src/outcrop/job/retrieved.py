@@ -16,6 +16,7 @@ from outcrop.retrieval.index import GRID_OPTIONS, Index, drop_damaged
 from outcrop.retrieval.ranking import retrieve
 from outcrop.retrieval.weak import FACTS, WeakLabels, read_table
 from outcrop.storage.workspace import Damaged
+from outcrop.words import counted
 
 if TYPE_CHECKING:
     from outcrop.job.core import Job
@@ -149,14 +150,14 @@ def warnings(weak: WeakLabels, usable: int) -> list[str]:
     """Return sentences about classes that take most of the index, and about classes that are likely wrong."""
     counts = pd.Series(weak.classes).value_counts(sort=False)
     doubtful = [
-        f"{wrong:.0%} of the patches of {name!r} are likely wrong; take fewer (--count), another exemplar, or some "
+        f"{wrong:.0%} of the patches of {name!r} are likely wrong; take a smaller count, another exemplar, or some "
         "verdicts back."
         for name, wrong in weak.wrong.items()
         if wrong > DOUBTFUL
     ]
     return doubtful + [
-        f"Class {name!r} takes {n} of the {usable} patches of the index; a smaller step (more patches) or a smaller "
-        "count keeps it to what really looks like it."
+        f"Class {name!r} takes {n} of the {counted(usable, 'patches')} of the index; a smaller step (more patches) or "
+        "a smaller count keeps it to what really looks like it."
         for name, n in counts.items()
         if n > MOST * usable
     ]

@@ -21,6 +21,7 @@ from outcrop.labels.stability import stability
 from outcrop.parallel import Progress
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.volumes.axes import position_of
+from outcrop.volumes.neighbours import line_spacing
 from outcrop.volumes.opening import open_volume
 from outcrop.volumes.summary import sample_unit
 
@@ -54,7 +55,7 @@ def score_labels(
     along, across = DIRECTIONS[direction], DIRECTIONS[1 - direction]
     common = np.intersect1d(lines or lines_with_labels(labels, along), truth[along].values)
     if not len(common):
-        raise ValueError(f"{truth_path} has none of the labelled {along}s; label some of its lines with --lines.")
+        raise ValueError(f"{truth_path} has none of the labelled {along}s; label some of its lines.")
     coded = labels["label"].sel({along: common}).assign_attrs(classes=list(labels.attrs["classes"]))
     truth = truth.sel({along: common}).astype("uint8")
     names = named_alike(job, truth.attrs["classes"], coded.attrs["classes"], str(truth_path))
@@ -87,7 +88,7 @@ def score_labels(
 def _spacing(job: "Job") -> tuple[tuple[float, float], tuple[str, str]]:
     """Return the steps down and across sections and their units: samples and traces where the volume has no unit."""
     samples = job.volume[job.volume.dims[2]].values
-    unit, bins = sample_unit(job.volume), job.volume.attrs.get("bin_size")
+    unit, bins = sample_unit(job.volume), line_spacing(job.volume)
     down = abs(float(samples[1] - samples[0])) if unit and len(samples) > 1 else 1.0
     across = 1.0 if bins is None else float(bins[1 - job.plan.along])
     return (down, across), (unit or "samples", "traces" if bins is None else "m")

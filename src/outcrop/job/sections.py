@@ -17,6 +17,8 @@ def labelling_grid(job: "Job", plan: Plan) -> PatchGrid:
     """Return the patches by which lines are labelled: on every line, overlapping by two thirds; the last is held."""
     options: dict[str, Any] = {name: getattr(plan.index, name) for name in ("size", "gain", "clip")}
     step = plan.label.step or tuple(max(1, n // 3) for n in plan.size)
+    if plan.by_points and options["gain"] == "patch":  # it learns from sections, not from patches
+        options["gain"] = "volume"
     options |= {"step": step, "along": DIRECTIONS[plan.along], "area": plan.area}
     key = plan.volume["digest"], options
     return job._held(f"grid of {options['along']}s", key, lambda: PatchGrid(job.volume, **options))

@@ -2,6 +2,7 @@
 
 import contextlib
 import shlex
+from collections import Counter
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +17,10 @@ from outcrop.job.labelling import labelled_lines, vote_keys
 from outcrop.job.plan import Plan
 from outcrop.job.sections import labelling_grid
 from outcrop.labels.vote_store import VoteStore
-from outcrop.labels.votes import lines_of
-from outcrop.mapping.registry import MAPPERS
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.storage.chunks import stored_bytes
+from outcrop.volumes.identity import place_of
+from outcrop.words import counted
 
 if TYPE_CHECKING:
     from outcrop.job.core import Job
@@ -37,14 +38,15 @@ def checked_lines(job: "Job", *, stale: bool = False, option: bool = True) -> di
     """
     lines = job.labelled
     if not lines:
-        raise ValueError(f"{job.path} has no labels yet; run 'outcrop label {job.path}' first.")
+        raise ValueError(f"{job.path} has no labels yet; run 'outcrop label {job.path}', or Job.label(), first.")
     old = sum(lines.values())
     if old and not stale:
         message = (
-            f"{old} of {len(lines)} labelled lines are of older decisions or samples; run 'outcrop label {job.path}' "
-            "to bring them up to date, or take them as they are with --stale."
+            f"{old} of {counted(len(lines), 'labelled lines', 'are')} of older decisions or samples; "
+            f"run 'outcrop label {job.path}' or Job.label() to bring them up to date, or take them as they are with "
+            "--stale, in Python stale=True."
         )
-        raise ValueError(message if option else message.replace(", or take them as they are with --stale", ""))
+        raise ValueError(message if option else message.partition(", or take")[0] + ".")
     return lines
 
 
@@ -55,16 +57,19 @@ def status(job: "Job") -> dict[str, Any]:
     -------
     dict
         ``volume``, and in ``volume_unread`` what is not known of it; ``classes`` (name -> code) and ``background``;
-        ``decisions``, how many of each kind; ``writers``; ``retrieved`` (class -> patches) with ``retrieved_stale``
-        where the table is of older decisions and ``retrieved_edited`` where it was edited by hand; ``lines``
-        (``total``, ``labelled``, ``stale``, ``confirmed``); ``index``, ``label``: options and how far they got;
-        ``keys``; ``damaged``, lines of decisions that cannot be read; ``disk``, bytes of index, mappers and votes, a
-        patch and a labelled sample;
+        ``decisions``, how many of each kind; ``audits``, answers about patches and samples; ``writers``; ``retrieved``
+        (class -> patches) with ``retrieved_stale`` where the table is of older decisions and ``retrieved_edited`` where
+        it was edited by hand; ``lines`` (``total``, ``labelled``, ``stale``, ``confirmed``); ``index``, ``label``:
+        options and how far they got; ``keys``; ``damaged``, lines of decisions that cannot be read; ``disk``, bytes of
+        index, mappers and votes, a patch and a labelled sample;
         ``next``, a command line, or Python where the volume is an array; ``correct_next``, once a line is confirmed:
         the line to correct next and a place on it, see `next_line`.
     """
     try:
         unread = job.check_volume(most=QUICK)
+        place = place_of(job.path, job.plan.volume)
+        if place != job.plan.volume["source"] and place:
+            unread = f"It was at {job.plan.volume['source']}. {unread}".rstrip()
     except (ValueError, OSError) as error:  # the file that is there now is another one, or none
         unread = str(error)
     plan = job.plan
@@ -76,7 +81,7 @@ def status(job: "Job") -> dict[str, Any]:
     counts, old = _retrieved(job, plan)
     lost = {one["file"] for one in job.log.state().confirmed if job.log.line_files.problem(one["file"])}
     report = {
-        "volume": known["source"] or "array",
+        "volume": place_of(job.path, known) or known["source"] or "array",
         "volume_unread": unread,
         "classes": job.classes,
         "background": job.background,
@@ -87,6 +92,7 @@ def status(job: "Job") -> dict[str, Any]:
             "strokes": len(state.strokes),
             "confirmed": len({(one["along"], one["line"]) for one in state.confirmed}),
         },
+        "audits": dict(Counter(one["subject"] for one in state.audits)),
         "writers": sorted({entry["who"] for entry in job.log.entries}),
         "retrieved": counts,
         "retrieved_stale": old,
@@ -146,13 +152,17 @@ def _next(job: "Job", report: dict[str, Any]) -> str:
     """The command that would go on."""
     name, lines, able = shlex.quote(str(job.path)), report["lines"], report["lines"]["total"]
     if 0 < lines["labelled"] < able:
-        with contextlib.suppress(ValueError, OSError, KeyError):  # a volume or a mapping that is not here
-            able = len(lines_of(labelling_grid(job, job.plan), MAPPERS[job.plan.label.mapping]()))
+        with contextlib.suppress(ValueError, OSError):  # a volume that is not here
+            grid = labelling_grid(job, job.plan)
+            able = len(grid.live_lines() if job.plan.by_points else list(grid.lines()))
     ready = 0 < lines["labelled"] >= able and not lines["stale"]
+    if job.plan.volume["source"] and not place_of(job.path, job.plan.volume):
+        return f"outcrop index VOLUME -o {name}"
     if report["volume"] == "array":
         step = 'export("labels.zarr")' if ready else "label()" if report["keys"]["mapper"] else "add_exemplar(...)"
         return f"oc.Job({str(job.path)!r}, volume=array).{step}"
-    if report["label"]["mapper"]:
+    taught = job.plan.by_points and report["keys"]["mapper"] and not report["retrieved_edited"]
+    if report["label"]["mapper"] or taught:
         return f"outcrop export {name} labels.sgy" if ready else f"outcrop label {name}"
     if not report["index"]["finished"]:
         return f"outcrop index {shlex.quote(report['volume'])} -o {name}"
@@ -199,9 +209,8 @@ def in_use(job: "Job") -> set[tuple[str, str | None]]:
     """Return the stages that the present decisions lead to, and those whose labels are shown: (kind, key)."""
     plan = job.plan
     keys: set[tuple[str, str | None]] = {(kind, key) for kind, key in plan.keys.items() if kind != "volume"}
-    keys.add(("mapper", plan.base_stage and plan.base_stage.key))
-    keys.add(("survey", plan.survey_stage.key))
-    keys.add(("votes", replace(plan, across=True).keys["votes"]))
+    for one in (plan, replace(plan, across=True)):
+        keys |= {("survey", one.survey_stage.key), ("mapper", one.mapper_key), ("votes", one.keys["votes"])}
     keys |= {("votes", key) for key in vote_keys(job, plan).values()}
     keys |= {(kind, job.stages.last(kind)) for kind in ("net", "faults")}
     if not job.indexed:  # made by build_index alone

@@ -5,10 +5,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.ndimage import label as connected
 
+from outcrop.features.energies import STRIDE
 from outcrop.patches.grid import DIRECTIONS, PatchGrid
 
 Section = tuple[int, int]  # direction and position
+FULL = 0.25  # share of the pixels of a node from which it counts as painted wholly
 
 
 def covered(shape: tuple[int, int], spots: npt.ArrayLike, radius: float) -> np.ndarray:
@@ -169,6 +172,57 @@ def excluded_sections(
         elif place in found:
             found[place][:, mask] = False
     return {place: section for place, section in found.items() if section.any()}
+
+
+def cell_means(values: np.ndarray) -> np.ndarray:
+    """Return means over the pixels of every node, of a mask its share; pixels beyond the edge count as 0.
+
+    Examples
+    --------
+    >>> cell_means(np.eye(6, dtype=bool))
+    array([[0.25 , 0.   ],
+           [0.   , 0.125]])
+    """
+    shape = [-(-n // STRIDE) * STRIDE for n in values.shape]
+    cells = np.pad(values, [(0, full - n) for full, n in zip(shape, values.shape, strict=True)])
+    means: np.ndarray = cells.reshape(shape[0] // STRIDE, STRIDE, shape[1] // STRIDE, STRIDE).mean(axis=(1, 3))
+    return means
+
+
+def painted_nodes(codes: np.ndarray, excluded: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return the nodes that a mapper learns from what is painted on a section.
+
+    Parameters
+    ----------
+    codes : uint8 array, shape (n_traces, n_samples)
+        ``i + 1`` for class i.
+    excluded : bool array, shape (n_classes, n_traces, n_samples)
+
+    Returns
+    -------
+    rows : int array, shape (n, 2)
+        Of the nodes, on the lattice of traces and samples.
+    known : bool array, shape (n, n_classes)
+    excluded : bool array, shape (n, n_classes)
+        Classes that are excluded.
+    weights : array, shape (n,)
+        All nodes of a stroke of n together count as the fourth root of n.
+    """
+    parts = []
+    for masks, kind in (([codes == c + 1 for c in range(len(excluded))], 0), (excluded, 1)):
+        shares = np.stack([cell_means(mask) for mask in masks])
+        winner = shares.argmax(axis=0)
+        for c, share in enumerate(shares):
+            nodes = (share > 0) & (winner == c) if kind == 0 else share > 0
+            pieces, _ = connected(nodes)
+            sizes = np.bincount(pieces.ravel())
+            rows = np.argwhere(nodes)
+            weights = np.minimum(share[nodes] / FULL, 1) / sizes[pieces[nodes]] ** 0.75
+            both = np.zeros((len(rows), 2, len(shares)), bool)
+            both[:, kind, c] = True
+            parts.append((rows, both[:, 0], both[:, 1], weights))
+    rows, known, excluded, weights = (np.concatenate(some) for some in zip(*parts, strict=True))
+    return rows, known, excluded, weights
 
 
 def painted_patches(

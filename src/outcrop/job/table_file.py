@@ -11,11 +11,13 @@ from outcrop.retrieval.index import Index
 from outcrop.retrieval.weak import WeakLabels, read_table
 from outcrop.storage.stages import append_line, read_lines
 from outcrop.storage.workspace import whole_file
+from outcrop.words import counted
 
 if TYPE_CHECKING:
     from outcrop.job.core import Job
 
 TABLE = "retrieved.csv"
+REMEDY = "Name the wrong patches with 'outcrop retrieve --reject' or Job.reject()"
 PUBLISHED = "published.txt"  # digests of what this program wrote to the table, the last line last
 
 
@@ -83,14 +85,14 @@ def take_edits(job: "Job", index: Index) -> str:
     last = _last_written(job)[-1][:16]
     base = next((copy for kind in ("published", "edited") if (copy := folder / f"{kind}-{last}.csv").is_file()), None)
     if base is None:
-        return f"{path} was edited by hand, and its earlier content is lost: the edit is not taken. Use --reject."
+        return f"{path} was edited by hand, and its earlier content is lost: the edit is not taken. {REMEDY}."
     before, after = (_patches(read_table(table, index), index) for table in (base, path))
     if not after:
-        raise ValueError(f"{path} holds no patch any more; to reject all use --reject, or remove the file.")
+        raise ValueError(f"{path} holds no patch any more; remove the file. {REMEDY}.")
     for name in {name for name, _ in before} - {name for name, _ in after}:
         raise ValueError(
-            f"{path} holds no patch of {name!r} any more, as if it was cut off; put rows back, or remove the file, and "
-            "name the wrong ones with --reject."
+            f"{path} holds no patch of {name!r} any more, as if it was cut off; put rows back, or remove the file. "
+            f"{REMEDY}."
         )
     gone, new = before - after, after - before
     added = {place for _, place in new}
@@ -113,7 +115,8 @@ def take_edits(job: "Job", index: Index) -> str:
         return ""
     named = [entry["class"] for entry in made if entry["what"] == "class"]
     classes = f" New classes: {', '.join(named)}." if named else ""
-    return f"{path} was edited by hand: {len(gone)} rows taken out and {len(new)} added count as no and yes.{classes}"
+    rows = f"{counted(len(gone), 'rows')} taken out and {len(new)} added count as no and yes"
+    return f"{path} was edited by hand: {rows}.{classes}"
 
 
 def _verdict(what: str, name: str, place: tuple[Any, ...]) -> dict[str, Any]:

@@ -92,9 +92,7 @@ def net_gain(job: "Job", *, truth: str | Path | None = None) -> dict[str, Any]:
     old, new = job.labels, net_labels(job)
     lines = np.intersect1d(lines_with_labels(old, along), lines_with_labels(new, along)).tolist()
     if not lines:
-        raise ValueError(
-            "The net and the labels it was trained on have no line in common; label one of each with --lines."
-        )
+        raise ValueError("The net and the labels it was trained on have no line in common; label one of each.")
     names = list(old.attrs["classes"])
     before, after = (labels["label"].sel({along: lines}).values for labels in (old, new))
     agreement = unchanged(before, recode_table(new.attrs["classes"], names)[after], names)

@@ -47,7 +47,7 @@ class Labels(NamedTuple):
             if store is None:  # only where confirmed sections cross it
                 codes = self.confirmed.block(lines[i : i + 1], traces, samples)[0]
                 out[i] = codes if which == 0 else np.where(codes > 0, 255, 0)
-            elif isinstance(store, NoVotes) or line in self.confirmed.lines or self.corrections.near(line):
+            elif isinstance(store, NoVotes) or line in self.confirmed.lines or line in self.corrections.lines:
                 out[i] = self.section(line, traces, samples)[which]
             else:
                 plain.setdefault(store, []).append(i)
@@ -76,7 +76,7 @@ class Labels(NamedTuple):
         return wanted[self.along], wanted[1 - self.along], wanted[2]
 
     def votes(self, line: int, traces: Part = EVERY, samples: Part = EVERY) -> tuple[list[str], np.ndarray]:
-        """Return classes and votes of a line, or a part of it, after strokes on and near it and what is confirmed."""
+        """Return classes and votes of a line, or of a part of it, under strokes and what is confirmed."""
         store = self.stores[line]
         corrected = None if isinstance(store, NoVotes) else self.corrections.votes(line, store)
         if corrected is None:
@@ -89,7 +89,11 @@ class Labels(NamedTuple):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return label and confidence of a line, or of a part of it; of its votes alone where `painted` is False."""
         if painted:
-            return self.decided(*self.votes(line, traces, samples))
+            label, sure = self.decided(*self.votes(line, traces, samples))
+            if line not in self.confirmed.lines:
+                return label, sure
+            codes = self.confirmed.codes(line)[traces][:, samples]  # a single class alone would be uncertain
+            return np.where(codes > 0, codes, label), np.where(codes > 0, np.uint8(255), sure)
         store = self.stores[line]
         return self.decided(store.classes, store.read(line, traces, samples))
 

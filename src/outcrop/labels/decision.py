@@ -21,7 +21,8 @@ def decide(votes: np.ndarray, min_confidence: float = 0.0) -> tuple[np.ndarray, 
     Returns
     -------
     labels, confidence : uint8 array
-        0 not labelled, where nobody votes; 255 uncertain; i + 1 class i. Confidence 255 is sure.
+        0 not labelled, where nobody votes; 255 uncertain; i + 1 class i. Confidence 255 is sure. A single class, which
+        no other stands against, labels nothing: every sample is uncertain, and its confidence is the vote.
 
     Examples
     --------
@@ -31,6 +32,8 @@ def decide(votes: np.ndarray, min_confidence: float = 0.0) -> tuple[np.ndarray, 
     if votes.dtype == np.uint8:
         votes = np.moveaxis(votes, 0, -1) * np.float32(1 / 255)
     labels, best = winner(votes)
+    if votes.shape[-1] == 1:
+        return np.where(best > 0, np.uint8(UNCERTAIN), np.uint8(0)), np.round(255 * best).astype(np.uint8)
     sure = np.round(255 * confidence(votes)).astype(np.uint8)
     least = math.ceil(255 * min_confidence - 1e-6)  # a limit holds for the confidence that is stored and shown
     labels = np.where(sure >= least, labels, np.uint8(UNCERTAIN))

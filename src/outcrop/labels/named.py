@@ -25,7 +25,9 @@ def named_labels(labels: xr.Dataset | xr.DataArray) -> xr.Dataset:
     if isinstance(labels, xr.DataArray):
         labels = labels.to_dataset(name="label").assign_attrs(labels.attrs)
     codes = labels["label"]
-    known = {name: codes.attrs[name] for name in ("classes", "bin_size") if name in codes.attrs} | labels.attrs
+    known = {
+        name: codes.attrs[name] for name in ("classes", "bin_size", "line_step") if name in codes.attrs
+    } | labels.attrs
     classes = known.get("classes")
     if classes is None or not 0 < len(classes) < UNCERTAIN:
         raise ValueError(

@@ -16,6 +16,7 @@ from outcrop.labels.votes import chosen_lines, cost, line_axis, line_votes, line
 from outcrop.mapping.registry import mapper_digest
 from outcrop.parallel import Progress, map_blocks, memory_budget
 from outcrop.patches.grid import PatchGrid
+from outcrop.volumes.neighbours import spacing_attrs
 
 
 def label_volume(
@@ -24,7 +25,6 @@ def label_volume(
     mapper: Any,
     *,
     lines: Sequence[int] | None = None,
-    across: int = 0,
     min_confidence: float | None = None,
     scores: bool = False,
     path: str | Path | None = None,
@@ -45,9 +45,6 @@ def label_volume(
         Already fitted.
     lines : sequence of int, optional
         Survey labels of the lines to do; by default all lines of the grid.
-    across : int
-        Neighbouring lines on either side whose votes count as much as those of a line itself; they are read for it even
-        where they are not to be labelled. Lines of an irregular axis have no neighbours.
     min_confidence : float, optional
         Samples whose share of the vote is lower become `uncertain`; by default the value of the mapper, or none.
     scores : bool
@@ -93,9 +90,8 @@ def label_volume(
     names, axis = [str(name) for name in mapper.classes_], line_axis(grid)
     attrs: dict[str, Any] = {"classes": names, "mapping": type(mapper).__name__, "version": outcrop.__version__}
     attrs["source"] = str(volume.attrs.get("source", ""))
-    if "bin_size" in volume.attrs:
-        attrs["bin_size"] = list(volume.attrs["bin_size"])
-    where: dict[str, Any] = {"across": across, "device": device, "client": client, "memory": memory}
+    attrs |= spacing_attrs(volume)
+    where: dict[str, Any] = {"device": device, "client": client, "memory": memory}
     decided = partial(_decided, min_confidence, scores)
     report = progress or (lambda *_: None)
     if path is None:
@@ -107,7 +103,7 @@ def label_volume(
             report("labelling", count, len(chosen))
         data = {name: (array_dims(volume.dims, array.shape), array) for name, array in arrays.items()}
         return xr.Dataset(data, {name: volume[name].values for name in volume.dims}, attrs)
-    options = grid.parameters | {"across": across, "min_confidence": min_confidence}
+    options = grid.parameters | {"across": 0, "min_confidence": min_confidence}
     attrs["digest"] = made_from(mapper_digest(mapper), options)
     store = LabelStore(path, volume, axis, attrs, scores=scores)
     finished = store.done.read()

@@ -120,30 +120,24 @@ class VoteStore(LineStore):
 
 
 class LineWriter:
-    """Stores the votes of a line where they were made, and returns the digests of the lines that vote on it.
+    """Stores the votes of a line where they were made, and returns the digest of the line they were made from.
 
     Parameters
     ----------
     store : VoteStore
     volume : DataArray or None
         None where no digests are wanted.
-    along, across : int
-        Direction of the lines, and how many on either side vote.
+    along : int
+        Direction of the lines.
     """
 
-    def __init__(self, store: VoteStore, volume: xr.DataArray | None, along: int, across: int):
-        self.store, self.volume, self.along, self.across = store, volume, along, across
-        self.digests: dict[tuple[int, int], str] = {}  # of the lines around the last one
+    def __init__(self, store: VoteStore, volume: xr.DataArray | None, along: int):
+        self.store, self.volume, self.along = store, volume, along
 
     def __call__(self, line: int, votes: np.ndarray) -> tuple[Seals, dict[tuple[int, int], str]]:
         """Return the seals of what was written, and (direction, position) -> digest."""
         seals = self.store.write(line, votes)
         if self.volume is None:
             return seals, {}
-        near = range(max(0, line - self.across), min(line + self.across + 1, self.volume.shape[self.along]))
-        before, digests = self.digests, {}  # threads share the writer: what is returned must not change again
-        for one in near:
-            known = before.get((self.along, one))
-            digests[self.along, one] = known or line_digest(self.volume.isel({self.volume.dims[self.along]: one}))
-        self.digests = digests
-        return seals, digests
+        section = self.volume.isel({self.volume.dims[self.along]: line})
+        return seals, {(self.along, line): line_digest(section)}

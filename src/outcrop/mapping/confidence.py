@@ -83,7 +83,7 @@ def fitted_background(classes: Iterable[str], background: str) -> str | None:
     if found is None:
         warnings.warn(
             f"No class is the background ({', '.join(names)}), so every pixel of a patch counts as the patch's class; "
-            "name one with background=.",
+            "name one with background=, on the command line --background.",
             stacklevel=3,
         )
     return found

@@ -5,8 +5,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-N_TREES = 100
-SMALLEST_LEAF = 10  # samples
+N_TREES = 60
+SMALLEST_LEAF = 4  # samples
+TRIED = 0.2  # share of the features that are tried at each split
 
 
 class Forest(NamedTuple):
@@ -57,7 +58,11 @@ def grow_forest(
     from sklearn.ensemble import ExtraTreesClassifier
 
     model = ExtraTreesClassifier(
-        N_TREES, min_samples_leaf=SMALLEST_LEAF, class_weight="balanced", random_state=random_state
+        N_TREES,
+        min_samples_leaf=SMALLEST_LEAF,
+        max_features=TRIED,
+        class_weight="balanced",
+        random_state=random_state,
     )
     trees = [one.tree_ for one in model.fit(features, labels).estimators_]
     roots = np.cumsum([0, *(tree.node_count for tree in trees)])[:-1]

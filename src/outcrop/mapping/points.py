@@ -3,8 +3,8 @@
 A class spreads from its points over a graph of grid points that look alike (`landmarks`). Where a background is named,
 the share of the survey that each class holds is not known: all shares count, each as likely as its edges are sharp, and
 the background takes what no class reaches. Where none is named and the survey is layered, every sample belongs to one
-of an ordered sequence of layers (`layers`). Confirmed lines teach trees on features and position (`forest`), which
-label the other lines of the survey.
+of an ordered sequence of layers (`layers`). Confirmed lines teach trees on features and position (`forest`), and their
+labels are carried to the lines around them (`carry`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +18,8 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
 from outcrop.features.encoder import weights_digest
+from outcrop.features.energies import KEPT
+from outcrop.mapping.carry import LINE, ConfirmedLine, carry, confirmed_line
 from outcrop.mapping.correction import ALIKE, Correction, fit_correction
 from outcrop.mapping.forest import Forest, grow_forest
 from outcrop.mapping.landmarks import LandmarkGraph, interpolated, landmark_graphs, nearest_weights
@@ -25,6 +27,7 @@ from outcrop.mapping.layers import LAYERED, layered_share, ordered_layers, profi
 from outcrop.mapping.pixels import along_reflectors, upsample
 from outcrop.mapping.saved import Saved, part, prefixed
 from outcrop.mapping.survey_sample import Floats, Nodes, SurveySample, nodes_of, relative_time
+from outcrop.storage.kept import content
 
 STRIDE = 4  # samples and traces between grid points
 FIRST = 2.5  # sample and trace of the first grid point
@@ -33,10 +36,19 @@ CLICK_REACH = 8.0  # samples and traces around a point, standard deviation, that
 NO_BACKGROUND_POWER = 1.5  # of the reach of classes that share a survey without background
 OPPOSED = 2.0  # times its mean over the survey: reach of points against a class above which they count
 MOST_TAUGHT = 10_000  # grid points of a confirmed line that teach trees
+MOST_TAUGHT_TOGETHER = 30_000  # of all confirmed lines
+LEAST_TAUGHT = 200  # grid points of a class on a line, where it has as many
 MOST_SEEDS = 30  # grid points of a confirmed line from which a class spreads that is shown nowhere else
 POWER = 4  # of the votes of a grid point before they are averaged along reflectors: sure ones count more
 
-LEARNT = ("mean_", "scale_", "landmarks_", "landmark_votes_", "layers_")  # attributes that are saved as they are
+LEARNT = (
+    "mean_",
+    "scale_",
+    "landmarks_",
+    "landmark_votes_",
+    "layers_",
+    "strokes_",
+)  # attributes that are saved as they are
 
 
 class Point(NamedTuple):
@@ -75,6 +87,8 @@ class PointMapper(BaseEstimator, Saved):
         Expected share of the survey of every class.
     layered_ : bool
         Whether the classes are ordered layers.
+    contradicted_ : list of (str, str)
+        Class of every click that looks more like another class, and that class.
 
     Examples
     --------
@@ -87,8 +101,6 @@ class PointMapper(BaseEstimator, Saved):
     array(['rough', 'layered'], dtype='<U7')
     """
 
-    any_size = knows_lines = True  # takes whole sections, and where they lie
-
     def __init__(self, background: str | None = None):
         self.background = background
 
@@ -100,6 +112,7 @@ class PointMapper(BaseEstimator, Saved):
         *,
         graphs: Sequence[LandmarkGraph] | None = None,
         confirmed: ConfirmedSamples | None = None,
+        metres: npt.ArrayLike | None = None,
     ) -> "PointMapper":
         """Learn from points and from confirmed lines.
 
@@ -114,8 +127,11 @@ class PointMapper(BaseEstimator, Saved):
             As `landmark_graphs` makes them of this survey, where they were made before.
         confirmed : ConfirmedSamples, optional
             Lines whose samples all teach.
+        metres : array, shape (n_lines,), optional
+            Place along the survey of the lines 0, 1, ...; without it, neighbouring line numbers are 25 m apart.
         """
         confirmed = confirmed or ConfirmedSamples()
+        shown_here = list(points)
         points = [*points, *_points_of(confirmed, {point.name for point in points if not point.excluded})]
         if not any(not point.excluded for point in points):
             raise ValueError("No point shows a class; give at least one that is not excluded.")
@@ -126,9 +142,7 @@ class PointMapper(BaseEstimator, Saved):
         self.width_ = float(np.mean([graph.width for graph in graphs]))
         nodes = {line: nodes_of(read(line)) for line in sorted({p.line for p in points} | confirmed.lines.keys())}
         self.points_ = [
-            (p.line, p.trace, p.sample, self._code(p.name), p.excluded)
-            for p in points
-            if p.kind not in ("stroke", "confirmed")
+            (p.line, p.trace, p.sample, self._code(p.name), p.excluded) for p in shown_here if p.kind != "stroke"
         ]
         clicked = {p.name for p in points if p.kind != "stroke" and not p.excluded}
         shown = [p for p in points if p.kind != "stroke" or (p.name not in clicked and not p.excluded)]
@@ -138,7 +152,15 @@ class PointMapper(BaseEstimator, Saved):
         size = min(len(graph.points) for graph in graphs)  # graphs of one survey differ by one landmark at most
         self.landmarks_ = np.stack([graph.points[:size] for graph in graphs])
         self.landmark_votes_ = np.stack([self._landmark_votes(graph, nodes, shown)[:size] for graph in graphs])
+        self.contradicted_ = self._contradicted(nodes, [point for point in shown if not point.excluded])
         self.forest_ = self._taught(nodes, confirmed)
+        self.metres_ = None if metres is None else np.asarray(metres, np.float64)
+        table = np.maximum(self._table(confirmed) + 1, 0).astype(np.uint8)
+        self.confirmed_ = {
+            float(line): confirmed_line(read(line), nodes[line], table[codes])
+            for line, codes in confirmed.lines.items()
+        }
+        self.strokes_ = np.array([p[:3] for p in points if p.kind == "stroke"], np.float64).reshape(-1, 3)
         self.correction_ = self._corrected(nodes, [p for p in points if p.kind == "stroke"])
         self.shares_ = dict(zip(self.classes_.tolist(), self.landmark_votes_.mean(axis=(0, 1)).tolist(), strict=True))
         return self
@@ -160,6 +182,9 @@ class PointMapper(BaseEstimator, Saved):
             They sum to 1, except that a single class without background has its probability alone.
         """
         check_is_fitted(self, "landmark_votes_")
+        own = None if line is None else self.confirmed_.get(line)
+        if own is not None and own.codes.all():
+            return np.eye(len(self.classes_), dtype=np.float32)[own.codes.T - 1]
         nodes = nodes_of(section)
         votes = self._prior(nodes, line)
         if self.correction_:
@@ -167,11 +192,19 @@ class PointMapper(BaseEstimator, Saved):
             added = self.correction_.at(alike.reshape(-1, alike.shape[-1])).reshape(*alike.shape[:2], -1)
             votes = (votes + _doubled(added, votes.shape[:2])).clip(0, 1)
         found: Floats = upsample(votes[None], np.shape(section))[0].swapaxes(0, 1)
-        return found.clip(0, 1) if len(self.classes_) == 1 else _normalised(found)
+        if len(self.classes_) == 1:
+            return found.clip(0, 1)
+        shares = _normalised(found)
+        if self.confirmed_ and line is not None:
+            shares = self._with_carried(shares, section, nodes, line)
+        if own is not None:
+            shares = np.where(own.codes.T[..., None] > 0, np.eye(len(self.classes_) + 1)[own.codes.T, 1:], shares)
+        return shares.astype(np.float32)
 
     def forget_places(self) -> None:
         """Keep what classes look like and forget where they lie, for another survey."""
-        self.points_, self.layered_, self.forest_ = [], False, None
+        self.points_, self.layered_, self.forest_, self.confirmed_ = [], False, None, {}
+        self.strokes_ = np.empty((0, 3))
 
     def scores(self, sections: npt.ArrayLike) -> Floats:
         """Votes of sections of any survey, shape (n, n_samples, n_traces, n_classes)."""
@@ -184,11 +217,16 @@ class PointMapper(BaseEstimator, Saved):
         arrays = {name: getattr(self, name) for name in LEARNT} | {"points": np.array(self.points_, np.float64)}
         if self.forest_:
             arrays |= prefixed("forest", self.forest_._asdict())
+        for line, kept in self.confirmed_.items():
+            arrays |= prefixed(f"confirmed/{line}", kept._asdict())
+        if self.metres_ is not None:
+            arrays["metres"] = self.metres_
         if self.correction_:
             arrays |= prefixed("correction", self.correction_._asdict())
         return about | {
             "layered": self.layered_,
             "width": self.width_,
+            "contradicted": self.contradicted_,
             "shares": self.shares_,
             "encoder": weights_digest(),
         }, arrays
@@ -204,9 +242,12 @@ class PointMapper(BaseEstimator, Saved):
         mapper.points_ = [(line, trace, sample, int(code), bool(out)) for line, trace, sample, code, out in points]
         forest = part("forest", arrays)
         mapper.forest_ = Forest(**forest) if forest else None
+        lines = dict.fromkeys(name.rpartition("/")[0] for name in part("confirmed", arrays))
+        mapper.confirmed_ = {float(line): ConfirmedLine(**part(f"confirmed/{line}", arrays)) for line in lines}
+        mapper.metres_ = arrays.get("metres")
         correction = part("correction", arrays)
         mapper.correction_ = Correction(**correction) if correction else None
-        mapper.width_ = about["width"]
+        mapper.width_, mapper.contradicted_ = about["width"], about["contradicted"]
         for name in LEARNT:
             setattr(mapper, name, arrays[name])
         return mapper
@@ -292,27 +333,71 @@ class PointMapper(BaseEstimator, Saved):
     def _node_votes(self, nodes: Nodes) -> Floats:
         """Votes at the grid points of a section by what they look like."""
         coarse = nodes.features[::2, ::2]  # every second grid point; votes change slowly
-        points = (coarse.reshape(-1, coarse.shape[-1]) - self.mean_) * self.scale_
-        votes = np.zeros((len(points), len(self.classes_)), np.float32)
-        for landmarks, landmark_votes in zip(self.landmarks_, self.landmark_votes_, strict=True):
-            search = NearestNeighbors(algorithm="brute").fit(landmarks)
-            votes += interpolated(landmark_votes, *nearest_weights(search, points))
-        votes /= len(self.landmarks_)
+        key = "votes", content(self.landmarks_, self.landmark_votes_, coarse)
+        votes = KEPT.get(key, lambda: self._looked_up(coarse.reshape(-1, coarse.shape[-1])))
         votes = _doubled(votes.reshape(*coarse.shape[:2], -1), nodes.dips.shape)
         smooth: Floats = gaussian_filter(votes, (1, 1, 0))
         return smooth
 
+    def _contradicted(self, nodes: dict[float, Nodes], points: Sequence[Point]) -> list[tuple[str, str]]:
+        """Class of every click that looks more like another class, and that class."""
+        if self.layered_ or len(self.classes_) < 2:
+            return []
+        features = [nodes[p.line].features[_node((p.trace, p.sample), nodes[p.line].dips.shape)] for p in points]
+        likely = self.classes_[self._looked_up(np.stack(features)).argmax(axis=1)].tolist()
+        return [(point.name, name) for point, name in zip(points, likely, strict=True) if point.name != name]
+
+    def _looked_up(self, features: Floats) -> Floats:
+        """Mean votes of the landmarks nearest to grid points, over all graphs."""
+        points = (features - self.mean_) * self.scale_
+        votes = np.zeros((len(points), len(self.classes_)), np.float32)
+        for landmarks, landmark_votes in zip(self.landmarks_, self.landmark_votes_, strict=True):
+            search = NearestNeighbors(algorithm="brute").fit(landmarks)
+            votes += interpolated(landmark_votes, *nearest_weights(search, points))
+        return votes / np.float32(len(self.landmarks_))
+
     def _taught(self, nodes: dict[float, Nodes], confirmed: ConfirmedSamples) -> Forest | None:
         """Trees on features and position, where confirmed lines show two classes or more."""
         parts = []
+        most = min(MOST_TAUGHT, MOST_TAUGHT_TOGETHER // max(1, len(confirmed.lines)))
         for line, codes in confirmed.lines.items():
-            rows, columns, code = _drawn_nodes(codes, nodes[line].dips.shape, MOST_TAUGHT)
+            rows, columns, code = _drawn_nodes(codes, nodes[line].dips.shape, most, LEAST_TAUGHT)
             parts.append((_with_position(nodes[line], line)[rows, columns], code))
         if len({code for _, codes in parts for code in codes.tolist()}) < 2:
             return None
-        table = np.array([-1, *(self._code(name) if name in self.classes_ else -1 for name in confirmed.names)])
         features, labels = (np.concatenate(some) for some in zip(*parts, strict=True))
-        return grow_forest(features, table[labels], len(self.classes_))
+        return grow_forest(features, self._table(confirmed)[labels], len(self.classes_))
+
+    def _table(self, confirmed: ConfirmedSamples) -> npt.NDArray[np.intp]:
+        """Position in `classes_` of each code of confirmed lines; -1 for 0 and for names without a sample."""
+        return np.array([-1, *(self._code(name) if name in self.classes_ else -1 for name in confirmed.names)])
+
+    def _with_carried(self, shares: Floats, section: npt.ArrayLike, nodes: Nodes, line: float) -> Floats:
+        """Shares pooled with labels that are carried from confirmed lines.
+
+        Classes that no confirmed line shows keep their shares, and so do the surroundings of points on this line.
+        """
+        places = {self._place(at): kept for at, kept in self.confirmed_.items() if at != line}
+        found = carry(places, section, nodes, self._place(line), len(self.classes_))
+        if found is None:
+            return shares
+        marked = [(p[1], p[2]) for p in self.points_ if p[0] == line]
+        marked += [(trace, sample) for at, trace, sample in self.strokes_.tolist() if at == line]
+        if marked:
+            close = upsample(_closeness(marked, nodes.dips.shape)[None, ..., None], np.shape(section))[0, ..., 0]
+            found = found._replace(known=found.known * (1 - close))
+        shown = np.unique(np.concatenate([np.unique(kept.codes) for kept in self.confirmed_.values()]))
+        shown = shown[shown > 0].astype(int) - 1
+        shares = shares.swapaxes(0, 1)
+        total = shares[..., shown].sum(axis=-1, keepdims=True)
+        found = found._replace(distance=found.distance[..., shown])
+        result = shares.copy()
+        result[..., shown] = total * found.pooled(shares[..., shown] / np.maximum(total, np.float32(1e-9)))
+        return result.swapaxes(0, 1)
+
+    def _place(self, line: float) -> float:
+        """Place of a line along the survey, in metres."""
+        return LINE * line if self.metres_ is None else float(self.metres_[int(line)])
 
     def _with_forest(self, votes: Floats, nodes: Nodes, line: float) -> Floats:
         """Votes of the trees; classes that no confirmed point shows keep their votes."""
@@ -327,20 +412,28 @@ class PointMapper(BaseEstimator, Saved):
         """Votes that follow the points of their line in their immediate surroundings."""
         votes = votes.copy()
         for code, excluded in {point[3:] for point in self.points_}:
-            here = [p for p in self.points_ if p[0] == line and p[3:] == (code, excluded)]
+            here = [(p[1], p[2]) for p in self.points_ if p[0] == line and p[3:] == (code, excluded)]
             if not here:
                 continue
-            free = np.ones(votes.shape[:2], bool)
-            for _, trace, sample, *_ in here:
-                free[_node((trace, sample), votes.shape)] = False
-            close = np.exp(-0.5 * (STRIDE * distance_transform_edt(free) / CLICK_REACH) ** 2)[..., None]
+            close = _closeness(here, votes.shape)[..., None]
             known = votes * (1 - np.eye(len(self.classes_))[code]) if excluded else np.eye(len(self.classes_))[code]
             votes = ((1 - close) * votes + close * known).astype(np.float32)
         return votes
 
 
-def _drawn_nodes(codes: npt.NDArray[np.uint8], shape: tuple[int, ...], most: int) -> tuple[npt.NDArray[np.intp], ...]:
-    """Rows, columns and codes of random confirmed grid points of a section, about as many of each class.
+def _closeness(places: Sequence[tuple[float, float]], shape: tuple[int, ...]) -> Floats:
+    """How close grid points are to the nearest of some traces and samples, from 0 to 1."""
+    free = np.ones(shape[:2], bool)
+    for trace, sample in places:
+        free[_node((trace, sample), shape)] = False
+    close: Floats = np.exp(-0.5 * (STRIDE * distance_transform_edt(free) / CLICK_REACH) ** 2).astype(np.float32)
+    return close
+
+
+def _drawn_nodes(
+    codes: npt.NDArray[np.uint8], shape: tuple[int, ...], most: int, least: int
+) -> tuple[npt.NDArray[np.intp], ...]:
+    """Rows, columns and codes of random confirmed grid points of a section.
 
     Parameters
     ----------
@@ -349,23 +442,25 @@ def _drawn_nodes(codes: npt.NDArray[np.uint8], shape: tuple[int, ...], most: int
     shape : (int, int)
         Of the grid points.
     most : int
-        Grid points of all classes together.
+        Grid points of all classes together, each class by its share.
+    least : int
+        Grid points of a class, if it has as many.
 
     Examples
     --------
     >>> codes = np.ones((16, 16), np.uint8)
-    >>> codes[:, 8:] = 2
-    >>> rows, columns, found = _drawn_nodes(codes, (4, 4), most=6)
-    >>> found.tolist(), bool((columns[:3] < 2).all())
-    ([1, 1, 1, 2, 2, 2], True)
+    >>> codes[:, 12:] = 2
+    >>> rows, columns, found = _drawn_nodes(codes, (4, 4), most=8, least=3)
+    >>> found.tolist(), bool((columns[:6] < 3).all())
+    ([1, 1, 1, 1, 1, 1, 2, 2, 2], True)
     """
     at = (np.minimum(STRIDE * np.arange(n) + int(FIRST), size - 1) for n, size in zip(shape, codes.shape, strict=True))
     grid = codes[np.ix_(*at)]
-    present = np.unique(grid[grid > 0])
+    share = min(1.0, most / max(1, int(np.count_nonzero(grid))))
     rng, drawn = np.random.default_rng(0), []
-    for code in present.tolist():
+    for code in np.unique(grid[grid > 0]).tolist():
         places = np.argwhere(grid == code)
-        drawn.append(places[rng.permutation(len(places))[: max(1, most // len(present))]])
+        drawn.append(places[rng.permutation(len(places))[: max(least, round(share * len(places)))]])
     rows, columns = np.concatenate([*drawn, np.zeros((0, 2), np.intp)]).T
     return rows, columns, grid[rows, columns]
 
@@ -375,7 +470,7 @@ def _points_of(confirmed: ConfirmedSamples, shown: set[str]) -> list[Point]:
     points = []
     for line, codes in confirmed.lines.items():
         shape = tuple(-(-n // STRIDE) for n in codes.shape)
-        rows, columns, found = _drawn_nodes(codes, shape, len(confirmed.names) * MOST_SEEDS)
+        rows, columns, found = _drawn_nodes(codes, shape, 0, MOST_SEEDS)
         for row, column, code in zip(rows.tolist(), columns.tolist(), found.tolist(), strict=True):
             name = confirmed.names[code - 1]
             if name not in shown:

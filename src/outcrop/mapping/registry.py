@@ -6,34 +6,27 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from outcrop.mapping.encoder_mapping import EncoderMapper
 from outcrop.mapping.factorisation import VARIANTS
 from outcrop.mapping.label_mapper import LabelMapper
 from outcrop.mapping.points import PointMapper
 from outcrop.mapping.saved import digest, read_mapper
-from outcrop.mapping.texture import TextureMapper
 from outcrop.storage.workspace import damage
 
-MAPPERS: dict[str, Any] = {
-    "encoder": EncoderMapper,
-    "texture": TextureMapper,
-    **{name: partial(LabelMapper, variant=name) for name in VARIANTS},
-}
-"""Mappings by name, as `--mapping` takes them; each value makes one that is not fitted yet.
+MAPPERS: dict[str, Any] = {name: partial(LabelMapper, variant=name) for name in VARIANTS}
+"""Mappings that learn from patches, by name, as `--mapping` takes them; each value makes one that is not fitted yet.
 
 Examples
 --------
 >>> import outcrop as oc
 >>> list(oc.MAPPERS)
-['encoder', 'texture', 'paper', 'published', 'exact']
+['paper', 'published', 'exact']
 >>> oc.MAPPERS["paper"]().variant
 'paper'
 """
-DEFAULT_MAPPING = "encoder"
 POINTS = "points"  # the mapping that learns from points and the survey, not from patches
-KINDS: dict[str, Any] = {
-    kind.__name__: kind for kind in (EncoderMapper, TextureMapper, LabelMapper, PointMapper)
-}  # of saved mappers
+DEFAULT_MAPPING = POINTS
+KINDS: dict[str, Any] = {kind.__name__: kind for kind in (LabelMapper, PointMapper)}  # of saved mappers
+REMOVED = {"EncoderMapper": "encoder", "TextureMapper": "texture"}  # kinds and mappings of earlier versions
 
 
 def load_mapper(path: str | Path) -> Any:
@@ -58,6 +51,11 @@ def load_mapper(path: str | Path) -> Any:
     """
     about, arrays = read_mapper(path)
     kind = about.get("kind")
+    if kind in REMOVED:
+        raise ValueError(
+            f"{path} was fitted by mapping {REMOVED[kind]!r}, which this version no longer has; fit it again, or label "
+            f"with the default mapping, {DEFAULT_MAPPING}."
+        )
     if kind not in KINDS:
         raise ValueError(f"{path} holds a mapper of kind {kind!r}; this program knows {', '.join(KINDS)}.")
     with damage(path, "fit the mapper again and save it"):

@@ -14,6 +14,7 @@ from scipy.ndimage import gaussian_filter
 from outcrop.features.encoder import ANSWERS, CLASSES, Encoder, weights_digest
 from outcrop.features.energies import KEPT, describe, n_energies
 from outcrop.mapping.pixels import dips
+from outcrop.parallel import map_blocks
 from outcrop.storage.kept import content
 from outcrop.storage.workspace import damage, whole_file
 
@@ -134,8 +135,7 @@ def sample_survey(
     sums: Any = 0.0
     squares: Any = 0.0
     counts: Any = 0.0
-    for line, section in sections:
-        nodes = nodes_of(section)
+    for line, nodes in map_blocks(_line_nodes, sections):
         time = relative_time(nodes.dips)
         new = _candidates(nodes, line, time, rng.random(time.size), n_landmarks)
         both = [np.concatenate(pair) for pair in zip(drawn, new, strict=True)] if drawn else new
@@ -149,6 +149,10 @@ def sample_survey(
         raise ValueError("The survey has no sections; give at least one (line, section).")
     landmarks, below, beside, place, time = drawn[1:]
     return SurveySample(landmarks, below, beside, place, time, sums, squares, counts)
+
+
+def _line_nodes(line: tuple[float, npt.ArrayLike]) -> tuple[float, Nodes]:
+    return line[0], nodes_of(line[1])
 
 
 def _candidates(

@@ -21,6 +21,7 @@ from outcrop.patches.windows import patch_starts, stitch
 from outcrop.volumes.amplitude import amplitude_clip, scale
 from outcrop.volumes.axes import nearest_position, positions_of
 from outcrop.volumes.lazy import live_traces
+from outcrop.volumes.neighbours import line_distances
 
 Array = npt.NDArray[Any]
 Rows = npt.ArrayLike | slice  # of a grid: numbers, a mask or a slice
@@ -122,6 +123,11 @@ class PatchGrid:
     def __len__(self) -> int:
         return int(self._ends[-1]) if len(self._ends) else 0
 
+    def __repr__(self) -> str:
+        size, step = (" x ".join(map(str, pair)) for pair in (self.size, self.step))
+        how = f"{self.sample} at random" if self.sample else f"step {step}"
+        return f"<PatchGrid: {len(self)} patches of {size}, {how}, along {self.along}, every {self.every}>"
+
     def __reduce__(self) -> Any:
         # Other processes make the plan again: its table of starts would be most of what is sent.
         return _grid_again, (self._volume, self.parameters, self._drawn if self._is_part else None)
@@ -191,6 +197,12 @@ class PatchGrid:
             }
         )
 
+    def metres(self, starts: npt.ArrayLike) -> Array:
+        """Distance of the line of each of some starts from the first line of its direction; see `line_distances`."""
+        direction, line = np.asarray(starts).reshape(-1, 4)[:, :2].T
+        distances = [line_distances(self._volume, name) for name in DIRECTIONS]
+        return np.array([distances[one][at] for one, at in zip(direction, line, strict=True)])
+
     def extract(self, volume: xr.DataArray, rows: Rows) -> Array:
         """Patches of some rows, shape (n, height, width), float32 in [0, 1]; NaN where a long run of traces is missing.
 
@@ -200,34 +212,18 @@ class PatchGrid:
 
     def cut(self, volume: xr.DataArray, starts: npt.ArrayLike) -> Array:
         """Patches at any starts, laid out like `starts`; otherwise as `extract`."""
-        patches = self._windows(volume, starts, 0)
-        return by_rms(patches) if self.gain == "patch" else patches
-
-    def around(self, volume: xr.DataArray, starts: npt.ArrayLike, margin: int) -> Array:
-        """Patches at any starts with so many pixels on each side of them, mirrored at the ends of the survey.
-
-        Missing traces are silent. Amplitudes are those of the line whatever the gain.
-        """
-        windows = self._windows(volume, starts, margin)
-        return np.where(np.isfinite(windows), windows, np.float32(0.5))
-
-    def _windows(self, volume: xr.DataArray, starts: npt.ArrayLike, margin: int) -> Array:
-        """Patches at any starts with a margin, mirrored at the ends of the survey; each line is read once."""
         starts = np.asarray(starts).reshape(-1, 4)
-        height, width = (side + 2 * margin for side in self.size)
+        height, width = self.size
         out = np.empty((len(starts), height, width), np.float32)
         lines, which = np.unique(starts[:, :2], axis=0, return_inverse=True)
         for number, (direction, line) in enumerate(lines):
             here = np.flatnonzero(which.ravel() == number)
-            first, last = starts[here, 2].min() - margin, starts[here, 2].max() - margin + width
-            beyond = max(0, -first), max(0, last - len(self.axes[1 - direction]))
-            section = self._traces(volume, direction, line, first + beyond[0], last - beyond[1])
-            if margin:
-                section = np.pad(section, (beyond, (margin, margin)), "symmetric")
+            first, last = starts[here, 2].min(), starts[here, 2].max() + width
+            section = self._traces(volume, direction, line, first, last)
             for i in here:
-                trace, sample = starts[i, 2] - margin - first, starts[i, 3]
+                trace, sample = starts[i, 2] - first, starts[i, 3]
                 out[i] = section[trace : trace + width, sample : sample + height].T
-        return out
+        return by_rms(out) if self.gain == "patch" else out
 
     def section(self, volume: xr.DataArray, direction: int, line: int) -> tuple[Array, Array]:
         """Whole line with short gaps bridged, and which of its traces the survey holds.

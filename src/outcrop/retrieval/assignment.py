@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from outcrop.patches.grid import PatchGrid
-from outcrop.retrieval.index import NEAR_LINES
+from outcrop.volumes.neighbours import NEAR
 
 AHEAD = 4  # times as many rows as are asked for are sorted at first
 APART, BACKGROUND_APART = 0.2, 1.0  # what a patch loses of its share where it covers one that was chosen
@@ -13,7 +13,7 @@ SURE = 2.0  # more than any share or similarity, so that accepted patches come f
 
 
 class Overlap:
-    """How much patches overlap one of them on the same line or on lines of its neighbourhood.
+    """How much patches overlap one of them on the same line or on one up to 250 m away; see `PatchGrid.metres`.
 
     Parameters
     ----------
@@ -24,27 +24,15 @@ class Overlap:
     def __init__(self, grid: PatchGrid, rows: np.ndarray) -> None:
         places = grid.places(rows)
         self.direction = places[:, 0]
-        self.line, self.reach = line_neighbourhood(grid, places)
+        self.metres = grid.metres(places)
         self.corners, self.size = places[:, 2:], np.array([grid.size[1], grid.size[0]])
 
     def __call__(self, i: int) -> np.ndarray:
         """Share of every patch that lies over patch `i`."""
-        near = (self.direction == self.direction[i]) & (np.abs(self.line - self.line[i]) <= self.reach)
+        near = (self.direction == self.direction[i]) & (np.abs(self.metres - self.metres[i]) <= NEAR)
         gaps = np.ones(self.corners.shape, np.float32)  # in patch sizes
         gaps[near] = np.abs(self.corners[near] - self.corners[i]) / self.size
         return np.asarray((1 - gaps).clip(0).prod(axis=1))
-
-
-def line_neighbourhood(grid: PatchGrid, starts: np.ndarray) -> tuple[np.ndarray, float]:
-    """Coordinate of the line of each patch across the survey, and the distance within which lines are neighbours.
-
-    Both are line numbers. This is the only place in `retrieval` that defines a neighbourhood of lines.
-    """
-    coordinates = np.empty(len(starts))
-    for direction in (0, 1):
-        lies_along = starts[:, 0] == direction
-        coordinates[lies_along] = grid.axes[direction][starts[lies_along, 1]]
-    return coordinates, NEAR_LINES
 
 
 def choose(

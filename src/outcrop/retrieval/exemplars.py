@@ -9,6 +9,7 @@ from scipy.ndimage import zoom
 from outcrop.patches.gain import by_rms
 from outcrop.patches.grid import DIRECTIONS, PatchGrid
 from outcrop.retrieval.index import Index
+from outcrop.volumes.neighbours import line_spacing
 
 
 def exemplar_patch(index: Index, exemplar: Any) -> np.ndarray:
@@ -49,7 +50,7 @@ def exemplar_picture(volume: xr.DataArray, grid: PatchGrid, exemplar: Any) -> np
 
 def _resample(picture: xr.DataArray, volume: xr.DataArray, grid: PatchGrid) -> np.ndarray:
     """Picture with the sample interval and trace spacing of the volume, its middle cut to the patch size."""
-    spacing = volume.attrs.get("bin_size")
+    spacing = line_spacing(volume)
     if spacing is None:
         raise ValueError(
             "The volume does not say its bin size, so a picture of another sampling cannot be resampled to it."

@@ -9,6 +9,7 @@ from outcrop.retrieval.graph import PASSED_ON
 from outcrop.retrieval.index import Index
 from outcrop.retrieval.weak import WeakLabels
 
+NUMBERED = 20  # patches of a class that are numbered
 MOST_TELLING = 1000  # patches of a class among which the most telling are looked for
 
 
@@ -24,9 +25,7 @@ def number_most_telling(index: Index, weak: WeakLabels, verdicts: Iterable[Seque
         weak.judge[of_class[order]] = np.arange(1, len(order) + 1)
 
 
-def most_telling(
-    matrix: csr_matrix, members: np.ndarray, doubt: np.ndarray, judged: np.ndarray, *, count: int = 20
-) -> np.ndarray:
+def most_telling(matrix: csr_matrix, members: np.ndarray, doubt: np.ndarray, judged: np.ndarray) -> np.ndarray:
     """Which patches of a class to judge next: those that say most about others that nobody is sure of.
 
     Chosen one by one, each for the doubt it reaches within two ties that those before it do not.
@@ -41,7 +40,6 @@ def most_telling(
         How doubtful each of them is, 0 to 1.
     judged : array of int
         Patches that were judged already.
-    count : int
 
     Returns
     -------
@@ -59,7 +57,7 @@ def most_telling(
     covered = np.maximum(reach(judged).max(axis=1, initial=0), known)
     within[:, known] = 0
     order: list[int] = []
-    while len(order) < min(count, len(members) - known.sum()):
+    while len(order) < min(NUMBERED, len(members) - known.sum()):
         gain = (np.maximum(within - covered[:, None], 0) * doubt[:, None]).sum(axis=0)
         gain[order] = -1
         gain[known] = -1

@@ -32,7 +32,6 @@ GRID_OPTIONS = ("size", "step", "along", "every", "area", "between", "sample", "
 UNKNOWN = 255  # status of a row that was not looked at yet
 REMEDY = "run the same command again and it is described anew"
 RESIDENT = 0.25  # share of the memory of a search that descriptors may take to stay there
-NEAR_LINES = 10  # lines within which a patch at the same place is a near-copy
 
 
 class Index:

@@ -18,6 +18,7 @@ from outcrop.retrieval.feedback import number_most_telling
 from outcrop.retrieval.index import USED, Index
 from outcrop.retrieval.search import search_index
 from outcrop.retrieval.weak import WeakLabels
+from outcrop.words import counted
 
 RANKINGS = ("graph", "similarity")
 RANKING = 45  # bytes a patch and class that ranking takes, measured
@@ -105,7 +106,7 @@ def retrieve(
     if need > (index.memory or memory_budget()):
         raise ValueError(
             f"Ranking {len(index)} patches for {len(queries)} classes needs about {need / 1e9:.1f} GB, more than "
-            "may be used; raise --memory, or index fewer lines (--every)."
+            "may be used; allow more memory, or index fewer lines (every)."
         )
     near = _similarities(index, queries, device)
     usable = int((index.status == USED).sum())
@@ -166,9 +167,9 @@ def _check_found(weak: WeakLabels, classes: Iterable[str], rejected: Verdicts) -
     for name in set(classes) - set(weak.classes):
         if rejected[name]:
             raise ValueError(
-                f"No patch of {name!r} is left: {len(rejected[name])} were rejected and the others are more like "
-                "another class; take verdicts back (undo, or 'outcrop retrieve --forget' for all), "
-                "or choose another exemplar."
+                f"No patch of {name!r} is left: {counted(len(rejected[name]), 'patches', 'were')} rejected and the "
+                "others are more like another class; take verdicts back (undo; all: --forget, Job.forget()), or choose "
+                "another exemplar."
             )
         raise ValueError(f"No patch is more like {name!r} than like another class; choose another exemplar or count.")
 

@@ -15,6 +15,7 @@ import xarray as xr
 from outcrop.volumes import class_table
 from outcrop.volumes.axes import name_axes, positions_of
 from outcrop.volumes.lazy import Key, NpyFile, PictureFile, lazy_volume, live_traces, take_block
+from outcrop.words import counted
 
 Array = npt.NDArray[Any]
 
@@ -218,10 +219,10 @@ def open_folder(
     else:
         choices.pop("header_bytes", None), choices.pop("endian", None)
         parts, attrs, numbered = _array_lines(path, files, kind, domain or "time")
-    notes = [f"{len(files)} {kind}, lines {numbered}"]
-    notes += [f"{others} other {'file is' if others == 1 else 'files are'} left alone"] if others else []
-    about = {"source": str(path), "format": f"folder of {kind}", "scaled": False, "options": choices, "notes": notes}
-    mosaic, about = Mosaic(parts), about | attrs
+    notes = [f"{counted(len(files), kind)}, lines {numbered}"]
+    notes += [f"{counted(others, 'other files', 'are')} left alone"] if others else []
+    about = {"source": str(path), "format": f"folder of {kind}", "scaled": False, "options": choices}
+    mosaic, about = Mosaic(parts), about | attrs | {"notes": [*notes, *attrs.get("notes", ())]}
     axes = {"inline": mosaic.inlines, "crossline": mosaic.crosslines, about["domain"]: mosaic.samples}
     return lazy_volume(mosaic.read, axes, about, live=mosaic.live)
 
@@ -253,9 +254,12 @@ def _array_lines(path: str, files: list[Path], kind: str, domain: str) -> tuple[
     widths = [len(part.crosslines) for part in parts]
     if min(widths) < max(widths):
         odd = parts[widths.index(min(widths))]
-        raise ValueError(f"{odd.path} has {min(widths)} traces, others {max(widths)}; give lines of one length.")
+        raise ValueError(
+            f"{odd.path} has {counted(min(widths), 'traces')}, others {max(widths)}; give lines of one length."
+        )
     parts = [number_part(part, number, direction) for part, number in zip(parts, numbers, strict=True)]
-    attrs = {"domain": domain, "scaled": pictures and not (codes or any(array.raw for array in arrays))}
+    attrs: dict[str, Any] = {"domain": domain, "scaled": pictures and not (codes or any(array.raw for array in arrays))}
+    attrs["notes"] = arrays[0].notes() if pictures else []
     return parts, attrs, f"numbered as {direction}s by their file names"
 
 

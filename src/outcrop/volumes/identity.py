@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import os
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,10 @@ from outcrop.parallel import Progress
 from outcrop.storage.stages import append_line, digest, read_lines
 from outcrop.storage.workspace import Workspace, fingerprint, set_aside
 from outcrop.volumes.lazy import LazyVolume
+from outcrop.volumes.neighbours import NEAR, metres_per_number
 from outcrop.volumes.opening import MOST_LINES, STORED, open_volume
 
+JOB_PARTS = {"job.toml", "decisions", "stages", "volume", "features.zarr", "classes.json"}  # of a job folder
 Array = npt.NDArray[Any]
 Line = tuple[int, int]  # direction (0 inline, 1 crossline) and position
 
@@ -232,6 +235,7 @@ def take_volume(job: str | Path, volume: xr.DataArray) -> dict[str, Any]:
     dict
         As `known_volume`; ``digest`` stands for the samples in every key.
     """
+    refuse_other_folder(job)
     volume = as_recorded(job, volume)
     found, axes = identify(volume), digest(_axes(volume))
     try:
@@ -247,8 +251,11 @@ def take_volume(job: str | Path, volume: xr.DataArray) -> dict[str, Any]:
         )
     relative = _relative(found["source"], job)
     record = {"source": found["source"], "relative": relative, "options": found["options"]}
+    near = [int(NEAR // metres_per_number(volume, name)) for name in ("inline", "crossline")]
+    if near != [10, 10]:  # line numbers; what earlier versions took for every survey
+        record["near"] = near
     if known.get("samples") == found["digest"]:
-        record = known | record
+        record = {name: value for name, value in known.items() if name != "near"} | record
     else:
         # A picture was an array before it could be opened again.
         was_array = known and not known["source"] and found["source"] and known["samples"] == _array_digest(volume)
@@ -265,6 +272,17 @@ def take_volume(job: str | Path, volume: xr.DataArray) -> dict[str, Any]:
             if record.get("digest") != known.get("digest"):
                 raise  # a copy in a folder that cannot be written is read all the same
     return record
+
+
+def refuse_other_folder(job: str | Path) -> None:
+    """Refuse a folder that holds other things than a job."""
+    path = Path(job)
+    found = sorted(part.name for part in path.iterdir() if part.name[0] != ".") if path.is_dir() else []
+    if found and not JOB_PARTS & set(found):
+        raise ValueError(
+            f"{path} is no job folder and holds other things, such as {found[0]}; name a new folder, for instance "
+            f"{path / 'NAME.outcrop'}."
+        )
 
 
 def _relative(source: str, job: str | Path) -> str:
@@ -287,18 +305,26 @@ def reopen(job: str | Path) -> xr.DataArray:
     """Volume of a job folder, from where it was or from next to the folder; refused where neither holds it."""
     known = known_volume(job)
     if not known:
-        raise ValueError(f"{job} has no volume yet; give one with 'outcrop index VOLUME -o {job}'.")
+        raise ValueError(f"{job} has no volume yet; give one: {how_to_give(job)}.")
     if not known["source"]:
         raise ValueError(f"Job {job} was made from an array; pass the volume.")
     place = place_of(job, known)
     if place:
         return open_volume(place, **known["options"])
-    raise ValueError(
-        f"The volume of {job} is no longer at {known['source']}; say where it is: 'outcrop index VOLUME -o {job}'."
-    )
+    raise ValueError(lost_volume(job, known))
 
 
-def place_of(job: str | Path, known: dict[str, Any]) -> str:
+def lost_volume(job: str | Path, known: dict[str, Any]) -> str:
+    """Return a sentence on a volume that is neither where it was nor next to its job folder."""
+    return f"The volume of {job} is no longer at {known['source']}; say where it is: {how_to_give(job)}."
+
+
+def how_to_give(job: str | Path) -> str:
+    """Return the command and the Python call that give a job folder its volume."""
+    return f"'outcrop index VOLUME -o {job}', in Python Job({str(job)!r}, volume=VOLUME)"
+
+
+def place_of(job: str | Path, known: Mapping[str, Any]) -> str:
     """Where the volume of a job lies: where it was, or next to the folder; empty where it is at neither place."""
     places = [known["source"]] if known["source"] else []
     if known["relative"]:

@@ -16,6 +16,8 @@ from outcrop.storage.kept import Kept
 
 Array = npt.NDArray[Any]
 LINE_BYTES = 32 << 20  # of lines that stay in memory: some twenty of 951 x 462 samples
+GREY = 16  # most that red, green and blue of grey pixels differ, after lossy compression too
+COLOUR_NOTE = "the picture is in colour: only its brightness is taken, which is no amplitude of a colour scale"
 WHOLE_LINE = 4  # a block of at least this part of a line, a quarter, is cut from the whole line
 Key = tuple[Any, ...]  # a slice or an array of positions for each axis
 
@@ -151,6 +153,13 @@ class PictureFile:
         if is_float and not codes:
             pixels = self.load()
             self.raw = bool(np.nanmin(pixels, initial=0) < 0 or np.nanmax(pixels, initial=1) > 1)
+
+    def notes(self) -> list[str]:
+        """Return a note where the picture shows colours, none of grey values or codes."""
+        with open_image(self.path) as image:
+            if self.codes or image.mode in ("F", "L", "LA", "1") or image.mode.startswith("I"):
+                return []
+            return [COLOUR_NOTE] if np.ptp(np.asarray(image.convert("RGB")), axis=-1).max() > GREY else []
 
     def load(self) -> Array:
         """Pixels, rows downwards."""

@@ -5,6 +5,8 @@ import re
 import numpy as np
 import xarray as xr
 
+from outcrop.volumes.neighbours import line_spacing
+
 
 def parse_size(text: object, volume: xr.DataArray, *, along: str = "inline") -> tuple[int, int]:
     """Height in samples and width in traces of a patch given in samples and traces or in physical units.
@@ -25,7 +27,7 @@ def parse_size(text: object, volume: xr.DataArray, *, along: str = "inline") -> 
     ((99, 99), (100, 100), (50, 40))
     """
     height, comma, width = str(text).partition(",")
-    bins = volume.attrs.get("bin_size") or (np.nan, np.nan)
+    bins = line_spacing(volume) or (np.nan, np.nan)
     across, down = {"m": 1, "km": 1000}, {"ms": 1, "s": 1000}
     interval = volume.attrs.get("sample_interval")
     return (

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-NEAR = 250.0  # m from a line to the next one up to which they are neighbours: ten lines of an ordinary survey
+NEAR = 252.0  # m from a line to its farthest neighbours: ten lines of 25 m, as far as coordinates are rounded
 USUAL = 25.0  # m for the smallest spacing of line numbers, where the volume has no bin size
 CLOSEST = 1.0  # m for one line number; a smaller figure means that single lines were selected from a survey
 
@@ -23,15 +23,62 @@ def smallest_step(labels: npt.ArrayLike) -> float:
     return float(np.diff(labels).min()) if len(labels) > 1 else 1.0
 
 
+def line_steps(volume: xr.DataArray | xr.Dataset) -> tuple[float, float]:
+    """Line numbers from one inline and from one crossline of the survey to the next; 0 along an axis of one line.
+
+    `open_volume` stores them as the attribute ``line_step``, so that a selection of lines keeps those of the survey.
+    """
+    stored: Any = volume.attrs.get("line_step")
+    if stored is None:
+        spaced = [volume[name].values if volume.sizes[name] > 1 else [0, 0] for name in ("inline", "crossline")]
+        stored = map(smallest_step, spaced)
+    inline, crossline = map(float, stored)
+    return inline, crossline
+
+
+def spacing_attrs(volume: xr.DataArray | xr.Dataset) -> dict[str, list[float]]:
+    """Return the attributes by which labels of a volume know how far its lines are from each other."""
+    sizes = {"bin_size": list(volume.attrs["bin_size"])} if "bin_size" in volume.attrs else {}
+    return sizes | {"line_step": list(line_steps(volume))}
+
+
+def metres_per_number(volume: xr.DataArray | xr.Dataset, name: str) -> float:
+    """Metres from one inline or crossline number to the next; see `line_distances`."""
+    sizes: Any = volume.attrs.get("bin_size")
+    steps = line_steps(volume)
+    metres = np.nan if sizes is None else float(sizes[name == "crossline"]) / (steps[name == "crossline"] or 1.0)
+    return metres if metres >= CLOSEST else USUAL / min(filter(None, steps), default=1.0)
+
+
+def line_spacing(volume: xr.DataArray | xr.Dataset) -> tuple[float, float] | None:
+    """Metres between neighbouring inlines and crosslines of a volume or of a selection of its lines.
+
+    Examples
+    --------
+    >>> axes = {"inline": range(100, 120), "crossline": [7, 8]}
+    >>> volume = xr.DataArray(np.zeros((20, 2)), axes, attrs={"bin_size": (20.0, 12.5), "line_step": (1.0, 1.0)})
+    >>> line_spacing(volume[::5])
+    (100.0, 12.5)
+    """
+    sizes: Any = volume.attrs.get("bin_size")
+    if sizes is None:
+        return None
+    steps = zip(("inline", "crossline"), line_steps(volume), strict=True)
+    apart = [
+        smallest_step(volume[name].values) / step if step and volume.sizes[name] > 1 else 1 for name, step in steps
+    ]
+    return float(sizes[0]) * apart[0], float(sizes[1]) * apart[1]
+
+
 def line_distances(volume: xr.DataArray | xr.Dataset, name: str) -> npt.NDArray[np.float64]:
     """Distance in metres of every inline or crossline from the first one.
 
     Parameters
     ----------
     volume : DataArray or Dataset
-        Has the axes inline and crossline and, where it is known, the attribute ``bin_size``: metres between
-        neighbouring inlines and between neighbouring crosslines. Without it, the smallest spacing of the line numbers
-        of both directions counts as 25 m.
+        Has the axes inline and crossline and, where they are known, the attributes ``bin_size``, metres between
+        neighbouring inlines and between neighbouring crosslines of the survey, and ``line_step``, see `line_steps`.
+        Without a bin size the smallest step of the line numbers of both directions counts as 25 m.
     name : {"inline", "crossline"}
 
     Examples
@@ -42,14 +89,22 @@ def line_distances(volume: xr.DataArray | xr.Dataset, name: str) -> npt.NDArray[
     >>> line_distances(xr.DataArray(np.zeros((3, 2)), axes), "inline")
     array([  0.,  50., 250.])
     """
-    sizes: Any = volume.attrs.get("bin_size")
     labels = np.asarray(volume[name].values, np.float64)
-    metres = np.nan if sizes is None else sizes[name == "crossline"] / smallest_step(labels)
-    if not metres >= CLOSEST:
-        spaced = [volume[axis].values for axis in ("inline", "crossline") if volume.sizes[axis] > 1]
-        metres = USUAL / min(map(smallest_step, spaced), default=1.0)
-    distances: npt.NDArray[np.float64] = np.abs(labels - labels[0]) * metres
-    return distances
+    distances: npt.NDArray[np.float64] = np.abs(labels - labels[0]) * metres_per_number(volume, name)
+    return distances.round(3)  # whole millimetres, so that a limit is met exactly
+
+
+def lines_within(volume: xr.DataArray | xr.Dataset, name: str) -> int:
+    """Return how many lines at most lie within 250 m on one side of a line.
+
+    Examples
+    --------
+    >>> axes = {"inline": [100, 102, 110], "crossline": [7, 8]}
+    >>> lines_within(xr.DataArray(np.zeros((3, 2)), axes, attrs={"bin_size": (50.0, 25.0)}), "inline")
+    5
+    """
+    apart = np.abs(np.diff(line_distances(volume, name)))
+    return int(NEAR // apart.min()) if len(apart) else 0
 
 
 def neighbour_groups(volume: xr.DataArray | xr.Dataset, name: str) -> npt.NDArray[np.intp]:

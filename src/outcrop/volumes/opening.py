@@ -21,6 +21,7 @@ from outcrop.volumes import class_table, folders, segy, segy_headers
 from outcrop.volumes.amplitude import find_offset
 from outcrop.volumes.axes import fit_grid, name_axes, stated_units, unit_factor
 from outcrop.volumes.lazy import LazyVolume, NpyFile, PictureFile, check_axes, lazy_volume, take_block
+from outcrop.volumes.neighbours import line_steps
 from outcrop.volumes.recognise import recognise, refuse_foreign, refuse_remote
 from outcrop.volumes.zgy import open_zgy
 
@@ -54,10 +55,10 @@ def open_volume(
     -------
     volume : xarray.DataArray of float32, dims ("inline", "crossline", "time" or "depth")
         Missing and dead traces are NaN and False in the coordinate ``live``, which exists where traces are missing.
-        Time is in ms, depth in m. Attributes: source, format, domain, and where known sample_interval, delay, bin_size
-        (metres between inlines, between crosslines), map (X and Y of line 0, 0 and steps per line number),
-        header_bytes, text, classes, scaled, offset (the value that stands for zero amplitude, where none is negative),
-        notes (what was corrected).
+        Time is in ms, depth in m. Attributes: source, format, domain, line_step (see `line_steps`), and where known
+        sample_interval, delay, bin_size (metres between inlines, between crosslines of the survey), map (X and Y of
+        line 0, 0 and steps per line number), header_bytes, text, classes, scaled, offset (the value that stands for
+        zero amplitude, where none is negative), notes (what was corrected).
         ``open_volume(volume.attrs["source"], **volume.attrs["options"])`` opens the same volume again.
 
     Raises
@@ -78,12 +79,17 @@ def open_volume(
             volume = open_path(os.fspath(source), header_bytes=header_bytes, endian=endian, domain=domain)
         else:
             volume = from_array(source, domain=domain)
-        return note_offset(volume)
+        return note_offset(with_line_step(volume))
     except Exception as error:  # decoders of other formats raise what they like
         if isinstance(error, ValueError | OSError) and "\n" not in str(error):
             raise
         what, why = source if is_path else type(source).__name__, " ".join(str(error).split())
         raise ValueError(f"{what} cannot be opened as a volume ({type(error).__name__}: {why}).") from error
+
+
+def with_line_step(volume: xr.DataArray) -> xr.DataArray:
+    """Return a volume that holds the step of its line numbers; a selection keeps that of the survey."""
+    return volume if "line_step" in volume.attrs else volume.assign_attrs(line_step=line_steps(volume))
 
 
 def note_offset(volume: xr.DataArray) -> xr.DataArray:
@@ -123,7 +129,8 @@ def open_path(
         raise ValueError(f"{path} is neither a file nor a folder; give the path of a volume.")
     elif kind in folders.KINDS["pictures"]:
         picture = PictureFile(path, codes=bool(class_table.read_class_table(path)))
-        attrs = {"source": path, "format": "picture", "scaled": not (picture.codes or picture.raw)}
+        attrs: dict[str, Any] = {"source": path, "format": "picture", "scaled": not (picture.codes or picture.raw)}
+        attrs["notes"] = picture.notes()
         volume = assemble(picture, attrs=attrs, domain=domain)
     else:
         found = "NumPy" if kind == ".npy" else recognise(path)
@@ -334,8 +341,9 @@ def add_survey(volume: xr.DataArray, companions: Mapping[str, Any]) -> xr.DataAr
         grid = fit_grid(rows.ravel(), columns.ravel(), (np.asarray(x[some]) + 1j * np.asarray(y[some])).ravel())
         if grid is not None:
             volume.attrs["bin_size"] = tuple(np.abs(grid[1:]).round(2).tolist())
-    if "bin_size" in volume.attrs:
-        volume.attrs["bin_size"] = tuple(map(float, volume.attrs["bin_size"]))
+            volume.attrs.pop("line_step", None)  # these are coordinates of the lines of this volume
+    for name in {"bin_size", "line_step"} & volume.attrs.keys():
+        volume.attrs[name] = tuple(map(float, volume.attrs[name]))
     if "classes" in volume.attrs:
         volume.attrs["classes"] = list(map(str, volume.attrs["classes"]))
     return volume

@@ -182,7 +182,7 @@ def find_grid(
     tried = ", ".join(f"{inline}/{crossline}" for inline, crossline in pairs)
     raise ValueError(
         f"{layout.path}: header bytes {tried} do not look like inline/crossline of a stacked volume; "
-        "pass --header-bytes IL,XL."
+        "pass --header-bytes IL,XL, in Python header_bytes=(IL, XL)."
     )
 
 

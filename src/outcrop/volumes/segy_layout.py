@@ -1,6 +1,7 @@
 """Where the traces lie in a SEG-Y file, by its headers and its size."""
 
 import functools
+import math
 import mmap
 from collections.abc import Iterable
 from typing import Any, BinaryIO, NamedTuple
@@ -13,6 +14,7 @@ from outcrop.volumes.segy_headers import BINARY_SIZE, ENDIANS, FORMATS, HEADER_S
 
 Array = npt.NDArray[Any]
 WINDOW = 1 << 26  # bytes of the file mapped at a time
+SAMPLED = (32, 128)  # blocks of the file whose headers are looked at, and traces in each
 MOST_EXTENSIONS = 64  # of a trace header; a larger number is no such count
 
 
@@ -142,9 +144,9 @@ def trace_records(file: BinaryIO, layout: Layout, first: int, last: int) -> Arra
     return np.frombuffer(window, trace, last - first, start - page)
 
 
-def sample_headers(file: BinaryIO, layout: Layout, *, n_blocks: int = 32, block: int = 128) -> Array:
-    """Headers of some thousand traces, shape (n_blocks, block): blocks of neighbours spread evenly over the file."""
-    if layout.n_traces <= n_blocks * block:
+def sample_headers(file: BinaryIO, layout: Layout) -> Array:
+    """Headers of some thousand traces, shape (SAMPLED): blocks of neighbours spread evenly over the file."""
+    if layout.n_traces <= math.prod(SAMPLED):
         return trace_records(file, layout, 0, layout.n_traces)["header"][None].copy()
-    firsts = np.linspace(0, layout.n_traces - block, n_blocks).astype(np.int64).tolist()
-    return np.stack([trace_records(file, layout, first, first + block)["header"] for first in firsts])
+    firsts = np.linspace(0, layout.n_traces - SAMPLED[1], SAMPLED[0]).astype(np.int64).tolist()
+    return np.stack([trace_records(file, layout, first, first + SAMPLED[1])["header"] for first in firsts])

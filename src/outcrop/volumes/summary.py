@@ -8,6 +8,7 @@ import xarray as xr
 
 from outcrop.volumes.amplitude import LOUD, centre, clip_of, loud_traces, sample_lines, volume_name
 from outcrop.volumes.lazy import live_traces
+from outcrop.words import counted
 
 Array = npt.NDArray[Any]
 
@@ -30,10 +31,11 @@ def describe(volume: xr.DataArray, *, lines: int = 16) -> dict[str, Any]:
     dead = marked + round(float(live.sum() * silent.sum() / held.sum()))
     zero = centre(volume)
     centred = np.where(finite, sample, np.float32(np.nan)) - np.float32(zero)
+    clip = None if attrs.get("scaled") else clip_of(centred)
     notes, loud = list(attrs.get("notes", ())), int(loud_traces(centred).sum())
     if loud:
-        found = f"{loud} of {silent.size} sampled traces"
-        notes.append(f"{found} are more than {LOUD:g} times louder than the others and do not set the amplitude scale")
+        words = f"of {silent.size} sampled ones, more than {LOUD:g} times louder than the others"
+        notes.append(f"{counted(loud, 'traces')} {words}, left out of the amplitude scale")
     return {
         "source": attrs.get("source"),
         "format": attrs.get("format"),
@@ -51,7 +53,7 @@ def describe(volume: xr.DataArray, *, lines: int = 16) -> dict[str, Any]:
         "notes": notes,
         "text": attrs.get("text", "").splitlines(),
         "scaled": bool(attrs.get("scaled", False)),
-        "amplitude": describe_amplitude(sample, finite, zero, clip_of(centred)) | {"loud_traces": loud},
+        "amplitude": describe_amplitude(sample, finite, zero, clip) | {"loud_traces": loud},
         "rms": describe_rms(centred, finite, volume["inline"].values[rows], volume[volume.dims[2]].values),
     }
 
@@ -81,9 +83,10 @@ def describe_axis(labels: Array) -> dict[str, Any]:
 
 
 def describe_amplitude(sample: Array, finite: Array, zero: float, clip: float | None) -> dict[str, Any]:
-    """Range, percentiles, clip and histogram of sampled amplitudes; how many are not numbers or all zero."""
+    """Range, percentiles, clip (None for scaled ones) and histogram of sampled amplitudes; how many are not numbers."""
     values = sample[finite].astype(np.float64)
-    counts, edges = np.histogram(values, bins=64, range=(zero - (clip or 1), zero + (clip or 1)))
+    reach = 0.5 if clip is None else clip or 1.0
+    counts, edges = np.histogram(values, bins=64, range=(zero - reach, zero + reach))
     return {
         "minimum": values.min().item(),
         "maximum": values.max().item(),

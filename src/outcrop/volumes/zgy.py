@@ -12,7 +12,6 @@ import importlib.util
 import io
 import itertools
 import math
-import mmap
 import os
 import threading
 import warnings
@@ -353,9 +352,7 @@ def _plain(file: BinaryIO, start: int, brick: Three, kind: np.dtype[Any], inside
         file.seek(begin)
         found = np.frombuffer(file.read(size), kind)
     else:
-        page = begin // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
-        window = mmap.mmap(file.fileno(), begin + size - page, offset=page, access=mmap.ACCESS_READ)
-        found = np.frombuffer(window, kind, size // kind.itemsize, begin - page)
+        found = np.memmap(file, kind, "r", begin, (size // kind.itemsize,))
     places = slice(0, last - first) if isinstance(rows, slice) else rows - first
     return _take(found.reshape(last - first, *brick[1:]), (places, *inside[1:]))
 

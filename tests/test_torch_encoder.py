@@ -1,19 +1,15 @@
-"""Scores, votes and sticks on a torch device are those of NumPy and onnxruntime but for rounding."""
-
-import threading
+"""Labels, descriptors and sticks on a torch device are those of NumPy and onnxruntime but for rounding."""
 
 import numpy as np
 import pytest
 
 import outcrop as oc
-from outcrop.features import encoder, patch_encoder
+from outcrop.features import patch_encoder
 from outcrop.features.encoder import WEIGHTS, Encoder, session
 from outcrop.features.torch_encoder import initialisers, torch_net
 from outcrop.retrieval import index as retrieval_index
 
 torch = pytest.importorskip("torch")
-
-from outcrop.mapping.torch_mapping import TorchScores  # noqa: E402
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))]
 
@@ -30,78 +26,17 @@ def sections(volume):
     return np.clip(0.5 + volume.values.swapaxes(1, 2) / 20_000, 0, 1).astype(np.float32)
 
 
-@pytest.fixture(scope="module", params=[oc.TextureMapper, oc.EncoderMapper])
-def mapper(request, sections):
-    """A small mapper of each kind, fitted."""
-    corners = [(k % 5, 4 * (k % 13), 2 * k) for k in range(27)]
-    patches = np.stack([sections[line, top : top + 64, left : left + 64] for line, top, left in corners])
-    classes = [("fault", "salt", "other")[k % 3] for k in range(27)]
-    return request.param(members=2, n_features=100, rounds=3).fit(patches, classes)
-
-
-@pytest.mark.parametrize("device", DEVICES)
-def test_scores(mapper, sections, device):
-    """Scores differ by rounding."""
-    expected, found = mapper.scores(sections[:3]), TorchScores(mapper, device)(sections[:3]).cpu().numpy()
-    np.testing.assert_allclose(found, expected, atol=1e-4 if device == "cpu" else 5e-3)
-    assert np.mean(found.argmax(-1) != expected.argmax(-1)) < 1e-3
-
-
-@pytest.mark.parametrize("shape", [(64, 64), (65, 67), (97, 40), (131, 130)])
-def test_scores_of_any_shape(mapper, sections, shape):
-    """Odd sides too."""
-    some = sections[:2, : shape[0], : shape[1]]
-    np.testing.assert_allclose(TorchScores(mapper, "cpu")(some).numpy(), mapper.scores(some), atol=1e-4)
-
-
-def test_large_sections_are_seen_by_tiles(mapper, sections, monkeypatch):
-    """The net by tiles is the net at once."""
-    monkeypatch.setattr(encoder, "TILE", 64)
-    np.testing.assert_allclose(TorchScores(mapper, "cpu")(sections[:1]).numpy(), mapper.scores(sections[:1]), atol=2e-3)
-
-
-def test_labels_of_volumes(mapper, volume):
-    """With a gap, and neighbours that vote."""
-    gap = volume.copy()
-    gap[1, 20:30] = np.nan
-    grid = oc.PatchGrid(gap, size=64, step=32)
-    expected, found = (oc.label_volume(gap, grid, mapper, across=1, device=device) for device in (None, "cpu"))
-    assert np.mean(expected["label"].values != found["label"].values) < 1e-4
-    assert (found["label"].values[1, 20:30] == 0).all()
-
-
 def test_labels_of_a_job(tmp_path, volume):
     """`outcrop label --device` is what `outcrop label` is."""
     found = []
     for device in (None, "cpu"):
         with oc.Job(tmp_path / f"{device}.outcrop", volume=volume) as job:
-            job.index(64, step=16)
             job.add_exemplar("fault", (101, 340, 200))
             job.add_exemplar("other", (103, 390, 400))
-            job.label(mapping="texture", device=device)
+            job.label(device=device)
             found.append(job.labels["label"].values)
     assert found[0].any()
     assert np.mean(found[0] != found[1]) < 1e-4
-
-
-def test_several_devices_share_the_lines(mapper, volume, monkeypatch):
-    """Every device gets its share, in a thread of its own, and labels are those of one."""
-    monkeypatch.setattr("outcrop.labels.votes.ON_DEVICE", volume[0].size)  # a line at a time
-    scored: dict = {}
-    packed = TorchScores.packed
-
-    def noted(scores, sections, voted):
-        scored.setdefault(id(scores), []).append((len(sections), threading.get_ident()))
-        return packed(scores, sections, voted)
-
-    monkeypatch.setattr(TorchScores, "packed", noted)
-    grid = oc.PatchGrid(volume, size=64, step=32)
-    one = oc.label_volume(volume, grid, mapper, across=1, device="cpu")
-    scored.clear()
-    two = oc.label_volume(volume, grid, mapper, across=1, device="cpu,cpu")
-    np.testing.assert_array_equal(two["label"].values, one["label"].values)
-    assert sorted(sum(n for n, _ in some) for some in scored.values()) == [2, 3]
-    assert threading.get_ident() not in {thread for some in scored.values() for _, thread in some}
 
 
 def test_patches_are_described_on_several_devices(tmp_path, volume, monkeypatch):

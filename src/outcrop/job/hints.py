@@ -1,0 +1,82 @@
+"""What is worth knowing about labels: classes that cover nothing or most of a line, clicks that look like others."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from outcrop.job.plan import Plan
+from outcrop.job.votes import Labels
+from outcrop.mapping.points import PointMapper
+from outcrop.patches.grid import DIRECTIONS
+
+NONE, MOST = 0.0005, 0.8  # shares of a line below and above which a class is worth a sentence
+LINES = 5  # that are looked at
+
+
+class Advice(UserWarning):
+    """What is worth knowing about labels that are not wrong."""
+
+
+def without_background(names: Sequence[str]) -> str:
+    """Return the sentence for classes among which nothing stands for everything else."""
+    if len(names) == 1:
+        text = f"{names[0]!r} is the only class, so there are scores and no labels"
+    else:
+        text = f"No class is the background, so every sample becomes {' or '.join(map(repr, names))}"
+    return f"{text}; add a class for everything else, for instance 'other'."
+
+
+def look_alikes(plan: Plan, mapper: Any) -> list[str]:
+    """Return sentences about classes whose clicks look like another class."""
+    texts = []
+    for (name, other), n in Counter(map(tuple, getattr(mapper, "contradicted_", []))).items():
+        here, there = (plan.names.get(one, one) for one in (name, other))
+        clicks = "A click" if n == 1 else f"{n} clicks"
+        verb = "looks" if n == 1 else "look"
+        texts.append(
+            f"{clicks} of {here!r} {verb} more like {there!r}: click again where {here!r} shows best, and on what "
+            f"surrounds it as {there!r}."
+        )
+    return texts
+
+
+def coverage(plan: Plan, view: Labels, lines: Sequence[int], axis: np.ndarray) -> list[str]:
+    """Return sentences about classes that cover nothing or most of some lines, given by their positions."""
+    if not len(lines):
+        return []
+    some = [lines[at] for at in np.unique(np.linspace(0, len(lines) - 1, LINES).round().astype(int))]
+    counts = np.stack([np.bincount(view.section(line)[0].ravel(), minlength=256)[1:255] for line in some])
+    shares = np.median(counts / np.maximum(counts.sum(axis=1, keepdims=True), 1), axis=0)
+    where = f"{DIRECTIONS[plan.along]} {axis[some[0]]:g}" if len(some) == 1 else f"the {DIRECTIONS[plan.along]}s"
+    texts = []
+    for name, code in plan.classes.items():
+        if shares[code - 1] > MOST and plan.firsts[name] != plan.background:
+            share = f"{shares[code - 1]:.0%}"
+            texts.append(f"{name!r} covers {share} of {where}: where that is too much, click on what it is instead.")
+        elif shares[code - 1] < NONE and counts.any():
+            texts.append(f"{name!r} covers nothing of {where}: if it shows there, click on it.")
+    return texts
+
+
+def advice(plan: Plan, mapper: Any, view: Labels, lines: Sequence[int], axis: np.ndarray) -> list[str]:
+    """Return what is worth knowing about the labels of some lines.
+
+    Parameters
+    ----------
+    plan : Plan
+    mapper : mapper
+        As `job_mapper` gives it.
+    view : Labels
+    lines : sequence of int
+        Positions; a few of them are looked at.
+    axis : array
+        Numbers of the lines.
+    """
+    names = [plan.names.get(str(name), str(name)) for name in mapper.classes_]
+    if len(names) == 1:
+        return [without_background(names)]
+    open_ended = isinstance(mapper, PointMapper) and mapper.background is None and not mapper.layered_
+    first = [without_background(names)] if open_ended else []
+    return [*first, *look_alikes(plan, mapper), *coverage(plan, view, lines, axis)]

@@ -1,0 +1,430 @@
+"""Carry the labels of confirmed lines to other lines, along reflectors and across faults.
+
+Two shifts say where a sample of another line lies on a confirmed line. The first is vertical: traces of the two lines
+are aligned. The second is sideways, along the reflectors of the other line: faults and flanks that cut reflectors move
+along strike. It counts near boundaries that cut reflectors only. At these places the distances to the classes of the
+confirmed line are read, and blended between the confirmed lines on both sides. Boundaries are blurred the more, the
+farther away the confirmed lines are and the worse they match, and the learner counts the more.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+from scipy.ndimage import distance_transform_edt, gaussian_filter, uniform_filter
+
+from outcrop.features.energies import STRIDE, stretched
+from outcrop.mapping.pixels import upsample
+from outcrop.mapping.survey_sample import Floats, Nodes
+
+LINE = 25.0  # m between neighbouring lines, where distances are not known
+FAR = 6000.0  # m from a confirmed line up to which its labels are carried
+KNOWN = 0.1  # share of the samples of a confirmed line that must be labelled for the line to be carried
+HALF = 2  # traces that are averaged to one before two lines are aligned
+LARGEST_SHIFT = 20  # samples
+LARGEST_MOVE = 6  # grid points sideways
+LEAST_SHIFT, LEAST_MOVE = 4, 2  # the same next to a confirmed line; both grow by one in 25 and 100 m
+BEND, JUMP = 1.0, 8.0  # cost of one step of a shift between neighbours, and of any other change
+SIDEWAYS = 50.0  # m times cost: of one grid point sideways, which costs the less, the farther away the lines are
+OUTLIER = 4.0  # squared difference of balanced amplitudes above which it counts no more
+OUTLIER_SIDEWAYS = 9.0  # the same of predictions, in units of the variance within classes
+BOUNDARY = 8  # samples and traces by which labels are moved to see which boundaries cut reflectors
+BLUR, MISMATCH = 0.05, 0.6  # pixels in 100 m: uncertainty of a boundary where lines match, and what no match adds
+LEARNER = 0.1  # exponent of the learner's shares beside a confirmed line
+LEARNER_FAR = 3000.0  # m over which this exponent rises to 1
+LEAST_SHARE = 0.02  # of each class by the learner
+WIDEST = 64.0  # pixels up to which distances to a class count
+
+
+class ConfirmedLine(NamedTuple):
+    """What is kept of a confirmed line to carry its labels, about three bytes a sample."""
+
+    section: npt.NDArray[np.uint8]  # (n_samples, n_traces), 255 for amplitude 1
+    codes: npt.NDArray[np.uint8]  # (n_samples, n_traces): position of the class from 1, or 0 where open
+    predictions: npt.NDArray[np.float16]  # (rows, columns, 7) of the encoder at grid points
+    dips: npt.NDArray[np.float16]  # (rows, columns), samples a trace
+
+
+class Carried(NamedTuple):
+    """Labels carried to a line."""
+
+    distance: Floats  # (n_samples, n_traces, n_classes): pixels to each class
+    blur: Floats  # (n_samples, n_traces): uncertainty of the boundaries, pixels
+    known: Floats  # (n_samples, n_traces): 1 where labels were carried, 0 where the confirmed line is open
+    metres: float  # to the confirmed lines; less where they lie on both sides
+
+    def pooled(self, shares: Floats) -> Floats:
+        """Pool the shares of a learner with the carried labels.
+
+        Parameters
+        ----------
+        shares : array, shape (n_samples, n_traces, n_classes)
+            They sum to 1.
+
+        Notes
+        -----
+        Shares are proportional to :math:`s^{k} \\exp(-d / b)` with the learner's share s, the distance d to the class,
+        the blur b, and an exponent k that rises from 0.1 next to a confirmed line to 1 far away.
+        """
+        exponent = LEARNER + (1 - LEARNER) * (1 - np.exp(-((self.metres / LEARNER_FAR) ** 2)))
+        power = 1 - self.known * np.float32(1 - exponent)
+        logs = power[..., None] * np.log(shares + np.float32(LEAST_SHARE))
+        logs -= (self.known / self.blur)[..., None] * self.distance
+        pooled = np.exp(logs - logs.max(axis=-1, keepdims=True))
+        pooled /= pooled.sum(axis=-1, keepdims=True)
+        result: Floats = np.where(self.known[..., None] > 0, pooled, shares).astype(np.float32)
+        return result
+
+
+def confirmed_line(section: npt.ArrayLike, nodes: Nodes, codes: npt.ArrayLike) -> ConfirmedLine:
+    """Keep what carrying the labels of a line needs.
+
+    Parameters
+    ----------
+    section : array, shape (n_samples, n_traces)
+        In [0, 1].
+    nodes : Nodes
+        Of this section.
+    codes : array of uint8, shape (n_samples, n_traces)
+        Position of the class of every sample from 1; 0 where the sample is open.
+    """
+    values, known = np.asarray(section, np.float32), np.asarray(codes, np.uint8)
+    if known.shape != values.shape:
+        raise ValueError(f"Codes have shape {known.shape}, the section {values.shape}; give one code for each sample.")
+    values = np.clip(np.where(np.isfinite(values), values, np.float32(0.5)), 0, 1)
+    return ConfirmedLine(
+        np.rint(255 * values).astype(np.uint8), known, nodes.predictions.astype(np.float16), nodes.dips.astype("f2")
+    )
+
+
+def carry(
+    confirmed: Mapping[float, ConfirmedLine], section: npt.ArrayLike, nodes: Nodes, place: float, n_classes: int
+) -> Carried | None:
+    """Carry labels to a line from the nearest confirmed line on either side; None where none is near.
+
+    Parameters
+    ----------
+    confirmed : mapping
+        Place of each confirmed line along the survey in metres, and the line.
+    section : array, shape (n_samples, n_traces)
+        In [0, 1].
+    nodes : Nodes
+        Of this section.
+    place : float
+        Of this line, in metres.
+    n_classes : int
+
+    Examples
+    --------
+    >>> from outcrop.mapping.survey_sample import nodes_of
+    >>> rows = np.indices((96, 64))[0]
+    >>> section = (0.5 + 0.4 * np.sin(rows**1.5 / 20)).astype(np.float32)
+    >>> line = confirmed_line(section, nodes_of(section), 1 + (rows >= 50))
+    >>> other = np.roll(section, 3, axis=0)
+    >>> labels = carry({0.0: line}, other, nodes_of(other), 100.0, 2).distance.argmin(axis=-1)
+    >>> (labels[:, 30] == 0).sum().item()
+    53
+    """
+    usable = [at for at, line in confirmed.items() if abs(at - place) <= FAR and (line.codes > 0).mean() >= KNOWN]
+    before, after = [at for at in usable if at <= place], [at for at in usable if at >= place]
+    nearest = {*([max(before)] if before else []), *([min(after)] if after else [])}
+    parts = [_from_line(confirmed[at], section, nodes, max(abs(at - place), 1), n_classes) for at in sorted(nearest)]
+    return _blended(parts) if parts else None
+
+
+def _blended(parts: list[Carried]) -> Carried:
+    """Blend labels carried from both sides, with weights that interpolate boundaries linearly."""
+    if len(parts) == 1:
+        return parts[0]
+    metres = 1 / sum(1 / part.metres for part in parts)
+    weights = np.stack([part.known * np.float32(metres / part.metres) for part in parts])
+    total = weights.sum(axis=0)
+    weights /= np.maximum(total, np.float32(1e-6))
+    distance = np.einsum("kij,kijc->ijc", weights, np.stack([part.distance for part in parts]))
+    blur = 1 / np.maximum(np.sum([part.known / part.blur for part in parts], axis=0), np.float32(1e-6))
+    return Carried(distance, blur, (total > 0).astype(np.float32), metres)
+
+
+def _from_line(line: ConfirmedLine, section: npt.ArrayLike, nodes: Nodes, metres: float, n_classes: int) -> Carried:
+    """Carry labels from one confirmed line."""
+    there, here = balanced(np.divide(line.section, 255, dtype=np.float32)), balanced(np.asarray(section, np.float32))
+    shift = vertical_shift(there, here, metres)
+    move = sideways_move(line, nodes, shift, metres)
+    rows, columns = places(shift, move, nodes.dips)
+    match = matching(sampled(there[..., None], rows, columns)[..., 0], here)
+    distance = sampled(class_distances(line.codes, n_classes), rows, columns)
+    known = sampled((line.codes > 0).astype(np.float32)[..., None], rows, columns)[..., 0] > 0.5
+    blur = np.float32(metres / 100) * (BLUR + MISMATCH * (1 - match))
+    return Carried(distance, blur.astype(np.float32), known.astype(np.float32), metres)
+
+
+def balanced(section: Floats) -> Floats:
+    """Amplitudes around 0 with about the same strength everywhere; missing samples are silent."""
+    values = np.where(np.isfinite(section), section, np.float32(0.5)) - np.float32(0.5)
+    strength = gaussian_filter(values * values, 12, mode="nearest")
+    floor = np.float32(0.1) * np.sqrt(np.mean(values * values)) + np.float32(1e-6)
+    result: Floats = values / (np.sqrt(strength) + floor)
+    return result
+
+
+def vertical_shift(there: Floats, here: Floats, metres: float) -> Floats:
+    """Samples by which a line lies lower than a confirmed line, at every sample.
+
+    Parameters
+    ----------
+    there, here : array, shape (n_samples, n_traces)
+        Balanced amplitudes of the confirmed line and of the other line.
+    metres : float
+        Between them.
+
+    Notes
+    -----
+    Squared differences are summed along paths of both axes that bend and jump at a cost, and the shift with the least
+    sum is taken (semi-global matching [1]_). It is averaged over its surroundings in proportion to the squared
+    correlation of the aligned lines; where nothing matches it is 0.
+
+    .. [1] H. Hirschmüller, Stereo processing by semiglobal matching and mutual information, IEEE TPAMI 30, 2008.
+    """
+    most = int(min(LARGEST_SHIFT, LEAST_SHIFT + metres / LINE))
+    n_traces = here.shape[1]
+    there, here = _paired(there), _paired(here)
+    costs = _vertical_costs(there, here, most)
+    shift = _cheapest(uniform_filter(costs, (5, 5, 1), mode="nearest"), BEND, JUMP)
+    rows, columns = _grid(shift.shape)
+    weight = np.square(matching(_at(there, rows - shift, columns), here, (6, 3)))
+    shift = _smooth(shift * weight, (10, 5)) / (_smooth(weight, (10, 5)) + np.float32(0.05))
+    result: Floats = stretched(shift, (np.arange(n_traces) - 0.5) / 2, 1).astype(np.float32)
+    return result
+
+
+def matching(there: Floats, here: Floats, width: tuple[float, float] = (8, 8)) -> Floats:
+    """Correlation of two sections around every sample, 0 where it is negative."""
+    product, one, other = (_smooth(part, width) for part in (there * here, there * there, here * here))
+    result: Floats = np.maximum(product / np.sqrt(one * other + np.float32(1e-6)), 0)
+    return result
+
+
+def sideways_move(line: ConfirmedLine, nodes: Nodes, shift: Floats, metres: float) -> Floats:
+    """Grid points along the reflectors by which structures lie farther right than on a confirmed line, at grid points.
+
+    Parameters
+    ----------
+    line : ConfirmedLine
+    nodes : Nodes
+        Of the other line.
+    shift : array, shape (n_samples, n_traces)
+        Its vertical shift.
+    metres : float
+        Between the lines.
+
+    Notes
+    -----
+    The predictions of the encoder are compared on the axes that tell the classes of the confirmed line apart, scaled to
+    unit variance within classes.
+    """
+    there, here = _discriminants(line, nodes)
+    rows, columns = _grid(nodes.dips.shape)
+    aligned = np.subtract(rows, _at_nodes(shift) / STRIDE, dtype=np.float32)
+    there = sampled(there, aligned, columns)
+    weight = _at(_crossing(line), aligned, columns)
+    most = int(min(LARGEST_MOVE, LEAST_MOVE + metres / (STRIDE * LINE)))
+    costs = _sideways_costs(there, here, _smooth(nodes.dips, (2, 2)), most) * weight[..., None]
+    costs += np.float32(SIDEWAYS / metres) * np.abs(np.arange(-most, most + 1, dtype=np.float32))
+    return _smooth(_cheapest(costs, BEND, JUMP), (2, 1))
+
+
+def places(shift: Floats, move: Floats, dips: Floats) -> tuple[Floats, Floats]:
+    """Row and column on the confirmed line of every sample of a line, from its shift and its move at grid points."""
+    fine = upsample(np.stack([STRIDE * move, _smooth(dips, (2, 2))], axis=-1)[None], shift.shape)[0]
+    rows, columns = _grid(shift.shape)
+    rows, columns = rows - fine[..., 1] * fine[..., 0], columns - fine[..., 0]
+    return rows - _at(shift, rows, columns), columns
+
+
+def class_distances(codes: npt.NDArray[np.uint8], n_classes: int) -> Floats:
+    """Distance in pixels to the nearest sample of each class, at most 64, shape (n_samples, n_traces, n_classes).
+
+    Examples
+    --------
+    >>> class_distances(np.array([[1, 1, 2]], np.uint8), 2)[0].tolist()
+    [[0.0, 2.0], [0.0, 1.0], [1.0, 0.0]]
+    """
+    distance = np.full((*codes.shape, n_classes), WIDEST, np.float32)
+    for code in np.unique(codes[codes > 0]).tolist():
+        distance[..., code - 1] = np.minimum(distance_transform_edt(codes != code), WIDEST)
+    return distance
+
+
+def _discriminants(line: ConfirmedLine, nodes: Nodes) -> tuple[Floats, Floats]:
+    """Predictions of a confirmed line and of another line on the axes that tell the classes apart."""
+    there, here = line.predictions.astype(np.float32), nodes.predictions
+    codes = _at_nodes(line.codes)
+    mean = there.mean(axis=(0, 1))
+    scale = there.std(axis=(0, 1)) + np.float32(1e-6)
+    known = codes > 0
+    values = ((there - mean) / scale)[known]
+    present, of_class = np.unique(codes[known], return_inverse=True)
+    means = np.stack([values[of_class == k].mean(axis=0) for k in range(len(present))])
+    rest = values - means[of_class]
+    within = rest.T @ rest / len(rest) + np.float32(0.05) * np.eye(len(mean), dtype=np.float32)
+    centred = means - means.mean(axis=0)
+    _, axes = scipy.linalg.eigh(centred.T @ centred, within)
+    axes = axes[:, len(mean) - max(1, min(len(present) - 1, len(mean))) :].astype(np.float32)
+    return ((there - mean) / scale) @ axes, ((here - mean) / scale) @ axes
+
+
+def _crossing(line: ConfirmedLine) -> Floats:
+    """Share of the boundaries around each grid point of a confirmed line that lie between classes that cut reflectors.
+
+    Labels are moved along the reflectors, and as far vertically. Two classes whose boundary follows reflectors change
+    few samples in the first case; two that cut reflectors change as many as in the second.
+    """
+    codes = line.codes.astype(np.intp)
+    dips = upsample(_smooth(line.dips.astype(np.float32), (2, 2))[None, ..., None], codes.shape)[0, ..., 0]
+    rows, columns = _grid(codes.shape)
+    n = int(codes.max()) + 1
+    counts = np.zeros((2, n * n))
+    changes: list[tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]] = []
+    for by in (-BOUNDARY, BOUNDARY):
+        for way, (row, column) in enumerate([(rows - dips * by, columns - by), (rows - by, columns)]):
+            moved = codes[_clipped(row, codes.shape[0]), _clipped(column, codes.shape[1])]
+            pair, changed = codes * n + moved, (moved != codes) & (moved > 0) & (codes > 0)
+            counts[way] += np.bincount(pair[changed], minlength=n * n)
+            changes.append((pair, changed))
+    along, vertical = (count.reshape(n, n) + count.reshape(n, n).T for count in counts)
+    enough = 0.01 * vertical.sum() + 1e-9
+    cut = np.clip(2 * along / (vertical + enough) - 1, 0, 1).ravel().astype(np.float32)
+    cutting: Floats = np.sum([cut[pair] * changed for pair, changed in changes], axis=0, dtype=np.float32)
+    every: Floats = np.sum([changed for _, changed in changes], axis=0, dtype=np.float32)
+    around = [_smooth(_at_nodes(_smooth(part, (2, 2))), (2, 4)) for part in (cutting, every)]
+    result: Floats = around[0] / (around[1] + np.float32(1e-3))
+    return result
+
+
+def _grid(shape: tuple[int, ...]) -> tuple[Floats, Floats]:
+    """Row and column of every sample."""
+    rows, columns = np.indices(shape).astype(np.float32)
+    return np.asarray(rows), np.asarray(columns)
+
+
+def _clipped(places: npt.NDArray[Any], size: int) -> npt.NDArray[np.intp]:
+    clipped: npt.NDArray[np.intp] = np.clip(np.rint(places), 0, size - 1).astype(np.intp)
+    return clipped
+
+
+def _at_nodes(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Values of the samples nearest to the grid points."""
+    rows, columns = (np.minimum(np.arange(-(-n // STRIDE)) * STRIDE + 2, n - 1) for n in values.shape)
+    return values[np.ix_(rows, columns)]
+
+
+def _paired(section: Floats) -> Floats:
+    """Means of two neighbouring traces."""
+    if section.shape[1] % 2:
+        section = np.concatenate([section, section[:, -1:]], axis=1)
+    result: Floats = (section[:, ::2] + section[:, 1::2]) * np.float32(0.5)
+    return result
+
+
+def _smooth(values: Floats, width: tuple[float, float]) -> Floats:
+    result: Floats = gaussian_filter(values, width, mode="nearest")
+    return result
+
+
+def _at(values: Floats, rows: Floats, columns: Floats) -> Floats:
+    result: Floats = sampled(values[..., None], rows, columns)[..., 0]
+    return result
+
+
+@numba.njit(nogil=True, cache=True)
+def sampled(values, rows, columns):  # type: ignore[no-untyped-def]
+    """Values of shape (n_rows, n_columns, n) between samples, linearly, and constant beyond the rim."""
+    height, width, n = values.shape
+    out = np.empty((*rows.shape, n), np.float32)
+    for i in range(rows.shape[0]):
+        for j in range(rows.shape[1]):
+            row = min(max(rows[i, j], np.float32(0)), np.float32(height - 1))
+            column = min(max(columns[i, j], np.float32(0)), np.float32(width - 1))
+            top, left = int(row), int(column)
+            down, across = row - np.float32(top), column - np.float32(left)
+            bottom, right = min(top + 1, height - 1), min(left + 1, width - 1)
+            for k in range(n):
+                upper = values[top, left, k] + across * (values[top, right, k] - values[top, left, k])
+                lower = values[bottom, left, k] + across * (values[bottom, right, k] - values[bottom, left, k])
+                out[i, j, k] = upper + down * (lower - upper)
+    return out
+
+
+@numba.njit(nogil=True, cache=True)
+def _vertical_costs(there, here, most):  # type: ignore[no-untyped-def]
+    """Squared differences of two sections at shifts from -most to most, shape (n_samples, n_traces, n_shifts)."""
+    n_samples, n_traces = here.shape
+    out = np.empty((n_samples, n_traces, 2 * most + 1), np.float32)
+    for i in range(n_samples):
+        for j in range(n_traces):
+            for k in range(2 * most + 1):
+                row = min(max(i - (k - most), 0), n_samples - 1)
+                out[i, j, k] = min((there[row, j] - here[i, j]) ** 2, np.float32(OUTLIER))
+    return out
+
+
+@numba.njit(nogil=True, cache=True)
+def _sideways_costs(there, here, dips, most):  # type: ignore[no-untyped-def]
+    """Squared distances of features at moves from -most to most along reflectors, shape (rows, columns, n_moves)."""
+    n_rows, n_columns, n = here.shape
+    out = np.empty((n_rows, n_columns, 2 * most + 1), np.float32)
+    for i in range(n_rows):
+        for j in range(n_columns):
+            for k in range(2 * most + 1):
+                column = min(max(j - (k - most), 0), n_columns - 1)
+                row = min(max(i - dips[i, j] * np.float32(j - column), np.float32(0)), np.float32(n_rows - 1))
+                top = int(row)
+                bottom, share = min(top + 1, n_rows - 1), row - np.float32(top)
+                total = np.float32(0)
+                for f in range(n):
+                    value = there[top, column, f] + share * (there[bottom, column, f] - there[top, column, f])
+                    total += (value - here[i, j, f]) ** 2
+                out[i, j, k] = min(total, np.float32(OUTLIER_SIDEWAYS))
+    return out
+
+
+@numba.njit(nogil=True, cache=True)
+def _cheapest(costs, bend, jump):  # type: ignore[no-untyped-def]
+    """Shift with the least sum of costs over paths from all four sides, between the steps of the shift."""
+    height, width, n = costs.shape
+    bend, jump = np.float32(bend), np.float32(jump)
+    total = np.zeros_like(costs)
+    before, now = np.zeros((max(height, width), n), np.float32), np.zeros(n, np.float32)
+    for down in (True, False):
+        for forth in (True, False):
+            before[:] = 0
+            outer, inner = (height, width) if down else (width, height)
+            for step in range(outer):
+                at = step if forth else outer - 1 - step
+                for other in range(inner):
+                    i, j = (at, other) if down else (other, at)
+                    least = before[other].min()
+                    for k in range(n):
+                        path = min(before[other, k], least + jump)
+                        if k > 0:
+                            path = min(path, before[other, k - 1] + bend)
+                        if k < n - 1:
+                            path = min(path, before[other, k + 1] + bend)
+                        now[k] = costs[i, j, k] + path - least
+                        total[i, j, k] += now[k]
+                    before[other] = now
+    out = np.empty((height, width), np.float32)
+    for i in range(height):
+        for j in range(width):
+            sums = total[i, j]
+            k = sums.argmin()
+            best = np.float32(k)
+            if 0 < k < n - 1:
+                curve = sums[k - 1] - 2 * sums[k] + sums[k + 1]
+                if curve > 0:
+                    best += np.float32(0.5) * (sums[k - 1] - sums[k + 1]) / curve
+            out[i, j] = best - np.float32((n - 1) // 2)
+    return out

@@ -1,0 +1,193 @@
+"""What a stranger runs into: units, folders, pictures in colour, half commands, a volume that is gone, undo."""
+
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import outcrop as oc
+
+pytestmark = pytest.mark.usefixtures("quick_mapping")
+PLACES = {"fault": (104, 350, 200), "other": (105, 330, 100)}
+
+
+@pytest.fixture
+def job(tmp_path):
+    """A job on a small survey, with an exemplar of two classes."""
+    oc.datasets.write_synthetic(tmp_path / "v.sgy", (8, 110, 96), seed=3)
+    with oc.Job(tmp_path / "v.outcrop", volume=tmp_path / "v.sgy", origin="shell") as job:
+        job.choose_index(size=32, step=16)
+        for name, place in PLACES.items():
+            job.add_exemplar(name, place)
+        yield job
+
+
+def history(job):
+    """The kinds of all decisions of a job, as written."""
+    texts = [path.read_text() for path in (job.path / "decisions").glob("*.jsonl")]
+    return [json.loads(line)["what"] for text in texts for line in text.splitlines()]
+
+
+def test_a_time_in_seconds_is_said_to_be_taken_in_milliseconds(job):
+    """0.2 lies within the first sample of an axis in ms; a time within the survey is taken in silence."""
+    job.add_exemplar("fault", (104, 350, 0.2))
+    assert any("time 0.2 is taken in ms; for 0.2 s give 200" in note for note in job.notes)
+    job.notes.clear()
+    job.paint("fault", [(104, 350, 0.1), (104, 350, 0.3)])
+    assert any("for 0.3 s give 300" in note for note in job.notes)
+    job.notes.clear()
+    job.paint("fault", [(104, 350, 200)])
+    job.add_exemplar("fault", (104, 352, 204))
+    assert not job.notes
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_status_says_where_the_volume_is(job, tmp_path, outcrop, moved):
+    """A volume that is gone is named with the way out; one that moved along with its job is found and named."""
+    job.close()
+    source, path = tmp_path / "v.sgy", job.path
+    if moved:
+        (tmp_path / "new").mkdir()
+        for part in (source, path):
+            part.rename(tmp_path / "new" / part.name)
+        path = tmp_path / "new" / path.name
+    else:
+        source.unlink()
+    code, said, _ = outcrop("status", path, "--json")
+    report = json.loads(said)
+    assert code == 0 and str(source) in report["volume_unread"]
+    assert ("say where it is" in report["volume_unread"]) != moved
+    assert (report["next"] == f"outcrop index VOLUME -o {path}") != moved
+    assert report["volume"] == str(tmp_path / "new" / "v.sgy" if moved else source)
+    assert str(source) in outcrop("status", path)[1].replace("\n", "")
+
+
+def test_a_line_without_traces_is_said_to_have_none(tmp_path):
+    """A line between others that has no trace is not the same as a line that does not exist."""
+    volume = oc.datasets.synthetic((4, 64, 80), seed=3)[0]
+    volume[2] = np.nan
+    job = oc.Job(tmp_path / "a.outcrop", volume=volume)
+    job.choose_index(size=32, step=16)
+    for name, place in {"fault": (101, 320, 200), "other": (100, 330, 100)}.items():
+        job.add_exemplar(name, place)
+    with pytest.raises(ValueError, match="inline 102 has no traces to label; choose one of 3 inlines from 100 to 103"):
+        job.label([102])
+    with pytest.raises(ValueError, match="inline 99 is not in the volume"):
+        job.label([99])
+
+
+@pytest.mark.parametrize("kind", ["picture", "folder"])
+def test_a_picture_in_colour_is_said_to_be_one(tmp_path, outcrop, kind):
+    """Only the brightness of colours is taken, which is said; grey pixels stored as RGB are no colours."""
+    grey = np.random.default_rng(0).integers(0, 255, (64, 70, 1), dtype=np.uint8)
+    for name, pixels in {"grey": np.repeat(grey, 3, axis=2), "red": grey * np.array([1, 0, 0], np.uint8)}.items():
+        path = tmp_path / name
+        path.mkdir()
+        for line in (1, 2):
+            Image.fromarray(pixels).save(path / f"{line}.png")
+        code, said, _ = outcrop("info", path if kind == "folder" else path / "1.png", "--json")
+        assert code == 0 and any("in colour" in note for note in json.loads(said)["notes"]) == (name == "red")
+    assert "in colour" in outcrop("index", path / "1.png", "-o", tmp_path / "a.outcrop", "--size", "32")[2]
+
+
+def test_info_and_index_name_the_same_clip(tmp_path, outcrop):
+    """A picture has values from 0 to 1 and needs no clip."""
+    Image.fromarray(np.random.default_rng(0).integers(0, 255, (64, 70), dtype=np.uint8)).save(tmp_path / "a.png")
+    assert "no clip" in outcrop("info", tmp_path / "a.png")[1]
+    assert "clip none" in outcrop("index", tmp_path / "a.png", "-o", tmp_path / "a.outcrop", "--size", "32")[2]
+
+
+@pytest.mark.parametrize("content", ["notes.txt", "decisions", ".hidden", None])
+def test_a_folder_of_other_things_becomes_no_job(job, tmp_path, outcrop, content):
+    """It is refused and stays as it was; an empty folder, and one with a colleague's decisions, are taken."""
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    if content:
+        (folder / content).mkdir()
+    refused = content == "notes.txt"
+    code, _, error = outcrop("index", tmp_path / "v.sgy", "-o", folder, "--size", "32")
+    assert code == (2 if refused else 0) and ("described" in error) != refused
+    if refused:
+        assert "holds other things" in error and "NAME.outcrop" in error
+        assert [path.name for path in folder.iterdir()] == ["notes.txt"]
+
+
+def test_a_command_that_fails_leaves_no_trace(job, outcrop):
+    """One wrong row: neither the other verdicts nor the exemplar of the same command are in the history."""
+    row = int(job.retrieve().table["row"].iloc[0])
+    job.close()
+    before = history(job)
+    words = ["retrieve", job.path, "--exemplar", "salt=106,340,150"]
+    code, _, error = outcrop(*words, "--accept", row, "--reject", 10**6)
+    assert code == 2 and "not among the retrieved" in error
+    assert history(job) == before
+    assert outcrop(*words, "--accept", row)[0] == 0
+    assert outcrop("decisions", job.path, "--undo")[0] == 0  # one command, one undo
+    with oc.Job(job.path) as again:
+        state = again.plan.state
+        assert not state.verdicts and sorted(one.name for one in state.exemplars) == sorted(PLACES)
+
+
+def test_undo_says_that_patches_change(job, outcrop):
+    """Back over options of the index: what they are now, and what follows; over an exemplar: nothing of it."""
+    job.index()
+    job.choose_index(size=48)
+    job.notes.clear()
+    job.undo()
+    assert any("patches of 32 x 32 with step 16 x 16" in note and "index is kept" in note for note in job.notes)
+    job.notes.clear()
+    job.redo()
+    assert any("patches of 48 x 48" in note and "describes them anew" in note for note in job.notes)
+    job.notes.clear()
+    job.add_exemplar("fault", (106, 340, 150))
+    job.undo()
+    assert not job.notes
+
+
+def test_strokes_outside_the_area_are_said_and_not_labelled(job):
+    """As exemplars are: kept, with a sentence; one that reaches into the area is taken in silence."""
+    job.choose_index(area={"crossline": (320, 380)})
+    job.label([104])
+    job.paint("fault", [(104, 395, 200)])
+    assert sum("outside the area of interest" in note for note in job.notes) == 1
+    job.paint("fault", [(104, 378, 200), (104, 390, 200)])
+    assert sum("outside the area of interest" in note for note in job.notes) == 1
+    labels = job.labels["label"].sel(inline=104)
+    assert not labels.sel(crossline=slice(381, None)).values.any()
+
+
+def test_status_counts_answers_to_audits(job, outcrop):
+    """By what they are about; none are shown where nothing was asked."""
+    assert job.status()["audits"] == {}
+    job.audit(3).answer(yes=[1, 2], no=[3])
+    assert job.status()["audits"] == {"patches": 3}
+    assert "3 answers about patches" in outcrop("status", job.path)[1]
+
+
+def test_a_grid_says_what_it_is():
+    """Patches, size, step and direction at a glance."""
+    volume = oc.datasets.synthetic((2, 64, 80), seed=0)[0]
+    assert repr(oc.PatchGrid(volume, size=32, step=16)) == (
+        "<PatchGrid: 24 patches of 32 x 32, step 16 x 16, along inline, every 1>"
+    )
+
+
+def test_messages_name_the_way_of_both_callers(job):
+    """Shell and Python have options of other names."""
+    job.label([104])
+    job.paint("fault", [(104, 350, 100)])
+    with pytest.raises(ValueError, match=r"1 of 1 labelled line is.*--stale, in Python stale=True"):
+        job.export(job.path.parent / "a.sgy")
+
+
+def test_an_edited_table_survives_a_command_that_fails(job, outcrop):
+    """A wrong row in a command: rows that were taken out of the table by hand still count as a no."""
+    table = job.retrieve().table
+    path = job.path / "retrieved.csv"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
+    job.close()
+    assert outcrop("retrieve", job.path, "--accept", 10**6)[0] == 2
+    with oc.Job(job.path) as again:
+        (verdict,) = again.plan.state.verdicts
+        assert not verdict.accept and verdict.place == tuple(table[["inline", "crossline", "time"]].iloc[-1])
