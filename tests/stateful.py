@@ -1,9 +1,10 @@
 """A machine that does to one job whatever people, programs and disks do, and checks after every step what must hold.
 
-Shell (in process), page and notebook take turns on one folder: they decide, undo, index anew, retrieve, label, export;
-the volume is touched and moved; reads fail, the disk is full, a write is the last before a kill, a stage is damaged.
-A model keeps what was acknowledged. After every step: every acknowledged decision is there and no other; labels that
-count as fresh are those that a folder with nothing but the same decisions gives; going back finds the old result.
+Shell (in process), page and notebook take turns on one folder: they decide, confirm lines, import, undo, index anew,
+retrieve, label, export; the volume is touched and moved; reads fail, the disk is full, a write is the last before a
+kill, a stage is damaged. A model keeps what was acknowledged. After every step: every acknowledged decision is there
+and no other; confirmed lines show what was confirmed; labels that count as fresh are those that a folder with nothing
+but the same decisions gives; going back finds the old result.
 """
 
 import contextlib
@@ -39,33 +40,28 @@ class Killed(BaseException):
 
 
 class Model:
-    """What was acknowledged: acts of all writers in their order, each with its effect, undone or not."""
+    """What was acknowledged: acts in their order, each with its entries and its effect, undone or not."""
 
     def __init__(self):
-        self.acts = []  # [writer, kind, payload, undone]
-        self.past, self.future = {}, {}  # writer -> acts that can be undone and redone, the next one last
+        self.acts = []  # [ids of its entries, kind, payload, undone]
+        self.known = set()  # ids of all entries so far
 
-    def add(self, writer, kind, payload):
-        """Note an act."""
-        self.acts.append([writer, kind, payload, False])
-        self.past.setdefault(writer, []).append(self.acts[-1])
-        self.future[writer] = []
+    def add(self, entries, kind, payload):
+        """Note an act that consists of the entries that are new."""
+        ids = {entry["id"] for entry in entries} - self.known
+        self.known |= ids
+        self.acts.append([ids, kind, payload, False])
 
-    def undo(self, writer):
-        """Take back the last act of a writer."""
-        act = self.past[writer].pop()
-        act[3] = True
-        self.future[writer].append(act)
-
-    def redo(self, writer):
-        """Do again what a writer took back last."""
-        act = self.future[writer].pop()
-        act[3] = False
-        self.past[writer].append(act)
+    def step(self, entry):
+        """Take back, or do again, what an entry of the log says."""
+        self.known.add(entry["id"])
+        for act in self.acts:
+            if act[0] & set(entry["of"]):
+                act[3] = entry["what"] == "undo"
 
     def state(self):
-        """Exemplars, verdicts and strokes that hold."""
-        exemplars, verdicts, strokes = set(), {}, []
+        """Exemplars, verdicts, strokes and confirmed lines that hold."""
+        exemplars, verdicts, strokes, confirmed = set(), {}, [], []
         for _, kind, payload, undone in self.acts:
             if undone:
                 continue
@@ -74,12 +70,31 @@ class Model:
             elif kind == "remove":
                 exemplars -= {payload}
             elif kind == "verdicts":
-                verdicts |= payload
+                places = [place for _, place in payload]  # the last verdict on a patch counts
+                verdicts = {key: value for key, value in verdicts.items() if key[1] not in places} | payload
             elif kind == "forget":
                 verdicts = {}
             elif kind == "stroke":
                 strokes.append(payload)
-        return exemplars, verdicts, strokes
+            elif kind == "confirm":
+                confirmed += payload[0]
+            elif kind == "unconfirm":
+                confirmed = [line for line in confirmed if line != payload]
+        return exemplars, verdicts, strokes, sorted(confirmed)
+
+    def shown(self):
+        """Labels of lines that were confirmed here and that no later stroke, click or confirmed line touches."""
+        found = {}
+        for _, kind, payload, undone in self.acts:
+            if undone:
+                continue
+            if kind == "confirm" and payload[1] is not None:
+                found[payload[0][0]] = payload[1]
+            elif kind == "unconfirm":
+                found.pop(payload, None)
+            elif kind in ("exemplars", "stroke"):
+                found = {}
+        return found
 
 
 def actual(job):
@@ -87,7 +102,8 @@ def actual(job):
     state = job.plan.state
     exemplars = {(one.name, tuple(map(float, one.place))) for one in state.exemplars}
     verdicts = {(one.name, tuple(map(float, one.place))): one.accept for one in state.verdicts}
-    return exemplars, verdicts, [(stroke["class"], tuple(map(tuple, stroke["points"]))) for stroke in state.strokes]
+    strokes = [(stroke["class"], tuple(map(tuple, stroke["points"]))) for stroke in state.strokes]
+    return exemplars, verdicts, strokes, sorted(one["line"] for one in state.confirmed)
 
 
 class JobMachine(RuleBasedStateMachine):
@@ -113,10 +129,10 @@ class JobMachine(RuleBasedStateMachine):
         shutil.copy(made, self.volume)
         self.notebook = oc.Job(self.path, volume=self.volume)
         self.notebook.choose_index(size=SIZE, step=16)
-        self._note(self.notebook.log.who, "other", None)
+        self._note("other", None)
         for name, place in (("fault", PLACES[4]), ("other", PLACES[8])):
             self.notebook.add_exemplar(name, place)
-            self._note(self.notebook.log.who, "exemplars", [(name, tuple(map(float, place)))])
+            self._note("exemplars", [(name, tuple(map(float, place)))])
 
     def teardown(self):
         """Remove everything."""
@@ -128,8 +144,12 @@ class JobMachine(RuleBasedStateMachine):
 
     # ---- helpers ----------------------------------------------------------------------------------------------------
 
-    def _note(self, writer, kind, payload):
-        self.model.add(writer, kind, payload)
+    def _note(self, kind, payload):
+        self.model.add(self._own_entries(), kind, payload)
+
+    def _own_entries(self):
+        """Entries of this job, without imported ones."""
+        return [entry for entry in oc.Job(self.path).log.entries if not entry.get("import")]
 
     def _shell(self, *words):
         """Run a command in this process: exit code, and what it printed."""
@@ -145,10 +165,6 @@ class JobMachine(RuleBasedStateMachine):
                 return stop.code, out.getvalue()
         raise AssertionError("the command did not end")
 
-    def _last_writer(self):
-        """Who wrote the newest entry."""
-        return oc.Job(self.path).log.entries[-1]["who"]
-
     def _entries(self):
         return len(oc.Job(self.path).log.entries)
 
@@ -160,7 +176,7 @@ class JobMachine(RuleBasedStateMachine):
         before = self._entries()
         self.notebook.add_exemplar(name, place)
         if self._entries() > before:
-            self._note(self.notebook.log.who, "exemplars", [(name, tuple(map(float, place)))])
+            self._note("exemplars", [(name, tuple(map(float, place)))])
 
     @rule(name=st.sampled_from(NAMES), place=st.sampled_from(PLACES))
     def exemplar_in_the_shell(self, name, place):
@@ -169,7 +185,7 @@ class JobMachine(RuleBasedStateMachine):
         text = f"{name.replace(' ', '-')}={','.join(map(str, place))}"
         code, said = self._shell("retrieve", self.path, "--exemplar", text)
         if self._entries() > before:
-            self._note(self._last_writer(), "exemplars", [(name, tuple(map(float, place)))])
+            self._note("exemplars", [(name, tuple(map(float, place)))])
         assert code == 0 or "damaged" in said, said
 
     @rule(name=st.sampled_from(NAMES), place=st.sampled_from(PLACES))
@@ -178,11 +194,11 @@ class JobMachine(RuleBasedStateMachine):
         page = self._page()
         if name not in page.job.classes:
             page.decide(page.job.add_class, name)
-            self._note(page.job.log.who, "other", None)
+            self._note("other", None)
         before = self._entries()
         page.add_exemplar(name, place)
         if self._entries() > before:
-            self._note(page.job.log.who, "exemplars", [(name, tuple(map(float, place)))])
+            self._note("exemplars", [(name, tuple(map(float, place)))])
 
     def _page(self):
         if self.page is None:
@@ -216,36 +232,32 @@ class JobMachine(RuleBasedStateMachine):
         payload = {(one["class"], tuple(float(one[name]) for name in ("inline", "crossline", "time"))): accept}
         if where == "notebook":
             (self.notebook.accept if accept else self.notebook.reject)(int(one["row"]))
-            self._note(self.notebook.log.who, "verdicts", payload)
+            self._note("verdicts", payload)
             return
         before = self._entries()
         code, said = self._shell("retrieve", self.path, "--accept" if accept else "--reject", int(one["row"]))
         if self._entries() > before:
-            self._note(self._last_writer(), "verdicts", payload)
+            self._note("verdicts", payload)
         assert code == 0 or "No patch is more like" in said or "damaged" in said, said
 
     @rule(name=st.sampled_from(NAMES[:2]), place=st.sampled_from(PLACES), radius=st.integers(1, 6))
     def paint(self, name, place, radius):
         """A stroke in the notebook."""
         self.notebook.paint(name, [place], radius=radius)
-        self._note(self.notebook.log.who, "stroke", (name, (tuple(map(float, place)),)))
+        self._note("stroke", (name, (tuple(map(float, place)),)))
 
     @rule(who=st.sampled_from(["notebook", "page", "shell"]), redo=st.booleans())
     def undo(self, who, redo):
         """Take back, or do again, the last act of a writer."""
+        before = self._entries()
         if who == "shell":
-            before = self._entries()
             code, said = self._shell("decisions", self.path, "--redo" if redo else "--undo")
             assert code == 0, said
-            writer = self._last_writer() if self._entries() > before else None
         else:
-            job = self.notebook if who == "notebook" else self._page().job
-            target = job if who == "notebook" else self._page()
-            before = self._entries()
+            target = self.notebook if who == "notebook" else self._page()
             (target.redo if redo else target.undo)()
-            writer = job.log.who if self._entries() > before else None
-        if writer is not None:
-            (self.model.redo if redo else self.model.undo)(writer)
+        if self._entries() > before:
+            self.model.step(self._own_entries()[-1])
 
     # ---- work -------------------------------------------------------------------------------------------------------
 
@@ -256,7 +268,7 @@ class JobMachine(RuleBasedStateMachine):
         code, said = self._shell("index", self.volume, "-o", self.path, "--size", SIZE, "--step", step)
         assert code == 0, said
         if self._entries() > before:
-            self._note(self._last_writer(), "other", None)
+            self._note("other", None)
 
     @rule(
         lines=st.lists(st.sampled_from(LINES), min_size=1, max_size=2, unique=True), seed=st.sampled_from([0, 0, 0, 5])
@@ -278,7 +290,7 @@ class JobMachine(RuleBasedStateMachine):
                     raise
                 break
         if self._entries() > before:
-            self._note(self.notebook.log.who, "other", None)
+            self._note("other", None)
         assert set(self.notebook.labelled) >= labelled - self.damaged_lines
 
     @rule(limit=st.sampled_from([0.3, 0.6, None]))
@@ -288,11 +300,13 @@ class JobMachine(RuleBasedStateMachine):
         if not status["lines"]["labelled"] or status["lines"]["stale"] or self.damaged_lines:
             return
         line = LINES[min(oc.Job(self.path).labelled)]
+        if oc.Job(self.path).plan.keys["votes"] is None:  # all lines are confirmed ones
+            return
         before = self._entries()
         words = [] if limit is None else ["--min-confidence", limit]
         code, said = self._shell("label", self.path, "--lines", line, *words)
         if self._entries() > before:
-            self._note(self._last_writer(), "other", None)
+            self._note("other", None)
         assert code == 0, said
         assert oc.Job(self.path).status()["lines"] == status["lines"]
 
@@ -360,25 +374,22 @@ class JobMachine(RuleBasedStateMachine):
                     job.retrieve()
                 else:
                     job.add_exemplar("fault", place)
-        written = job.log._who
         job.close()
         after = actual(oc.Job(self.path))
         if after != before:
             assert what == "exemplar"
-            self._note(written, "exemplars", [("fault", tuple(map(float, place)))])
-        self._sync_others(written)
+            self._note("exemplars", [("fault", tuple(map(float, place)))])
+        self._sync_others()
 
-    def _sync_others(self, writer):
-        """Options set by work that broke off are acts of their writer that change no exemplar, verdict or stroke."""
-        entries = [e for e in oc.Job(self.path).log.entries if e["who"] == writer and e["what"] not in ("undo", "redo")]
-        acts = len({entry.get("group", entry["id"]) for entry in entries})
-        while sum(act[0] == writer for act in self.model.acts) < acts:
-            self._note(writer, "other", None)
+    def _sync_others(self):
+        """Options set by work that broke off are an act that changes no exemplar, verdict, stroke or confirmed line."""
+        if any(entry["id"] not in self.model.known for entry in self._own_entries()):
+            self._note("other", None)
 
     @rule(what=st.sampled_from(["label", "index"]))
     def reads_fail(self, what):
         """The volume cannot be read for a while."""
-        before, entries = actual(oc.Job(self.path)), self._entries()
+        before = actual(oc.Job(self.path))
         failing = mock.patch(
             "outcrop.volumes.opening.LazyVolume.block", side_effect=OSError(errno.EIO, "Input/output error")
         )
@@ -388,11 +399,9 @@ class JobMachine(RuleBasedStateMachine):
                 job.label([LINES[4]], seed=7)
             else:
                 job.index(SIZE, step=18)
-        writer = job.log._who
         job.close()
         assert actual(oc.Job(self.path)) == before
-        if self._entries() > entries:
-            self._sync_others(writer)
+        self._sync_others()
 
     @rule(number=st.integers(0, 10**6), how=st.sampled_from(["truncate", "flip", "remove"]))
     def damage_a_stage(self, number, how):
@@ -422,7 +431,8 @@ class JobMachine(RuleBasedStateMachine):
     def every_acknowledged_decision_is_there(self):
         """A fresh look at the folder shows what the model has, no more and no less."""
         if hasattr(self, "notebook"):
-            assert actual(oc.Job(self.path)) == self.model.state()
+            for found, known in zip(actual(oc.Job(self.path)), self.model.state(), strict=True):
+                assert found == known, f"{found} is not {known}"
 
     @invariant()
     def what_is_shown_is_of_its_key(self):
@@ -434,16 +444,30 @@ class JobMachine(RuleBasedStateMachine):
         sources = vote_keys(job, job.plan)
         view, stale = label_view(job, job.plan)
         for line, store in view.stores.items():
+            if line not in sources:  # confirmed, and without votes
+                assert line in view.confirmed.own
+                continue
             try:
                 votes = hashlib.sha256(store.read(line).tobytes()).hexdigest()
             except ValueError:
                 continue
             known = self.seen.setdefault((sources[line], line), votes)
             assert known == votes, "votes of a key changed"
-            assert (line in stale) == (sources[line] != current)
+            assert (line in stale) == (sources[line] != current) or line in view.confirmed.own - stale
         for key, line in self.seen:
             if key == current:
                 assert sources.get(line) == current, "going back does not find the old result"
+
+    @invariant()
+    def a_confirmed_line_stays(self):
+        """It shows what was shown when it was confirmed, where that was sure."""
+        if not hasattr(self, "notebook"):
+            return
+        for line, codes in self.model.shown().items():
+            with contextlib.suppress(Damaged):
+                now = oc.Job(self.path).labels["label"].sel(inline=line).values
+                sure = (codes > 0) & (codes < 255)
+                np.testing.assert_array_equal(now[sure], codes[sure])
 
     @rule(line=st.sampled_from(LINES))
     def a_fresh_folder_agrees(self, line):
@@ -460,7 +484,11 @@ class JobMachine(RuleBasedStateMachine):
         other = oc.Job(self.folder / "fresh.outcrop", volume=self.volume)
         other.log.take(self.folder / "all.jsonl")
         options = other.plan.state.options
-        again = other.label([line], seed=options.get("label", {}).get("seed", 0), **options.get("limits", {}))
+        try:
+            again = other.label([line], seed=options.get("label", {}).get("seed", 0), **options.get("limits", {}))
+        except ValueError:  # without an exemplar nothing but confirmed lines has labels
+            assert position in label_view(job, job.plan)[0].confirmed.own
+            again = other.labels.sel(inline=[line])
         np.testing.assert_array_equal(again["label"].values[0], here)
         other.close()
         shutil.rmtree(self.folder / "fresh.outcrop")

@@ -248,7 +248,7 @@ def test_jobs_with_patches_of_other_sizes_join(outcrop, job, tmp_path):
     assert set(np.unique(labels["label"].sel(inline=104))) == {1, 2}
     assert status(outcrop, large)["lines"]["stale"] == 0
     outcrop("retrieve", small, "--count", 10)
-    assert status(outcrop, large)["lines"] == {"total": 12, "labelled": 1, "stale": 1}
+    assert status(outcrop, large)["lines"] == {"total": 12, "labelled": 1, "stale": 1, "confirmed": 0}
     assert outcrop(*words)[0] == 0 and status(outcrop, large)["lines"]["stale"] == 0
     code, _, said = outcrop(*words, "--mapping", "paper")
     assert code == 2 and "one size" in said
@@ -275,13 +275,13 @@ def test_a_job_in_the_shell(outcrop, job, tmp_path):
     assert outcrop("label", path, "--lines", "104,105", "--device", "cpu")[0] == 0
     found = status(outcrop, path)
     assert found["next"] == f"outcrop label {path}"  # ten lines are left
-    assert found["lines"] == {"total": 12, "labelled": 2, "stale": 0} and found["classes"] == {
+    assert found["lines"] == {"total": 12, "labelled": 2, "stale": 0, "confirmed": 0} and found["classes"] == {
         "salt dome": 1,
         "other": 2,
     }
     assert found["retrieved"] == {"salt dome": 8, "other": 8} and found["background"] == "other"
     assert outcrop("label", path, "--lines", "104", "--max-error", "0.05")[0] == 0
-    assert status(outcrop, path)["lines"] == {"total": 12, "labelled": 2, "stale": 0}
+    assert status(outcrop, path)["lines"] == {"total": 12, "labelled": 2, "stale": 0, "confirmed": 0}
     code, _, said = outcrop("export", path, tmp_path / "l.sgy")
     assert code == 0 and "2 of 12 lines labelled, 10 missing" in said
     assert outcrop("index", job / "v.sgy", "-o", path, "--size", 48, "--step", 20, "--every", 2)[0] == 0

@@ -122,7 +122,7 @@ def test_another_step_a_touched_and_a_moved_file_keep_every_decision(job, tmp_pa
     job.paint("fault", [(104, 350, 200), (104, 360, 240)], radius=3)
     job.label()
     decided = counts(job)[0]
-    assert decided == {"exemplars": 3, "accepted": 0, "rejected": 1, "strokes": 1}
+    assert decided == {"exemplars": 3, "accepted": 0, "rejected": 1, "strokes": 1, "confirmed": 0}
     os.utime(tmp_path / "v.sgy")
     assert counts(oc.Job(job.path)) == (decided, 8, 0)
     job.index(SIZE, step=12)  # labels learn from points, not from the patches of an index
@@ -405,7 +405,7 @@ def test_a_table_edited_by_hand_is_read_back_as_decisions(job):
     other = oc.Job(job.path)
     with pytest.warns(UserWarning, match="edited by hand"):
         weak = other.retrieve()
-    assert counts(other)[0] == {"exemplars": 3, "accepted": 1, "rejected": 1, "strokes": 0}
+    assert counts(other)[0] == {"exemplars": 3, "accepted": 1, "rejected": 1, "strokes": 0, "confirmed": 0}
     assert gone["row"] not in weak.rows
     assert weak.classes[weak.rows == moved["row"]].tolist() == ["fault"]
     assert oc.Job(job.path).retrieve().table.equals(weak.table)
@@ -631,7 +631,7 @@ def test_three_hold_one_job_at_once(job):
     shell.reject(int(shell.retrieve().rows[0]))
     job.paint("other", [(104, 350, 200)])
     assert counts(job)[0] == counts(page)[0] == counts(shell)[0]
-    assert counts(job)[0] == {"exemplars": 4, "accepted": 0, "rejected": 1, "strokes": 1}
+    assert counts(job)[0] == {"exemplars": 4, "accepted": 0, "rejected": 1, "strokes": 1, "confirmed": 0}
     assert set(job.decisions["from"]) == {"python", "page", "shell"} and job.decisions["who"].nunique() == 3
     assert page.undo() and counts(job)[0]["exemplars"] == 3 and counts(shell)[0]["rejected"] == 1
 

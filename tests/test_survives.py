@@ -170,4 +170,4 @@ def test_a_change_adds_what_depends_on_it_and_no_more(survey):
     os.utime(folder / "ein Volumen ø.sgy")
     code, _, said = run(folder / "whole", STAGES["label"])
     assert code == 0 and stages_now() == expected, said
-    assert job.status()["lines"] == {"total": 8, "labelled": 8, "stale": 0}
+    assert job.status()["lines"] == {"total": 8, "labelled": 8, "stale": 0, "confirmed": 0}

@@ -1,4 +1,4 @@
-"""Commands on a job: status, decisions, paint, audit, unseen, clean."""
+"""Commands on a job: status, decisions, paint, confirm, audit, unseen, clean."""
 
 import sys
 from pathlib import Path
@@ -14,7 +14,7 @@ from outcrop.cli.options import AS_JSON
 from outcrop.cli.program import app
 from outcrop.cli.retrieving import exemplars_outside
 from outcrop.cli.tables import picture, show_decisions, show_stages, show_status
-from outcrop.cli.texts import OnePath, Text, Texts, named_value, number_list, stroke_points
+from outcrop.cli.texts import OnePath, Text, Texts, line_list, named_value, number_list, stroke_points
 from outcrop.parallel import memory_budget
 from outcrop.words import counted
 
@@ -127,6 +127,44 @@ def paint(
         for text in stroke:
             opened.paint(class_, stroke_points(text, along), radius, along, filled=filled)
     say(f"{counted(len(stroke), 'strokes')} of {class_} painted; 'outcrop label {job}' learns from it")
+
+
+@app.command()
+def confirm(
+    job: Path,
+    lines: Annotated[Text, Option(help="These lines, e.g. 310,330; with --from by default all that FILE has.")] = None,
+    along: Annotated[str, Option(help="Direction of the lines: inline or crossline.")] = "inline",
+    from_: Annotated[Text, Option("--from", help="Take the labels, the horizon or the fault sticks of FILE.")] = None,
+    above: Annotated[Text, Option(help="Of a horizon: the class above it.")] = None,
+    below: Annotated[Text, Option(help="Of a horizon: the class from it downwards.")] = None,
+    remove: Annotated[bool, Option("--remove", help="These lines are not confirmed any more.")] = False,
+    json_: AS_JSON = False,
+) -> None:
+    """Say that lines of a JOB are right: their labels stay as they are shown and teach the rest of the survey.
+
+    What is uncertain stays open. Later strokes and exemplars win at their place; nothing computed changes a confirmed
+    sample. With --from, labels that were made elsewhere are confirmed: SEG-Y or Zarr with a table of classes, a horizon
+    with the classes above and below it, or fault sticks, near which samples are faults. 'outcrop decisions JOB --undo'
+    takes back the whole command.
+    """
+    wanted = line_list(lines)
+    if remove and (from_ or above or below):
+        raise ValueError("--remove takes back what is confirmed; give --from, --above and --below without it.")
+    if wanted is None and (remove or from_ is None):
+        raise ValueError("No lines are named; give some with --lines, for instance --lines 310,330.")
+    with open_job(job) as opened:
+        if remove:
+            opened.unconfirm(wanted or [], along)
+            done = [float(line) for line in wanted or []]
+        else:
+            done = opened.confirm(wanted, along, from_, above=above, below=below)
+        counts = opened.status()["decisions"]
+    answer(json_, {"lines": done, "along": along, "confirmed": counts["confirmed"]})
+    named = f"{along} {', '.join(f'{line:g}' for line in done)}"
+    if remove:
+        say(f"{named}: not confirmed any more; {counted(counts['confirmed'], 'lines')} still are")
+    else:
+        say(f"{named}: confirmed, {counted(counts['confirmed'], 'lines')} in all; 'outcrop label {job}' learns from it")
 
 
 @app.command()

@@ -102,6 +102,9 @@ def show_scores(scores: Mapping[str, Any]) -> None:
     values |= {key: scores[key] for key in ("PA", "FWIU", "coverage")}
     values |= {f"IU {name}": iu for name, iu in scores["IU"].items()}
     show_frame(pd.DataFrame([values], dtype=float), f"{along} {named}")
+    if scores["confirmed"]:
+        sure = counted(len(scores["confirmed"]), along)
+        say(f"{sure} of {len(lines)} are confirmed: their score is what a person decided, not what was computed")
     if scores["coverage"] < 1:
         right = scores["PA"] / scores["coverage"] if scores["coverage"] else float("nan")
         say(f"Uncertain samples count as wrong here; of the {scores['coverage']:.0%} labelled {right:.1%} are right")
@@ -144,6 +147,8 @@ def show_status(job: Path, report: Mapping[str, Any]) -> None:
         used.append(f"mappers {disk['mapper'] / 1e6:.1f} MB")
     if "votes" in disk:
         used.append(f"votes {disk['votes'] / 1e6:.1f} MB, {disk['bytes_a_sample']:.2f} bytes a sample")
+    advice = report["correct_next"]
+    place = advice["place"] if advice else []
     rows = {
         "volume": f"{report['volume']}\n{report['volume_unread']}".strip(),
         "classes": ", ".join(f"{code} {name}{background.get(name, '')}" for name, code in report["classes"].items()),
@@ -155,10 +160,13 @@ def show_status(job: Path, report: Mapping[str, Any]) -> None:
         + (edited if report["retrieved_edited"] else ""),
         "labels": f"{lines['labelled']} of {counted(lines['total'], 'lines')}"
         + (f", {lines['stale']} of them stale" if lines["stale"] else "")
+        + (f", {lines['confirmed']} confirmed" if lines["confirmed"] else "")
         + f"; mapping {', '.join([label['mapping'], *chosen])}",
         "disk": ", ".join(used),
         "unreadable": ", ".join(f"{counted(n, 'lines')} of {name}" for name, n in report["damaged"].items()),
         "next": report["next"],
+        "correct next": advice
+        and f"line {advice['line']:g}, least sure around {', '.join(f'{part:g}' for part in place)}",
     }
     show_rows(job, rows)
 

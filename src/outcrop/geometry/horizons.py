@@ -148,7 +148,7 @@ def horizon_misfit(surface: DataArray, horizon: pd.DataFrame) -> dict[str, float
 
 
 def polylines(
-    horizon: pd.DataFrame, along: str = "inline", *, lines: Sequence[int] | None = None, gap: float = 5
+    horizon: pd.DataFrame, along: str = "inline", *, lines: Sequence[float] | None = None, gap: float = 5
 ) -> list[list[tuple[float, ...]]]:
     """A horizon as lines of points, section by section, as `Job.paint` takes them.
 

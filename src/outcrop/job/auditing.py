@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
+from outcrop.job.confirmed import job_confirmed
 from outcrop.job.entries import AUDIT_ANSWERS as ANSWERS
 from outcrop.job.imports import Entry
 from outcrop.job.pictures import image_axes, save
@@ -222,7 +223,7 @@ def patches(job: "Job") -> Population:
 
 
 def samples(job: "Job", seed: int) -> Population:
-    """Return samples of labelled lines that are not painted, in groups by class and confidence."""
+    """Return samples of labelled lines that are neither painted nor confirmed, in groups by class and confidence."""
     labels = job.labels
     lines = np.array(sorted(line for line, stale in job.labelled.items() if not stale))
     if not len(lines):
@@ -235,8 +236,8 @@ def samples(job: "Job", seed: int) -> Population:
     pool = pd.concat([part for part, _ in parts], ignore_index=True)
     if pool.empty:
         raise ValueError(
-            f"None of {counted(len(lines), 'labelled lines')} has a sample to ask about: all are uncertain or painted; "
-            "choose a lower minimum confidence or a larger maximum error, or label other lines."
+            f"None of {counted(len(lines), 'labelled lines')} has a sample to ask about: all are uncertain, painted or "
+            "confirmed; choose a lower minimum confidence or a larger maximum error, or label other lines."
         )
     counts = pd.concat([count for _, count in parts]).groupby(level=[0, 1]).sum()
     groups = counts.index.get_indexer(pd.MultiIndex.from_frame(pool[["class", "level"]]))
@@ -253,7 +254,8 @@ def _line_samples(
     section = labels.isel({along: line})
     codes = section["label"].values
     painted = marked_sections(job, job.plan)[0].get((direction, line), np.zeros_like(codes))
-    counted = labelled(codes) & (painted == 0)
+    confirmed = job_confirmed(job, job.plan).codes(line)
+    counted = labelled(codes) & (painted == 0) & (confirmed == 0)
     traces, times = np.nonzero(counted)
     names = np.array(["", *labels.attrs["classes"]])[codes[counted]]
     confidence = section["confidence"].values[counted]

@@ -336,6 +336,49 @@ class JobChoices(JobFolder):
             entries[0] |= {} if id is None else {"id": id}
             self._decide(*entries)
 
+    def confirm(
+        self,
+        lines: Sequence[float] | None = None,
+        along: str = "inline",
+        labels: Any = None,
+        outline: Sequence[tuple[float, float]] | None = None,
+        *,
+        above: str | None = None,
+        below: str | None = None,
+    ) -> list[float]:
+        """Say that lines are right: their labels stay as they are shown, and teach the rest of the survey.
+
+        What is uncertain stays open: there computed labels show. A stroke or an exemplar that comes later wins at its
+        place; nothing that is computed changes a confirmed sample.
+
+        Parameters
+        ----------
+        lines : sequence of float, optional
+            Survey labels; with `labels` by default all lines that these have.
+        along : {"inline", "crossline"}
+        labels : path, DataArray or Dataset, optional
+            What to confirm in place of the labels of this job: codes with a table of classes (``attrs["classes"]``, or
+            a SEG-Y or Zarr as `evaluate` takes it), a horizon, or fault sticks, near which samples are faults.
+        outline : sequence of (trace, time), optional
+            Confirm what this closed line encloses only.
+        above, below : str, optional
+            Of a horizon: classes of the samples above it and from it downwards.
+
+        Returns
+        -------
+        list
+            The lines that were confirmed.
+        """
+        from outcrop.job.confirming import confirm_lines
+
+        return confirm_lines(cast("Job", self), lines, along, labels, outline, above=above, below=below)
+
+    def unconfirm(self, lines: Sequence[float], along: str = "inline") -> None:
+        """Take back what is confirmed on lines; their labels are computed again."""
+        from outcrop.job.confirming import unconfirm_lines
+
+        unconfirm_lines(cast("Job", self), lines, along)
+
     def erase(
         self, points: Sequence[Place], radius: float | None = None, along: str = "inline", *, filled: bool = False
     ) -> None:

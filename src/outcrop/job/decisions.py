@@ -16,6 +16,8 @@ stroke            ``class`` or ``erase``, ``along``, and ``points`` with ``radiu
                   ``filled``: all that the closed line through the points encloses, too; ``stick``: the line is a
                   fault stick of the class
 exclude           as a stroke: samples that are not of ``class``
+confirm           ``along``, ``line``, ``file`` with its labels in ``decisions/confirmed``, and ``classes`` in it
+unconfirm         ``along``, ``line``: nothing on this line is confirmed any more
 audit             ``class``, ``place``, ``along`` of a random patch or sample, ``answer`` (yes, no, unknown),
                   ``subject`` (patches, samples), ``of`` (key of what was audited), ``stratum`` it was drawn from; of
                   samples also ``confidence``, and ``really``, the class of one that is not what its label says
@@ -25,6 +27,7 @@ import            ``name``: the decisions of a file count from here on, those of
 ================  =====================================================================================================
 """
 
+import base64
 import contextlib
 import datetime
 import getpass
@@ -43,11 +46,13 @@ from filelock import FileLock, Timeout
 
 from outcrop.job.entries import STROKES, parse
 from outcrop.job.imports import Entry, arrange, holding, scope
+from outcrop.job.line_files import LineFiles
 from outcrop.job.state import State, acts, fold
 from outcrop.storage.stages import append_line, read_lines
 from outcrop.storage.workspace import refuse_volume_name, whole_file
 
 FOLDER = "decisions"
+LINES = "confirmed"  # folder of the labels of confirmed lines, beside the decisions
 
 
 class Decisions:
@@ -75,6 +80,7 @@ class Decisions:
     def __init__(self, job: str | Path, *, origin: str = "python"):
         self.folder, self.origin = Path(job) / FOLDER, origin
         self.damaged: dict[str, int] = {}  # file name -> lines that cannot be read
+        self.line_files = LineFiles(self.folder / LINES)
         self._lock = threading.RLock()
         self._files: dict[str, tuple[int, list[Entry]]] = {}  # file name -> size and entries
         self._entries: list[Entry] = []
@@ -233,12 +239,35 @@ class Decisions:
     # ---- travelling -------------------------------------------------------------------------------------------------
 
     def give(self, path: str | Path) -> int:
-        """Write all entries to one file, for a colleague or another survey; return their number."""
-        entries = self.entries
+        """Write all entries to one file, for a colleague or another survey; return their number.
+
+        An entry that confirms a line takes the labels with it, as text.
+        """
+        entries = [self._with_labels(entry) for entry in self.entries]
         refuse_volume_name(path)
         with whole_file(path) as aside:
             aside.write_text("".join(json.dumps(entry) + "\n" for entry in entries), encoding="utf-8")
         return len(entries)
+
+    def _with_labels(self, entry: Entry) -> Entry:
+        data = self.line_files.get(entry["file"]) if entry["what"] == "confirm" else None
+        return entry if data is None else entry | {"labels": base64.b64encode(data).decode()}
+
+    def _take_labels(self, entry: Entry, path: Path) -> Entry:
+        """Return an entry without its labels, which are stored here; those of a colleague's file lie beside it."""
+        if entry["what"] != "confirm":
+            return entry
+        entry = dict(entry)
+        text = entry.pop("labels", None)
+        try:
+            data = LineFiles(path.parent / LINES).get(entry["file"]) if text is None else base64.b64decode(text)
+        except ValueError:
+            data = b""
+        if data is not None and self.line_files.put(data) != entry["file"]:
+            raise ValueError(
+                f"{path} holds damaged labels of {entry['along']} {entry['line']:g}; export the decisions again."
+            )
+        return entry
 
     def take(self, path: str | Path) -> int:
         """Take over the entries of an exported file or of a colleague's file, as one act; return their number.
@@ -257,7 +286,7 @@ class Decisions:
         if not path.read_bytes().endswith(b"\n"):
             raise ValueError(f"{path} ends in the middle of a line; export it again.")
         name = import_name(path)
-        entries = [json.loads(line) for line in lines]
+        entries = [self._take_labels(json.loads(line), path) for line in lines]
         with self._lock:
             if not (self.folder / f"{name}.jsonl").exists():
                 text = "\n".join(json.dumps(entry | {"import": [name, *scope(entry)]}) for entry in entries)
@@ -322,6 +351,8 @@ def decisions_table(entries: list[dict[str, Any]]) -> pd.DataFrame:
 
 def _where(entry: dict[str, Any]) -> str:
     """Return the place, section or value of a decision in words."""
+    if entry["what"] in ("confirm", "unconfirm"):
+        return f"{entry['along']} {entry['line']:g}"
     if entry["what"] in STROKES:
         line = entry["line"] if "runs" in entry else entry["points"][0][0 if entry["along"] == "inline" else 1]
         return f"{entry['along']} {line:g}"

@@ -5,11 +5,12 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from outcrop.job.line_files import is_name
 from outcrop.job.options import IndexOptions, LabelOptions, RetrievalOptions
 
 KINDS = (
     "class", "rename", "remove class", "exemplar", "move", "remove", "accept", "reject", "forget", "stroke", "exclude",
-    "audit", "set", "undo", "redo", "import",
+    "confirm", "unconfirm", "audit", "set", "undo", "redo", "import",
 )  # fmt: skip
 STROKES = ("stroke", "exclude")
 AUDIT_ANSWERS = ("yes", "no", "unknown")
@@ -32,6 +33,12 @@ def parse(line: str) -> dict[str, Any] | None:
                 sound = sound and all(_is_place(run) for run in entry["runs"]) and _number(entry["line"])
             else:
                 sound = sound and all(map(_is_place, entry["points"])) and entry["radius"] > 0 and bool(entry["points"])
+        if entry["what"] in ("confirm", "unconfirm"):
+            sound = sound and entry["along"] in ("inline", "crossline") and _number(entry["line"])
+        if entry["what"] == "confirm":
+            sound = sound and is_name(entry["file"]) and isinstance(entry["classes"], list)
+            sound = sound and all(map(_text, entry["classes"]))
+            sound = sound and isinstance(entry.get("labels", ""), str)
         if entry["what"] == "audit":
             sound = sound and isinstance(entry["class"], str) and _is_place(entry["place"])
             sound = sound and entry["along"] in ("inline", "crossline") and entry["answer"] in AUDIT_ANSWERS

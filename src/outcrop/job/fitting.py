@@ -8,16 +8,19 @@ import numpy as np
 
 from outcrop.arrays import device_list
 from outcrop.job import retrieved
+from outcrop.job.confirmed import confirmed_evidence, job_confirmed
 from outcrop.job.plan import Plan
 from outcrop.job.sections import filled_section, labelling_grid
 from outcrop.job.strokes import excluded_sections, painted_nodes, painted_patches, painted_sections
 from outcrop.mapping.label_mapper import LabelMapper
 from outcrop.mapping.landmarks import landmark_graphs
-from outcrop.mapping.points import FIRST, STRIDE, Point, PointMapper
+from outcrop.mapping.points import FIRST, STRIDE, ConfirmedSamples, Point, PointMapper
 from outcrop.mapping.registry import POINTS, load_mapper, make_mapper
 from outcrop.mapping.survey_sample import SurveySample, load_sample, sample_survey, save_sample
 from outcrop.parallel import Progress, memory_budget, one_blas_thread
+from outcrop.patches.grid import DIRECTIONS
 from outcrop.volumes.axes import nearest_position
+from outcrop.volumes.neighbours import line_distances
 
 if TYPE_CHECKING:
     from outcrop.job.core import Job
@@ -108,9 +111,10 @@ def fit_points(job: "Job", plan: Plan, progress: Progress | None = None) -> Poin
         section: np.ndarray = filled_section(job, plan, plan.along, int(line))[0]
         return section
 
+    lines = labelling_grid(job, plan).live_lines()
+    some = lines[np.unique(np.linspace(0, len(lines) - 1, SAMPLED).round().astype(int))].tolist()
+
     def drawn() -> SurveySample:
-        lines = labelling_grid(job, plan).live_lines()
-        some = lines[np.unique(np.linspace(0, len(lines) - 1, SAMPLED).round().astype(int))].tolist()
         sections = []
         for done, line in enumerate(some):
             if progress:
@@ -122,7 +126,11 @@ def fit_points(job: "Job", plan: Plan, progress: Progress | None = None) -> Poin
     sample = job.stages.get(stage, "sample.npz", drawn, load_sample, save_sample)
     graphs = job._held("graphs", stage.key, lambda: landmark_graphs(sample))
     background = None if plan.background is None else str(plan.background)
-    return PointMapper(background).fit(sample, evidence(job, plan), read, graphs=graphs)
+    confirmed = job_confirmed(job, plan)
+    taught = ConfirmedSamples(list(confirmed.names), confirmed_evidence(confirmed, some))
+    metres = line_distances(job.volume, DIRECTIONS[plan.along])
+    points = evidence(job, plan)
+    return PointMapper(background).fit(sample, points, read, graphs=graphs, confirmed=taught, metres=metres)
 
 
 def evidence(job: "Job", plan: Plan) -> list[Point]:

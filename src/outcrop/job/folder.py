@@ -114,9 +114,24 @@ class JobFolder:
     @property
     def plan(self) -> Plan:
         """Everything that the volume and the decisions in force lead to; resolved again only where one changed."""
-        state, known = self.log.state(), self._known
+        state, known = self._readable(self.log.state()), self._known
         codes, joined = self._codes(state), tuple(map(self._joined, state.options.get("label", {}).get("with", ())))
         return self._held("plan", (state, known, codes, joined), lambda: resolve(known, state, codes, joined))
+
+    def _readable(self, state: State) -> State:
+        """Return a state without confirmed lines whose file is lost or damaged; each file is noted once."""
+        if not state.confirmed:
+            return state
+
+        def make() -> State:
+            problems = {one["file"]: self.log.line_files.problem(one["file"]) for one in state.confirmed}
+            for problem in problems.values():
+                if problem and problem not in self.notes:
+                    self._note(problem)
+            kept = [one for one in state.confirmed if not problems[one["file"]]]
+            return state if kept == state.confirmed else state._replace(confirmed=kept)
+
+        return self._held("readable state", (state, self.log.line_files.changed()), make)
 
     def _joined(self, path: str) -> Joined:
         """Return the plan of another job, None where its folder is missing."""

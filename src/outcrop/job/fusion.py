@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from outcrop.geometry.fusion import decided, lazy_labels
-from outcrop.job.labelling import label_dataset, label_lines, label_view, labelled_lines
+from outcrop.job.labelling import label_dataset, label_lines, label_view, labelled_lines, vote_folders
 from outcrop.job.plan import Plan
 from outcrop.job.status import checked_lines
 from outcrop.job.votes import Labels
@@ -71,9 +71,8 @@ def voted_labels(job: "Job", plans: Sequence[Plan], one_sided: Mapping[str, floa
     views = [label_view(job, plan)[0] for plan in plans]
     dataset = label_dataset(job, plans[0])
     coords = {name: dataset[name].values for name in dataset["label"].dims}
-    keys = sorted({store.folder.name for view in views for store in view.stores.values()})
     attrs = {**dataset.attrs, "fused": len(plans) > 1, "colours": job.palette, "one_sided": dict(one_sided or {})}
-    attrs["provenance"] = attrs["provenance"] | {"votes": keys}
+    attrs["provenance"] = attrs["provenance"] | {"votes": vote_folders(*views)}
     codes = [attrs["classes"].index(name) for name in one_sided or ()]
     fused: xr.Dataset = lazy_labels(partial(_decided, views, codes), coords, attrs)
     return fused
@@ -97,6 +96,11 @@ def _decided(views: Sequence[Labels], one_sided: Sequence[int], key: Any) -> np.
             total = _sum_around(total, 2, near_columns, columns) * (centre > 0)
         for i in range(len(rows[part])):  # a line at a time: as numbers with a fraction votes take twice the room
             found[:, part.start + i] = decided(total[:, i], views[0].limit)
+    places = (rows, columns) if views[0].along == 0 else (columns, rows)
+    confirmed = views[0].confirmed.block(*places, samples)
+    confirmed = confirmed if views[0].along == 0 else confirmed.swapaxes(0, 1)
+    found[0] = np.where(confirmed > 0, confirmed, found[0])
+    found[1:, confirmed > 0] = 255
     return found
 
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 Entry = dict[str, Any]
 Scope = tuple[str, ...]
-CHANGES = ("rename", "remove class", "move", "remove", "forget", "undo", "redo")  # they act on earlier entries
+# Entries that act on earlier ones.
+CHANGES = ("rename", "remove class", "move", "remove", "forget", "unconfirm", "undo", "redo")
 
 
 def scope(entry: Entry) -> Scope:
@@ -92,8 +93,9 @@ def import_words(entries: Iterable[Entry], name: str, before: "State", after: "S
     """
     if before == after:
         return ["Nothing changed: its decisions were taken over before, or were undone where they come from"]
-    kinds = ("classes", "exemplars", "verdicts", "strokes")
+    kinds = ("classes", "exemplars", "verdicts", "strokes", "confirmed")
     more = {kind: len(getattr(after, kind)) - len(getattr(before, kind)) for kind in kinds}
+    more["confirmed lines"] = more.pop("confirmed")
     added = ", ".join(counted(n, kind) for kind, n in more.items() if n)
     words = [f"New here: {added or 'nothing'}; 'outcrop decisions JOB --undo' takes all of it back"]
     of_file = [entry for entry in entries if scope(entry)[:1] == (name,)]

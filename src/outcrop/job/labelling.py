@@ -1,5 +1,6 @@
 """The stage of the votes, and the labels that are decided from them."""
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -7,6 +8,7 @@ import numpy as np
 import xarray as xr
 
 import outcrop
+from outcrop.job.confirmed import Confirmed, NoVotes, is_open, job_confirmed
 from outcrop.job.corrections import Corrections
 from outcrop.job.fitting import job_mapper
 from outcrop.job.plan import Plan
@@ -74,7 +76,7 @@ def line_positions(job: "Job", plan: Plan, lines: Any, able: Iterable[int]) -> l
     if lines is None:
         return able
     found = []
-    for label in _line_numbers(lines, name):
+    for label in line_numbers(lines, name):
         at = int(positions_of(axis, label))
         if at not in able:
             have = axis[able]
@@ -85,7 +87,8 @@ def line_positions(job: "Job", plan: Plan, lines: Any, able: Iterable[int]) -> l
     return sorted(set(found))
 
 
-def _line_numbers(lines: Any, along: str) -> list[Any]:
+def line_numbers(lines: Any, along: str) -> list[Any]:
+    """Return the numbers of lines as a list; anything else is refused."""
     try:
         found = [lines] if np.isscalar(lines) else list(lines)
     except TypeError:
@@ -127,24 +130,46 @@ def _same_lines(job: "Job", plan: Plan, key: str) -> bool:
 
 
 def labelled_lines(job: "Job", plan: Plan) -> dict[int, bool]:
-    """Return the position of every labelled line, and whether its votes are stale: of another key than the plan's."""
+    """Return the position of every labelled line, and whether its votes are stale: of another key than the plan's.
+
+    A confirmed line is labelled, and it is not stale where it is confirmed.
+    """
+    confirmed = None
+    with contextlib.suppress(ValueError, OSError):  # a volume that is not here
+        confirmed = job_confirmed(job, plan)
+    return _stale_lines(job, plan, vote_keys(job, plan), confirmed)
+
+
+def _stale_lines(job: "Job", plan: Plan, sources: dict[int, str], confirmed: Confirmed | None) -> dict[int, bool]:
+    """Return whether each labelled or confirmed line is stale, from the key of the votes of each line."""
     current = plan.keys["votes"]
-    return {line: key != current for line, key in vote_keys(job, plan).items()}
+    stale = {line: key != current for line, key in sources.items()}
+    held: dict[Any, VoteStore] = job._held("stores", None, dict)
+    for line in confirmed.own if confirmed else ():
+        assert confirmed is not None
+        store = _opened(job.stages.path("votes", sources[line]), held)[0] if line in sources else None
+        stale[line] = stale.get(line, True) and is_open(job, line, confirmed.codes(line), store)
+    return dict(sorted(stale.items()))
 
 
 def label_view(job: "Job", plan: Plan) -> tuple[Labels, set[int]]:
     """Return how the labels are read, and the positions of the stale lines."""
-    sources, current = vote_keys(job, plan), plan.keys["votes"]
+    sources = vote_keys(job, plan)
     held: dict[Any, VoteStore] = job._held("stores", None, dict)
     opened = {key: _opened(job.stages.path("votes", key), held) for key in set(sources.values())}
-    stores = {}
+    stores: dict[int, VoteStore | NoVotes] = {}
     for line, key in sources.items():
         store, finished = opened[key]
         if store is not None and line in finished:
             stores[line] = store
+    confirmed = job_confirmed(job, plan)
+    for line in confirmed.own - stores.keys():
+        stores[line] = NoVotes(job.volume.shape, plan.along)
     limit = survey_limit(stores, plan.label, judged_shift(plan))
-    view = Labels(stores, dict(plan.codes), corrections(job, plan), limit, plan.along, tuple(job.volume.shape))
-    return view, {line for line in stores if sources[line] != current}
+    shape = tuple(job.volume.shape)
+    view = Labels(stores, dict(plan.codes), corrections(job, plan), limit, plan.along, shape, confirmed)
+    stale = _stale_lines(job, plan, sources, confirmed)
+    return view, {line for line in stores if stale[line]}
 
 
 def _opened(folder: Any, held: dict[Any, VoteStore]) -> tuple[VoteStore | None, set[int]]:
@@ -200,6 +225,12 @@ def class_names(plan: Plan, view: Labels) -> list[str]:
     return [names.get(code, f"class {code}") for code in range(1, last + 1)]
 
 
+def vote_folders(*views: Labels) -> list[str]:
+    """Return the keys of the votes that labels are read from."""
+    stores = [store for view in views for store in view.stores.values()]
+    return sorted({store.folder.name for store in stores if isinstance(store, VoteStore)})
+
+
 def provenance(job: "Job", plan: Plan, view: Labels, stale: set[int]) -> dict[str, Any]:
     """Return what labels were made from, for exports."""
     mapper = plan.mapper_key
@@ -208,7 +239,8 @@ def provenance(job: "Job", plan: Plan, view: Labels, stale: set[int]) -> dict[st
         "volume": plan.volume["digest"],
         "mapper": mapper or "",
         "weights": "" if mapper is None else saved_digest(job.stages.path("mapper", mapper) / "mapper"),
-        "votes": sorted({store.folder.name for store in view.stores.values()}),
+        "votes": vote_folders(view),
+        "confirmed": sorted({one["file"] for one in plan.state.confirmed}),
         "lines": {"labelled": len(view.stores), "stale": len(stale), "total": plan.volume["shape"][plan.along]},
         "stale_lines": job.axes[plan.along][sorted(stale)].tolist(),
     }

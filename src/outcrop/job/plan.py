@@ -9,8 +9,9 @@ from functools import cached_property
 from typing import Any, NamedTuple, cast
 
 from outcrop.features.encoder import weights_digest
+from outcrop.job.imports import scope
 from outcrop.job.options import IndexOptions, LabelOptions, RetrievalOptions
-from outcrop.job.state import Exemplar, State, background_of
+from outcrop.job.state import Exemplar, State, background_of, is_later
 from outcrop.mapping.registry import DEFAULT_MAPPING, POINTS, REMOVED
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.storage.stages import digest
@@ -137,6 +138,19 @@ class Plan:
         height, width = cast(tuple[int, int], self.index.size)
         return height, width
 
+    @cached_property
+    def confirmed(self) -> list[Any]:
+        """What confirmed lines are made from: their files, the classes removed since, and the decisions that win."""
+        exemplars = [(one.id, one.scope, [one.name, one.place]) for one in self.state.exemplars if one.place]
+        strokes = [(one["id"], scope(one), [one.get("what"), learnt(one)]) for one in self.state.strokes]
+        return [
+            [
+                *(one[name] for name in ("along", "line", "file", "without")),
+                [what for mark, path, what in [*exemplars, *strokes] if is_later(mark, path, one)],
+            ]
+            for one in self.state.confirmed
+        ]
+
     # ---- stages -----------------------------------------------------------------------------------------------------
 
     @property
@@ -198,11 +212,12 @@ class Plan:
     def points_stage(self) -> Stage | None:
         """The mapper that learns from points; None where no class is shown."""
         strokes = [learnt(stroke) for stroke in self.strokes]
-        if not any(kind != "reject" for *_, kind in self.clicks) and not strokes:
+        if not any(kind != "reject" for *_, kind in self.clicks) and not strokes and not self.confirmed:
             return None
         inputs = {"survey": self.survey_stage.key, "clicks": self.clicks, "strokes": strokes, "code": POINTS_CODE}
         missing = [path for path, plan in self.joined if plan is None]  # refused when the mapper is fitted
         inputs |= {"missing": missing} if missing else {}
+        inputs |= {"confirmed": self.confirmed} if self.confirmed else {}
         return Stage("mapper", inputs | {"background": self.background, "classes": list(self.names)})
 
     @cached_property

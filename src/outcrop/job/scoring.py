@@ -14,11 +14,13 @@ from outcrop import plots
 from outcrop.evaluate.pixels import pixel_scores
 from outcrop.evaluate.zones import boundary_distance, zone_scores
 from outcrop.job import fitting
+from outcrop.job.confirmed import job_confirmed
 from outcrop.job.pictures import draw_labels, save
 from outcrop.job.sections import labelling_grid
 from outcrop.labels.stability import stability
 from outcrop.parallel import Progress
 from outcrop.patches.grid import DIRECTIONS
+from outcrop.volumes.axes import position_of
 from outcrop.volumes.neighbours import line_spacing
 from outcrop.volumes.opening import open_volume
 from outcrop.volumes.summary import sample_unit
@@ -44,25 +46,21 @@ def score_labels(
     dict
         As `pixel_scores`, with ``MIU_without_boundary`` (5 pixels around the truth's boundaries left out), ``inlines``
         (``crosslines`` where those are labelled), and ``bodies``: per structure its boundary distance, in the two
-        ``units``, and its hits and false alarms per connected zone.
+        ``units``, and its hits and false alarms per connected zone; ``confirmed``, those of the lines that a person
+        confirmed.
     """
     labels = job.labels if labels is None else labels
-    truth = open_volume(truth_path)
-    if not truth.attrs.get("classes"):
-        raise ValueError(f"{truth_path} does not name its codes; write a table {truth_path}.classes.toml beside it.")
+    truth = expert_labels(truth_path)
     direction = job.plan.along
     along, across = DIRECTIONS[direction], DIRECTIONS[1 - direction]
     common = np.intersect1d(lines or lines_with_labels(labels, along), truth[along].values)
     if not len(common):
         raise ValueError(f"{truth_path} has none of the labelled {along}s; label some of its lines.")
     coded = labels["label"].sel({along: common}).assign_attrs(classes=list(labels.attrs["classes"]))
-    meant = obvious_names(truth.attrs["classes"], coded.attrs["classes"])
     truth = truth.sel({along: common}).astype("uint8")
-    truth = truth.assign_attrs(classes=[meant.get(name, name) for name in truth.attrs["classes"]])
+    names = named_alike(job, truth.attrs["classes"], coded.attrs["classes"], str(truth_path))
+    truth = truth.assign_attrs(classes=names)
     scores = pixel_scores(coded, truth)
-    for name, other in meant.items():
-        if name.casefold() != other.casefold():
-            job._note(f"{truth_path} calls {other} {name!r}: scored as one class.")
     missing = [repr(name) for name in scores["IU"] if name not in coded.attrs["classes"]]
     unused = [repr(name) for name in coded.attrs["classes"] if name not in truth.attrs["classes"]]
     if missing and unused:
@@ -72,6 +70,8 @@ def score_labels(
         )
     scores["MIU_without_boundary"] = pixel_scores(coded, truth, band=5)["MIU"]
     scores[f"{along}s"] = common.tolist()
+    own = job_confirmed(job, job.plan).own
+    scores["confirmed"] = [line for line in common.tolist() if position_of(job.axes[direction], line) in own]
     spacing, scores["units"] = _spacing(job)
     found, true = (codes.transpose(along, codes.dims[2], across) for codes in (coded, truth))
     scores["bodies"] = [
@@ -112,6 +112,23 @@ def probe_labels(job: "Job", lines: Sequence[int], *, progress: Progress | None 
     if plan.along:  # the lines that are labelled take the place of the inlines
         volume = volume.transpose("crossline", "inline", ...).rename(inline="crossline", crossline="inline")
     return stability(volume, labelling_grid(job, plan), fit, lines=lines, progress=progress)
+
+
+def expert_labels(path: str | Path) -> xr.DataArray:
+    """Open the labels of an expert; refused where no table names their codes."""
+    labels = open_volume(path)
+    if not labels.attrs.get("classes"):
+        raise ValueError(f"{path} does not name its codes; write a table {path}.classes.toml beside it.")
+    return labels
+
+
+def named_alike(job: "Job", names: Sequence[str], known: Sequence[str], what: str) -> list[str]:
+    """Return the class names of an expert as a job writes them, where that is obvious, and note which are matched."""
+    meant = obvious_names(names, known)
+    for name, other in meant.items():
+        if name.casefold() != other.casefold():
+            job._note(f"{what} calls {other} {name!r}: taken as one class.")
+    return [meant.get(name, name) for name in names]
 
 
 def obvious_names(names: Sequence[str], known: Sequence[str]) -> dict[str, str]:

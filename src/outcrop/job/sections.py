@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from outcrop.job.confirmed import agree, job_confirmed
 from outcrop.job.plan import Plan
 from outcrop.job.strokes import excluded_sections, painted_sections
 from outcrop.patches.grid import DIRECTIONS, PatchGrid
@@ -24,12 +25,17 @@ def labelling_grid(job: "Job", plan: Plan) -> PatchGrid:
 
 
 def marked_sections(job: "Job", plan: Plan) -> tuple[dict[Any, np.ndarray], dict[Any, np.ndarray]]:
-    """Return what is painted and what is excluded, by section; see `painted_sections` and `excluded_sections`."""
+    """Return what is painted and what is excluded, by section; see `painted_sections` and `excluded_sections`.
+
+    What contradicts a line that was confirmed later is left out.
+    """
 
     def make() -> tuple[dict[Any, np.ndarray], dict[Any, np.ndarray]]:
         strokes = [stroke for stroke in plan.state.strokes if stroke["class"] in (*plan.names, "erase")]
         names = sorted(plan.codes, key=plan.codes.__getitem__)
-        return painted_sections(strokes, names, job.axes), excluded_sections(strokes, names, job.axes)
+        painted, excluded = painted_sections(strokes, names, job.axes), excluded_sections(strokes, names, job.axes)
+        agree(painted, excluded, job_confirmed(job, plan))
+        return painted, excluded
 
     return job._held("marked sections", (plan.state, plan.codes), make)
 

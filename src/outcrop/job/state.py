@@ -47,6 +47,7 @@ class State(NamedTuple):
     strokes: list[Entry]
     options: dict[str, Any]
     audits: list[Entry]  # the last answer to each question
+    confirmed: list[Entry]  # with `older`, ids of earlier strokes and exemplars, and `without`, classes removed since
 
     def queries(self) -> dict[str, list[Exemplar]]:
         """Return the exemplars of every class that has some, in the order of the classes.
@@ -100,6 +101,7 @@ class Replay:
     strokes: list[Entry] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
     audits: dict[tuple[Any, ...], Entry] = field(default_factory=dict)
+    confirmed: list[Entry] = field(default_factory=list)
 
 
 def fold(entries: Sequence[Entry]) -> State:
@@ -115,7 +117,7 @@ def fold(entries: Sequence[Entry]) -> State:
             FOLDS[entry["what"]](state, entry)  # options are taken over where nothing else was decided
         decided.add(path)
     verdicts, audits = list(state.verdicts.values()), list(state.audits.values())
-    return State(state.classes, state.exemplars, verdicts, state.strokes, state.options, audits)
+    return State(state.classes, state.exemplars, verdicts, state.strokes, state.options, audits, state.confirmed)
 
 
 def background_of(state: State) -> str | None:
@@ -127,9 +129,22 @@ def background_of(state: State) -> str | None:
     return find_background(list(state.classes)) if found is None else state.first_name(found)
 
 
+def is_later(mark: str, path: Scope, entry: Entry) -> bool:
+    """Return whether a stroke or an exemplar, given by id and scope, wins over a confirmed line.
+
+    What was decided in a job wins over what was imported into it; otherwise the later decision wins.
+    """
+    its = scope(entry)
+    if path != its and its == path[: len(its)]:
+        return False
+    if path != its and path == its[: len(path)]:
+        return True
+    return mark not in entry["older"]
+
+
 def _acts_on(entry: Entry, path: Scope) -> bool:
-    """Return whether an entry may change what was imported through some files; imported entries change only theirs."""
-    return not scope(entry) or scope(entry) == path
+    """Return whether an entry may change what came through some files: its own, and what was imported into them."""
+    return path[: len(scope(entry))] == scope(entry)
 
 
 def _class(state: Replay, entry: Entry) -> None:
@@ -153,8 +168,12 @@ def _remove_class(state: Replay, entry: Entry) -> None:
     for key, verdict in list(state.verdicts.items()):
         if verdict.name == name and _acts_on(entry, verdict.scope):
             del state.verdicts[key]
+    state.confirmed = [
+        one | {"without": [*one["without"], name]} if _acts_on(entry, scope(one)) else one for one in state.confirmed
+    ]
     used = {one.name for one in state.exemplars} | {one.name for one in state.verdicts.values()}
     used |= {one["class"] for one in state.strokes}
+    used |= {first for one in state.confirmed for first in one["classes"] if first not in one["without"]}
     if name in used or (name in state.classes and not _acts_on(entry, state.classes[name]["scope"])):
         return
     state.classes.pop(name, None)
@@ -175,6 +194,8 @@ def _move(state: Replay, entry: Entry) -> None:
     for i, one in enumerate(state.exemplars):
         if one.id == entry["of"] and _acts_on(entry, one.scope):
             state.exemplars[i] = one._replace(place=tuple(entry["place"]))
+            for line in state.confirmed:
+                line["older"].discard(one.id)
 
 
 def _remove(state: Replay, entry: Entry) -> None:
@@ -199,9 +220,32 @@ def _forget(state: Replay, entry: Entry) -> None:
 def _stroke(state: Replay, entry: Entry) -> None:
     if entry["class"] != "erase":
         _class(state, entry)
-    # What was painted in this job lies on top of what was imported.
-    below = bisect.bisect_left(state.strokes, True, key=lambda one: not scope(one))
-    state.strokes.insert(below if scope(entry) else len(state.strokes), entry)
+    _insert(state.strokes, entry)
+
+
+def _insert(entries: list[Entry], entry: Entry) -> None:
+    """Add a stroke or a confirmed line: what was decided in this job lies on top of what was imported."""
+    path, below = scope(entry), len(entries)
+    if len(path) == 1:
+        below = bisect.bisect_left(entries, True, key=lambda one: not scope(one))
+    elif path:  # an import of an import lies below what was decided where it was imported first
+        above = (i for i, one in enumerate(entries) if scope(one) != path and scope(one) == path[: len(scope(one))])
+        below = next(above, below)
+    entries.insert(below, entry)
+
+
+def _confirm(state: Replay, entry: Entry) -> None:
+    for name in entry["classes"]:
+        _class(state, {"class": name, "import": list(scope(entry))})
+    older = {one.id for one in state.exemplars} | {one["id"] for one in state.strokes}
+    _insert(state.confirmed, entry | {"older": older, "without": []})
+
+
+def _unconfirm(state: Replay, entry: Entry) -> None:
+    meant = entry["along"], entry["line"]
+    state.confirmed = [
+        one for one in state.confirmed if (one["along"], one["line"]) != meant or not _acts_on(entry, scope(one))
+    ]
 
 
 def _audit(state: Replay, entry: Entry) -> None:
@@ -231,6 +275,8 @@ FOLDS: dict[str, Callable[[Replay, Entry], None]] = {
     "forget": _forget,
     "stroke": _stroke,
     "exclude": _stroke,
+    "confirm": _confirm,
+    "unconfirm": _unconfirm,
     "audit": _audit,
     "set": _set,
 }

@@ -10,11 +10,14 @@ import numpy as np
 import zarr
 
 from outcrop.job import retrieved, table_file
+from outcrop.job.advice import next_line
+from outcrop.job.decisions import LINES
 from outcrop.job.folder import QUICK
 from outcrop.job.labelling import labelled_lines, vote_keys
 from outcrop.job.plan import Plan
 from outcrop.job.sections import labelling_grid
 from outcrop.labels.vote_store import VoteStore
+from outcrop.patches.grid import DIRECTIONS
 from outcrop.storage.chunks import stored_bytes
 from outcrop.volumes.identity import place_of
 from outcrop.words import counted
@@ -56,10 +59,11 @@ def status(job: "Job") -> dict[str, Any]:
         ``volume``, and in ``volume_unread`` what is not known of it; ``classes`` (name -> code) and ``background``;
         ``decisions``, how many of each kind; ``audits``, answers about patches and samples; ``writers``; ``retrieved``
         (class -> patches) with ``retrieved_stale`` where the table is of older decisions and ``retrieved_edited`` where
-        it was edited by hand; ``lines`` (``total``, ``labelled``, ``stale``); ``index``, ``label``: options and how far
-        they got; ``keys``; ``damaged``, lines of decisions that cannot be read; ``disk``, bytes of index, mappers and
-        votes, a patch and a labelled sample;
-        ``next``, a command line, or Python where the volume is an array.
+        it was edited by hand; ``lines`` (``total``, ``labelled``, ``stale``, ``confirmed``); ``index``, ``label``:
+        options and how far they got; ``keys``; ``damaged``, lines of decisions that cannot be read; ``disk``, bytes of
+        index, mappers and votes, a patch and a labelled sample;
+        ``next``, a command line, or Python where the volume is an array; ``correct_next``, once a line is confirmed:
+        the line to correct next and a place on it, see `next_line`.
     """
     try:
         unread = job.check_volume(most=QUICK)
@@ -73,7 +77,9 @@ def status(job: "Job") -> dict[str, Any]:
     verdicts = [one.accept for one in state.verdicts]
     lines = labelled_lines(job, plan)
     stale = sum(lines.values())
+    confirmed = len({one["line"] for one in state.confirmed if one["along"] == DIRECTIONS[plan.along]})
     counts, old = _retrieved(job, plan)
+    lost = {one["file"] for one in job.log.state().confirmed if job.log.line_files.problem(one["file"])}
     report = {
         "volume": place_of(job.path, known) or known["source"] or "array",
         "volume_unread": unread,
@@ -84,20 +90,25 @@ def status(job: "Job") -> dict[str, Any]:
             "accepted": sum(verdicts),
             "rejected": len(verdicts) - sum(verdicts),
             "strokes": len(state.strokes),
+            "confirmed": len({(one["along"], one["line"]) for one in state.confirmed}),
         },
         "audits": dict(Counter(one["subject"] for one in state.audits)),
         "writers": sorted({entry["who"] for entry in job.log.entries}),
         "retrieved": counts,
         "retrieved_stale": old,
         "retrieved_edited": table_file.is_edited(job),
-        "lines": {"total": known["shape"][plan.along], "labelled": len(lines), "stale": stale},
+        "lines": {"total": known["shape"][plan.along], "labelled": len(lines), "stale": stale, "confirmed": confirmed},
         "index": asdict(plan.index) | {"finished": job.indexed},
         "label": asdict(plan.label),
         "keys": plan.keys,
-        "damaged": dict(job.log.damaged),
+        "damaged": job.log.damaged | {f"{LINES}/{name}.npz": 1 for name in sorted(lost)},
         "disk": _disk(job, plan),
     }
     report["next"] = _next(job, report)
+    report["correct_next"] = None
+    if confirmed:
+        with contextlib.suppress(ValueError, OSError):  # a volume or votes that are not here
+            report["correct_next"] = next_line(job, plan)
     return report
 
 

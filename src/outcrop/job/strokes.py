@@ -80,7 +80,7 @@ def runs(mask: np.ndarray, traces: np.ndarray, samples: np.ndarray) -> list[list
 def section_of(stroke: Mapping[str, Any], axes: Sequence[np.ndarray]) -> Section | None:
     """Return direction and position of the section a stroke lies on, None where the volume does not have it."""
     direction = DIRECTIONS.index(stroke["along"])
-    label = stroke["line"] if "runs" in stroke else stroke["points"][0][direction]
+    label = stroke["line"] if "line" in stroke else stroke["points"][0][direction]
     at = np.flatnonzero(np.abs(axes[direction] - label) < 1e-6)
     return (direction, int(at[0])) if len(at) else None
 

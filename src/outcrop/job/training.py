@@ -33,8 +33,10 @@ def net_inputs(job: "Job", *, epochs: int | None, seed: int) -> dict[str, Any]:
     plan = job.plan
     limits = plan.state.options.get("limits", {})
     strokes = [{k: v for k, v in stroke.items() if k not in ("time", "who", "id")} for stroke in plan.state.strokes]
-    lines = vote_keys(job, plan)
-    return {"lines": lines, "limits": limits, "strokes": strokes, "epochs": epochs or 0, "seed": seed, "code": CODE}
+    inputs = {"lines": vote_keys(job, plan), "limits": limits, "strokes": strokes}
+    if plan.confirmed:
+        inputs["confirmed"] = plan.confirmed
+    return inputs | {"epochs": epochs or 0, "seed": seed, "code": CODE}
 
 
 def train_net(

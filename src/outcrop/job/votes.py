@@ -1,5 +1,6 @@
 """How labels are read: decided from the votes of lines, after strokes and limits."""
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -7,6 +8,7 @@ import numpy as np
 import xarray as xr
 from xarray.core import indexing
 
+from outcrop.job.confirmed import Confirmed, NoVotes
 from outcrop.job.corrections import Corrections
 from outcrop.job.options import LabelOptions
 from outcrop.labels.decision import confidence_limit, decide
@@ -22,15 +24,17 @@ AT_ONCE = 1 << 25  # bytes of votes that are read at once
 class Labels(NamedTuple):
     """What is needed to read labels: which store holds each line, and what is applied to its votes.
 
-    ``codes`` gives the code of a class by its first name, ``corrections`` the votes where something is painted.
+    ``codes`` gives the code of a class by its first name, ``corrections`` the votes where something is painted, and
+    ``confirmed`` what lies on top of both.
     """
 
-    stores: dict[int, VoteStore]  # by position of a line
+    stores: dict[int, VoteStore | NoVotes]  # by position of a line
     codes: dict[str, int]
     corrections: Corrections
     limit: float
     along: int
     shape: tuple[int, ...]
+    confirmed: Confirmed
 
     def block(self, what: str, key: Any) -> np.ndarray:
         """Return a part of the label or confidence volume, for a key of three slices or arrays of positions."""
@@ -39,10 +43,14 @@ class Labels(NamedTuple):
         which = 0 if what == "label" else 1
         plain: dict[VoteStore, list[int]] = {}
         for i, line in enumerate(lines.tolist()):
-            if line in self.stores and line in self.corrections.lines:
+            store = self.stores.get(line)
+            if store is None:  # only where confirmed sections cross it
+                codes = self.confirmed.block(lines[i : i + 1], traces, samples)[0]
+                out[i] = codes if which == 0 else np.where(codes > 0, 255, 0)
+            elif isinstance(store, NoVotes) or line in self.confirmed.lines or line in self.corrections.lines:
                 out[i] = self.section(line, traces, samples)[which]
-            elif line in self.stores:
-                plain.setdefault(self.stores[line], []).append(i)
+            else:
+                plain.setdefault(store, []).append(i)
         for store, rows in plain.items():
             size = max(1, len(store.classes) * len(traces) * len(samples))
             for span in spans(len(rows), max(1, AT_ONCE // size)):
@@ -68,25 +76,31 @@ class Labels(NamedTuple):
         return wanted[self.along], wanted[1 - self.along], wanted[2]
 
     def votes(self, line: int, traces: Part = EVERY, samples: Part = EVERY) -> tuple[list[str], np.ndarray]:
-        """Return classes and votes of a line, or of a part of it, under the strokes on it."""
+        """Return classes and votes of a line, or of a part of it, under strokes and what is confirmed."""
         store = self.stores[line]
-        corrected = self.corrections.votes(line, store)
+        corrected = None if isinstance(store, NoVotes) else self.corrections.votes(line, store)
         if corrected is None:
-            return store.classes, store.read(line, traces, samples)
+            return self.confirmed.over(line, store.classes, store.read(line, traces, samples), traces, samples)
         classes, votes = corrected
-        return classes, votes[:, traces][:, :, samples]
+        return self.confirmed.over(line, classes, votes[:, traces][:, :, samples], traces, samples)
 
     def section(
         self, line: int, traces: Part = EVERY, samples: Part = EVERY, *, painted: bool = True
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return label and confidence of a line, or of a part of it; without any stroke where `painted` is False."""
+        """Return label and confidence of a line, or of a part of it; of its votes alone where `painted` is False."""
         if painted:
-            return self.decided(*self.votes(line, traces, samples))
+            label, sure = self.decided(*self.votes(line, traces, samples))
+            if line not in self.confirmed.lines:
+                return label, sure
+            codes = self.confirmed.codes(line)[traces][:, samples]  # a single class alone would be uncertain
+            return np.where(codes > 0, codes, label), np.where(codes > 0, np.uint8(255), sure)
         store = self.stores[line]
         return self.decided(store.classes, store.read(line, traces, samples))
 
     def decided(self, classes: list[str], votes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return label and confidence from the votes of some classes, in the codes of the job."""
+        if not classes:
+            return np.zeros(votes.shape[1:], np.uint8), np.zeros(votes.shape[1:], np.uint8)
         label, sure = decide(votes, self.limit)
         table = np.zeros(256, np.uint8)
         table[UNCERTAIN] = UNCERTAIN
@@ -115,7 +129,7 @@ def read_labels(labels: Labels, coords: dict[Any, np.ndarray], stale: set[int], 
     return xr.Dataset(data, coords, attrs)
 
 
-def survey_limit(stores: dict[int, VoteStore], options: LabelOptions, shift: float = 0.0) -> float:
+def survey_limit(stores: Mapping[int, VoteStore | NoVotes], options: LabelOptions, shift: float = 0.0) -> float:
     """Return the confidence below which a label is uncertain, from a limit of confidence or of error.
 
     Parameters

@@ -1,0 +1,66 @@
+"""A few confirmed lines label a survey: `python benchmarks/confirm.py --lines 104,112,119 --picture docs/confirm.png`.
+
+A synthetic survey without any click; the true labels of some lines are confirmed, one after the other, and all lines
+are labelled. Prints the mean IU of the lines nobody touched, by their distance to the nearest confirmed one, against
+copying that line.
+"""
+
+import argparse
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+import outcrop as oc
+
+
+def mean_iu(found, true):
+    """Mean IU of two sections over the classes of the second."""
+    classes = np.unique(true[true > 0])
+    return float(np.mean([((found == c) & (true == c)).sum() / ((found == c) | (true == c)).sum() for c in classes]))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--shape", default="24,200,256")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--lines", default="104,112,119")
+    parser.add_argument("--picture", help="Where to write sections of the line farthest from all confirmed ones.")
+    options = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    volume, truth = oc.datasets.synthetic(tuple(map(int, options.shape.split(","))), seed=options.seed)
+    names, numbers = list(truth.attrs["classes"]), volume["inline"].values.tolist()
+    confirmed: list[int] = []
+    with tempfile.TemporaryDirectory() as folder, oc.Job(Path(folder) / "s.outcrop", volume=volume) as job:
+        job.choose_labels(mapping="points")
+        for line in map(int, options.lines.split(",")):
+            begin = time.perf_counter()
+            job.confirm([line], labels=truth)
+            confirmed.append(line)
+            nearest = {one: min(confirmed, key=lambda other: abs(other - one)) for one in numbers}
+            job.label([next(one for one in numbers if one not in confirmed)])
+            first = time.perf_counter() - begin
+            labels = job.label().load()
+            codes = np.array([0, *(names.index(name) + 1 for name in labels.attrs["classes"])] + [0] * 255)
+            found = {one: codes[labels["label"].sel(inline=one).values] for one in numbers}
+            true = {one: truth.sel(inline=one).values.astype(int) for one in numbers}
+            print(f"lines {confirmed} confirmed: the next line after {first:.1f} s", end=", ")
+            print(f"all {len(numbers)} after {time.perf_counter() - begin:.1f} s")
+            for far in (1, 2, 4, 8, 12):
+                some = [one for one in numbers if abs(one - nearest[one]) == far]
+                if not some:
+                    continue
+                taught = np.mean([mean_iu(found[one], true[one]) for one in some])
+                copied = np.mean([mean_iu(true[nearest[one]], true[one]) for one in some])
+                print(f"  {far:2} lines away ({len(some)}): {taught:.3f}; copying the nearest {copied:.3f}")
+        if options.picture:
+            one = max(numbers, key=lambda number: abs(number - nearest[number]))
+            picture = oc.plots.labelled_section(volume.sel(inline=one), labels.sel(inline=one))
+            picture.figure.savefig(options.picture, dpi=110, bbox_inches="tight")
+            print(f"{options.picture}: inline {one}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,269 @@
+"""Confirmed lines: which samples a person confirmed, on top of all votes and as evidence for a mapper."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from outcrop.job.imports import Entry, Scope, scope
+from outcrop.job.line_files import LineFiles, LineLabels
+from outcrop.job.plan import Plan
+from outcrop.job.state import State, is_later
+from outcrop.job.strokes import Section, section_of, stroke_mask
+from outcrop.labels.vote_store import EVERY, Part
+from outcrop.patches.grid import DIRECTIONS
+from outcrop.storage.kept import Kept, content
+from outcrop.storage.workspace import Damaged
+from outcrop.volumes.axes import SAME, positions_of
+
+if TYPE_CHECKING:
+    from outcrop.job.folder import JobFolder
+
+CLICK_RADIUS = 4.0  # samples and traces around a later click that have its class, as those of a stroke
+
+
+@dataclass(eq=False)
+class Confirmed:
+    """What is confirmed in a survey after all later decisions, read along one direction; a section is read when asked.
+
+    Parameters
+    ----------
+    parts : list of (direction, position) and callable
+        Sections in the order in which they were confirmed, and what gives the codes of each, uint8, shape (n_traces,
+        n_samples), 0 where it is open; see `confirmed_parts`.
+    names : list of str
+        Class of each code, that of code 1 first.
+    along : int
+        Direction of the lines.
+    shape : (int, int, int)
+        Of the volume.
+    """
+
+    parts: Sequence[tuple[Section, Callable[[], np.ndarray]]]
+    names: Sequence[str]
+    along: int
+    shape: Sequence[int]
+    own: set[int] = field(init=False)  # positions of the lines that are confirmed themselves
+    lines: set[int] = field(init=False)  # positions of the lines with a confirmed sample
+
+    def __post_init__(self) -> None:
+        self.own = {position for (direction, position), _ in self.parts if direction == self.along}
+        self.lines = set(self.own)
+        for (direction, _), read in self.parts:
+            if direction != self.along:
+                self.lines |= set(np.flatnonzero(read().any(axis=1)).tolist())
+
+    def section(self, direction: int, position: int) -> np.ndarray:
+        """Return the codes confirmed on a section, on it or where another one crosses it; later ones win."""
+        codes = np.zeros((self.shape[1 - direction], self.shape[2]), np.uint8)
+        for (way, at), read in self.parts:
+            if (way, at) == (direction, position):
+                found = read()
+                codes = np.where(found > 0, found, codes)
+            elif way != direction:
+                crossing = read()[position]
+                codes[at] = np.where(crossing > 0, crossing, codes[at])
+        return codes
+
+    def codes(self, line: int) -> np.ndarray:
+        """Return the codes confirmed on a line."""
+        return self.section(self.along, line)
+
+    def over(
+        self, line: int, classes: list[str], votes: np.ndarray, traces: Part = EVERY, samples: Part = EVERY
+    ) -> tuple[list[str], np.ndarray]:
+        """Return classes and votes of a part of a line in which confirmed samples have all votes for their class."""
+        if line not in self.lines:
+            return classes, votes
+        codes = self.codes(line)[traces][:, samples]
+        present = [(code, self.names[code - 1]) for code in np.flatnonzero(np.bincount(codes.ravel())).tolist() if code]
+        classes = [*classes, *(name for _, name in present if name not in classes)]
+        found = np.zeros((len(classes), *codes.shape), np.uint8)
+        found[: len(votes)] = np.where(codes > 0, 0, votes)
+        for code, name in present:
+            found[classes.index(name), codes == code] = 255
+        return classes, found
+
+    def block(self, lines: np.ndarray, traces: np.ndarray, samples: np.ndarray) -> np.ndarray:
+        """Return the confirmed codes of a block, given by positions, shape (n_lines, n_traces, n_samples)."""
+        out = np.zeros((len(lines), len(traces), len(samples)), np.uint8)
+        for i, line in enumerate(lines.tolist()):
+            if line in self.lines:
+                out[i] = self.codes(line)[traces][:, samples]
+        return out
+
+
+class NoVotes:
+    """Stands for the votes of a line that has none: no class, no vote."""
+
+    classes: list[str] = []  # noqa: RUF012
+
+    def __init__(self, shape: Sequence[int], along: int):
+        self._shape = shape[1 - along], shape[2]
+        self.counts = np.broadcast_to(np.zeros(256, np.uint32), (shape[along], 256))
+
+    def read(self, line: int, traces: Part = EVERY, samples: Part = EVERY) -> np.ndarray:
+        """Return the votes of a line, or of a part of it: of no class."""
+        n_traces, n_samples = (len(np.arange(n)[part]) for n, part in zip(self._shape, (traces, samples), strict=True))
+        return np.zeros((0, n_traces, n_samples), np.uint8)
+
+
+def job_confirmed(job: "JobFolder", plan: Plan) -> Confirmed:
+    """Return what is confirmed in a job, read along the lines of a plan; the last one is held."""
+    names = sorted(plan.codes, key=plan.codes.__getitem__)
+
+    def make() -> Confirmed:
+        codes = {name: plan.codes[name] for name in plan.names}
+        kept = job._held("labels of confirmed lines", None, Kept)
+        parts = confirmed_parts(plan.state, job.log.line_files, codes, job.axes, kept) if plan.state.confirmed else []
+        return Confirmed(parts, names, plan.along, plan.volume["shape"])
+
+    return job._held(f"confirmed along {plan.along}", (plan.state, plan.codes, plan.volume["digest"]), make)
+
+
+def confirmed_parts(
+    state: State, files: LineFiles, codes: Mapping[str, int], axes: Sequence[np.ndarray], kept: Kept
+) -> Sequence[tuple[Section, Callable[[], np.ndarray]]]:
+    """Return the confirmed sections of a volume in their order, and what gives their codes; see `Confirmed`.
+
+    Parameters
+    ----------
+    state : State
+    files : LineFiles
+        Of the job; a line whose file is lost has nothing confirmed.
+    codes : dict
+        First name of a class in use -> its code.
+    axes : list of three arrays
+        Labels of the volume.
+    kept : Kept
+    """
+    strokes = [*_clicks(state), *((stroke["id"], scope(stroke), stroke) for stroke in state.strokes)]
+    marks = [Mark(one, path, section_of(stroke, axes), stroke) for one, path, stroke in strokes]
+    places = [(section_of(entry, axes), entry) for entry in state.confirmed]
+    on_disk = content(*axes), files.changed()
+    parts = []
+    for place, entry in places:
+        if place is None:
+            continue
+        later = [mark for mark in marks if mark.touches(place) and is_later(mark.id, mark.scope, entry)]
+        used = {name: code for name, code in codes.items() if name not in entry["without"]}
+        make = partial(_labels_on, entry, place, files, used, codes, later, axes)
+        key = entry["file"], place, *entry["classes"], *used.items(), on_disk, *(mark.id for mark in later)
+        moved = tuple(tuple(mark.stroke.get("points", [()])[0]) for mark in later)
+        parts.append((place, partial(kept.get, (*key, moved), make)))
+    return parts
+
+
+class Mark(NamedTuple):
+    """A stroke, or a click as one, and the section on which it lies."""
+
+    id: str
+    scope: Scope
+    place: Section | None
+    stroke: Entry
+
+    def touches(self, place: Section) -> bool:
+        """Return whether it may cover samples of a section: a click only of those through it."""
+        if self.place is None or "click" in self.stroke:
+            return self.place == place
+        return self.place == place or self.place[0] != place[0]
+
+
+def _labels_on(
+    entry: Entry,
+    place: Section,
+    files: LineFiles,
+    used: Mapping[str, int],
+    codes: Mapping[str, int],
+    later: Sequence[Mark],
+    axes: Sequence[np.ndarray],
+) -> np.ndarray:
+    """Return the codes of a confirmed line on the axes of a volume, after the strokes and clicks that came later."""
+    try:
+        labels = files.read(entry["file"])._replace(classes=entry["classes"])
+    except Damaged:
+        return np.zeros((len(axes[1 - place[0]]), len(axes[2])), np.uint8)
+    section = on_axes(labels, used, axes[1 - place[0]], axes[2])
+    for mark in later:
+        mask, part = stroke_mask(mark.stroke, axes), section
+        if mark.place is not None and mark.place != place:
+            mask, part = mask[place[1]], section[mark.place[1]]
+        code = codes.get(mark.stroke["class"], 0)
+        if mark.stroke["what"] == "exclude":
+            part[mask & (part == code)] = 0
+        else:  # where the line is open the stroke shows as on any other line
+            part[mask & (part > 0)] = code
+    return section
+
+
+def _clicks(state: State) -> Iterable[tuple[str, Scope, Entry]]:
+    """Yield id, scope and a stroke of one point on both sections through each exemplar."""
+    for one in state.exemplars:
+        for along in DIRECTIONS if one.place else ():
+            stroke = {"what": "stroke", "class": one.name, "along": along, "points": [one.place]}
+            yield one.id, one.scope, stroke | {"radius": CLICK_RADIUS, "click": True}
+
+
+def on_axes(labels: LineLabels, codes: Mapping[str, int], traces: np.ndarray, samples: np.ndarray) -> np.ndarray:
+    """Return the labels of a line on the axes of a volume, in other codes; samples take those of the nearest one.
+
+    Examples
+    --------
+    >>> labels = LineLabels(["salt"], np.array([7.0, 9.0]), np.array([0.0, 4.0]), np.array([[1, 0], [1, 1]], np.uint8))
+    >>> on_axes(labels, {"salt": 3}, np.array([8, 9]), np.array([0.0, 4.0, 8.0]))
+    array([[0, 0, 0],
+           [3, 3, 0]], dtype=uint8)
+    """
+    table = np.array([0, *(codes.get(name, 0) for name in labels.classes)], np.uint8)
+    rows = positions_of(labels.traces, traces)
+    own, wanted = np.round(labels.samples / SAME), np.round(np.asarray(samples, np.float64) / SAME)
+    columns = np.rint(np.interp(wanted, own, np.arange(len(own)), left=-1, right=-1)).astype(int)
+    padded = np.pad(table[labels.codes], [(0, 1), (0, 1)])  # position -1 is open
+    found: np.ndarray = padded[rows][:, columns]
+    return found
+
+
+def agree(painted: dict[Section, np.ndarray], excluded: dict[Section, np.ndarray], confirmed: Confirmed) -> None:
+    """Remove what was painted or excluded before and contradicts a confirmed sample, in place."""
+    if not confirmed.parts:
+        return
+    for place, section in painted.items():
+        codes = confirmed.section(*place)
+        section[(codes > 0) & (codes != section)] = 0
+    for place, masks in excluded.items():
+        codes = confirmed.section(*place)
+        for number, mask in enumerate(masks, 1):
+            mask[codes == number] = False
+
+
+def is_open(job: "JobFolder", line: int, codes: np.ndarray, store: Any) -> bool:
+    """Return whether a line has a sample with votes that is not confirmed; a line without votes any open sample."""
+    if codes.all():
+        return False
+    if store is None:
+        return True
+    held: Kept = job._held("voted samples", None, Kept)
+    try:
+        voted = held.get((store.folder.name, line), lambda: store.read(line).any(axis=0))
+    except (ValueError, OSError):
+        return True
+    return bool((voted & (codes == 0)).any())
+
+
+def confirmed_evidence(confirmed: Confirmed, sampled: Iterable[int]) -> dict[float, np.ndarray]:
+    """Return the confirmed codes that a mapper learns from, by position of a line, shape (n_samples, n_traces).
+
+    Lines that are confirmed give all their samples. Sections across them give a strip of four traces, the distance
+    of grid points, on some sampled lines.
+    """
+    found = {float(line): confirmed.codes(line).T for line in sorted(confirmed.own)}
+    across = [(position, read()) for (way, position), read in confirmed.parts if way != confirmed.along]
+    shape = confirmed.shape[2], confirmed.shape[1 - confirmed.along]
+    for line in sampled if across else ():
+        if line not in confirmed.own:
+            section = found.setdefault(float(line), np.zeros(shape, np.uint8))
+            for position, codes in across:
+                section[:, position // 4 * 4 : position // 4 * 4 + 4] = codes[line][:, None]
+    return {line: codes for line, codes in found.items() if codes.any()}

@@ -1,0 +1,125 @@
+"""Files with the labels of confirmed lines: beside the decisions, compressed, named by their digest, never changed."""
+
+import hashlib
+import io
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from outcrop.storage.workspace import Damaged, damage, no_link, whole_file
+
+REMEDY = (
+    "it holds the labels of a confirmed line, which is computed without it; put it back from a copy of the job, or "
+    "import decisions that were exported before"
+)
+
+
+class LineLabels(NamedTuple):
+    """Labels of one line in survey coordinates."""
+
+    classes: list[str]  # code i + 1 is classes[i]
+    traces: np.ndarray  # survey labels, shape (n_traces,)
+    samples: np.ndarray  # ms or m, shape (n_samples,)
+    codes: np.ndarray  # uint8, shape (n_traces, n_samples); 0 is open
+
+
+class LineFiles:
+    """The files of one job.
+
+    Parameters
+    ----------
+    folder : Path
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> files = LineFiles(Path(tempfile.mkdtemp()))
+    >>> name = files.write(LineLabels(["salt"], np.arange(2.0), np.arange(3.0), np.ones((2, 3), np.uint8)))
+    >>> files.read(name).codes.sum(), len(name)
+    (np.uint64(6), 32)
+    """
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self._checked: dict[str, tuple[tuple[int, int] | None, str]] = {}  # stamp of a file, and its problem
+
+    def path(self, name: str) -> Path:
+        """Return the path of a file."""
+        return self.folder / f"{name}.npz"
+
+    def write(self, labels: LineLabels) -> str:
+        """Store labels and return the name of their file, without its ending."""
+        out = io.BytesIO()
+        traces, samples = (np.asarray(axis, np.float64) for axis in (labels.traces, labels.samples))
+        classes = np.array(labels.classes, np.str_)
+        np.savez_compressed(out, classes=classes, codes=labels.codes, traces=traces, samples=samples)
+        return self.put(out.getvalue())
+
+    def put(self, data: bytes) -> str:
+        """Store the bytes of a file where they are not stored yet, and return its name."""
+        name = hashlib.sha256(data).hexdigest()[:32]
+        if self.get(name) is None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with whole_file(no_link(self.path(name))) as aside:
+                aside.write_bytes(data)
+        return name
+
+    def get(self, name: str) -> bytes | None:
+        """Return the bytes of a file, None where it is lost or damaged."""
+        try:
+            data = self.path(name).read_bytes()
+        except OSError:
+            return None
+        return data if hashlib.sha256(data).hexdigest()[:32] == name else None
+
+    def read(self, name: str) -> LineLabels:
+        """Return the labels of a file; `Damaged` where it is lost or damaged."""
+        if not self.path(name).is_file():
+            raise Damaged(f"{self.path(name)} is missing; {REMEDY}.")
+        with damage(self.path(name), REMEDY):
+            return _labels(self.get(name))
+
+    def problem(self, name: str) -> str:
+        """Return what is wrong with a file, empty where it is whole; one that did not change is not read again."""
+        try:
+            about = self.path(name).stat()
+            stamp = about.st_size, about.st_mtime_ns
+        except OSError:
+            stamp = None
+        if stamp is None or self._checked.get(name, (None, ""))[0] != stamp:
+            try:
+                self.read(name)
+                self._checked[name] = stamp, ""
+            except Damaged as error:
+                self._checked[name] = stamp, str(error)
+        return self._checked[name][1]
+
+    def changed(self) -> int:
+        """Return the time at which a file was last added or removed."""
+        return self.folder.stat().st_mtime_ns if self.folder.is_dir() else 0
+
+
+def _labels(data: bytes | None) -> LineLabels:
+    if data is None:
+        raise ValueError("its bytes are not those that were written")
+    with np.load(io.BytesIO(data), allow_pickle=False) as stored:
+        codes, classes = stored["codes"], [str(name) for name in stored["classes"]]
+        found = LineLabels(classes, stored["traces"], stored["samples"], codes)
+    if codes.dtype != np.uint8 or codes.shape != (len(found.traces), len(found.samples)):
+        raise ValueError(f"its labels are {codes.dtype} of shape {codes.shape}")
+    if codes.max(initial=0) > len(classes):
+        raise ValueError(f"it has code {codes.max()} and {len(classes)} classes")
+    return found
+
+
+def is_name(text: object) -> bool:
+    """Return whether a text can name a file: 32 hexadecimal digits.
+
+    Examples
+    --------
+    >>> is_name("0" * 32), is_name("../secret")
+    (True, False)
+    """
+    return isinstance(text, str) and re.fullmatch(r"[0-9a-f]{32}", text) is not None
