@@ -1,9 +1,12 @@
 """A job that learns from points: from the first click, without an index, and what was clicked stays so."""
 
+import shutil
+
 import numpy as np
 import pytest
 
 import outcrop as oc
+from outcrop.job.fitting import evidence
 from outcrop.job.hints import Advice
 
 
@@ -103,3 +106,53 @@ def test_advice_names_what_is_odd(tmp_path, made):
     alone.add_exemplar("salt dome", (lines[2], traces[60], samples[100]))
     with pytest.warns(Advice, match="only class, so there are scores and no labels"):
         alone.label(lines=[lines[2]])
+
+
+def test_a_joined_job_teaches_with_its_clicks_and_strokes(job, tmp_path, made):
+    """Labels with two jobs are those of one job with the decisions of both; the size of patches does not matter."""
+    volume, _ = made
+    place, stroke = (103, 340.0, 60.0), [(104, 400.0, 80.0), (104, 420.0, 80.0)]
+    with oc.Job(tmp_path / "w.outcrop", volume=volume) as other:
+        other.choose_index(size=48)
+        other.add_exemplar("fault", place)
+        other.paint("salt dome", stroke, radius=5)
+    joined = job.label([105], with_jobs=[other.path])["label"].values
+    alone = job.label([105], with_jobs=[])["label"].values
+    job.add_exemplar("fault", place)
+    job.paint("salt dome", stroke, radius=5)
+    both = job.label([105])["label"].values
+    np.testing.assert_array_equal(joined, both)
+    assert (joined != alone).any()
+    job.label([105], with_jobs=[other.path])
+    shutil.rmtree(other.path)
+    with pytest.raises(ValueError, match="named with --with, does not exist"):
+        job.label([105])
+    with pytest.raises(ValueError, match="learns from the patches of one job; use points"):
+        job.label([105], mapping="paper", with_jobs=[job.path])
+
+
+def test_a_stroke_across_the_lines_teaches(job):
+    """What is painted on a crossline becomes points of the lines that it crosses, at most eight of them."""
+    job.paint("salt dome", [(101, 400.0, 80.0), (104, 400.0, 80.0)], radius=1.5, along="crossline")
+    strokes = [point for point in evidence(job, job.plan) if point.kind == "stroke"]
+    trace = int(np.flatnonzero(job.axes[1] == 400)[0])
+    assert strokes and {(point.trace, point.name) for point in strokes} == {(trace, "salt dome")}
+    assert {point.line for point in strokes} <= set(range(6)) and len({point.line for point in strokes}) <= 8
+    before = job.mapper()
+    job.undo()
+    assert not np.array_equal(before.votes(job.grid().section(job.volume, 0, 5)[0].T, 5), votes_of(job, 5))
+
+
+def votes_of(job, line):
+    """Votes of the mapper of a job on a line."""
+    return job.mapper().votes(job.grid().section(job.volume, 0, line)[0].T, line)
+
+
+def test_a_job_that_chose_a_removed_mapping_is_labelled_by_the_default(job):
+    """Its decisions stay; a sentence says what labels it, until a mapping is chosen."""
+    job.log.add({"what": "set", "name": "label", "value": {"mapping": "encoder"}})
+    with pytest.warns(UserWarning, match="Mapping 'encoder' no longer exists"):
+        opened = oc.Job(job.path, job.volume)
+    assert opened.plan.label.mapping == "points" and opened.status()["label"]["mapping"] == "points"
+    assert (opened.label([101])["label"] > 0).all()
+    opened.close()

@@ -201,6 +201,8 @@ class Plan:
         if not any(kind != "reject" for *_, kind in self.clicks) and not strokes:
             return None
         inputs = {"survey": self.survey_stage.key, "clicks": self.clicks, "strokes": strokes, "code": POINTS_CODE}
+        missing = [path for path, plan in self.joined if plan is None]  # refused when the mapper is fitted
+        inputs |= {"missing": missing} if missing else {}
         return Stage("mapper", inputs | {"background": self.background, "classes": list(self.names)})
 
     @cached_property
