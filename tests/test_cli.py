@@ -247,11 +247,11 @@ def test_jobs_with_patches_of_other_sizes_join(outcrop, job, tmp_path):
     assert [n for n in labels.attrs["classes"] if n in ("other", "salt dome")] == ["other", "salt dome"]
     assert set(np.unique(labels["label"].sel(inline=104))) == {1, 2}
     assert status(outcrop, large)["lines"]["stale"] == 0
-    outcrop("retrieve", small, "--count", 10)
+    assert outcrop("retrieve", small, "--exemplar", "salt dome=106,352,400")[0] == 0
     assert status(outcrop, large)["lines"] == {"total": 12, "labelled": 1, "stale": 1}
     assert outcrop(*words)[0] == 0 and status(outcrop, large)["lines"]["stale"] == 0
     code, _, said = outcrop(*words, "--mapping", "paper")
-    assert code == 2 and "one size" in said
+    assert code == 2 and "patches of one job" in said
     datasets.write_synthetic(tmp_path / "w.sgy", (4, 80, 80), seed=2)
     outcrop("index", tmp_path / "w.sgy", "-o", tmp_path / "w.outcrop", "--size", 32)
     code, _, said = outcrop("label", large, "--with", tmp_path / "w.outcrop")
