@@ -247,11 +247,11 @@ def test_jobs_with_patches_of_other_sizes_join(outcrop, job, tmp_path):
     assert [n for n in labels.attrs["classes"] if n in ("other", "salt dome")] == ["other", "salt dome"]
     assert set(np.unique(labels["label"].sel(inline=104))) == {1, 2}
     assert status(outcrop, large)["lines"]["stale"] == 0
-    outcrop("retrieve", small, "--count", 10)
+    assert outcrop("retrieve", small, "--exemplar", "salt dome=106,352,400")[0] == 0
     assert status(outcrop, large)["lines"] == {"total": 12, "labelled": 1, "stale": 1, "confirmed": 0}
     assert outcrop(*words)[0] == 0 and status(outcrop, large)["lines"]["stale"] == 0
     code, _, said = outcrop(*words, "--mapping", "paper")
-    assert code == 2 and "one size" in said
+    assert code == 2 and "patches of one job" in said
     datasets.write_synthetic(tmp_path / "w.sgy", (4, 80, 80), seed=2)
     outcrop("index", tmp_path / "w.sgy", "-o", tmp_path / "w.outcrop", "--size", 32)
     code, _, said = outcrop("label", large, "--with", tmp_path / "w.outcrop")
@@ -285,9 +285,9 @@ def test_a_job_in_the_shell(outcrop, job, tmp_path):
     code, _, said = outcrop("export", path, tmp_path / "l.sgy")
     assert code == 0 and "2 of 12 lines labelled, 10 missing" in said
     assert outcrop("index", job / "v.sgy", "-o", path, "--size", 48, "--step", 20, "--every", 2)[0] == 0
+    assert outcrop("retrieve", path, "--remove", "salt-dome=108,350,400", "--exemplar", "salt dome=108,352,400")[0] == 0
     code, _, said = outcrop("export", path, tmp_path / "m.sgy")
     assert code == 2 and "--stale" in said and not (tmp_path / "m.sgy").exists()
-    assert outcrop("retrieve", path, "--remove", "salt-dome=108,350,400", "--exemplar", "salt dome=108,352,400")[0] == 0
     assert status(outcrop, path)["decisions"]["exemplars"] == 2
     code, said, _ = outcrop("decisions", path)
     assert code == 0 and "108, 352, 400" in said and "shell" in said
@@ -306,7 +306,8 @@ def test_a_job_in_the_shell(outcrop, job, tmp_path):
     third = tmp_path / "t.outcrop"
     code, _, said = outcrop("label", job / "v.sgy", "-o", third, "--mapper", other, "--lines", "104")
     assert code == 0, said
-    np.testing.assert_array_equal(*(oc.Job(p).labels["label"].sel(inline=104).values for p in (other, third)))
+    first, second = (oc.Job(p).labels["label"].sel(inline=104).values for p in (other, third))
+    assert (first == second).mean() > 0.95  # a borrowed mapper knows what classes look like, not where they lie
     code, said, _ = outcrop("clean", path, "--json")
     assert code == 0 and not any(row["removed"] for row in json.loads(said))
     assert outcrop("clean", path, "--remove")[0] == 0
@@ -389,3 +390,17 @@ def test_a_survey_is_never_replaced(outcrop, tmp_path):
     code, _, error = outcrop("decisions", tmp_path / "job.outcrop", "--export", out)
     assert code == 2 and "name of a volume" in error
     assert out.read_bytes() == before
+
+
+def test_a_first_job_needs_no_index(outcrop, job, tmp_path):
+    """Label takes a volume and exemplars; what comes next is said by status, before and after."""
+    path = tmp_path / "first.outcrop"
+    code, _, said = outcrop("label", job / "v.sgy", "-o", path, "--lines", 104)
+    assert code == 2 and "add --exemplar CLASS=INLINE,CROSSLINE,TIME" in said
+    assert status(outcrop, path)["next"].endswith("--exemplar CLASS=INLINE,CROSSLINE,TIME")
+    places = ["--exemplar", "salt dome=104,350,400", "--exemplar", "other=104,360,250"]
+    assert outcrop("label", path, *places, "--lines", 104)[0] == 0
+    found = status(outcrop, path)
+    assert found["lines"]["labelled"] == 1 and not found["index"]["finished"] and found["decisions"]["exemplars"] == 2
+    code, _, said = outcrop("label", path, "--exemplar", "fault=104,340,300", "--dry-run")
+    assert code == 2 and "decides nothing" in said

@@ -450,12 +450,9 @@ class JobChoices(JobFolder):
         before = self.plan
         entries, plan = step(), self.plan
         if plan.index != before.index:
-            size, spaced = (
-                " x ".join(map(str, pair)) for pair in (plan.size, cast("tuple[int, int]", plan.index.step))
-            )
+            height, width = plan.size
             index = "their index is kept" if self._indexed(plan) else "the next search describes them anew"
-            self._note(
-                f"The index has other options now, patches of {size} with step {spaced}: {index}. "
-                "Labels by the options before count as stale."
-            )
+            stale = plan.keys["votes"] != before.keys["votes"]
+            labels = " Labels by the options before count as stale." if stale and self.stages.journal("votes") else ""
+            self._note(f"The index has other options now, patches of {height} x {width}: {index}.{labels}")
         return entries

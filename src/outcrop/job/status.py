@@ -164,6 +164,8 @@ def _next(job: "Job", report: dict[str, Any]) -> str:
     taught = job.plan.by_points and report["keys"]["mapper"] and not report["retrieved_edited"]
     if report["label"]["mapper"] or taught:
         return f"outcrop export {name} labels.sgy" if ready else f"outcrop label {name}"
+    if job.plan.by_points and not report["retrieved_edited"]:
+        return f"outcrop label {name} --exemplar CLASS=INLINE,CROSSLINE,TIME"
     if not report["index"]["finished"]:
         return f"outcrop index {shlex.quote(report['volume'])} -o {name}"
     if report["keys"]["retrieved"] is None:

@@ -13,7 +13,7 @@ from outcrop.mapping.survey_sample import N_ENERGIES, Floats, SurveySample
 GRAPH_SIZE = 2000  # landmarks of a graph
 N_NEIGHBOURS = 25  # landmarks that each landmark is tied to
 N_NEAREST = 6  # landmarks from which a grid point takes its values
-ALPHA = 0.9995  # chance of a walker to go on at each step
+ALPHA = 0.999  # chance of a walker to go on at each step
 FINE_VARIANCE = 1.5  # total variance of the decoder features, where that of the energies is 1
 SHARES = np.geomspace(0.01, 0.7, 33)  # shares of the survey that a class may hold
 SHARE_PRIOR = 0.35  # exponent of share (1 - share) in the prior of the share
