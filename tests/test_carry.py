@@ -65,9 +65,10 @@ def test_labels_follow_a_shift_that_changes_along_the_line():
     section = layered()
     tilt = 4 * (COLUMNS - 60) / 120
     tilted = sampled(section[..., None], (ROWS - tilt).astype(np.float32), COLUMNS.astype(np.float32))[..., 0]
-    found = vertical_shift(balanced(section), balanced(tilted), 200.0)
+    found, spread = vertical_shift(balanced(section), balanced(tilted), 200.0)
     assert np.abs(found - tilt)[15:-15].max() < 1
     assert np.abs(found - tilt)[15:-15].mean() < 0.25
+    assert spread[15:-15].mean() < 0.5
 
 
 def test_a_fault_zone_moves_sideways_while_layers_stay():
@@ -193,8 +194,8 @@ def test_distances_to_a_class_that_is_missing_are_the_largest():
 def test_matching_lies_between_none_and_one():
     """A section matches itself and not its negative."""
     section = balanced(layered())
-    np.testing.assert_allclose(matching(section, section), 1, atol=1e-3)
-    assert matching(section, -section).max() == 0
+    np.testing.assert_allclose(matching(section, section, (8, 8)), 1, atol=1e-3)
+    assert matching(section, -section, (8, 8)).max() == 0
 
 
 def test_a_confirmed_line_is_itself_and_labels_lines_around_it():

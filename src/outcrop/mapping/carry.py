@@ -3,8 +3,9 @@
 Two shifts say where a sample of another line lies on a confirmed line. The first is vertical: traces of the two lines
 are aligned. The second is sideways, along the reflectors of the other line: faults and flanks that cut reflectors move
 along strike. It counts near boundaries that cut reflectors only. At these places the distances to the classes of the
-confirmed line are read, and blended between the confirmed lines on both sides. Boundaries are blurred the more, the
-farther away the confirmed lines are and the worse they match, and the learner counts the more.
+confirmed line are read, and blended between the confirmed lines on both sides. Boundaries are the more uncertain, the
+farther away the confirmed lines are and the less the vertical shift agrees from place to place; there the learner
+counts more.
 """
 
 from collections.abc import Mapping
@@ -32,9 +33,12 @@ SIDEWAYS = 50.0  # m times cost: of one grid point sideways, which costs the les
 OUTLIER = 4.0  # squared difference of balanced amplitudes above which it counts no more
 OUTLIER_SIDEWAYS = 9.0  # the same of predictions, in units of the variance within classes
 BOUNDARY = 8  # samples and traces by which labels are moved to see which boundaries cut reflectors
-BLUR, MISMATCH = 0.05, 0.6  # pixels in 100 m: uncertainty of a boundary where lines match, and what no match adds
-LEARNER = 0.1  # exponent of the learner's shares beside a confirmed line
-LEARNER_FAR = 3000.0  # m over which this exponent rises to 1
+BLUR = 0.1  # pixels by which a boundary is uncertain 100 m from a confirmed line
+BLUR_RISE = 1000.0  # m over which this uncertainty doubles what a constant rate gives
+ROUGH = 1.0  # pixels that are added where the shift varies by a sample from place to place; grows with its square
+WIDEST_BLUR = 4.0  # pixels; where boundaries are more uncertain, the learner counts more instead
+LEARNER = 0.1  # exponent of the learner's shares next to a confirmed line
+LEARNER_FAR = 4000.0  # m over which this exponent rises to 1
 LEAST_SHARE = 0.02  # of each class by the learner
 WIDEST = 64.0  # pixels up to which distances to a class count
 
@@ -66,13 +70,15 @@ class Carried(NamedTuple):
 
         Notes
         -----
-        Shares are proportional to :math:`s^{k} \\exp(-d / b)` with the learner's share s, the distance d to the class,
-        the blur b, and an exponent k that rises from 0.1 next to a confirmed line to 1 far away.
+        Shares are proportional to :math:`s^{k} \\exp(-d / b)` with the learner's share s, the distance d to the class
+        and the blur b. The exponent k rises from 0.1 next to a confirmed line to 1 far away. Where the blur is wider
+        than 4 pixels, k grows up to 1 before b grows further.
         """
-        exponent = LEARNER + (1 - LEARNER) * (1 - np.exp(-((self.metres / LEARNER_FAR) ** 2)))
-        power = 1 - self.known * np.float32(1 - exponent)
+        exponent = np.float32(LEARNER + (1 - LEARNER) * (1 - np.exp(-((self.metres / LEARNER_FAR) ** 2))))
+        more = np.clip(self.blur / np.float32(WIDEST_BLUR), 1, 1 / exponent)
+        power = 1 - self.known * (1 - exponent * more)
         logs = power[..., None] * np.log(shares + np.float32(LEAST_SHARE))
-        logs -= (self.known / self.blur)[..., None] * self.distance
+        logs -= (self.known * more / self.blur)[..., None] * self.distance
         pooled = np.exp(logs - logs.max(axis=-1, keepdims=True))
         pooled /= pooled.sum(axis=-1, keepdims=True)
         result: Floats = np.where(self.known[..., None] > 0, pooled, shares).astype(np.float32)
@@ -151,14 +157,13 @@ def _blended(parts: list[Carried]) -> Carried:
 def _from_line(line: ConfirmedLine, section: npt.ArrayLike, nodes: Nodes, metres: float, n_classes: int) -> Carried:
     """Carry labels from one confirmed line."""
     there, here = balanced(np.divide(line.section, 255, dtype=np.float32)), balanced(np.asarray(section, np.float32))
-    shift = vertical_shift(there, here, metres)
+    shift, spread = vertical_shift(there, here, metres)
     move = sideways_move(line, nodes, shift, metres)
     rows, columns = places(shift, move, nodes.dips)
-    match = matching(sampled(there[..., None], rows, columns)[..., 0], here)
     distance = sampled(class_distances(line.codes, n_classes), rows, columns)
     known = sampled((line.codes > 0).astype(np.float32)[..., None], rows, columns)[..., 0] > 0.5
-    blur = np.float32(metres / 100) * (BLUR + MISMATCH * (1 - match))
-    return Carried(distance, blur.astype(np.float32), known.astype(np.float32), metres)
+    blur = np.float32(BLUR * metres / 100 * (1 + (metres / BLUR_RISE) ** 2)) + np.float32(ROUGH) * spread**2
+    return Carried(distance, blur, known.astype(np.float32), metres)
 
 
 def balanced(section: Floats) -> Floats:
@@ -170,8 +175,8 @@ def balanced(section: Floats) -> Floats:
     return result
 
 
-def vertical_shift(there: Floats, here: Floats, metres: float) -> Floats:
-    """Samples by which a line lies lower than a confirmed line, at every sample.
+def vertical_shift(there: Floats, here: Floats, metres: float) -> tuple[Floats, Floats]:
+    """Samples by which a line lies lower than a confirmed line, at every sample, and how much they vary around it.
 
     Parameters
     ----------
@@ -184,7 +189,8 @@ def vertical_shift(there: Floats, here: Floats, metres: float) -> Floats:
     -----
     Squared differences are summed along paths of both axes that bend and jump at a cost, and the shift with the least
     sum is taken (semi-global matching [1]_). It is averaged over its surroundings in proportion to the squared
-    correlation of the aligned lines; where nothing matches it is 0.
+    correlation of the aligned lines; where nothing matches it is 0. The root mean square difference from this average
+    says how uncertain the shift is: where lines match it is below a sample, whatever their noise.
 
     .. [1] H. Hirschmüller, Stereo processing by semiglobal matching and mutual information, IEEE TPAMI 30, 2008.
     """
@@ -195,12 +201,14 @@ def vertical_shift(there: Floats, here: Floats, metres: float) -> Floats:
     shift = _cheapest(uniform_filter(costs, (5, 5, 1), mode="nearest"), BEND, JUMP)
     rows, columns = _grid(shift.shape)
     weight = np.square(matching(_at(there, rows - shift, columns), here, (6, 3)))
-    shift = _smooth(shift * weight, (10, 5)) / (_smooth(weight, (10, 5)) + np.float32(0.05))
-    result: Floats = stretched(shift, (np.arange(n_traces) - 0.5) / 2, 1).astype(np.float32)
-    return result
+    mean = _smooth(shift * weight, (10, 5)) / (_smooth(weight, (10, 5)) + np.float32(0.05))
+    spread = np.sqrt(_smooth(np.square(shift - mean), (6, 3)))
+    traces = (np.arange(n_traces) - 0.5) / 2
+    fine: list[Floats] = [stretched(part, traces, 1).astype(np.float32) for part in (mean, spread)]
+    return fine[0], fine[1]
 
 
-def matching(there: Floats, here: Floats, width: tuple[float, float] = (8, 8)) -> Floats:
+def matching(there: Floats, here: Floats, width: tuple[float, float]) -> Floats:
     """Correlation of two sections around every sample, 0 where it is negative."""
     product, one, other = (_smooth(part, width) for part in (there * here, there * there, here * here))
     result: Floats = np.maximum(product / np.sqrt(one * other + np.float32(1e-6)), 0)
