@@ -8,7 +8,6 @@ from PIL import Image
 
 import outcrop as oc
 
-pytestmark = pytest.mark.usefixtures("quick_mapping")
 PLACES = {"fault": (104, 350, 200), "other": (105, 330, 100)}
 
 
