@@ -234,7 +234,7 @@ def test_wrong_input_gets_one_line_and_leaves_nothing(outcrop, job, tmp_path):
 
 
 def test_jobs_with_patches_of_other_sizes_join(outcrop, job, tmp_path):
-    """Large patches of one class and small ones of another make one set of labels, stale when either changes."""
+    """Exemplars of one class here and of another there make one set of labels, stale when either job changes."""
     large, small = tmp_path / "large.outcrop", tmp_path / "small.outcrop"
     for path, size, name in ((large, 48, "other=104,360,250"), (small, 32, "salt dome=108,350,400")):
         words = ["--size", size, "--step", 16, "--every", 2, "--measure", "curvelet-svd"]
@@ -286,9 +286,9 @@ def test_a_job_in_the_shell(outcrop, job, tmp_path):
     assert code == 0 and "2 of 12 lines labelled, 10 missing" in said
     assert outcrop("index", job / "v.sgy", "-o", path, "--size", 48, "--step", 20, "--every", 2)[0] == 0
     assert outcrop("retrieve", path, "--remove", "salt-dome=108,350,400", "--exemplar", "salt dome=108,352,400")[0] == 0
+    assert status(outcrop, path)["decisions"]["exemplars"] == 2
     code, _, said = outcrop("export", path, tmp_path / "m.sgy")
     assert code == 2 and "--stale" in said and not (tmp_path / "m.sgy").exists()
-    assert status(outcrop, path)["decisions"]["exemplars"] == 2
     code, said, _ = outcrop("decisions", path)
     assert code == 0 and "108, 352, 400" in said and "shell" in said
     removed = [row for row in json.loads(outcrop("decisions", path, "--json")[1]) if row["what"] == "remove"]

@@ -95,3 +95,12 @@ def test_a_mapper_of_a_removed_mapping_says_what_to_do(kind, mapping, tmp_path):
     write_mapper(tmp_path / "mapper", {"kind": kind, "classes": ["fault", "other"]}, {"weights": np.zeros(3)})
     with pytest.raises(ValueError, match=f"fitted by mapping '{mapping}', which this version no longer has; fit it"):
         oc.load_mapper(tmp_path / "mapper")
+
+
+def test_a_mapping_of_an_earlier_version_is_replaced_with_a_warning():
+    """Programs that ask for a removed mapping of patches go on with that of the paper; other names are unknown."""
+    with pytest.warns(UserWarning, match="'texture' was removed"):
+        assert oc.MAPPERS["texture"]().variant == "paper"
+    assert "texture" not in oc.MAPPERS
+    with pytest.raises(KeyError):
+        oc.MAPPERS["nothing"]

@@ -2,6 +2,7 @@
 
 import hashlib
 import tempfile
+import warnings
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,20 @@ from outcrop.mapping.points import PointMapper
 from outcrop.mapping.saved import digest, read_mapper
 from outcrop.storage.workspace import damage
 
-MAPPERS: dict[str, Any] = {name: partial(LabelMapper, variant=name) for name in VARIANTS}
+REMOVED = {"EncoderMapper": "encoder", "TextureMapper": "texture"}  # kinds and mappings of earlier versions
+
+
+class Mappers(dict[str, Any]):
+    """Mappers by name; programs that ask for a mapping of an earlier version get `paper`, with a warning."""
+
+    def __missing__(self, name: str) -> Any:
+        if name not in REMOVED.values():
+            raise KeyError(name)
+        warnings.warn(f"Mapping {name!r} was removed; 'paper' takes its place for patches.", stacklevel=2)
+        return self["paper"]
+
+
+MAPPERS = Mappers({name: partial(LabelMapper, variant=name) for name in VARIANTS})
 """Mappings that learn from patches, by name, as `--mapping` takes them; each value makes one that is not fitted yet.
 
 Examples
@@ -26,7 +40,6 @@ Examples
 POINTS = "points"  # the mapping that learns from points and the survey, not from patches
 DEFAULT_MAPPING = POINTS
 KINDS: dict[str, Any] = {kind.__name__: kind for kind in (LabelMapper, PointMapper)}  # of saved mappers
-REMOVED = {"EncoderMapper": "encoder", "TextureMapper": "texture"}  # kinds and mappings of earlier versions
 
 
 def load_mapper(path: str | Path) -> Any:
