@@ -90,8 +90,9 @@ def exemplar_at(job: "oc.Job", name: str, place: list[float]) -> str:
     """Return the id of the exemplar of a class at a place."""
     from outcrop.job.inputs import class_name
 
-    first = job.plan.firsts.get(class_name(name))
-    for one in job.plan.state.exemplars:
+    state = job.log.state()
+    first = state.first_name(class_name(name))
+    for one in state.exemplars:
         if one.name == first and one.place and list(one.place) == list(place):
             return str(one.id)
     raise ValueError(

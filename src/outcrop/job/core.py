@@ -237,12 +237,11 @@ class Job(JobChoices):
         mapping, step = given.get("mapping"), given.get("step")
         if mapping is not None and mapping not in (*MAPPERS, POINTS):
             raise ValueError(f"Mapping {mapping!r} is unknown; choose one of {', '.join((*MAPPERS, POINTS))}.")
-        most = min(self.plan.size)
-        if isinstance(step, int | np.integer) and step > most:
+        if isinstance(step, int | np.integer) and step > (most := min(self.plan.size)):
             raise ValueError(f"step is {step}; choose 1 to {most}, the size of a patch, or auto for a third of it.")
         if mapping is not None:
             given["mapper"] = "auto"
-        chosen = self.plan.label.updated(**given)
+        chosen = self.options.label.updated(**given)
         if min_confidence is not None or max_error is not None:
             LabelOptions(min_confidence=min_confidence, max_error=max_error)  # refuses both at once
             limits = {"min_confidence": min_confidence or "auto", "max_error": max_error or "auto"}

@@ -81,6 +81,14 @@ class LazyVolume(BackendArray):
         return self.read(tuple(map(as_slice, wanted)))
 
 
+def lazy_source(volume: xr.DataArray) -> LazyVolume | None:
+    """Return the lazy array that a volume, or a part of one, reads from; None where it was loaded or computed."""
+    data: Any = volume.variable._data
+    while hasattr(data, "array"):
+        data = data.array
+    return data if isinstance(data, LazyVolume) and not data.computed else None
+
+
 def _lazy_again(read: Any, shape: Any, dtype: Any, computed: bool, keep_lines: bool) -> LazyVolume:
     return LazyVolume(read, shape, dtype, computed=computed, keep_lines=keep_lines)
 
