@@ -188,7 +188,7 @@ def test_depth_is_declared_from_the_shell_and_stays(made, tmp_path, outcrop):
 def test_a_job_has_at_most_254_classes(made, tmp_path):
     """Code 255 means uncertain: the class after the last free code is refused, and nothing of it is kept."""
     with oc.Job(tmp_path / "a.outcrop", volume=made / "v.sgy") as job:
-        with job.act():
+        with job.log.act():
             for number in range(folder.LAST_CODE):
                 job.add_class(f"class {number}")
         with pytest.raises(ValueError, match="one too many; a job has at most 254"):

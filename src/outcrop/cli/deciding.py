@@ -123,7 +123,7 @@ def paint(
 
     330,540,1500:560,1640 goes on inline 330 from crossline 540 at 1500 ms to crossline 560 at 1640 ms.
     """
-    with open_job(job) as opened, opened.act():
+    with open_job(job) as opened, opened.log.act():
         for text in stroke:
             opened.paint(class_, stroke_points(text, along), radius, along, filled=filled)
     say(f"{counted(len(stroke), 'strokes')} of {class_} painted; 'outcrop label {job}' learns from it")

@@ -46,7 +46,7 @@ def evaluate(
     with open_job(job) as opened:
         other = None if against is None else oc.Job(against, origin="shell")
         with work_bars() as progress:
-            opened.check_volume(progress=progress)
+            opened._check_volume(progress=progress)
         along, axis, labelled = DIRECTIONS[opened.plan.along], opened.axes[opened.plan.along], opened.labelled
         if not labelled:
             raise ValueError(f"{job} has no labels yet; run 'outcrop label {job}' first.")

@@ -56,7 +56,7 @@ def retrieve(
         warn("--diverse has no effect any more; leave it out.")
     with resources(workers, scheduler, memory) as where, open_job(job) as opened:
         verdicts = [(opened._patches_at(rows), what) for rows, what in ((yes, "accept"), (no, "reject")) if rows]
-        with opened.act():
+        with opened.log.act():
             if forget:
                 opened.forget()
             for patches, what in verdicts:

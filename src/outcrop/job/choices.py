@@ -1,9 +1,8 @@
 """What a person decides in a job: classes, exemplars, yes and no, strokes, options."""
 
-import contextlib
 import difflib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -66,12 +65,6 @@ class JobChoices(JobFolder):
         written = self.log.add(*entries)
         self._codes(self.log.state())
         return written
-
-    @contextlib.contextmanager
-    def act(self) -> Iterator[None]:
-        """Record everything that is decided inside as one act, which one undo takes back."""
-        with self.log.act():
-            yield
 
     # ---- options ----------------------------------------------------------------------------------------------------
 

@@ -51,7 +51,7 @@ def export(
         raise ValueError(f"{what!r} cannot be exported; choose label, confidence, score:CLASS or class:CLASS.")
     if kind not in (*SEGY, *ARRAYS, ".zarr") and what != "label":
         raise ValueError(f"A training set holds labels; export {what!r} to OUT.sgy or OUT.zarr.")
-    job.check_volume()
+    job._check_volume()
     lines = checked_lines(job, stale=stale or labels is not None)
     if table_file.is_edited(job):
         job._note(

@@ -196,7 +196,7 @@ class JobFolder:
         compared: tuple[Any, dict[str, Any]] = self._memory.get("compared", (None, recorded))
         return compared[1]
 
-    def check_volume(self, *, most: int | None = None, progress: Progress | None = None) -> str:
+    def _check_volume(self, *, most: int | None = None, progress: Progress | None = None) -> str:
         """Compare the volume with what was read of it, so that results of older samples become stale.
 
         A file of the same size and time is taken to be the same. Of any other one evenly spaced blocks and all lines

@@ -61,7 +61,7 @@ def import_strokes(job: "Job", path: str | Path, name: str) -> int:
     lines = np.unique(table[along])
     chosen = lines[np.unique(np.linspace(0, len(lines) - 1, SECTIONS).astype(int))]
     strokes = polylines(table, along, lines=chosen.tolist())
-    with job.act():
+    with job.log.act():
         for points in strokes:
             job.paint(name, points, RADIUS, along)
     return len(strokes)
@@ -82,7 +82,7 @@ def import_exemplars(job: "Job", path: str | Path, name: str, *, count: int = EX
     """
     kind, table = read_interpretation(path, job.volume)
     grid, found = job._grid(job.plan), []
-    with job.act():
+    with job.log.act():
         for point in _stick_middles(job, table) if kind == "sticks" else _spread(table, count):
             place = [nearest(axis, value) for axis, value in zip(job.axes, point, strict=True)]
             try:

@@ -66,7 +66,7 @@ def status(job: "Job") -> dict[str, Any]:
         the line to correct next and a place on it, see `next_line`.
     """
     try:
-        unread = job.check_volume(most=QUICK)
+        unread = job._check_volume(most=QUICK)
         place = place_of(job.path, job.plan.volume)
         if place != job.plan.volume["source"] and place:
             unread = f"It was at {job.plan.volume['source']}. {unread}".rstrip()
