@@ -87,12 +87,13 @@ def label(
         warnings.catch_warnings(record=True) as caught,
     ):
         warnings.simplefilter("always", UserWarning)
-        if source is not None:
-            opened.borrow_mapper(source, progress=where["progress"])
-        for name, place in places:
-            opened.add_exemplar(name, place)
-        if background and not dry_run:
-            opened.set_background(background)
+        with opened.log.act():
+            if source is not None:
+                opened.borrow_mapper(source, progress=where["progress"])
+            for name, place in places:
+                opened.add_exemplar(name, place)
+            if background and not dry_run:
+                opened.set_background(background)
         if opened.plan.mapper_key is None:
             raise ValueError(f"{opened.path} has no exemplars yet; add --exemplar CLASS=INLINE,CROSSLINE,TIME.")
         if dry_run:

@@ -232,6 +232,11 @@ def nearest_position(axis: Array, value: float, name: str = "") -> int:
     return position
 
 
+def nearest_label(axis: Array, value: float) -> Any:
+    """Return the label of an axis nearest to a value."""
+    return axis[nearest_position(axis, value)].item()
+
+
 def fit_grid(rows: Array, columns: Array, points: Array) -> Array | None:
     """Fit points on the map, as X + iY, by an origin and the steps from row to row and from column to column.
 
