@@ -237,3 +237,13 @@ def test_zarr_with_an_axis_that_counts_has_no_interval(survey):
     """Labels 0, 1, 2, ... without a unit say nothing of the sampling; opening again does not invent it."""
     volume = open_volume(survey.values)
     assert "sample_interval" not in open_volume(xr.DataArray(volume.values, volume.coords, volume.dims)).attrs
+
+
+@pytest.mark.parametrize("lines", [[0, 2], slice(None, None, 2), np.array([2, 1, 0])])
+def test_lines_picked_from_a_file_are_a_volume(tmp_path, lines):
+    """A job on some lines of a lazy volume reads those lines, by list, by step or in another order."""
+    oc.datasets.write_synthetic(tmp_path / "a.sgy", (3, 80, 96), seed=2)
+    part = open_volume(tmp_path / "a.sgy").isel(inline=lines)
+    with oc.Job(tmp_path / "part.outcrop", volume=part) as job:
+        assert job.status()["lines"]["total"] == part.sizes["inline"]
+        np.testing.assert_array_equal(np.sort(job.volume["inline"]), np.sort(part["inline"]))

@@ -81,12 +81,23 @@ class LazyVolume(BackendArray):
         return self.read(tuple(map(as_slice, wanted)))
 
 
-def lazy_source(volume: xr.DataArray) -> LazyVolume | None:
-    """Return the lazy array that a volume, or a part of one, reads from; None where it was loaded or computed."""
+def lazy_source(volume: xr.DataArray, *, whole: bool = False) -> LazyVolume | None:
+    """Return what a lazy volume reads from a file by; None where samples were loaded or computed.
+
+    With `whole`, None for a part of the file and for other axes too.
+    """
     data: Any = volume.variable._data
-    while hasattr(data, "array"):
-        data = data.array
-    return data if isinstance(data, LazyVolume) and not data.computed else None
+    while not isinstance(data, LazyVolume):
+        if whole and hasattr(data, "key") and not all(_is_all(part) for part in data.key.tuple):
+            return None
+        data = getattr(data, "array", None)
+        if data is None:
+            return None
+    return None if data.computed or (whole and data.shape != volume.shape) else data
+
+
+def _is_all(part: Any) -> bool:
+    return isinstance(part, slice) and part == slice(None)
 
 
 def _lazy_again(read: Any, shape: Any, dtype: Any, computed: bool, keep_lines: bool) -> LazyVolume:

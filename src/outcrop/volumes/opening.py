@@ -80,7 +80,8 @@ def open_volume(
         else:
             volume = from_array(source, domain=domain)
         volume = with_line_step(volume)
-        return volume if not is_path and lazy_source(volume) else note_offset(volume)  # noted when it was opened
+        opened_before = not is_path and lazy_source(volume, whole=True) is not None
+        return volume if opened_before else note_offset(volume)
     except Exception as error:  # decoders of other formats raise what they like
         if isinstance(error, ValueError | OSError) and "\n" not in str(error):
             raise
