@@ -247,3 +247,14 @@ def test_lines_picked_from_a_file_are_a_volume(tmp_path, lines):
     with oc.Job(tmp_path / "part.outcrop", volume=part) as job:
         assert job.status()["lines"]["total"] == part.sizes["inline"]
         np.testing.assert_array_equal(np.sort(job.volume["inline"]), np.sort(part["inline"]))
+
+
+def test_a_job_on_an_array_in_seconds_is_in_milliseconds(survey, tmp_path):
+    """Places are given in ms, and labels come back on the axis in ms, as for a file of the same survey."""
+    seconds = survey.assign_coords(time=survey["time"] / 1000)
+    with oc.Job(tmp_path / "s.outcrop", volume=seconds) as job:
+        np.testing.assert_array_equal(job.volume["time"], survey["time"])
+        job.add_exemplar("fault", (*(survey[name].values[1].item() for name in ("inline", "crossline")), 200))
+        with pytest.raises(ValueError, match="time"):
+            job.add_exemplar("fault", (survey["inline"].values[1].item(), survey["crossline"].values[1].item(), 20000))
+        np.testing.assert_array_equal(job.labels["time"], survey["time"])
