@@ -65,7 +65,6 @@ def label(
     from outcrop.job.costs import label_cost
     from outcrop.job.options import LabelOptions
     from outcrop.job.pictures import draw_labels
-    from outcrop.mapping.registry import POINTS
     from outcrop.patches.grid import DIRECTIONS
 
     begin, wanted = time.perf_counter(), line_list(lines)
@@ -92,10 +91,12 @@ def label(
                 opened.borrow_mapper(source, progress=where["progress"])
             for name, place in places:
                 opened.add_exemplar(name, place)
-            if background and not dry_run:
-                opened.set_background(background)
-        if opened.plan.mapper_key is None:
-            raise ValueError(f"{opened.path} has no exemplars yet; add --exemplar CLASS=INLINE,CROSSLINE,TIME.")
+            if not dry_run:
+                if background:
+                    opened.set_background(background)
+                opened.choose_labels(**chosen, **limits, step=patches, with_jobs=joined)
+            if opened.plan.mapper_key is None:
+                raise ValueError(f"{opened.path} has no exemplars yet; add --exemplar CLASS=INLINE,CROSSLINE,TIME.")
         if dry_run:
             given = {name: value for name, value in chosen.items() if value is not None}
             del where["client"]
@@ -104,9 +105,9 @@ def label(
             lines_left, seconds = counted(cost.units, "lines"), duration(cost.seconds)
             say(f"{lines_left} to label; about {seconds} and {cost.bytes / 1e6:.1f} MB")
             return
-        if opened.plan.queries and (mapping or opened.plan.label.mapping) != POINTS:
+        if opened.plan.queries and not opened.plan.by_points:
             opened.retrieve(**where)
-        labels = opened.label(wanted, **chosen, **limits, step=patches, with_jobs=joined, device=device, **where)
+        labels = opened.label(wanted, device=device, **where)
         along = DIRECTIONS[opened.plan.along]
         done = labels[along].values
         middle = done[0 if wanted else len(done) // 2].item()

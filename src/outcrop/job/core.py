@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import numpy as np
 import pandas as pd
@@ -238,7 +238,9 @@ class Job(JobChoices):
         mapping, step = given.get("mapping"), given.get("step")
         if mapping is not None and mapping not in (*MAPPERS, POINTS):
             raise ValueError(f"Mapping {mapping!r} is unknown; choose one of {', '.join((*MAPPERS, POINTS))}.")
-        if isinstance(step, int | np.integer) and step > (most := min(self.plan.size)):
+        size = cast(tuple[int, int], self.options.index.fitted(tuple(self._known["shape"])).size)
+        most = min(size)
+        if isinstance(step, int | np.integer) and step > most:
             raise ValueError(f"step is {step}; choose 1 to {most}, the size of a patch, or auto for a third of it.")
         if mapping is not None:
             given["mapper"] = "auto"
