@@ -23,7 +23,7 @@ from outcrop.mapping.carry import LINE, ConfirmedLine, carry, confirmed_line
 from outcrop.mapping.correction import ALIKE, Correction, fit_correction, with_places
 from outcrop.mapping.forest import Forest, grow_forest
 from outcrop.mapping.landmarks import LandmarkGraph, interpolated, landmark_graphs, nearest_weights
-from outcrop.mapping.layers import LAYERED, layered_share, ordered_layers, profile_of
+from outcrop.mapping.layers import LAYERED, layer_shares, layered_share, ordered_layers, profile_of
 from outcrop.mapping.pixels import along_reflectors, upsample
 from outcrop.mapping.saved import Saved, part, prefixed
 from outcrop.mapping.survey_sample import Floats, Nodes, SurveySample, nodes_of, relative_time
@@ -283,8 +283,8 @@ class PointMapper(BaseEstimator, Saved):
         shown = [point for point in points if not point.excluded]
         times = {line: relative_time(node.dips) for line, node in nodes.items()}
         rows = [times[p.line][_node((p.trace, p.sample), times[p.line].shape)] for p in shown]
-        layers = ordered_layers(profile_of(survey), rows, [self._code(point.name) for point in shown])
-        return np.eye(len(self.classes_), dtype=np.float32)[layers]
+        labels = [self._code(point.name) for point in shown]
+        return layer_shares(ordered_layers(profile_of(survey), rows, labels), rows, labels, len(self.classes_))
 
     def _landmark_votes(
         self, graph: LandmarkGraph, nodes: dict[float, Nodes], points: Sequence[Point]
