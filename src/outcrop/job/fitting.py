@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 SAMPLED = 12  # lines of the survey that a mapping by points samples
 CROSSED = 8  # lines from which a stroke across the lines is learnt, at most
 BACKGROUND = "other"  # class that is added where much of the survey looks like no class
-# Share of the survey from which on it is added; .34 to .71 where a background was left out, .2 to .28 of units.
+# Share of the survey from which on it is added: .34 to .71 where a background was left out, .2 to .28 of units.
 UNLIKE = 0.3
 SURE = 1e3  # weight of a painted patch, so that a mapper which draws some patches draws it
 
