@@ -71,6 +71,30 @@ def test_a_rejected_patch_and_a_stroke_teach(job):
     assert (job.label([105])["label"].values != before).any()
 
 
+@pytest.mark.parametrize("away", [(0, 0, 4), (0, 1, 0), (0, 0, 0)])
+def test_a_no_beside_a_click_holds(job, away):
+    """The click keeps its class, and the centre of a rejected patch has another one; at one place the click wins."""
+    click = (103, 380, 240)
+    rejected = [part + step for part, step in zip(click, away, strict=True)]
+    job.add_exemplar("fault", click)
+    job.judge([("fault", rejected, "inline")], "reject")
+    labels = job.label([103])
+    assert shown(job, labels, click) == "fault"
+    assert (shown(job, labels, rejected) == "fault") == (not any(away))
+    job.paint("fault", [rejected], radius=0.5)
+    assert shown(job, job.label([103]), rejected) == "fault"
+
+
+def test_a_place_of_another_survey_teaches_nothing(job):
+    """Clicks and verdicts on lines and at times that this volume does not have are kept and not used."""
+    for name, place in {"salt dome": [477, 340, 100], "fault": [103, 340, 9000]}.items():
+        job.log.add({"what": "exemplar", "class": name, "place": place})
+        job.judge([("fault", place, "inline")], "reject")
+    axes = {(point.line, point.trace, point.sample) for point in evidence(job, job.plan)}
+    job.undo()
+    assert len(axes) == len(evidence(job, job.plan)) == len(job.classes)
+
+
 def test_another_survey_takes_the_look_of_classes_and_no_places(job, tmp_path):
     """A borrowed mapper labels another volume by what its samples look like; the first one keeps its labels."""
     before = job.label([102], mapping="points").load()

@@ -1,5 +1,6 @@
 """Sections of a volume as mappers take them."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,6 +39,26 @@ def marked_sections(job: "Job", plan: Plan) -> tuple[dict[Any, np.ndarray], dict
         return painted, excluded
 
     return job._held("marked sections", (plan.state, plan.codes), make)
+
+
+def position_in(axes: Sequence[np.ndarray], place: Sequence[float]) -> tuple[int, int, int] | None:
+    """Return the position of a place in survey labels; None outside the volume and on a line that it does not have."""
+    half_sample = abs(float(axes[2][1] - axes[2][0])) / 2 if len(axes[2]) > 1 else 0.5
+    row, column, sample = (int(np.argmin(np.abs(axis - label))) for axis, label in zip(axes, place, strict=True))
+    off = [abs(axis[at] - label) for axis, at, label in zip(axes, (row, column, sample), place, strict=True)]
+    inside = max(off[:2]) <= 0.5 and off[2] <= half_sample
+    return (row, column, sample) if inside else None
+
+
+def rejected_samples(job: "Job", plan: Plan) -> list[tuple[str, tuple[int, int, int]]]:
+    """Return class and position of the centre of every rejected patch, unless an exemplar of its class lies there."""
+    shown = {(one.name, position_in(job.axes, one.place)) for one in plan.state.exemplars if one.place}
+    found = []
+    for one in plan.state.verdicts:
+        at = None if one.accept else position_in(job.axes, one.place)
+        if at is not None and (one.name, at) not in shown:
+            found.append((one.name, at))
+    return found
 
 
 def filled_section(job: "Job", plan: Plan, direction: int, line: int) -> np.ndarray:
