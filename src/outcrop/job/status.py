@@ -4,6 +4,7 @@ import contextlib
 import shlex
 from collections import Counter
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from outcrop.job.sections import labelling_grid
 from outcrop.labels.vote_store import VoteStore
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.storage.chunks import stored_bytes
+from outcrop.volumes.folders import KINDS
 from outcrop.volumes.identity import place_of
 from outcrop.words import counted
 
@@ -161,9 +163,10 @@ def _next(job: "Job", report: dict[str, Any]) -> str:
     if report["volume"] == "array":
         step = 'export("labels.zarr")' if ready else "label()" if report["keys"]["mapper"] else "add_exemplar(...)"
         return f"oc.Job({str(job.path)!r}, volume=array).{step}"
+    export = f"outcrop export {name} labels{_export_suffix(report['volume'])}"
     taught = job.plan.by_points and report["keys"]["mapper"] and not report["retrieved_edited"]
     if report["label"]["mapper"] or taught:
-        return f"outcrop export {name} labels.sgy" if ready else f"outcrop label {name}"
+        return export if ready else f"outcrop label {name}"
     if job.plan.by_points and not report["retrieved_edited"]:
         return f"outcrop label {name} --exemplar CLASS=INLINE,CROSSLINE,TIME"
     if not report["index"]["finished"]:
@@ -172,7 +175,13 @@ def _next(job: "Job", report: dict[str, Any]) -> str:
         return f"outcrop retrieve {name} --exemplar CLASS=INLINE,CROSSLINE,TIME"
     if not report["retrieved"] or report["retrieved_stale"] or report["retrieved_edited"]:
         return f"outcrop retrieve {name}"
-    return f"outcrop export {name} labels.sgy" if ready else f"outcrop label {name}"
+    return export if ready else f"outcrop label {name}"
+
+
+def _export_suffix(volume: str) -> str:
+    """The suffix of labels that go where their volume came from: a NumPy file, a picture, SEG-Y otherwise."""
+    suffix = Path(volume).suffix.lower()
+    return ".npy" if suffix == ".npy" else ".png" if suffix in KINDS["pictures"] else ".sgy"
 
 
 def clean(job: "Job", *, keep: int | None = None, dry_run: bool = False) -> list[dict[str, Any]]:
