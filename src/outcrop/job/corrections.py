@@ -38,8 +38,12 @@ class Corrections:
 
     def __post_init__(self) -> None:
         self.section_shape = self.shape[1 - self.along], self.shape[2]
+        self.rejected_on: dict[int, list[tuple[int, int, int]]] = {}  # code, trace and sample by position of a line
+        for name, at in self.rejected:
+            place = self.names.index(name), at[1 - self.along], at[2]
+            self.rejected_on.setdefault(at[self.along], []).append(place)
         # positions of the lines on which something is painted, excluded or rejected
-        self.lines = {at[self.along] for _, at in self.rejected}
+        self.lines = set(self.rejected_on)
         for (direction, position), section in [*self.painted.items(), *self.excluded.items()]:
             if direction == self.along:
                 self.lines.add(position)
@@ -57,16 +61,15 @@ class Corrections:
         return codes
 
     def excluded_on(self, line: int) -> np.ndarray:
-        """Return where each code is excluded on a line, shape (n_codes, n_traces, n_samples)."""
+        """Return where each code is excluded or rejected on a line, shape (n_codes, n_traces, n_samples)."""
         found = np.zeros((len(self.names), *self.section_shape), bool)
         for (direction, position), section in self.excluded.items():
             if (direction, position) == (self.along, line):
                 found |= section
             elif direction != self.along:
                 found[:, position] |= section[:, line]
-        for name, at in self.rejected:
-            if at[self.along] == line:
-                found[self.names.index(name), at[1 - self.along], at[2]] = True
+        for place in self.rejected_on.get(line, ()):
+            found[place] = True
         return found
 
     def votes(self, line: int, store: Any) -> tuple[list[str], np.ndarray] | None:

@@ -52,13 +52,13 @@ def position_in(axes: Sequence[np.ndarray], place: Sequence[float]) -> tuple[int
 
 def rejected_samples(job: "Job", plan: Plan) -> list[tuple[str, tuple[int, int, int]]]:
     """Return class and position of the centre of every rejected patch, unless an exemplar of its class lies there."""
-    shown = {(one.name, position_in(job.axes, one.place)) for one in plan.state.exemplars if one.place}
-    found = []
-    for one in plan.state.verdicts:
-        at = None if one.accept else position_in(job.axes, one.place)
-        if at is not None and (one.name, at) not in shown:
-            found.append((one.name, at))
-    return found
+
+    def make() -> list[tuple[str, tuple[int, int, int]]]:
+        shown = {(one.name, position_in(job.axes, one.place)) for one in plan.state.exemplars if one.place}
+        places = [(one.name, position_in(job.axes, one.place)) for one in plan.state.verdicts if not one.accept]
+        return [(name, at) for name, at in places if at is not None and (name, at) not in shown]
+
+    return job._held("rejected samples", (plan.state, plan.volume["digest"]), make)
 
 
 def filled_section(job: "Job", plan: Plan, direction: int, line: int) -> np.ndarray:

@@ -63,7 +63,7 @@ def status(job: "Job") -> dict[str, Any]:
         (class -> patches) with ``retrieved_stale`` where the table is of older decisions and ``retrieved_edited`` where
         it was edited by hand; ``lines`` (``total``, ``labelled``, ``stale``, ``confirmed``); ``index``, ``label``:
         options and how far they got; ``keys``; ``damaged``, lines of decisions that cannot be read; ``disk``, bytes of
-        index, mappers and votes, a patch and a labelled sample;
+        index, samples of the survey, mappers and votes, a patch and a labelled sample;
         ``next``, a command line, or Python where the volume is an array; ``correct_next``, once a line is confirmed:
         the line to correct next and a place on it, see `next_line`.
     """
@@ -115,7 +115,7 @@ def status(job: "Job") -> dict[str, Any]:
 
 
 def _disk(job: "Job", plan: Plan) -> dict[str, float]:
-    """Return the bytes of the index, of all mappers and of the votes of all labelled lines, of one patch and sample.
+    """Return the bytes of index, of all samples of the survey, mappers and votes, and of one patch and labelled sample.
 
     What does not exist, or cannot be read, is left out.
     """
@@ -126,9 +126,10 @@ def _disk(job: "Job", plan: Plan) -> dict[str, float]:
         if job.indexed:
             found["index"] = stored_bytes(features)
             found["bytes_a_patch"] = round(found["index"] / features.shape[0], 1)
-    with contextlib.suppress(OSError):
-        files = (job.stages.root / "mapper").rglob("*")
-        found |= {"mapper": size} if (size := sum(file.stat().st_size for file in files if file.is_file())) else {}
+    for kind in ("survey", "mapper"):
+        with contextlib.suppress(OSError):
+            files = (job.stages.root / kind).rglob("*")
+            found |= {kind: size} if (size := sum(file.stat().st_size for file in files if file.is_file())) else {}
     with contextlib.suppress(ValueError, OSError, KeyError):
         stores = [VoteStore(job.stages.path("votes", key)) for key in sorted(set(vote_keys(job, plan).values()))]
         if stores:
