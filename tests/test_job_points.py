@@ -180,3 +180,18 @@ def test_a_job_that_chose_a_removed_mapping_is_labelled_by_the_default(job):
     assert opened.plan.label.mapping == "points" and opened.status()["label"]["mapping"] == "points"
     assert (opened.label([101])["label"] > 0).all()
     opened.close()
+
+
+@pytest.mark.parametrize("shape", [(4, 26, 128), (2, 128, 20), (1, 1, 200), (3, 32, 64)])
+def test_a_survey_too_small_for_patches_is_labelled(tmp_path, shape):
+    """Fewer than 32 traces or samples, a single trace: labels need no patches, and a search says what it needs."""
+    volume = np.random.default_rng(0).standard_normal(shape).cumsum(axis=-1)
+    with oc.Job(tmp_path / "s.outcrop", volume=volume) as small:
+        small.add_exemplar("salt", (0, shape[1] // 2, 2))
+        small.add_exemplar("other", (shape[0] - 1, shape[1] // 3, shape[2] - 2))
+        labels = small.label()
+        assert labels["label"].values.all() and set(np.unique(labels["label"])) == {1, 2}
+        np.testing.assert_array_equal(small.labels["label"][:, 0, :5], labels["label"][:, 0, :5])
+        if min(shape[1:]) < 32:
+            with pytest.raises(ValueError, match="Only searching needs patches: label from exemplars"):
+                small.retrieve()
