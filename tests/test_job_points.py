@@ -4,8 +4,10 @@ import shutil
 
 import numpy as np
 import pytest
+import segyio
 
 import outcrop as oc
+from outcrop.job.bodies import write_bodies
 from outcrop.job.fitting import evidence
 from outcrop.job.hints import Advice
 
@@ -195,3 +197,30 @@ def test_a_survey_too_small_for_patches_is_labelled(tmp_path, shape):
         if min(shape[1:]) < 32:
             with pytest.raises(ValueError, match="Only searching needs patches: label from exemplars"):
                 small.retrieve()
+
+
+def test_a_survey_with_traces_missing_everywhere_is_labelled(tmp_path):
+    """No patch fits between its gaps, and labels need none; bodies of a file without coordinates are csv."""
+    volume = oc.datasets.synthetic((3, 64, 96), seed=3)[0].values.copy()
+    rng = np.random.default_rng(0)
+    live = rng.random((3, 64)) > 0.6
+    live[0, -1], live[-1, -1] = True, False
+    places = np.argwhere(live)
+    spec = segyio.spec()
+    spec.format, spec.samples, spec.tracecount = 5, np.arange(96) * 4, len(places)
+    with segyio.create(str(tmp_path / "s.sgy"), spec) as file:
+        file.bin.update({segyio.BinField.Interval: 4000})
+        for number, (row, column) in enumerate(places.tolist()):
+            file.header[number] = {189: 100 + row, 193: 300 + column, 115: 96, 117: 4000}
+            file.trace[number] = volume[row, column]
+    with oc.Job(tmp_path / "s.outcrop", volume=tmp_path / "s.sgy") as sparse:
+        for name, (row, column), time in (("fault", places[3], 200), ("other", places[-3], 100)):
+            sparse.add_exemplar(name, (100 + int(row), 300 + int(column), time))
+        sparse.paint("fault", [(100, 310, 180), (100, 330, 220)], radius=8)
+        labels = sparse.label()["label"].values
+        assert labels[live].all()
+        notes = write_bodies(sparse, tmp_path / "bodies", min_samples=5)[1]
+        assert any("hold no coordinates" in note for note in notes)
+        assert (tmp_path / "bodies" / "bodies.csv").is_file()
+        with pytest.raises(ValueError, match="No patch of 96 x 64 fits"):
+            sparse.retrieve()

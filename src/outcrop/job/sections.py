@@ -15,14 +15,19 @@ if TYPE_CHECKING:
 
 
 def labelling_grid(job: "Job", plan: Plan) -> PatchGrid:
-    """Return the patches by which lines are labelled: on every line, overlapping by two thirds; the last is held."""
+    """Return the lines that are labelled: with `patch_grid`, or whole where a mapping by points needs no patch."""
+    return patch_grid(job, plan, size=1) if plan.by_points else patch_grid(job, plan)
+
+
+def patch_grid(job: "Job", plan: Plan, size: int | None = None) -> PatchGrid:
+    """Return patches on every line, overlapping by two thirds, of the size of the plan or another; the last is held."""
     options: dict[str, Any] = {name: getattr(plan.index, name) for name in ("size", "gain", "clip")}
     step = plan.label.step or tuple(max(1, n // 3) for n in plan.size)
     if plan.by_points and options["gain"] == "patch":  # it learns from sections, not from patches
         options["gain"] = "volume"
-    options |= {"step": step, "along": DIRECTIONS[plan.along], "area": plan.area}
+    options |= {"size": size or plan.size, "step": step, "along": DIRECTIONS[plan.along], "area": plan.area}
     key = plan.volume["digest"], options
-    return job._held(f"grid of {options['along']}s", key, lambda: PatchGrid(job.volume, **options))
+    return job._held(f"grid of {options['along']}s, {size}", key, lambda: PatchGrid(job.volume, **options))
 
 
 def marked_sections(job: "Job", plan: Plan) -> tuple[dict[Any, np.ndarray], dict[Any, np.ndarray]]:
