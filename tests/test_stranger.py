@@ -169,6 +169,20 @@ def test_undo_says_that_patches_change(job, outcrop):
     assert not job.notes
 
 
+@pytest.mark.parametrize("who", ["bob@elsewhere-1", None])
+def test_undo_says_who_can_take_back_a_decision(job, outcrop, who):
+    """Of another person: that person; of a program of the same person that is open: that program."""
+    if who:
+        entry = {"id": "a", "time": "2030-01-01T00:00:00+00:00", "who": who, "from": "page", "what": "class"}
+        (job.path / "decisions" / f"{who}.jsonl").write_text(json.dumps(entry | {"class": "salt"}) + "\n")
+        job.close()
+        for _ in range(3):
+            outcrop("decisions", job.path, "--undo")
+    error = " ".join(outcrop("decisions", job.path, "--undo")[2].split())
+    assert ("that person can undo it" in error) == bool(who)
+    assert ("or here once that program is closed" in error) != bool(who)
+
+
 def test_strokes_outside_the_area_are_said_and_not_labelled(job):
     """As exemplars are: kept, with a sentence; one that reaches into the area is taken in silence."""
     job.choose_index(area={"crossline": (320, 380)})
