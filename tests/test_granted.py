@@ -118,6 +118,7 @@ def test_labels_go_out_as_their_volume_came_in(tmp_path, outcrop, name):
     job.add_exemplar("fault", (0, 50, 50))
     job.add_exemplar("other", (0, 30, 20))
     labels = job.label()
+    assert job.status()["next"].endswith(f" labels{out.suffix}")
     code, _, error = outcrop("export", job.path, out)
     assert code == 0, error
     written = np.asarray(Image.open(out)) if out.suffix == ".png" else np.load(out)

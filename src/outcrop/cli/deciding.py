@@ -101,10 +101,9 @@ def step(job: "oc.Job", what: str) -> None:
     if len(others):
         last = others.iloc[-1]
         words = " ".join(str(last[name]) for name in ("what", "class", "where") if last[name])
-        text += (
-            f" The last decision is of {last['who']}, from {last['from'] or 'elsewhere'}: {words}. Each writer takes "
-            "back his own decisions; undo it there, or here once that program is closed."
-        )
+        own = last["who"].rpartition("-")[0] == job.log.who.rpartition("-")[0]  # another program of the same person
+        way = "undo it there, or here once that program is closed" if own else "that person can undo it"
+        text += f" The last decision is of {last['who']}, from {last['from'] or 'elsewhere'}: {words}; {way}."
     say(text)
 
 

@@ -63,6 +63,7 @@ def label(
     fits the mapper and keeps it.
     """
     from outcrop.job.costs import label_cost
+    from outcrop.job.labelling import line_positions
     from outcrop.job.options import LabelOptions
     from outcrop.job.pictures import draw_labels
     from outcrop.patches.grid import DIRECTIONS
@@ -97,6 +98,7 @@ def label(
                 opened.choose_labels(**chosen, **limits, step=patches, with_jobs=joined)
             if opened.plan.mapper_key is None:
                 raise ValueError(f"{opened.path} has no exemplars yet; add --exemplar CLASS=INLINE,CROSSLINE,TIME.")
+            line_positions(opened, opened.plan, wanted, range(len(opened.axes[opened.plan.along])))
         if dry_run:
             given = {name: value for name, value in chosen.items() if value is not None}
             del where["client"]
@@ -128,7 +130,7 @@ def label(
     counts = status["lines"]
     stale = f", {counts['stale']} of them of other decisions or options (stale)" if counts["stale"] else ""
     say(
-        f"{folder}: {counts['labelled']} of {counts['total']} lines labelled{stale}; "
+        f"{folder}: {counts['labelled']} of {counted(counts['total'], 'lines')} labelled{stale}; "
         f"labels.png of {along} {middle}; {duration(time.perf_counter() - begin)}"
     )
 

@@ -73,7 +73,8 @@ def evaluate(
             chosen = wanted or done[:: max(1, len(done) // 2)][:2]
             with work_bars() as progress:
                 table = probe_labels(opened, chosen, progress=progress)
-            title = f"share of labels unchanged on {along}s {', '.join(map(str, chosen))}"
+            named = along if len(chosen) == 1 else f"{along}s"
+            title = f"share of labels unchanged on {named} {', '.join(map(str, chosen))}"
             answer(json_, table, show_frame, table, title)
 
 

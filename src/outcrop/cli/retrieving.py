@@ -79,10 +79,13 @@ def retrieve(
 
 def parse_exemplar(text: str, option: str) -> tuple[str, Any]:
     """Read class and position, or picture, of an option."""
-    name, place = named_value(text, option, "CLASS=INLINE,CROSSLINE,TIME or CLASS=PICTURE")
+    form = "CLASS=INLINE,CROSSLINE,TIME or CLASS=PICTURE"
+    name, place = named_value(text, option, form)
     try:
         return name, [float(part) for part in place.split(",")]
     except ValueError:
+        if not Path(place).exists():
+            raise ValueError(f"{option} is {text!r}: neither three numbers nor a file; write {form}.") from None
         return name, oc.open_volume(place)[0].transpose().values
 
 

@@ -26,6 +26,7 @@ from outcrop.parallel import Progress
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.report import write_report
 from outcrop.volumes.axes import nearest_label
+from outcrop.volumes.lazy import live_traces
 from outcrop.words import counted
 
 if TYPE_CHECKING:
@@ -135,7 +136,8 @@ def write_bodies(job: "Job", folder: str | Path, **options: Any) -> tuple[Bodies
     volume: xr.DataArray | None = job.volume
     kinds = [".csv", ".poi"]
     try:
-        trace_coordinates(job.volume, *(axis[-1:] for axis in job.axes[:2]))
+        live = np.argwhere(live_traces(job.volume))[-1:].T
+        trace_coordinates(job.volume, *(axis[at] for axis, at in zip(job.axes, live, strict=False)))
     except (ValueError, OSError) as error:
         volume, kinds = None, [".csv"]
         notes.append(f"{str(error).rstrip('.')}: horizons as csv alone")

@@ -218,7 +218,7 @@ class JobChoices(JobFolder):
 
     def _say_outside(self, place: Sequence[float]) -> None:
         """Note that a place lies outside the area of interest."""
-        if not self._grid_of(self.options.index).in_area(place):
+        if not labelling_grid(cast("Job", self), self.plan).in_area(place):
             where = ", ".join(f"{part:g}" for part in place)
             self._note(f"{where} lies outside the area of interest: nothing around it is searched or labelled.")
 
@@ -237,7 +237,7 @@ class JobChoices(JobFolder):
         if isinstance(place, str) or np.ndim(place) != 1 or len(place) != 3:
             raise ValueError(f"Place {place!r} is not inline, crossline and {self.volume.dims[2]}; give three numbers.")
         place = point_list(place)[0]
-        self._grid_of(self.options.index).start_at(place)
+        labelling_grid(cast("Job", self), self.plan).start_at(place)  # an index needs larger sections than labels do
         sample = self.volume.sel(dict(zip(self.volume.dims, place, strict=True)), method="nearest")
         if not np.isfinite(sample.values):
             raise ValueError(

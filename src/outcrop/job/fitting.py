@@ -11,7 +11,7 @@ from outcrop.job import retrieved
 from outcrop.job.confirmed import confirmed_evidence, job_confirmed
 from outcrop.job.hints import Advice, added_background
 from outcrop.job.plan import Plan
-from outcrop.job.sections import filled_section, labelling_grid
+from outcrop.job.sections import filled_section, labelling_grid, position_in
 from outcrop.job.strokes import excluded_sections, painted_nodes, painted_patches, painted_sections
 from outcrop.mapping.label_mapper import LabelMapper
 from outcrop.mapping.landmarks import landmark_graphs
@@ -20,7 +20,6 @@ from outcrop.mapping.registry import POINTS, load_mapper, make_mapper
 from outcrop.mapping.survey_sample import SurveySample, load_sample, sample_survey, save_sample
 from outcrop.parallel import Progress, memory_budget, one_blas_thread
 from outcrop.patches.grid import DIRECTIONS
-from outcrop.volumes.axes import nearest_position
 from outcrop.volumes.neighbours import line_distances
 
 if TYPE_CHECKING:
@@ -156,7 +155,9 @@ def evidence(job: "Job", plan: Plan) -> list[Point]:
     """Return what a person said of the samples of a job as points: clicks, verdicts, and the grid points of strokes."""
     points = []
     for name, place, kind in plan.clicks:
-        positions = [nearest_position(axis, label) for axis, label in zip(job.axes, place, strict=True)]
+        positions = position_in(job.axes, place)
+        if positions is None:  # decided in another volume
+            continue
         line, trace = positions[plan.along], positions[1 - plan.along]
         kind, excluded = ("click", False) if kind == "click" else ("verdict", kind == "reject")
         points.append(Point(line, trace, positions[2], name, excluded=excluded, kind=kind))

@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from outcrop.words import counted
+
 Array = npt.NDArray[Any]
 Data = TypeVar("Data", xr.DataArray, xr.Dataset)
 Places = tuple[int | None, int | None, int | None]  # axes of an array that are inline, crossline and vertical
@@ -97,7 +99,9 @@ def name_axes(
     (('inline', 'crossline', 'time'), (1, 2, 0), 1000.0, ['axes y and x are taken as inline and crossline'])
     """
     if len(dims) not in (2, 3):
-        raise ValueError(f"An array of {len(dims)} dimensions is no volume; give three, or two for a section.")
+        raise ValueError(
+            f"An array of {counted(len(dims), 'dimensions')} is no volume; give three, or two for a section."
+        )
     if all(map(is_unnamed, dims)):
         roles = ["inline", "crossline", "vertical"] if len(dims) == 3 else ["vertical", "crossline"]
         return ("inline", "crossline", domain or "time"), _places(roles), None, []

@@ -52,6 +52,9 @@ class LazyVolume(BackendArray):
     def __reduce__(self) -> tuple[Any, ...]:
         return _lazy_again, (self.read, self.shape, self.dtype, self.computed, self.keep_lines)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> "LazyVolume":
+        return self  # nothing in it changes
+
     def __getitem__(self, key: Any) -> Any:
         return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self.block)
 
