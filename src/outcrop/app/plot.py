@@ -21,7 +21,8 @@ EDGES = ("left", "right", "top", "bottom")
 Columns = dict[str, list[Any]]  # of a glyph
 BOX = ("x", "y", "width", "height", "left", "top", "colour", "name", "ink")
 ALONE, SIDE_BY_SIDE, SWIPE = "alone", "expert beside", "swipe"  # ways to compare
-OPACITY = 0.35  # of labels
+OPACITY = 0.5  # of labels
+ALPHAS = ("global_alpha", "line_alpha", "text_alpha", "background_fill_alpha")  # of glyphs, that an opacity sets
 BRUSH = "#ff7a00"  # of a brush that names no class
 UNSURE = COLOURS["uncertain"]  # of code 255
 STALE = "Older labels: label again"  # short, for sections that are narrow
@@ -124,17 +125,21 @@ class SectionPlot(Frame):
         self.painted, self.truth = source(NOTHING), source(NOTHING)
         shades = LinearColorMapper(palette=["#00000000", *Viridis256[1:]], low=0, high=255)
         self.confidence = plot.image(
-            "confidence", "x", "y", "dw", "dh", source=self.overlay, visible=False, global_alpha=0.8,
-            color_mapper=shades,
+            "confidence", "x", "y", "dw", "dh", source=self.overlay, visible=False, color_mapper=shades,
+            name="confidence-picture",
         )  # fmt: skip
         percent = LinearColorMapper(palette=Viridis256, low=0, high=100)
         self.bar = models.ColorBar(color_mapper=percent, title="confidence (%)", visible=False, width=12)
         self.bar.name = "colour-bar"
         plot.add_layout(self.bar, "right")
-        self.strokes_shown = plot.image(source=self.painted, color_mapper=self.marks, global_alpha=0.75, name="painted")
+        self.confidence.js_link("visible", self.bar, "visible")
+        self.labels.js_link("visible", self.hatch, "visible")
+        plot.image(source=self.painted, color_mapper=self.marks, name="painted")
         self.expert.image(source=self.image, color_mapper=self.amplitudes)
         truth = {"source": self.truth, "color_mapper": self.truth_codes, "global_alpha": OPACITY}
         self.expert_image, self.over = self.expert.image(**truth), plot.image(visible=False, name="truth", **truth)
+        for one in (self.expert_image, self.over):
+            self.labels.glyph.js_link("global_alpha", one.glyph, "global_alpha")
 
     def _make_boxes(self) -> None:
         self.exemplars, self.retrieved, self.marked = source(BOX), source(BOX), source(BOX)
@@ -146,6 +151,7 @@ class SectionPlot(Frame):
         self.figure.text(
             x="left", y="top", text="name", source=self.exemplars, text_color="ink", text_font_size="12px",
             background_fill_color="colour", padding=3, text_baseline="top", text_font_style="bold",
+            name="exemplar-names",
         )  # fmt: skip
 
     def _make_swipe(self) -> None:

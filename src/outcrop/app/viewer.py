@@ -10,7 +10,7 @@ from bokeh import events
 from bokeh.models import Button, CustomJS, Div, RadioButtonGroup, Slider, TextInput, Toggle
 from bokeh.palettes import Greys256
 
-from outcrop.app.components import BOTH, WIDE, Legend, Message, Part, guarded, script
+from outcrop.app.components import BOTH, WIDE, Legend, Message, Part, guarded, script, warn, warnings
 from outcrop.app.pictures import MOST_PIXELS, Axis, Window
 from outcrop.app.plot import BRUSH as BRUSH_COLOUR
 from outcrop.app.plot import FOLLOWS, MISSING, SOME_STALE, STALE, SectionPlot
@@ -148,7 +148,7 @@ class Viewer(Part):
         self.radius = self.react(radius, self._on_radius)
         self._show_radius()
         self.readout = Div(text="", name="readout", styles={"font-size": "12px", "white-space": "pre", "color": "#334"})
-        self.legend = Legend(self._on_legend)
+        self.legend, self.warnings = Legend(self._on_legend), warnings("section-warnings")
 
     def _make_looks(self) -> None:
         """What changes in the browser alone."""
@@ -189,13 +189,13 @@ class Viewer(Part):
             figure.on_event(event, react)
         figure.on_change("inner_width", self._on_resize)
 
-    def layout(self, *, looks: Iterable[Any] = (), others: Iterable[Any] = ()) -> Any:
+    def layout(self, *, looks: Iterable[Any] = (), above: Iterable[Any] = (), others: Iterable[Any] = ()) -> Any:
         """Everything, arranged, with more controls above and more views right of the section."""
         lines = pn.Row(self.direction_buttons, self.number, self.slider, **WIDE)
         tools = pn.FlexBox(self.tool_buttons, *self.looks, *looks, **WIDE)
         sections = pn.Row(self.plot.figure, self.plot.expert, *others, **BOTH)
         below = pn.Row(self.readout, min_height=22, **WIDE)
-        return pn.Column(lines, tools, sections, self.legend, below, **BOTH)
+        return pn.Column(lines, tools, *above, sections, self.legend, self.warnings, below, **BOTH)
 
     # ---- moving -----------------------------------------------------------------------------------------------------
 
@@ -338,6 +338,10 @@ class Viewer(Part):
         self.legend.items = items
         colours = [palette.get(text, BRUSH_COLOUR) for _, text in self.brush_options()]
         self.plot.ink.update(palette=["#00000000", *colours], high=len(colours))
+
+    def show_warnings(self) -> None:
+        """Show what the shell would warn about the labels of the line in view."""
+        warn(self.warnings, self.session.advice.section(self.line))
 
     def _shares_in_view(self) -> dict[str, float]:
         """Share of every class in the labels of a section across the lines, as they are drawn."""
