@@ -50,7 +50,7 @@ class Page(Part):
         self._pending: set[str] = set()
         self._lock = threading.Lock()
         self.status = note("status", align="center")
-        self.guide = Div(text="", name="guide", styles=GUIDE, **WIDE)
+        self.guide = Div(text="", name="guide", styles=GUIDE, margin=0, **WIDE)
         self.viewer = Viewer(session, self.say)
         self.layers = LayerBar(self.viewer)
         self.geology = GeologyPanel(self.viewer, self.layers)
@@ -76,7 +76,7 @@ class Page(Part):
         ]  # fmt: skip
         self.keys, self.connection = Keys(self._on_key, **UNSEEN), Connection(self._on_connection, **UNSEEN)
         self._leave_room()
-        for one in (*self.viewer.on_ready, *self.labels.on_ready):
+        for one in (*self.viewer.on_ready, *self.labels.on_ready, *self.linked.on_ready):
             document.js_on_event("document_ready", one)
         document.add_periodic_callback(self._beat, BEAT)
         document.config.notify_connection_status = False  # connection.js says it in words
