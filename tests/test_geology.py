@@ -209,7 +209,11 @@ def test_tops_of_bodies_lie_on_the_section(panel):
     assert not panel.old.visible
     session.job.paint("other", [(LINE, 340, 120)], radius=3)
     panel.show()
-    assert panel.old.visible and "older labels" in panel.old.text and int(panel.lines["tops"].data["colour"][0][7:], 16) < 128
+    assert (
+        panel.old.visible
+        and "older labels" in panel.old.text
+        and int(panel.lines["tops"].data["colour"][0][7:], 16) < 128
+    )
     panel.viewer.hidden = {"fault"}
     panel.show()
     assert not panel.lines["tops"].data["xs"] and not panel.old.visible

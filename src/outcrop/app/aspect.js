@@ -11,15 +11,18 @@ const keep = (plot) => {
   if (!whole || !(width > 0) || !(height > 0)) return;
   const [across, down] = axes.map((axis) => Math.abs(axis.step));
   const [wide, high] = [(whole[1] - whole[0]) / across, (whole[2] - whole[3]) / down];  // traces and samples
+  const now = [x.start, x.end, y.start, y.end];
+  const all = same(now, whole) || (plot.fitted && same(now, plot.fitted));  // of it is in view
+  const shown = height / ((y.start - y.end) / down) / (width / ((x.end - x.start) / across));
   if (ratio === null && !(select.settled && select.chosen === select.value)) {
-    const filled = height / high / (width / wide);
-    select.locked = select.value === "auto" ? Math.min(HIGHEST, Math.max(LOWEST, filled)) : Number(select.value);
+    // a page that opens zoomed in keeps what it had
+    const filled = all || select.settled ? Math.min(HIGHEST, Math.max(LOWEST, height / high / (width / wide))) : shown;
+    select.locked = select.value === "auto" ? filled : Number(select.value);
     select.chosen = select.value;
   }
   const wanted = ratio ?? select.locked, trace = Math.min(width / wide, height / (wanted * high));  // pixels
   const fills = wanted > 0 && Math.min(trace * wide / width, trace * wanted * high / height) >= LEAST;
-  const now = [x.start, x.end, y.start, y.end];
-  if (same(now, whole) || (plot.fitted && same(now, plot.fitted))) {  // all of it is in view
+  if (all) {
     const more = fills ? [width / trace / wide, height / (trace * wanted) / high].map((n) => (n - 1) / 2) : [0, 0];
     const [dx, dy] = [more[0] * (whole[1] - whole[0]), more[1] * (whole[2] - whole[3])];
     plot.fitted = [whole[0] - dx, whole[1] + dx, whole[2] + dy, whole[3] - dy];
@@ -27,7 +30,6 @@ const keep = (plot) => {
     y.setv({ start: plot.fitted[2], end: plot.fitted[3], reset_start: plot.fitted[2], reset_end: plot.fitted[3] });
     return;
   }
-  const shown = height / ((y.start - y.end) / down) / (width / ((x.end - x.start) / across));
   if (!fills || close(shown, wanted)) return;
   const centre = (y.start + y.end) / 2, half = (y.start - y.end) / 2 * shown / wanted;
   y.setv({ start: centre + half, end: centre - half });

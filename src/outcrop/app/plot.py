@@ -311,7 +311,7 @@ def ink(colour: str) -> str:
 
     Examples
     --------
-    >>> ink("#55ffdd"), ink("#aa1133")
+    >>> ink("#33ffff"), ink("#990066")
     ('black', 'white')
     """
     red, green, blue = bytes.fromhex(colour[1:7])

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-# Distinct with any of the three kinds of colour blindness: in CIELAB the first four differ by 50, they and the first eight of
-# the others by 24, all of them by 14. Laid half over a section the first four differ from every grey by 19 and from every shade of
-# red-white-blue by 9 (CIEDE2000): they are no shade of either.
+# Distinct with any of the three kinds of colour blindness: in CIELAB the first four differ by 50, they and the first
+# eight of the others by 24, all of them by 14. Laid half over a section the first four differ from every grey by 21 and
+# from every shade of red-white-blue by 9 (CIEDE2000): they are no shade of either.
 COLOURS = {
     "fault": "#eeee00", "salt dome": "#990066", "chaotic": "#227700", "other": "#33ffff", "uncertain": "#999999",
 }  # fmt: skip
