@@ -6,6 +6,8 @@ const LEAST = 0.15;  // part of the frame that a section fills at least, across 
 const close = (a, b) => Math.abs(a / b - 1) < 1e-3;
 const same = (a, b) => a.every((value, i) => Math.abs(value - b[i]) <= 1e-4 * Math.abs(b[1] - b[0]));
 
+const first = figures.find((one) => one.visible && one.tags[0]?.ratio === null);  // no time slice: "auto" is its scale
+
 const keep = (plot) => {
   const { axes, whole, ratio } = plot.tags[0] ?? {}, { inner_width: width, inner_height: height, x_range: x, y_range: y } = plot;
   if (!whole || !(width > 0) || !(height > 0)) return;
@@ -14,7 +16,7 @@ const keep = (plot) => {
   const now = [x.start, x.end, y.start, y.end];
   const all = same(now, whole) || (plot.fitted && same(now, plot.fitted));  // of it is in view
   const shown = height / ((y.start - y.end) / down) / (width / ((x.end - x.start) / across));
-  if (ratio === null && !(select.settled && select.chosen === select.value)) {
+  if (plot === first && !(select.settled && select.chosen === select.value)) {
     // a page that opens zoomed in keeps what it had
     const filled = all || select.settled ? Math.min(HIGHEST, Math.max(LOWEST, height / high / (width / wide))) : shown;
     select.locked = select.value === "auto" ? filled : Number(select.value);
