@@ -91,23 +91,27 @@ def test_a_line_says_what_to_do_next_and_why(survey, browser, screen):
 
 @pytest.mark.parametrize("screen", SCREENS)
 def test_warnings_stand_where_they_belong_until_settled(survey, browser, screen):
-    """A class that covers nothing, below the section; an expert's other names, at the scores; gone once settled."""
+    """A class that covers nothing, clicks that look like another class, an expert's other names; gone once settled."""
     with oc.Job(survey.parent / "job.outcrop", volume=survey) as job:
         job.choose_index(size=40)
         job.add_exemplar("salt", (116, 330, 520))
         job.add_exemplar("other", (116, 435, 100))
         job.paint("gas", [(125, 440, 40)], radius=2)
+        job.add_class("mud")
         job.label([116])
     with server(survey.parent / "job.outcrop", "--truth", survey.with_suffix(".truth.sgy")) as (address, _):
         tab = Tab(browser, address, screen)
         tab.line(116)
-        tab.wait_model("section-warnings", "m.text.includes('covers nothing of inline 116')")
+        tab.wait_model("section-warnings", "m.text.includes('mud&#x27; covers nothing of inline 116')")
+        tab.wait_model("class-warnings", "m.text.includes('look more like') || m.text.includes('looks more like')")
         tab.wait_model("expert-warnings", "m.text.includes('The expert calls salt') && m.text.includes('No label')")
         with oc.Job(survey.parent / "job.outcrop") as job:
             job.rename_class("salt", "salt dome")
             job.remove_class("gas")
+            job.remove_class("mud")
             job.label([116])
-        tab.wait_model("section-warnings", "!m.text.includes('gas')")
+        tab.wait_model("section-warnings", "!m.visible")
+        tab.wait_model("class-warnings", "!m.visible")
         tab.wait_model("expert-warnings", "!m.text.includes('calls salt')")
         tab.close()
 
