@@ -22,7 +22,7 @@ def next_step(session: Session, line: float | None) -> str:
             "Add a class in step 1, for instance salt dome, and click where it shows: labels are learnt from such "
             "places. Fault sticks need none."
         )
-    bare = [one for one in classes if one not in taught]
+    bare = [one for one in classes if one not in taught and one != job.background]  # which needs no exemplar
     if bare and not plan.label.mapper:
         return f"Click where {bare[0]!r} shows best (P): without an exemplar nothing gets its label."
     background = session.advice.background()
