@@ -755,13 +755,13 @@ def test_the_background_may_have_another_name(job):
 
 
 def test_without_a_background_there_is_a_warning(source, tmp_path):
-    """Two structures alone are labelled, and the interpreter is told what is missing."""
+    """Two structures alone leave most of the survey: a class is added for it, and the interpreter is told."""
     job = oc.Job(tmp_path / "v.outcrop", volume=source)
     job.index(SIZE, step=16)
     job.add_exemplar("fault", PLACES["fault"])
     job.add_exemplar("reef", PLACES["other"])
     assert job.background is None
-    with pytest.warns(UserWarning, match="background"):
+    with pytest.warns(UserWarning, match="class .other. was added"):
         job.label([103])
 
 

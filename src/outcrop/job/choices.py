@@ -17,7 +17,7 @@ from outcrop.job.plan import NEIGHBOURHOOD, Chosen, chosen_options, option_value
 from outcrop.job.sections import labelling_grid
 from outcrop.job.state import Exemplar
 from outcrop.job.strokes import runs, section_of, stroke_mask
-from outcrop.patches.grid import DIRECTIONS
+from outcrop.patches.grid import DIRECTIONS, sample_at
 from outcrop.plots.colours import COLOURS, EXTRA
 from outcrop.retrieval.exemplars import exemplar_picture
 from outcrop.storage.stages import as_json
@@ -218,7 +218,7 @@ class JobChoices(JobFolder):
 
     def _say_outside(self, place: Sequence[float]) -> None:
         """Note that a place lies outside the area of interest."""
-        if not labelling_grid(cast("Job", self), self.plan).in_area(place):
+        if self.options.index.area and not labelling_grid(cast("Job", self), self.plan).in_area(place):
             where = ", ".join(f"{part:g}" for part in place)
             self._note(f"{where} lies outside the area of interest: nothing around it is searched or labelled.")
 
@@ -237,7 +237,7 @@ class JobChoices(JobFolder):
         if isinstance(place, str) or np.ndim(place) != 1 or len(place) != 3:
             raise ValueError(f"Place {place!r} is not inline, crossline and {self.volume.dims[2]}; give three numbers.")
         place = point_list(place)[0]
-        labelling_grid(cast("Job", self), self.plan).start_at(place)  # an index needs larger sections than labels do
+        sample_at(self.volume, place)
         sample = self.volume.sel(dict(zip(self.volume.dims, place, strict=True)), method="nearest")
         if not np.isfinite(sample.values):
             raise ValueError(

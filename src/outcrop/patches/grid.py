@@ -28,6 +28,19 @@ Rows = npt.ArrayLike | slice  # of a grid: numbers, a mask or a slice
 DIRECTIONS = ("inline", "crossline")
 
 
+def sample_at(volume: xr.DataArray, position: Sequence[float]) -> list[int]:
+    """Return the line, trace and sample at (inline, crossline, time); a line that does not exist is refused."""
+    names = (*DIRECTIONS, str(volume.dims[2]))
+    if len(position) != 3:
+        raise ValueError(f"Position {position} has {len(position)} numbers; give {', '.join(names)}.")
+    axes = [volume[name].values for name in volume.dims]
+    centre = [nearest_position(axis, p, name) for axis, p, name in zip(axes, position, names, strict=True)]
+    for axis, at, label, name in zip(axes[:2], centre[:2], position[:2], names[:2], strict=True):
+        if abs(axis[at] - label) > 0.5:
+            raise ValueError(f"The volume has no {name} {label:g}; the nearest one is {axis[at]:g}.")
+    return centre
+
+
 class PatchGrid:
     """A plan of overlapping patches on the sections of a volume.
 
@@ -288,13 +301,7 @@ class PatchGrid:
 
     def start_at(self, position: Sequence[float], *, along: str | None = None) -> Array:
         """Start of the patch around (inline, crossline, time), not snapped to the grid, shifted inwards at the rim."""
-        names = (*DIRECTIONS, str(self._volume.dims[2]))
-        if len(position) != 3:
-            raise ValueError(f"Position {position} has {len(position)} numbers; give {', '.join(names)}.")
-        centre = [nearest_position(axis, p, name) for axis, p, name in zip(self.axes, position, names, strict=True)]
-        for axis, at, label, name in zip(self.axes[:2], centre[:2], position[:2], names[:2], strict=True):
-            if abs(axis[at] - label) > 0.5:
-                raise ValueError(f"The volume has no {name} {label:g}; the nearest one is {axis[at]:g}.")
+        centre = sample_at(self._volume, position)
         direction = int((along or self.along) == "crossline")
         starts = [
             int(np.clip(centre[axis] - size // 2, 0, max(0, len(self.axes[axis]) - size)))
