@@ -19,10 +19,10 @@ from outcrop.app.result_panel import ResultPanel
 from outcrop.app.retrieved_panel import RetrievedPanel
 from outcrop.app.session import Session
 from outcrop.app.unseen_panel import UnseenPanel
-from outcrop.app.viewer import LOOK, PAINTING, PLACE, Viewer
+from outcrop.app.viewer import LASSO, LOOK, PAINTING, PLACE, Viewer
 
 EXEMPLARS, RETRIEVED, LABELS, RESULTS, GEOLOGY = range(5)  # numbers of the steps
-STEP_OF = {PLACE: EXEMPLARS} | dict.fromkeys(PAINTING, LABELS)  # where a tool belongs
+STEP_OF = {PLACE: EXEMPLARS, LASSO: GEOLOGY} | dict.fromkeys(PAINTING, LABELS)  # where a tool belongs
 MOST_STORED = 100  # ids that the browser is sent at once
 NARROW = 1200  # pixels of a window that holds a section with the expert's or with linked views, not with both
 TABS = ".bk-tab { padding: 4px 5px; font-size: 12.5px; } @media (max-width: 1240px) { .bk-tab { font-size: 11.5px; } }"
@@ -244,6 +244,7 @@ class Page(Part):
             "redo": self.session.redo,
             "linked": lambda: toggle.update(active=not toggle.active),
             "next": labels.go_next,
+            "stick": lambda: self.geology.on_key(message["what"]),
             "says": lambda: labels.brush_with(message["what"]),
             "radius": lambda: radius.update(value=min(max(radius.value + by, radius.start), radius.end)),
             "strokes": lambda: labels.strokes.update(active=[] if labels.strokes.active else [0]),

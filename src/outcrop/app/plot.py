@@ -184,6 +184,8 @@ class SectionPlot(Frame):
             self.figure.ellipse(line_color=colour, line_width=width, name=name, **shape)
         self.pan, _ = add_tools(self.figure, self.expert)
         self.pan.name = "pan"
+        self.lasso = models.LassoSelectTool(renderers=[], name="lasso")  # what lies inside is found on the server
+        self.figure.add_tools(self.lasso)
 
     def set_frame(self, direction: int) -> None:
         """Take the ranges and the names of the axes of a direction."""

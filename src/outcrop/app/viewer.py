@@ -20,8 +20,8 @@ from outcrop.app.survey import Place
 from outcrop.mapping.confidence import UNCERTAIN
 from outcrop.plots.colours import COLOURS
 
-TOOLS = ("Look", "Place", "Brush", "Line", "Outline")
-LOOK, PLACE, BRUSH, LINE, OUTLINE = range(5)
+TOOLS = ("Look", "Place", "Brush", "Line", "Outline", "Lasso")
+LOOK, PLACE, BRUSH, LINE, OUTLINE, LASSO = range(6)
 PAINTING = (BRUSH, LINE, OUTLINE)
 RADIUS = {BRUSH: ("radius", 4), LINE: ("line-radius", 1)}  # tool -> what it is called in the view, default radius
 MOUSE = (events.MouseMove, events.MouseLeave)
@@ -170,7 +170,8 @@ class Viewer(Part):
     def _listen(self) -> None:
         figure, plot = self.plot.figure, self.plot
         self.read = script("readout", source=plot.image, overlay=plot.overlay, readout=self.readout, frame=figure)
-        drag = CustomJS(args={"pan": plot.pan, "tool": self.tool_buttons}, code="pan.active = tool.active === 0")
+        hold = f"pan.active = tool.active === {LOOK}; lasso.active = tool.active === {LASSO}"
+        drag = CustomJS(args={"pan": plot.pan, "lasso": plot.lasso, "tool": self.tool_buttons}, code=hold)
         self.tool_buttons.js_on_change("active", drag)
         parts = {"plot": figure, "tool": self.tool_buttons, "slider": self.radius}
         brush = script("brush", cursor=plot.cursor, preview=plot.preview, **parts)
@@ -372,7 +373,7 @@ class Viewer(Part):
         if tool in RADIUS:
             self.radius.value = self.view.get(*RADIUS[tool])
             self.radius.title = f"{TOOLS[tool].lower()} radius ( [ and ] )"
-        self.radius.disabled = tool == OUTLINE
+        self.radius.disabled = tool in (OUTLINE, LASSO)
 
     def _expect_strokes(self) -> None:
         """Get ready for strokes on the line in view, where something that paints is in hand."""

@@ -114,7 +114,7 @@ class Corrections:
         codes = [self.names.index(name) if name in self.names else None for name in classes]
         gone = np.stack([excluded[code] if code is not None else np.zeros_like(labelled) for code in codes])
         votes[gone] = 0
-        empty: np.ndarray = labelled & ~votes.any(axis=0)
+        empty = np.asarray(labelled & ~votes.any(axis=0))
         if empty.any():
             votes = from_nearest(votes, empty, gone)
         empty &= ~votes.any(axis=0)
