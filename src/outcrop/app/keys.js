@@ -3,6 +3,8 @@ const HELP = [
   ["L  P", "look, place exemplars"], ["B  T  U", "brush, straight line, outline that is filled"],
   ["E  R  W", "paint what erases, is right, is wrong"], ["1 ... 9", "class to place or to paint"],
   ["Enter, Esc", "end, drop a line or an outline of clicks; Ctrl+Z: its last corner"], ["N", "next place to look at"],
+  ["Shift+C, Shift+W", "the labels of this line are right, not right any more"],
+  ["Shift+N", "the line to correct next, and where on it"],
   ["G", "lasso around fault sticks (step 5)"], ["J, Shift+J", "next, previous fault stick without a verdict"],
   ["A  X, Shift+A", "accept, reject the chosen sticks; choose all of the line"],
   ["[   ]", "smaller, larger brush"], ["Space, held", "pan with any tool; the wheel zooms"],
@@ -34,6 +36,7 @@ export function render({ model }) {
   window.Bokeh.require("core/ui_gestures").UIGestures.press_threshold = 2 ** 31 - 1;
   const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowDown: -1, ArrowUp: 1, PageDown: -10, PageUp: 10 };
   const tools = ["l", "p", "b", "t", "u", "g"];  // in the order of the buttons
+  const lines = { c: "confirm", w: "unconfirm", n: "next-line" };  // with Shift
   const says = { e: "erase", r: "right", w: "wrong" };
   const named = (name) => window.Bokeh.documents[0].get_model_by_name(name);
   let list = null;
@@ -81,6 +84,7 @@ export function render({ model }) {
     else if (steps[key] && named("section").stroke?.dragged) ;  // the line stays while it is painted on
     else if (steps[key]) model.send_msg({ verb: "step", by: steps[key] });
     else if (key === " ") pan(true);
+    else if (event.shiftKey && lines[key]) { if (!event.repeat) model.send_msg({ verb: lines[key] }); }
     else if (key === "c") before(true);
     else if (event.repeat && key !== "[" && key !== "]") return;
     else if (tools.includes(key)) named("tool").active = tools.indexOf(key);  // at once, as the class

@@ -13,6 +13,7 @@ from outcrop.app.components import BOTH, WIDE, Connection, Keys, Message, Part, 
 from outcrop.app.exemplar_panel import ExemplarPanel
 from outcrop.app.geology_panel import GeologyPanel
 from outcrop.app.label_panel import LabelPanel
+from outcrop.app.line_strip import LineStrip
 from outcrop.app.linked import LinkedViews
 from outcrop.app.plot import SIDE_BY_SIDE
 from outcrop.app.result_panel import ResultPanel
@@ -48,6 +49,7 @@ class Page(Part):
         self._lock = threading.Lock()
         self.status = note("status", align="center")
         self.viewer = Viewer(session, self.say)
+        self.strip = LineStrip(self.viewer)
         self.linked = LinkedViews(self.viewer)
         self.exemplars = ExemplarPanel(self.viewer, self._on_find)
         self.retrieved = RetrievedPanel(self.viewer, self._on_find)
@@ -83,18 +85,22 @@ class Page(Part):
     def _table_updates(self) -> None:
         """What is brought up to each kind of change, in this order."""
         viewer, linked, labels, retrieved = self.viewer, self.linked, self.labels, self.retrieved
+        strip = self.strip.show
         results, geology, audit, unseen = self.results.show, self.geology.show, self.audit.show, self.unseen.show
         classes = [part.show_classes for part in (viewer, retrieved, labels, self.unseen)]
         state = [*classes, self.exemplars.show, viewer.show_boxes, viewer.show_painted, viewer.show_labels]
         self._updates: dict[str, list[Any]] = {
-            "state": [*state, linked.show_labels, labels.show, retrieved.show_marks, audit, unseen, geology, results],
-            "strokes": [viewer.show_painted, labels.show, audit, geology, results],
+            "state": [
+                *state, linked.show_labels, labels.show, retrieved.show_marks, audit, unseen, geology, results, strip,
+            ],
+            "strokes": [viewer.show_painted, labels.show, audit, geology, results, strip],
             "weak": [retrieved.show, viewer.show_boxes, results],
             "section": [viewer.draw, linked.refine],
             "labels": [
-                viewer.show_labels, linked.show_labels, viewer.show_classes, labels.show, geology, results,
+                viewer.show_labels, linked.show_labels, viewer.show_classes, labels.show, geology, results, strip,
             ],
-            "places": [labels.show_next], "audit": [audit], "unseen": [unseen], "geology": [geology], "work": [],
+            "places": [labels.show_next], "audit": [audit], "unseen": [unseen], "geology": [geology],
+            "lines": [strip], "work": [],
         }  # fmt: skip
 
     def _leave_room(self) -> None:
@@ -126,6 +132,7 @@ class Page(Part):
             styles={"max-width": "max(370px, 30vw)"},  # more of a small screen for the section
         )  # fmt: skip
         viewer = self.viewer.layout(looks=[self.linked.toggle], others=[self.linked.column])
+        viewer = pn.Column(self.strip.layout(), viewer, **BOTH)
         if STEP_OF.get(self.viewer.tool_buttons.active, self.steps.active) != self.steps.active:
             self.viewer.take(LOOK)
         self._show_step()
@@ -214,6 +221,7 @@ class Page(Part):
         self.labels.show()
         self.viewer.show_classes()
         self.geology.show()
+        self.strip.show()
 
     def _on_help(self) -> None:
         self.keys.help += 1
@@ -244,6 +252,9 @@ class Page(Part):
             "redo": self.session.redo,
             "linked": lambda: toggle.update(active=not toggle.active),
             "next": labels.go_next,
+            "confirm": self.strip.confirm,
+            "unconfirm": self.strip.unconfirm,
+            "next-line": self.strip.go_next,
             "stick": lambda: self.geology.on_key(message["what"]),
             "says": lambda: labels.brush_with(message["what"]),
             "radius": lambda: radius.update(value=min(max(radius.value + by, radius.start), radius.end)),

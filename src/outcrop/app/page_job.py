@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from outcrop.job import fitting, labelling, retrieved
+from outcrop.job.advice import next_line
 from outcrop.job.core import Job
 from outcrop.job.decisions import Decisions
 from outcrop.job.options import IndexOptions
@@ -219,6 +220,10 @@ class PageJob(Job):
         plan = self.plan
         if plan.by_points:
             nodes_of(filled_section(self, plan, plan.along, position)[0])
+
+    def next_line(self, plan: Plan) -> dict[str, Any] | None:
+        """The line to correct next and a place on it; see `outcrop.job.advice.next_line`."""
+        return next_line(self, plan)
 
     # ---- what was written -------------------------------------------------------------------------------------------
 

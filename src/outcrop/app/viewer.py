@@ -295,6 +295,7 @@ class Viewer(Part):
             follows = whole and self.position in labelling.following()
             parts = labelling.stale_parts(self.direction, self.position)
             self.plot.show_stale(parts, FOLLOWS if follows else STALE if whole else SOME_STALE)
+            self.plot.show_confirmed(*labelling.confirmed_parts(self.direction, self.position))
         if self.plot.expert.visible or self.plot.over.visible:
             self.plot.show_truth(labelling.truth_picture(*section), colours)
 
