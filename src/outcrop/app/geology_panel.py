@@ -9,9 +9,9 @@ import numpy.typing as npt
 import pandas as pd
 import panel as pn
 from bokeh import events
-from bokeh.models import CheckboxGroup, Select
+from bokeh.models import CheckboxGroup, Div, Select
 
-from outcrop.app.components import escape, guarded, heading, hint, note, scrolled
+from outcrop.app.components import SMALL, escape, guarded, heading, hint, note, scrolled
 from outcrop.app.geology import ALL
 from outcrop.app.pictures import Axis
 from outcrop.app.plot import Columns, source
@@ -118,8 +118,8 @@ class GeologyPanel(ExportPanel):
         pick, find, *exports = self.actions
         chosen = pn.Row(self.of, self.becomes)
         faults = [
-            heading("Faults"), chosen, pn.Row(pick), self.note, look, self.about, pn.Row(*self.verdicts), self.extend,
-            self.with_rejected,
+            heading("Faults"), chosen, pn.Row(pick), self.note, verdict_key(), look, self.about,
+            pn.Row(*self.verdicts), self.extend, self.with_rejected,
         ]  # fmt: skip
         bodies = [heading("Bodies"), solid, pn.Row(find), self.bodies]
         files = [heading("Export into the job folder"), self.stale, pn.FlexBox(*exports), self.written]
@@ -160,8 +160,8 @@ class GeologyPanel(ExportPanel):
                 else (one, STICK, 1.2 + 1.8 * one.likelihood, 0.5 + 0.5 * one.likelihood) for one in lines
             ]
         )  # fmt: skip
-        self.lines["rejected-outlines"].data = self._lines([(one, "black", 3.6, 0.8) for one in rejected])
-        self.lines["rejected-sticks"].data = self._lines([(one, REJECTED, 2.0, 1.0) for one in rejected])
+        self.lines["rejected-outlines"].data = self._lines([(one, "black", 4.0, 0.9) for one in rejected])
+        self.lines["rejected-sticks"].data = self._lines([(one, REJECTED, 2.4, 1.0) for one in rejected])
         chosen = [one.trace for one in self.chosen]
         self.lines["chosen-stick"].data = self._lines([(one, CHOSEN, 3.5, 1.0) for one in chosen])
         singles = [self._placed(one.across, one.down) for one in self._traces if len(one.across) == 1]
@@ -305,6 +305,14 @@ class GeologyPanel(ExportPanel):
 def as_columns(rows: Sequence[tuple[Any, ...]]) -> Columns:
     """Rows of xs, ys, colour, width and alpha as the columns of a glyph."""
     return {name: [row[i] for row in rows] for i, name in enumerate(LINES)}
+
+
+def verdict_key() -> Any:
+    """Colours of the sticks by verdict."""
+    colours = {"no verdict": STICK, "accepted": ACCEPTED, "rejected (dashed)": "#8a96a3", "chosen": CHOSEN}
+    return Div(
+        text=" ".join(f"<b style='color:{colour}'>━</b>&nbsp;{name}" for name, colour in colours.items()), **SMALL
+    )
 
 
 def with_shift(event: Any) -> bool:

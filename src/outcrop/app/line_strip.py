@@ -9,7 +9,7 @@ from bokeh.models import CustomJSHover, HoverTool, LinearColorMapper, Range1d
 from bokeh.palettes import Viridis256
 from bokeh.plotting import figure
 
-from outcrop.app.components import WIDE
+from outcrop.app.components import SMALL, WIDE, escape, note
 from outcrop.app.lines import STATES, UNKNOWN
 from outcrop.app.plot import CONFIRMED_COLOUR, source
 from outcrop.app.viewer import Panel, Viewer
@@ -35,6 +35,7 @@ class LineStrip(Panel):
             "Not right any more", self.unconfirm, "unconfirm", visible=False, html_attributes={"title": "Shift+W"}
         )
         self.next = self.button("Correct next", self.go_next, "next-line", html_attributes={"title": "Shift+N"})
+        self.words = note("lines-in-words", **SMALL)
         self._make_strip()
 
     def _make_strip(self) -> None:
@@ -54,7 +55,7 @@ class LineStrip(Panel):
             self.figure.image("sure", y=0, color_mapper=sure, name="line-sure", **wide),
         ]
         self.figure.scatter(
-            "x", "y", marker="marker", size=9, fill_color="colour", line_color="white", source=self.here,
+            "x", "y", marker="marker", size=11, fill_color="colour", line_color="white", source=self.here,
             name="line-marks",
         )  # fmt: skip
         numbers = CustomJSHover(
@@ -91,6 +92,10 @@ class LineStrip(Panel):
         self.wrong.visible = confirmed
         self.right.disabled = along == 2
         self.figure.html_attributes = {"role": "img", "aria-label": self.in_words()}
+        key = (
+            f"<span style='color:{colour}'>■</span>&nbsp;{name}" for colour, name in zip(COLOURS, STATES, strict=True)
+        )
+        self.words.text = f"{escape(self.in_words())}.<br>Strip over the lines: {', '.join(key)}; below, how sure."
 
     def _show_marks(self) -> None:
         """Mark the line in view, and the one to correct next."""

@@ -124,7 +124,7 @@ class Page(Part):
         self.steps = pn.Tabs(
             ("1 Exemplars", self.exemplars.layout(self.unseen.layout())),
             ("2 Retrieved", self.retrieved.layout()),
-            ("3 Labels", self.labels.layout()),
+            ("3 Labels", pn.Column(self.labels.layout(), self.strip.words, **BOTH)),
             ("4 Results", self.results.layout(self.audit.layout())),
             ("5 Geology", self.geology.layout()),
             active=min(max(int(self.viewer.view.get("step", EXEMPLARS)), EXEMPLARS), GEOLOGY),
