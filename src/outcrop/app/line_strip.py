@@ -89,7 +89,7 @@ class LineStrip(Panel):
         self._show_marks()
         along, numbers = viewer.direction, self.labelling.confirmed_numbers(viewer.direction)
         confirmed = along < 2 and self.survey.axes[along].labels[viewer.position].item() in numbers
-        self.wrong.visible = confirmed
+        self.wrong.visible, self.right.visible = confirmed, not confirmed
         self.right.disabled = along == 2
         self.figure.html_attributes = {"role": "img", "aria-label": self.in_words()}
         key = (
