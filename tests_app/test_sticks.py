@@ -39,7 +39,6 @@ def open_sticks(browser, address, screen=SCREENS[0]):
     tab = Tab(browser, address, screen)
     tab.line(LINE)
     tab.step("5 Geology")
-    tab.page.get_by_label("fault sticks").check()
     tab.wait_model("sticks", "m.data_source.data.xs.length > 2")
     return tab
 

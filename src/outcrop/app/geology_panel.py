@@ -10,9 +10,11 @@ import pandas as pd
 import panel as pn
 from bokeh import events
 from bokeh.models import CheckboxGroup, Div, Select
+from matplotlib.colors import to_hex, to_rgba
 
 from outcrop.app.components import SMALL, escape, guarded, heading, hint, note, scrolled
 from outcrop.app.geology import ALL
+from outcrop.app.layer_bar import STICKS, TOPS, LayerBar
 from outcrop.app.pictures import Axis
 from outcrop.app.plot import Columns, source
 from outcrop.app.result_panel import ExportPanel
@@ -21,13 +23,11 @@ from outcrop.geometry.bodies import SIDES
 from outcrop.geometry.crossings import FaultTrace
 from outcrop.plots.geology_lines import STICK
 
-SHOWN = ("fault sticks", "tops and bases")
-STICKS, HORIZONS = range(2)
 CHOSEN, ACCEPTED, REJECTED = "#00e5ff", "#00e676", "#e0e0e0"  # of sticks, and STICK where nothing is decided
 SCREEN = (900, 650)  # pixels of a section, about
 NEAR = 12  # pixels from a click to the stick that is meant
 SPOTS = 50  # points of a stick that are tested against the lasso
-LINES = ("xs", "ys", "colour", "width", "alpha")
+LINES = ("xs", "ys", "colour", "width")
 GLYPHS = (  # from below
     "top-outlines", "tops", "base-outlines", "bases", "rejected-outlines", "rejected-sticks", "stick-outlines",
     "sticks", "chosen-stick",
@@ -51,19 +51,19 @@ class GeologyPanel(ExportPanel):
     Parameters
     ----------
     viewer : Viewer
+    layers : LayerBar
     """
 
-    def __init__(self, viewer: Viewer) -> None:
+    def __init__(self, viewer: Viewer, layers: LayerBar) -> None:
         super().__init__(viewer, "geology-stale", "geology-exported", geology=True)
-        self.geology = self.session.geology
+        self.geology, self.layers = self.session.geology, layers
         self.chosen: list[Chosen] = []
         self._adding = False  # whether the lasso adds to what is chosen
         self._section: tuple[int, int] | None = None  # that is shown
         self._found: list[Chosen] = []  # sticks that can be chosen
         self._traces: list[FaultTrace] = []
         self._rejected: list[FaultTrace] = []
-        shown = self.view.follow(CheckboxGroup(labels=list(SHOWN), active=[], name="geology-shown"))
-        self.shown = self.react(shown, lambda _: self.show())
+        layers.after_change = lambda _: self.show()
         self.of = self.react(Select(title="sticks of", options=[], width=150, name="sticks-class"), self._on_class)
         self.becomes = self.react(
             Select(title="accepted sticks become", options=[], width=150, name="fault-class"), self._on_fault_class
@@ -98,7 +98,7 @@ class GeologyPanel(ExportPanel):
         """Glyphs over the section: outlines below, lines above."""
         figure = self.viewer.plot.figure
         self.lines = {name: source(LINES) for name in GLYPHS}
-        look = {"line_color": "colour", "line_width": "width", "line_alpha": "alpha"}
+        look = {"line_color": "colour", "line_width": "width"}
         dashed = {"line_dash": [9, 6], "line_cap": "butt"}  # with round caps there would be no gaps
         for name, lines in self.lines.items():
             style = dashed if name in DASHED else {"line_cap": "round"}
@@ -123,7 +123,7 @@ class GeologyPanel(ExportPanel):
         ]  # fmt: skip
         bodies = [heading("Bodies"), solid, pn.Row(find), self.bodies]
         files = [heading("Export into the job folder"), self.stale, pn.FlexBox(*exports), self.written]
-        return scrolled(self.shown, *faults, *bodies, *files)
+        return scrolled(*faults, *bodies, *files)
 
     # ---- showing ----------------------------------------------------------------------------------------------------
 
@@ -136,18 +136,21 @@ class GeologyPanel(ExportPanel):
         self.becomes.update(options=self.geology.fault_classes(), value=self.geology.fault_class())
         self.becomes.visible = of == ALL
         self._traces, self._found, self._rejected, self.note.text = [], [], [], ""
-        if STICKS in self.shown.active:
-            found = self.geology.shown(*section)
-            self._traces, self.note.text = found.traces, escape(found.note)
+        if self.layers.shown(STICKS):
+            found, least = self.geology.shown(*section), self.layers.likelihood
+            self._traces = [one for one in found.traces if one.accepted or one.likelihood >= least]
+            hidden = len({one.stick for one in found.traces}) - len({one.stick for one in self._traces})
+            words = f"; {hidden} of them are less likely than the slider" if hidden else ""
+            self.note.text = escape(found.note) + words
             self._rejected = found.rejected_traces if self.with_rejected.active else []
             for traces, sticks in ((self._traces, found.sticks), (self._rejected, found.rejected)):
                 groups = dict(list(sticks.groupby("stick")))
                 self._found += [Chosen(of, one, groups[one.stick]) for one in traces if one.stick >= 0]
-        if STICKS not in self.shown.active or section != self._section or any(one.of != of for one in self.chosen):
+        if not self.layers.shown(STICKS) or section != self._section or any(one.of != of for one in self.chosen):
             self.chosen = []
         self._section = section
         self._show_sticks()
-        self._show_horizons(self.geology.horizons(*section) if HORIZONS in self.shown.active else [])
+        self._show_horizons(self.geology.horizons(*section) if self.layers.shown(TOPS) else [])
         self.bodies.text = escape(self.geology.bodies_note())
         self.stale.visible = self.labelling.counts()[2] > 0
 
@@ -220,7 +223,7 @@ class GeologyPanel(ExportPanel):
     def _choosing(self) -> bool:
         """Whether sticks can be chosen by the tool in hand."""
         tool = self.viewer.tool_buttons.active
-        return tool in (LOOK, LASSO) and STICKS in self.shown.active and self.viewer.line is not None
+        return tool in (LOOK, LASSO) and self.layers.shown(STICKS) and self.viewer.line is not None
 
     @guarded
     def _on_tap(self, event: Any) -> None:
@@ -268,7 +271,7 @@ class GeologyPanel(ExportPanel):
         if what in ("accept", "reject"):
             self._on_verdict(what)
             return
-        if STICKS not in self.shown.active or self.viewer.line is None:
+        if not self.layers.shown(STICKS) or self.viewer.line is None:
             raise ValueError(f"Sticks are chosen on {self.survey.line_name}s; show one, and fault sticks on it.")
         if what == "all":
             self._choose(self._found)
@@ -298,12 +301,12 @@ class GeologyPanel(ExportPanel):
         self.geology.export_sticks(name, stale=self.wants_stale)
 
     def _on_bodies(self) -> None:
-        self.shown.active = sorted({*self.shown.active, HORIZONS})
         self.geology.find_bodies()
 
 
 def as_columns(rows: Sequence[tuple[Any, ...]]) -> Columns:
-    """Rows of xs, ys, colour, width and alpha as the columns of a glyph."""
+    """Rows of xs, ys, colour, width and alpha as the columns of a glyph; the alpha goes into the colour."""
+    rows = [(xs, ys, to_hex(to_rgba(colour, alpha), keep_alpha=True), width) for xs, ys, colour, width, alpha in rows]
     return {name: [row[i] for row in rows] for i, name in enumerate(LINES)}
 
 

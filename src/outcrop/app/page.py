@@ -12,7 +12,9 @@ from outcrop.app.audit_panel import AuditPanel
 from outcrop.app.components import BOTH, WIDE, Connection, Keys, Message, Part, escape, guarded, hint, note, title
 from outcrop.app.exemplar_panel import ExemplarPanel
 from outcrop.app.geology_panel import GeologyPanel
+from outcrop.app.guide import next_step
 from outcrop.app.label_panel import LabelPanel
+from outcrop.app.layer_bar import LayerBar
 from outcrop.app.line_strip import LineStrip
 from outcrop.app.linked import LinkedViews
 from outcrop.app.plot import SIDE_BY_SIDE
@@ -27,6 +29,7 @@ STEP_OF = {PLACE: EXEMPLARS, LASSO: GEOLOGY} | dict.fromkeys(PAINTING, LABELS)  
 MOST_STORED = 100  # ids that the browser is sent at once
 NARROW = 1200  # pixels of a window that holds a section with the expert's or with linked views, not with both
 TABS = ".bk-tab { padding: 4px 5px; font-size: 12.5px; } @media (max-width: 1240px) { .bk-tab { font-size: 11.5px; } }"
+GUIDE = {"font-size": "13px", "padding": "2px 6px", "background": "#fff8dd", "border-bottom": "1px solid #e8dca8"}
 BEAT = 2000  # milliseconds between two signs of life; see connection.js
 UNSEEN = {"width": 0, "height": 0, "margin": 0}
 
@@ -48,14 +51,17 @@ class Page(Part):
         self._pending: set[str] = set()
         self._lock = threading.Lock()
         self.status = note("status", align="center")
+        self.guide = Div(text="", name="guide", styles=GUIDE, margin=0, **WIDE)
         self.viewer = Viewer(session, self.say)
         self.strip = LineStrip(self.viewer)
+        self.layers = LayerBar(self.viewer)
+        self.geology = GeologyPanel(self.viewer, self.layers)
+        self.layers.apply()
         self.linked = LinkedViews(self.viewer)
         self.exemplars = ExemplarPanel(self.viewer, self._on_find)
         self.retrieved = RetrievedPanel(self.viewer, self._on_find)
         self.labels = LabelPanel(self.viewer)
         self.results = ResultPanel(self.viewer)
-        self.geology = GeologyPanel(self.viewer)
         self.audit = AuditPanel(self.viewer)
         self.unseen = UnseenPanel(self.viewer)
         self._section = (self.viewer.direction, self.viewer.position)  # that messages are about
@@ -72,7 +78,7 @@ class Page(Part):
         ]  # fmt: skip
         self.keys, self.connection = Keys(self._on_key, **UNSEEN), Connection(self._on_connection, **UNSEEN)
         self._leave_room()
-        for one in (*self.viewer.on_ready, *self.labels.on_ready):
+        for one in (*self.viewer.on_ready, *self.labels.on_ready, *self.linked.on_ready):
             document.js_on_event("document_ready", one)
         document.add_periodic_callback(self._beat, BEAT)
         document.config.notify_connection_status = False  # connection.js says it in words
@@ -87,20 +93,26 @@ class Page(Part):
         viewer, linked, labels, retrieved = self.viewer, self.linked, self.labels, self.retrieved
         strip = self.strip.show
         results, geology, audit, unseen = self.results.show, self.geology.show, self.audit.show, self.unseen.show
+        guide = self._show_guide
         classes = [part.show_classes for part in (viewer, retrieved, labels, self.unseen)]
         state = [*classes, self.exemplars.show, viewer.show_boxes, viewer.show_painted, viewer.show_labels]
         self._updates: dict[str, list[Any]] = {
             "state": [
                 *state, linked.show_labels, labels.show, retrieved.show_marks, audit, unseen, geology, results, strip,
+                guide,
             ],
-            "strokes": [viewer.show_painted, labels.show, audit, geology, results, strip],
+            "strokes": [
+                viewer.show_painted, labels.show, audit, geology, results, strip, self.exemplars.show_warnings, guide,
+            ],
             "weak": [retrieved.show, viewer.show_boxes, results],
             "section": [viewer.draw, linked.refine],
             "labels": [
                 viewer.show_labels, linked.show_labels, viewer.show_classes, labels.show, geology, results, strip,
+                self.exemplars.show_warnings, viewer.show_warnings, guide,
             ],
             "places": [labels.show_next], "audit": [audit], "unseen": [unseen], "geology": [geology],
             "lines": [strip], "work": [],
+            "advice": [self.exemplars.show_warnings, retrieved.show_warnings, guide],
         }  # fmt: skip
 
     def _leave_room(self) -> None:
@@ -131,7 +143,9 @@ class Page(Part):
             dynamic=False, width=430, sizing_mode="stretch_height", stylesheets=[TABS],
             styles={"max-width": "max(370px, 30vw)"},  # more of a small screen for the section
         )  # fmt: skip
-        viewer = self.viewer.layout(looks=[self.linked.toggle], others=[self.linked.column])
+        viewer = self.viewer.layout(
+            looks=[self.linked.toggle], above=[self.layers.bar], others=[self.linked.column]
+        )  # fmt: skip
         viewer = pn.Column(self.strip.layout(), viewer, **BOTH)
         if STEP_OF.get(self.viewer.tool_buttons.active, self.steps.active) != self.steps.active:
             self.viewer.take(LOOK)
@@ -143,7 +157,7 @@ class Page(Part):
         away += f"if (step !== undefined && step !== cb_obj.active) tool.active = {LOOK}"
         self.steps.jscallback(active=away, args={"tool": self.viewer.tool_buttons})
         self.results.visible = lambda: self.steps.active == RESULTS
-        return pn.Column(top, pn.Row(viewer, self.steps, **BOTH), **BOTH)
+        return pn.Column(top, self.guide, pn.Row(viewer, self.steps, **BOTH), **BOTH)
 
     # ---- telling ----------------------------------------------------------------------------------------------------
 
@@ -222,6 +236,12 @@ class Page(Part):
         self.viewer.show_classes()
         self.geology.show()
         self.strip.show()
+        self.viewer.show_warnings()
+        self._show_guide()
+
+    def _show_guide(self) -> None:
+        """Say what to do next."""
+        self.guide.text = f"<span role='status'><b>Next:</b> {escape(next_step(self.session, self.viewer.line))}</span>"
 
     def _on_help(self) -> None:
         self.keys.help += 1
@@ -258,8 +278,6 @@ class Page(Part):
             "stick": lambda: self.geology.on_key(message["what"]),
             "says": lambda: labels.brush_with(message["what"]),
             "radius": lambda: radius.update(value=min(max(radius.value + by, radius.start), radius.end)),
-            "strokes": lambda: labels.strokes.update(active=[] if labels.strokes.active else [0]),
-            "overlay": labels.toggle,
             "class": lambda: self._choose_class(int(message["number"])),
         }
         verb: Any = verbs.get(message.get("verb", ""), lambda: None)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 import outcrop as oc
+from outcrop.app.advice import PageAdvice
 from outcrop.app.audit import Audits
 from outcrop.app.geology import Geology
 from outcrop.app.labelling import PageLabels
@@ -62,6 +63,7 @@ class Session:
     geology : Geology
     audits : Audits
     unseen : Unseen
+    advice : PageAdvice
     """
 
     def __init__(self, source: Any, job: str | Path | None = None, *, size: Any = None, truth: Any = None) -> None:
@@ -79,6 +81,7 @@ class Session:
         self.results = Results(self.labelling, truth_path)
         self.geology = Geology(self)
         self.audits, self.unseen = Audits(self), Unseen(self)
+        self.advice = PageAdvice(self)
         self._seen = self._now()
         self._closed = threading.Event()
         self._watcher = threading.Thread(target=self._watch, daemon=True)
@@ -94,8 +97,8 @@ class Session:
     def listen(self, function: Callable[[str], object]) -> Callable[[], None]:
         """Call a function with what changed whenever something does; gives what ends it.
 
-        It is one of "state", "strokes", "work", "weak", "labels", "lines", "places", "section", "geology", "audit" and
-        "unseen".
+        It is one of "state", "strokes", "work", "weak", "labels", "lines", "places", "section", "geology", "audit",
+        "unseen" and "advice".
         """
         self._listeners.append(function)
         return lambda: self._listeners.remove(function) if function in self._listeners else None
@@ -110,7 +113,8 @@ class Session:
         self._closed.set()
         self._watcher.join()
         for part in (
-            self.view, self.work, self.search, self.labelling, self.lines, self.geology, self.survey.sections, self.job,
+            self.view, self.work, self.search, self.labelling, self.lines, self.geology, self.advice,
+            self.survey.sections, self.job,
         ):  # fmt: skip
             part.close()
 
@@ -146,6 +150,7 @@ class Session:
 
         Pages are told of it, and the retrieved patches are brought up to it behind their backs.
         """
+        self.advice.forget_notes()
         made = decision(*arguments, **options)
         self._told("state")
         self.search.refresh()
@@ -281,6 +286,7 @@ class Session:
 
     def decide_on(self, position: int, decision: Callable[..., object], *arguments: Any, **options: Any) -> None:
         """Make a decision about samples of a line; its labels follow, then those of its neighbours."""
+        self.advice.forget_notes()
         self.labelling.begin_correction(position)
         decision(*arguments, **options)
         self.labelling.follow(position)

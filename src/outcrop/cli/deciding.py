@@ -12,7 +12,6 @@ from outcrop.cli.console import answer, say, show_frame, warn
 from outcrop.cli.opening import open_job
 from outcrop.cli.options import AS_JSON
 from outcrop.cli.program import app
-from outcrop.cli.retrieving import exemplars_outside
 from outcrop.cli.tables import picture, show_decisions, show_stages, show_status
 from outcrop.cli.texts import OnePath, Text, Texts, line_list, named_value, number_list, stroke_points
 from outcrop.parallel import memory_budget
@@ -62,6 +61,8 @@ def decisions(
             step(opened, "undo" if undo else "redo")
             return
         if import_from is not None:
+            from outcrop.job.retrieved import exemplars_outside
+
             take(opened, import_from, class_, as_)
             for text in exemplars_outside(opened):
                 warn(text)

@@ -12,7 +12,6 @@ from outcrop.cli.options import AS_JSON, BACKGROUND, DEVICE, MEMORY, SCHEDULER, 
 from outcrop.cli.program import app
 from outcrop.cli.tables import show_summary
 from outcrop.cli.texts import Text, Texts, named_value, number_list
-from outcrop.words import counted
 
 if TYPE_CHECKING:
     from outcrop.retrieval.weak import WeakLabels
@@ -118,7 +117,7 @@ def parse_count(job: "oc.Job", text: Text) -> Any:
 
 def retrieval_warnings(job: "oc.Job", weak: "WeakLabels") -> list[str]:
     """Return what an interpreter should know of the retrieved patches."""
-    from outcrop.job.retrieved import warnings
+    from outcrop.job.retrieved import exemplars_outside, warnings
 
     found = [*warnings(weak, int((job.index().status == 0).sum())), *exemplars_outside(job)]
     if job.background is None and len(job.classes) > 1:
@@ -127,13 +126,3 @@ def retrieval_warnings(job: "oc.Job", weak: "WeakLabels") -> list[str]:
             "--background NAME: labels are much better with it."
         )
     return found
-
-
-def exemplars_outside(job: "oc.Job") -> list[str]:
-    """Return a sentence on exemplars that lie outside the volume, where there are any."""
-    from outcrop.job.retrieved import fits
-
-    exemplars, grid = job.plan.state.exemplars, job.grid()
-    outside = sum(not fits(grid, one) for one in exemplars)
-    words = counted(outside, "exemplars", "lie")
-    return [f"{words} outside this volume or on a line that it does not have: not used."] if outside else []

@@ -1,7 +1,7 @@
 """How good the labels of a job are: against an expert, against changes that should not matter, against a colleague."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,13 +61,8 @@ def score_labels(
     names = named_alike(job, truth.attrs["classes"], coded.attrs["classes"], str(truth_path))
     truth = truth.assign_attrs(classes=names)
     scores = pixel_scores(coded, truth)
-    missing = [repr(name) for name in scores["IU"] if name not in coded.attrs["classes"]]
-    unused = [repr(name) for name in coded.attrs["classes"] if name not in truth.attrs["classes"]]
-    if missing and unused:
-        job._note(
-            f"No label is called {', '.join(missing)}, as in {truth_path}: the score is 0. Only the labels have "
-            f"{', '.join(unused)}; where two of them are one class, give both the same name."
-        )
+    for text in unmatched_classes(scores["IU"], names, coded.attrs["classes"], str(truth_path)):
+        job._note(text)
     scores["MIU_without_boundary"] = pixel_scores(coded, truth, band=5)["MIU"]
     scores[f"{along}s"] = common.tolist()
     own = job_confirmed(job, job.plan).own
@@ -124,11 +119,54 @@ def expert_labels(path: str | Path) -> xr.DataArray:
 
 def named_alike(job: "Job", names: Sequence[str], known: Sequence[str], what: str) -> list[str]:
     """Return the class names of an expert as a job writes them, where that is obvious, and note which are matched."""
+    matched, notes = matched_names(names, known, what)
+    for text in notes:
+        job._note(text)
+    return matched
+
+
+def matched_names(names: Sequence[str], known: Sequence[str], what: str) -> tuple[list[str], list[str]]:
+    """Return the class names of an expert as labels have them, and sentences about those that differ.
+
+    Examples
+    --------
+    >>> matched_names(["Salt", "gas"], ["salt dome", "gas"], "The truth")
+    (['salt dome', 'gas'], ["The truth calls salt dome 'Salt': taken as one class."])
+    """
     meant = obvious_names(names, known)
-    for name, other in meant.items():
-        if name.casefold() != other.casefold():
-            job._note(f"{what} calls {other} {name!r}: taken as one class.")
-    return [meant.get(name, name) for name in names]
+    notes = [
+        f"{what} calls {other} {name!r}: taken as one class."
+        for name, other in meant.items()
+        if name.casefold() != other.casefold()
+    ]
+    return [meant.get(name, name) for name in names], notes
+
+
+def unmatched_classes(scored: Iterable[str], names: Sequence[str], known: Sequence[str], what: str) -> list[str]:
+    """Return a sentence about classes of an expert that no label has, where labels have others that the expert has not.
+
+    Parameters
+    ----------
+    scored : iterable of str
+        Classes with a score, which are on the lines that both have.
+    names, known : sequence of str
+        All classes of the expert, and of the labels.
+    what : str
+        What the expert's labels are called.
+
+    Examples
+    --------
+    >>> [len(unmatched_classes(["gas"], ["gas"], [name], "truth")) for name in ("salt", "gas")]
+    [1, 0]
+    """
+    missing = [repr(name) for name in scored if name not in known]
+    unused = [repr(name) for name in known if name not in names]
+    if not (missing and unused):
+        return []
+    return [
+        f"No label is called {', '.join(missing)}, as in {what}: the score is 0. Only the labels have "
+        f"{', '.join(unused)}; where two of them are one class, give both the same name."
+    ]
 
 
 def obvious_names(names: Sequence[str], known: Sequence[str]) -> dict[str, str]:
