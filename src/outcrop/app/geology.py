@@ -203,7 +203,7 @@ class Geology:
 
     def _judge(self, sticks: pd.DataFrame, what: str) -> None:
         name = self.fault_class()
-        with self.job.act():
+        with self.job.log.act():
             if name not in self.job.palette:
                 self.job.add_class(name)
             faults.judge_sticks(self.job, sticks, what, name)
@@ -215,7 +215,7 @@ class Geology:
     def _extend(self, stick: pd.DataFrame, place: Place) -> None:
         faults.extended_stick(self.job, stick, place)  # refused before anything is decided
         name = self.fault_class()
-        with self.job.act():
+        with self.job.log.act():
             if name not in self.job.palette:
                 self.job.add_class(name)
             faults.extend_stick(self.job, stick, place, name)

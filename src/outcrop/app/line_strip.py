@@ -3,20 +3,19 @@
 from typing import Any
 
 import numpy as np
-import panel as pn
 from bokeh import events
 from bokeh.models import CustomJSHover, HoverTool, LinearColorMapper, Range1d
 from bokeh.palettes import Viridis256
 from bokeh.plotting import figure
 
-from outcrop.app.components import SMALL, WIDE, escape, note
+from outcrop.app.components import SMALL, escape, note
 from outcrop.app.lines import STATES, UNKNOWN
 from outcrop.app.plot import CONFIRMED_COLOUR, source
 from outcrop.app.viewer import Panel, Viewer
 from outcrop.words import counted
 
 COLOURS = ("#e3e8ee", "#8a96a3", "#d97700", CONFIRMED_COLOUR)  # of `STATES`
-HEIGHT = 34  # pixels
+HEIGHT = 20  # pixels
 
 
 class LineStrip(Panel):
@@ -41,9 +40,9 @@ class LineStrip(Panel):
     def _make_strip(self) -> None:
         count = len(self.survey.lines)
         self.figure = figure(
-            x_range=Range1d(-0.5, count - 0.5), y_range=Range1d(0, 2.6), tools="", toolbar_location=None, height=HEIGHT,
+            x_range=Range1d(-0.5, count - 0.5), y_range=Range1d(0, 2), tools="", toolbar_location=None, height=HEIGHT,
             min_width=80, sizing_mode="stretch_width", output_backend="canvas", name="line-strip", min_border=0,
-            outline_line_color="#aab6c4", margin=(5, 5, 5, 5),
+            outline_line_color="#aab6c4", margin=(0, 20, 0, 5),
         )  # fmt: skip
         self.figure.axis.visible = self.figure.grid.visible = False
         self.shown, self.here = source(("image", "sure")), source(("x", "y", "marker", "colour"))
@@ -55,7 +54,7 @@ class LineStrip(Panel):
             self.figure.image("sure", y=0, color_mapper=sure, name="line-sure", **wide),
         ]
         self.figure.scatter(
-            "x", "y", marker="marker", size=11, fill_color="colour", line_color="white", source=self.here,
+            "x", "y", marker="marker", size=10, fill_color="colour", line_color="white", source=self.here,
             name="line-marks",
         )  # fmt: skip
         numbers = CustomJSHover(
@@ -73,9 +72,10 @@ class LineStrip(Panel):
         )  # fmt: skip
         self.figure.on_event(events.Tap, self._on_tap)
 
-    def layout(self) -> Any:
-        """Everything, arranged."""
-        return pn.Row(self.figure, self.next, self.right, self.wrong, **WIDE)
+    @property
+    def buttons(self) -> list[Any]:
+        """Buttons about the line in view and the next one."""
+        return [self.right, self.wrong, self.next]
 
     # ---- showing ----------------------------------------------------------------------------------------------------
 
@@ -106,7 +106,7 @@ class LineStrip(Panel):
             marks.append((self.survey.line_at(advice["line"]), "star", "#d00074"))
             self.next.label = f"Correct next: {advice['line']:g}"
         x, markers, colours = ([one[i] for one in marks] for i in range(3))
-        data = {"x": x, "y": [2.1] * len(x), "marker": markers, "colour": colours}
+        data = {"x": x, "y": [1.4] * len(x), "marker": markers, "colour": colours}
         if data != dict(self.here.data):
             self.here.data = data
 

@@ -144,9 +144,9 @@ class Page(Part):
             styles={"max-width": "max(370px, 30vw)"},  # more of a small screen for the section
         )  # fmt: skip
         viewer = self.viewer.layout(
-            looks=[self.linked.toggle], above=[self.layers.bar], others=[self.linked.column]
+            looks=[self.linked.toggle, *self.strip.buttons], above=[self.layers.bar], others=[self.linked.column],
+            strip=[self.strip.figure],
         )  # fmt: skip
-        viewer = pn.Column(self.strip.layout(), viewer, **BOTH)
         if STEP_OF.get(self.viewer.tool_buttons.active, self.steps.active) != self.steps.active:
             self.viewer.take(LOOK)
         self._show_step()

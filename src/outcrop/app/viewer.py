@@ -207,9 +207,12 @@ class Viewer(Part):
         ):  # fmt: skip
             figure.on_event(event, react)
 
-    def layout(self, *, looks: Iterable[Any] = (), above: Iterable[Any] = (), others: Iterable[Any] = ()) -> Any:
-        """Everything, arranged, with more controls above and more views right of the section."""
-        lines = pn.Row(self.direction_buttons, self.number, self.slider, **WIDE)
+    def layout(
+        self, *, looks: Iterable[Any] = (), above: Iterable[Any] = (), others: Iterable[Any] = (),
+        strip: Iterable[Any] = (),
+    ) -> Any:  # fmt: skip
+        """Everything, arranged, with more controls above, more views right of the section, a strip below the slider."""
+        lines = pn.Row(self.direction_buttons, self.number, pn.Column(self.slider, *strip, **WIDE), **WIDE)
         controls = [self.tool_buttons, *self.looks, *looks, self.exaggeration, self.scale]
         for one in (*controls, self.direction_buttons, self.number):
             one.margin = (1, 5)

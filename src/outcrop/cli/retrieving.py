@@ -55,7 +55,7 @@ def retrieve(
         warn("--diverse has no effect any more; leave it out.")
     with resources(workers, scheduler, memory) as where, open_job(job) as opened:
         verdicts = [(opened._patches_at(rows), what) for rows, what in ((yes, "accept"), (no, "reject")) if rows]
-        with opened.act():
+        with opened.log.act():
             if forget:
                 opened.forget()
             for patches, what in verdicts:
@@ -78,10 +78,13 @@ def retrieve(
 
 def parse_exemplar(text: str, option: str) -> tuple[str, Any]:
     """Read class and position, or picture, of an option."""
-    name, place = named_value(text, option, "CLASS=INLINE,CROSSLINE,TIME or CLASS=PICTURE")
+    form = "CLASS=INLINE,CROSSLINE,TIME or CLASS=PICTURE"
+    name, place = named_value(text, option, form)
     try:
         return name, [float(part) for part in place.split(",")]
     except ValueError:
+        if not Path(place).exists():
+            raise ValueError(f"{option} is {text!r}: neither three numbers nor a file; write {form}.") from None
         return name, oc.open_volume(place)[0].transpose().values
 
 
@@ -89,8 +92,9 @@ def exemplar_at(job: "oc.Job", name: str, place: list[float]) -> str:
     """Return the id of the exemplar of a class at a place."""
     from outcrop.job.inputs import class_name
 
-    first = job.plan.firsts.get(class_name(name))
-    for one in job.plan.state.exemplars:
+    state = job.log.state()
+    first = state.first_name(class_name(name))
+    for one in state.exemplars:
         if one.name == first and one.place and list(one.place) == list(place):
             return str(one.id)
     raise ValueError(

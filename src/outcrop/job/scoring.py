@@ -1,5 +1,6 @@
 """How good the labels of a job are: against an expert, against changes that should not matter, against a colleague."""
 
+import copy
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -18,6 +19,7 @@ from outcrop.job.confirmed import job_confirmed
 from outcrop.job.pictures import draw_labels, save
 from outcrop.job.sections import labelling_grid
 from outcrop.labels.stability import stability
+from outcrop.mapping.points import PointMapper
 from outcrop.parallel import Progress
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.volumes.axes import position_of
@@ -92,21 +94,32 @@ def _spacing(job: "Job") -> tuple[tuple[float, float], tuple[str, str]]:
 def probe_labels(job: "Job", lines: Sequence[int], *, progress: Progress | None = None) -> pd.DataFrame:
     """Return the share of labels that stay the same under changes that should not matter; see `stability`.
 
-    A borrowed mapper is not fitted again with another seed: what it was fitted on lies in another job.
+    A borrowed mapper is not fitted again with another seed: what it was fitted on lies in another job. Of a mapping by
+    points what classes look like is tried, without the places of the points: a changed line has other ones.
     """
     plan = job.plan
 
     def fit(change: int) -> Any:
         if not change:
-            return job.mapper()
+            return by_look(job.mapper())
         if plan.label.mapper:
             return None
-        return fitting.fit(job, replace(plan, label=plan.label.updated(seed=plan.label.seed + change)))
+        return by_look(fitting.fit(job, replace(plan, label=plan.label.updated(seed=plan.label.seed + change))))
 
     volume = job.volume
     if plan.along:  # the lines that are labelled take the place of the inlines
         volume = volume.transpose("crossline", "inline", ...).rename(inline="crossline", crossline="inline")
     return stability(volume, labelling_grid(job, plan), fit, lines=lines, progress=progress)
+
+
+def by_look(mapper: Any) -> Any:
+    """Return a mapper without the places of its points; layers, which no place moves, stay."""
+    if not isinstance(mapper, PointMapper):
+        return mapper
+    plain = copy.copy(mapper)
+    plain.forget_places()
+    plain.layered_ = mapper.layered_
+    return plain
 
 
 def expert_labels(path: str | Path) -> xr.DataArray:
