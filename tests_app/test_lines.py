@@ -58,6 +58,7 @@ def test_a_line_is_confirmed_and_taken_back(job, browser, screen, by):
     """Its labels are kept as shown and framed, other lines follow; the second button, or undo, takes it back."""
     with server(job) as (address, _):
         tab = Tab(browser, address, screen)
+        tab.step("3 Labels")
         tab.line(116)
         tab.wait_model("line-states", "m.data_source.data.image.length === 1")
         before = np.array(tab.model("labels", "Array.from(m.data_source.data.image[0])"))
@@ -125,6 +126,7 @@ def test_the_strip_shows_all_lines_and_leads_to_them(job, browser, screen):
         sure = notebook.labels["confidence"].sel(inline=[106, 110, 117]).mean(dim=["crossline", "time"]) / 2.55
     with server(job) as (address, _):
         tab = Tab(browser, address, screen)
+        tab.step("3 Labels")
         tab.wait_model("line-states", f"m.data_source.data.sure[0]?.[6] !== {UNKNOWN}")
         states = np.full(30, UNLABELLED)
         states[[6, 10, 17]], states[16] = (STALE, STALE, LABELLED), CONFIRMED

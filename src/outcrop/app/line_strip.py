@@ -3,12 +3,13 @@
 from typing import Any
 
 import numpy as np
+import panel as pn
 from bokeh import events
 from bokeh.models import CustomJSHover, HoverTool, LinearColorMapper, Range1d
 from bokeh.palettes import Viridis256
 from bokeh.plotting import figure
 
-from outcrop.app.components import SMALL, escape, note
+from outcrop.app.components import SMALL, WIDE, escape, note
 from outcrop.app.lines import STATES, UNKNOWN
 from outcrop.app.plot import CONFIRMED_COLOUR, source
 from outcrop.app.viewer import Panel, Viewer
@@ -72,10 +73,9 @@ class LineStrip(Panel):
         )  # fmt: skip
         self.figure.on_event(events.Tap, self._on_tap)
 
-    @property
-    def buttons(self) -> list[Any]:
-        """Buttons about the line in view and the next one."""
-        return [self.right, self.wrong, self.next]
+    def layout(self) -> Any:
+        """What the strip shows in words, and the buttons; the strip itself lies below the slider."""
+        return pn.Column(pn.Row(self.right, self.wrong, self.next), self.words, **WIDE)
 
     # ---- showing ----------------------------------------------------------------------------------------------------
 

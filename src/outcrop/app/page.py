@@ -136,7 +136,7 @@ class Page(Part):
         self.steps = pn.Tabs(
             ("1 Exemplars", self.exemplars.layout(self.unseen.layout())),
             ("2 Retrieved", self.retrieved.layout()),
-            ("3 Labels", pn.Column(self.labels.layout(), self.strip.words, **BOTH)),
+            ("3 Labels", pn.Column(self.labels.layout(), self.strip.layout(), **BOTH)),
             ("4 Results", self.results.layout(self.audit.layout())),
             ("5 Geology", self.geology.layout()),
             active=min(max(int(self.viewer.view.get("step", EXEMPLARS)), EXEMPLARS), GEOLOGY),
@@ -144,7 +144,7 @@ class Page(Part):
             styles={"max-width": "max(370px, 30vw)"},  # more of a small screen for the section
         )  # fmt: skip
         viewer = self.viewer.layout(
-            looks=[self.linked.toggle, *self.strip.buttons], above=[self.layers.bar], others=[self.linked.column],
+            looks=[self.linked.toggle], above=[self.layers.bar], others=[self.linked.column],
             strip=[self.strip.figure],
         )  # fmt: skip
         if STEP_OF.get(self.viewer.tool_buttons.active, self.steps.active) != self.steps.active:
