@@ -129,12 +129,22 @@ def nearest_in_time(points: list[Point], classes: list[str], shape: tuple[int, .
     return np.repeat(codes[distance.argmin(axis=1)][:, None], shape[1], axis=1)
 
 
-def scored(survey: Survey, sample: SurveySample, graphs: list[LandmarkGraph], points: list[Point], kind: str) -> Result:
+def scored(
+    survey: Survey,
+    sample: SurveySample,
+    graphs: list[LandmarkGraph],
+    points: list[Point],
+    kind: str,
+    pictures: str | None = None,
+) -> Result:
     n, line = len(survey.classes), points[0].line
     mapper = PointMapper(survey.background).fit(sample, points, survey.sections.__getitem__, graphs=graphs)
     codes = np.array([survey.classes.index(name) + 1 for name in mapper.classes_])
     scores, rules, sure, right, limited, tops = [], [], [], [], [], []
     for number, truth in survey.truth.items():
+        if pictures:
+            name = f"{survey.name} {line:g} to {number} {kind} {points[0].trace:g}.png".replace(" ", "-")
+            draw(survey, mapper, points, number, Path(pictures) / name)
         votes = mapper.votes(survey.sections[number], number).swapaxes(0, 1)
         labels = codes[votes.argmax(axis=-1)]
         if number == line:
@@ -164,6 +174,40 @@ def salt_top(labels: Array, truth: Array, classes: list[str]) -> float:
     salt = [(one == classes.index("salt dome") + 1) for one in (labels, truth)]
     both = salt[0].any(axis=0) & salt[1].any(axis=0)
     return float(np.median(np.abs(np.subtract(*(one.argmax(axis=0) for one in salt)))[both])) if both.any() else np.nan
+
+
+def draw(survey: Survey, mapper: PointMapper, points: list[Point], line: int, path: Path) -> None:
+    """Draw the clicks, labels, the expert's labels and the confidence of a line."""
+    import matplotlib.pyplot as plt
+
+    codes = np.array([survey.classes.index(name) + 1 for name in mapper.classes_])
+    section, truth = survey.sections[line], np.ma.masked_equal(survey.truth[line], 0)
+    votes = mapper.votes(section, line).swapaxes(0, 1)
+    labels = {"labels": codes[votes.argmax(axis=-1)], "expert": truth}
+    figure, axes = plt.subplots(2, 2, figsize=(16, 10), sharex=True, sharey=True, layout="constrained")
+    colours = plt.get_cmap("tab10", len(survey.classes))
+    for axis in axes.flat[:3]:
+        axis.imshow(section, cmap="gray", aspect="auto")
+    for axis, (name, values) in zip(axes.flat[1:3], labels.items(), strict=True):
+        axis.imshow(
+            values,
+            cmap=colours,
+            vmin=0.5,
+            vmax=len(survey.classes) + 0.5,
+            alpha=0.5,
+            aspect="auto",
+            interpolation="none",
+        )
+        axis.set_title(f"{name}, line {line}")
+    for point in points:
+        colour = colours(survey.classes.index(point.name))
+        axes[0, 0].plot(point.trace, point.sample, "o", ms=12, color=colour, mec="white", label=point.name)
+    axes[0, 0].set_title(f"{survey.name}: clicks on line {points[0].line:g}")
+    axes[0, 0].legend(loc="lower right")
+    figure.colorbar(axes[1, 1].imshow(votes.max(axis=-1), vmin=0, vmax=1, aspect="auto"), ax=axes[1, 1])
+    axes[1, 1].set_title("confidence")
+    figure.savefig(path, dpi=60)
+    plt.close(figure)
 
 
 def _is_kept(labels: Array, truth: Array, point: Point, code: int) -> bool:
@@ -204,6 +248,7 @@ def main() -> None:
     parser.add_argument("--landmarks", type=int, default=N_LANDMARKS)
     parser.add_argument("--without-background", action="store_true", help="no click for the background")
     parser.add_argument("--by-eye", action="store_true", help="exemplars chosen by eye, on F3")
+    parser.add_argument("--pictures", help="folder for a picture of every scored line")
     parser.add_argument("--each", action="store_true", help="print every set")
     options = parser.parse_args()
     results = []
@@ -219,7 +264,7 @@ def main() -> None:
             points = by_eye(line) if options.by_eye else clicks(survey.truth[line], line, survey.classes, seed, kind)
             if options.without_background:
                 points = [point for point in points if point.name != survey.background]
-            results.append(scored(survey, sample, graphs, points, kind))
+            results.append(scored(survey, sample, graphs, points, kind, options.pictures))
             if options.each:
                 print(
                     survey.name, line, seed, kind, f"{results[-1].score:.3f}", results[-1].by_class.round(2), flush=True
