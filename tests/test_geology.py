@@ -109,7 +109,7 @@ def test_a_click_chooses_a_stick_and_yes_keeps_it(panel):
     panel._on_verdict("accept")
     assert panel.session.job.status()["decisions"]["strokes"] == before + 1
     drawn(panel)
-    assert len(panel.lines["stick-outlines"].data["xs"]) == 1 and panel.chosen is None
+    assert len(panel.lines["stick-outlines"].data["xs"]) == 1 and not panel.chosen
     panel.session.undo()
     assert "Taken back: fault stick of fault on inline 104." in panel.session.work.message
     drawn(panel)
@@ -142,7 +142,7 @@ def test_a_choice_outlives_what_is_labelled_meanwhile(panel, what):
     accepted = [list(one) for one in panel.lines["stick-outlines"].data["xs"]]
     number = next(i for i, one in enumerate(panel.lines["sticks"].data["xs"]) if list(one) not in accepted)
     tap(panel, number)
-    points = panel.chosen.points
+    points = panel.chosen[0].points
     if what == "extend":
         panel.extend.active = [0]
     label_another_line(session, LINE + 1)
@@ -152,14 +152,14 @@ def test_a_choice_outlives_what_is_labelled_meanwhile(panel, what):
     session.job.label(lines=[LINE])
     session.set_limit(0.01)  # and now they are not
     drawn(panel)
-    assert panel.chosen.points is points and panel.lines["chosen-stick"].data["xs"]
+    assert panel.chosen[0].points is points and panel.lines["chosen-stick"].data["xs"]
     strokes = len(session.job.plan.state.strokes)
     if what == "extend":
         assert panel.extend.active == [0] and not panel.extend.disabled
         panel._on_tap(type("Tap", (), {"x": points["crossline"].iloc[0], "y": 150}))
     else:
         panel._on_verdict("reject")
-    assert len(session.job.plan.state.strokes) == strokes + 1 and panel.chosen is None
+    assert len(session.job.plan.state.strokes) == strokes + 1 and not panel.chosen
     places = np.array(session.job.plan.state.strokes[-1]["points"])
     assert np.isin(points["crossline"], places[:, 1]).all()
 
@@ -171,14 +171,14 @@ def test_another_section_lets_go_of_a_stick(panel):
     panel.extend.active = [0]
     panel.viewer.go(0, 5)
     panel.show()
-    assert panel.chosen is None and panel.extend.active == [] and panel.extend.disabled
+    assert not panel.chosen and panel.extend.active == [] and panel.extend.disabled
 
 
 def test_a_click_beside_all_sticks_chooses_none(panel):
     """And a verdict without a choice says what to do."""
     drawn(panel)
     panel._on_tap(type("Tap", (), {"x": 310, "y": 40}))
-    assert panel.chosen is None and panel.verdicts[0].disabled
+    assert not panel.chosen and panel.verdicts[0].disabled
     panel._on_verdict("reject")
     assert "click on one" in panel.viewer.said[-1]
 
@@ -255,9 +255,9 @@ def test_exports_of_stale_labels_are_refused(panel):
         button._trigger_event(ButtonClick(button))
         session.work.wait()
     panel.show_written()
-    for name in ("sticks.csv", "bodies"):
+    for name in ("sticks.csv", "sticks.dat", "sticks.charisma", "bodies"):
         assert f"export/{name} written" in panel.written.text
-    assert panel.written.text.count("from 1 stale line too") == 2
+    assert panel.written.text.count("from 1 stale line too") == 4
 
 
 def test_the_page_says_that_faults_are_picked(session):

@@ -10,6 +10,9 @@ import outcrop as oc
 from outcrop import datasets
 from outcrop.geometry.sticks import read_sticks, write_sticks
 from outcrop.job import faults
+from outcrop.job.fitting import evidence
+from outcrop.job.sections import marked_sections
+from outcrop.job.strokes import stroke_mask
 
 LINES = [102, 103, 104, 105, 106]
 
@@ -77,6 +80,70 @@ def test_rejected_sticks_go_and_undo_brings_them_back(job):
     assert at(before[other_lines]) <= at(after)
     job.undo()
     pd.testing.assert_frame_equal(faults.sticks_of_class(job), before)
+
+
+def test_a_rejected_stick_paints_nothing(job):
+    """It says 'not fault' to labels and mapping: no sample is painted, no other class is shown as an example."""
+    victim = faults.sticks_of_class(job).query("stick == 0")
+    line = int(victim["inline"].iloc[0])
+    before, painted = job.labels["label"].sel(inline=line).values, marked_sections(job, job.plan)[0][0, line - 100]
+    known = {point for point in evidence(job, job.plan) if point.name == "other"}
+    faults.judge_sticks(job, victim, "reject")
+    now, left = job.labels["label"].sel(inline=line).values, marked_sections(job, job.plan)[0][0, line - 100]
+    places = victim[["inline", "crossline", "time"]].to_numpy(float).tolist()
+    along = stroke_mask({"along": "inline", "points": places, "radius": faults.STROKE}, job.axes)
+    assert not (now[along] == job.classes["fault"]).any()
+    np.testing.assert_array_equal(now[~along], before[~along])
+    np.testing.assert_array_equal(left, np.where(along & (painted == job.classes["fault"]), 0, painted))
+    after = evidence(job, job.plan)
+    assert {point for point in after if point.name == "other"} == known
+    assert {point.name for point in after if point.excluded} == {"fault"}
+
+
+def test_many_sticks_are_judged_as_one_decision(job):
+    """All sticks of a line are rejected at once; all of them are gone, also from sticks of whatever class; one undo."""
+    every = faults.judged_sticks(job, "fault", LINES)
+    here = every[every["inline"] == LINES[2]]
+    assert here["stick"].nunique() > 2
+    faults.judge_sticks(job, here, "reject")
+    assert faults.rejected_sticks(job)["stick"].nunique() == here["stick"].nunique()
+    for left in (faults.judged_sticks(job, "fault", LINES), faults.sticks_of_class(job)):
+        assert set(left["inline"]) == {*LINES} - {LINES[2]}
+    job.undo()
+    pd.testing.assert_frame_equal(faults.judged_sticks(job, "fault", LINES), every)
+
+
+def test_a_cleared_rejection_brings_the_stick_back(job):
+    """To forget, or to accept, lifts what was rejected."""
+    before = faults.sticks_of_class(job)
+    victim = before[before["stick"] == 0]
+    faults.judge_sticks(job, victim, "reject")
+    faults.judge_sticks(job, victim, "accept")
+    assert not len(faults.rejected_sticks(job)) and at(faults.accepted_sticks(job)) == at(victim)
+    faults.judge_sticks(job, victim, "reject")
+    faults.judge_sticks(job, victim, "forget")
+    assert not len(faults.rejected_sticks(job))
+    assert at(victim) <= at(faults.judged_sticks(job, "fault", LINES))
+
+
+@pytest.mark.parametrize("background", [True, False])
+def test_accepted_sticks_become_the_class_of_faults_whatever_it_is_called(source, tmp_path, background):
+    """A class without the word fault in its name is the class of faults once a stick was accepted to it."""
+    with oc.Job(tmp_path / "v.outcrop", volume=source) as job:
+        job.add_class("Störung")
+        if background:
+            job.add_class("other")
+        with pytest.raises(ValueError, match="called fault"):
+            faults.fault_class(job)
+        sticks = faults.all_sticks(job, [104])
+        one, two = (sticks[sticks["stick"] == number] for number in (0, 1))
+        faults.judge_sticks(job, one, "accept", "Störung")
+        faults.judge_sticks(job, two, "reject")
+        assert faults.fault_class(job) == "Störung"
+        job.rename_class("Störung", "Bruch")
+        assert faults.fault_class(job) == "Bruch" and at(faults.accepted_sticks(job)) == at(one)
+        assert at(faults.rejected_sticks(job)) == at(two)
+        assert set(job.classes) == ({"Bruch", "other"} if background else {"Bruch"})
 
 
 def test_accepted_sticks_come(job):

@@ -274,4 +274,5 @@ def test_verdicts_on_sticks_while_lines_follow(browser, tmp_path):
             tab.wait_model("chosen-stick", "m.data_source.data.xs.length === 0")
         tab.close()
     added = state(job).strokes[before:]
-    assert [one["class"] for one in added] == ["fault", "other"] and added[0].get("stick")
+    verdicts = [(one["what"], one["class"], one.get("stick")) for one in added]
+    assert verdicts == [("stroke", "fault", True), ("exclude", "fault", True)]

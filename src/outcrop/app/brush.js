@@ -16,7 +16,7 @@ const nearest = (at) => at.map((value, n) => Math.max(0, Math.min(axes[n].count 
 const place = (axis, position) => low(axis) + position * Math.abs(axis.step);
 const exact = [x, y].map((value, n) => (value - low(axes[n])) / Math.abs(axes[n].step));  // in samples from the smaller end
 const within = exact.every((value, n) => value >= -0.5 && value < axes[n].count - 0.5);
-const armed = tool.active >= BRUSH && !plot.panning;
+const armed = tool.active >= BRUSH && tool.active <= OUTLINE && !plot.panning;
 
 const clip = (a, b) => {  // samples at the ends of the part of a line that lies in the section, null where none does
   let [from, to] = [0, 1];

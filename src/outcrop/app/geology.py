@@ -1,5 +1,6 @@
 """Faults and bodies of a session: sticks, tops and bases on the section in view, and decisions about sticks."""
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,11 +11,13 @@ from outcrop.app.results import Written
 from outcrop.app.survey import Place
 from outcrop.app.work import Latest, Task
 from outcrop.geometry.bodies import SIDES
+from outcrop.geometry.coordinates import map_grid
 from outcrop.geometry.crossings import FaultTrace, fault_traces, horizon_traces
 from outcrop.geometry.sticks import write_sticks
 from outcrop.geometry.surfaces import join_sticks
 from outcrop.job import faults
 from outcrop.job.bodies import job_bodies, write_bodies
+from outcrop.words import counted
 
 if TYPE_CHECKING:
     from outcrop.app.session import Session
@@ -27,14 +30,17 @@ class Picked(NamedTuple):
 
     key: Any  # class, lines, decisions, where the labels of the lines are kept
     sticks: pd.DataFrame
+    rejected: pd.DataFrame
     note: str
 
 
 class Shown(NamedTuple):
-    """Sticks of a section in view and the lines to draw for them."""
+    """Sticks of a section in view and the lines to draw for them; rejected ones apart."""
 
     sticks: pd.DataFrame
     traces: list[FaultTrace]
+    rejected: pd.DataFrame
+    rejected_traces: list[FaultTrace]
     note: str
 
 
@@ -92,9 +98,11 @@ class Geology:
                 self._picker.request()
                 self.session.tell("work")
             same = picked is not None and picked.key[0] == key[0] and (across or picked.key[1] == key[1])
-            picked = Picked(key, picked.sticks if picked and same else self._none(), "picking faults ...")
+            before = picked if picked and same else Picked(key, self._none(), self._none(), "")
+            picked = before._replace(note="picking faults ...")
         label = self.survey.axes[direction].labels[position].item()
-        return Shown(picked.sticks, fault_traces(picked.sticks, self.job.volume, direction, label), picked.note)
+        traces = [fault_traces(some, self.job.volume, direction, label) for some in (picked.sticks, picked.rejected)]
+        return Shown(picked.sticks, traces[0], picked.rejected, traces[1], picked.note)
 
     def _key(self, direction: int, position: int) -> tuple[Any, ...]:
         """What the sticks of a section depend on: on lines the line, across them all that is picked so far.
@@ -107,7 +115,7 @@ class Geology:
         stores = self.session.labelling.shown().labels.stores
         at = np.flatnonzero(np.isin(lines, numbers)).tolist()
         labels = tuple(stores[i].folder.name if i in stores else None for i in at)
-        return self.of, tuple(numbers), self.job.plan, labels
+        return (self.of, self.fault_class()), tuple(numbers), self.job.plan, labels
 
     def _pick(self) -> None:
         wanted = self._wanted
@@ -117,29 +125,36 @@ class Geology:
         try:
             self._picked[across] = Picked(key, *self._sticks(list(key[1])))
         except Exception as error:
-            self._picked[across] = Picked(key, self._none(), str(error))
+            self._picked[across] = Picked(key, self._none(), self._none(), str(error))
         self.picking = self._wanted is not wanted
         self.session.tell("geology")
 
-    def _sticks(self, lines: list[float]) -> tuple[pd.DataFrame, str]:
-        """Sticks of some lines, and a sentence about them."""
+    def _sticks(self, lines: list[float]) -> tuple[pd.DataFrame, pd.DataFrame, str]:
+        """Sticks of some lines, those that were rejected on them, and a sentence about them."""
+        name, along = self.fault_class(), self.survey.line_name
+        rejected = self._none()
+        if name in self.job.palette:
+            rejected = faults.rejected_sticks(self.job, name)
+            rejected = rejected[rejected[along].isin(lines) & (rejected["along"] == along)].assign(surface=-1)
+        labelled = True
         if self.of == ALL:
-            sticks = self._all_sticks(lines).assign(accepted=False)
-            return sticks, f"{sticks['stick'].nunique()} sticks, whatever their class"
-        done = {self.survey.lines[i].item() for i in self.session.labelling.done()}
-        labelled = not done.isdisjoint(lines)
-        if labelled:
-            sticks = faults.sticks_of_class(self.job, self.of, lines=lines)
+            sticks, words = self._all_sticks(lines), "sticks, whatever their class"
         else:
-            accepted = faults.accepted_sticks(self.job, self.of)
-            sticks = join_sticks(accepted[accepted[self.survey.line_name].isin(lines)], self.job.volume)
-        count, kept = sticks["stick"].nunique(), sticks.loc[sticks["accepted"].astype(bool), "stick"].nunique()
-        words = f"{count} sticks of {self.of}, {kept} of them accepted"
-        return sticks, words if labelled else f"{words}; label the line to see those that its labels show"
+            done = {self.survey.lines[i].item() for i in self.session.labelling.done()}
+            labelled, words = not done.isdisjoint(lines), f"sticks of {self.of}"
+            if labelled:
+                sticks = faults.sticks_of_class(self.job, self.of, lines=lines)
+            else:
+                accepted = faults.accepted_sticks(self.job, self.of)
+                sticks = join_sticks(accepted[accepted[along].isin(lines)], self.job.volume)
+        kept = sticks.loc[sticks["accepted"].astype(bool), "stick"].nunique()
+        note = f"{sticks['stick'].nunique()} {words}: {kept} accepted, {rejected['stick'].nunique()} rejected"
+        return sticks, rejected, note if labelled else f"{note}; label the line to see those that its labels show"
 
-    def _all_sticks(self, *lines: list[float], **options: Any) -> pd.DataFrame:
-        """Sticks of whatever class."""
-        return join_sticks(faults.all_sticks(self.job, *lines, **options), self.job.volume)
+    def _all_sticks(self, lines: list[float] | None = None, **options: Any) -> pd.DataFrame:
+        """Sticks of whatever class, without rejected ones."""
+        name = self.fault_class()
+        return faults.judged_sticks(self.job, name if name in self.job.palette else None, lines, **options)
 
     def _none(self) -> pd.DataFrame:
         columns = ["surface", "stick", *self.job.volume.dims, "likelihood", "accepted"]
@@ -156,17 +171,54 @@ class Geology:
 
     # ---- decisions --------------------------------------------------------------------------------------------------
 
-    def judge(self, stick: pd.DataFrame, what: str, position: int) -> None:
-        """Accept or reject a stick on a line, or forget what was decided along it."""
-        self.session.decide_on(position, faults.judge_sticks, self.job, stick, what, self._class())
+    def fault_class(self) -> str:
+        """Class that accepted sticks become: the one shown, else the one chosen, else the one that holds verdicts.
+
+        It may be a new one, which the first verdict makes.
+        """
+        if self.of in self.job.palette:
+            return self.of
+        chosen: str = self.job.plan.names.get(self.session.view.get("fault-class", ""), "")
+        if chosen:
+            return chosen
+        try:
+            return faults.fault_class(self.job)
+        except ValueError:  # none, or several
+            named = [name for name in self.job.palette if faults.FAULT in name.lower()]
+            return named[0] if named else faults.FAULT
+
+    def fault_classes(self) -> list[str]:
+        """Classes that accepted sticks can become."""
+        names = [name for name in self.job.palette if name != self.job.background]
+        return names if self.fault_class() in names else [*names, self.fault_class()]
+
+    def choose_fault_class(self, name: str) -> None:
+        """Let accepted sticks become a class."""
+        self.session.view.keep(**{"fault-class": self.job.first_name(name)})
+        self.session.tell("geology")
+
+    def judge(self, sticks: pd.DataFrame, what: str, position: int) -> None:
+        """Accept or reject sticks on a line as one decision, or clear the verdicts on them."""
+        self.session.decide_on(position, self._judge, sticks, what)
+
+    def _judge(self, sticks: pd.DataFrame, what: str) -> None:
+        name = self.fault_class()
+        with self.job.log.act():
+            if name not in self.job.palette:
+                self.job.add_class(name)
+            faults.judge_sticks(self.job, sticks, what, name)
 
     def extend(self, stick: pd.DataFrame, place: Place, position: int) -> None:
         """Extend a stick on a line to a place, which accepts it."""
-        self.session.decide_on(position, faults.extend_stick, self.job, stick, place, self._class())
+        self.session.decide_on(position, self._extend, stick, place)
 
-    def _class(self) -> str:
-        """Class to which sticks are accepted."""
-        return str(faults.fault_class(self.job, None if self.of == ALL else self.of))
+    def _extend(self, stick: pd.DataFrame, place: Place) -> None:
+        faults.extended_stick(self.job, stick, place)  # refused before anything is decided
+        name = self.fault_class()
+        with self.job.log.act():
+            if name not in self.job.palette:
+                self.job.add_class(name)
+            faults.extend_stick(self.job, stick, place, name)
 
     # ---- bodies -----------------------------------------------------------------------------------------------------
 
@@ -215,7 +267,8 @@ class Geology:
     def export_sticks(self, name: str = "sticks.csv", *, stale: bool = False) -> Task:
         """Write the sticks of all labelled lines, or of all lines, into the export folder, in a thread.
 
-        Labels of older decisions are refused unless `stale` ones are wanted; sticks of no class need none.
+        Rejected ones are left out. Labels of older decisions are refused unless `stale` ones are wanted; sticks of no
+        class need none.
         """
         results = self.session.results
 
@@ -226,8 +279,11 @@ class Geology:
             else:
                 sticks = faults.sticks_of_class(self.job, self.of, progress=task.stage)
             out = results.free_path(name)
-            write_sticks(sticks, out, self.job.volume)
-            self._wrote(out, f"{sticks['stick'].nunique()} sticks", old)
+            known = map_grid(self.job.volume).in_metres
+            with warnings.catch_warnings(action="ignore"):  # said below
+                write_sticks(sticks, out, self.job.volume)
+            there = "X and Y" if known else "no X and Y, for the volume has no coordinates"
+            self._wrote(out, f"{counted(sticks['stick'].nunique(), 'sticks')}, {there}", old)
 
         return self.session.work.start(f"writing {name}", write)
 

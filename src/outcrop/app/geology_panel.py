@@ -9,24 +9,31 @@ import numpy.typing as npt
 import pandas as pd
 import panel as pn
 from bokeh import events
-from bokeh.models import CheckboxGroup, Select
+from bokeh.models import CheckboxGroup, Div, Select
 from matplotlib.colors import to_hex, to_rgba
 
-from outcrop.app.components import escape, guarded, heading, hint, note, scrolled
+from outcrop.app.components import SMALL, escape, guarded, heading, hint, note, scrolled
+from outcrop.app.geology import ALL
 from outcrop.app.layer_bar import STICKS, TOPS, LayerBar
 from outcrop.app.pictures import Axis
 from outcrop.app.plot import Columns, source
 from outcrop.app.result_panel import ExportPanel
-from outcrop.app.viewer import LOOK, Viewer
+from outcrop.app.viewer import LASSO, LOOK, Viewer
 from outcrop.geometry.bodies import SIDES
 from outcrop.geometry.crossings import FaultTrace
 from outcrop.plots.geology_lines import STICK
 
-CHOSEN = "#00e5ff"
+CHOSEN, ACCEPTED, REJECTED = "#00e5ff", "#00e676", "#e0e0e0"  # of sticks, and STICK where nothing is decided
 SCREEN = (900, 650)  # pixels of a section, about
 NEAR = 12  # pixels from a click to the stick that is meant
+SPOTS = 50  # points of a stick that are tested against the lasso
 LINES = ("xs", "ys", "colour", "width")
-GLYPHS = ("top-outlines", "tops", "base-outlines", "bases", "stick-outlines", "sticks", "chosen-stick")  # from below
+GLYPHS = (  # from below
+    "top-outlines", "tops", "base-outlines", "bases", "rejected-outlines", "rejected-sticks", "stick-outlines",
+    "sticks", "chosen-stick",
+)  # fmt: skip
+DASHED = ("base-outlines", "bases", "rejected-outlines", "rejected-sticks")
+EXPORTS = {"sticks.csv": "Sticks as csv", "sticks.dat": "OpendTect", "sticks.charisma": "Charisma"}
 OLD = "Tops of older labels: find bodies again"
 
 
@@ -50,14 +57,21 @@ class GeologyPanel(ExportPanel):
     def __init__(self, viewer: Viewer, layers: LayerBar) -> None:
         super().__init__(viewer, "geology-stale", "geology-exported", geology=True)
         self.geology, self.layers = self.session.geology, layers
-        self.chosen: Chosen | None = None
+        self.chosen: list[Chosen] = []
+        self._adding = False  # whether the lasso adds to what is chosen
         self._section: tuple[int, int] | None = None  # that is shown
-        self._sticks: pd.DataFrame | None = None  # of the traces
+        self._found: list[Chosen] = []  # sticks that can be chosen
         self._traces: list[FaultTrace] = []
+        self._rejected: list[FaultTrace] = []
         layers.after_change = lambda _: self.show()
         self.of = self.react(Select(title="sticks of", options=[], width=150, name="sticks-class"), self._on_class)
+        self.becomes = self.react(
+            Select(title="accepted sticks become", options=[], width=150, name="fault-class"), self._on_fault_class
+        )
+        hidden = CheckboxGroup(labels=["show rejected sticks"], active=[], name="rejected-shown")
+        self.with_rejected = self.react(self.view.follow(hidden), lambda _: self.show())
         self.note, self.about, self.bodies = note("sticks-note"), note("stick-about"), note("bodies-note")
-        verdicts = {"accept": "✓ Accept", "reject": "✕ Reject", "forget": "Forget"}
+        verdicts = {"accept": "✓ Accept ( A )", "reject": "✕ Reject ( X )", "forget": "Clear verdict"}
         self.verdicts = [
             self.button(text, functools.partial(self._on_verdict, what), f"stick-{what}")
             for what, text in verdicts.items()
@@ -66,13 +80,19 @@ class GeologyPanel(ExportPanel):
         self.actions = [
             self.button("Pick the survey", self.geology.pick_all, "pick-all"),
             self.button("Find bodies", self._on_bodies, "find-bodies"),
-            self.button("Sticks as csv", lambda: self.geology.export_sticks(stale=self.wants_stale), "export-sticks"),
+            *(
+                self.button(text, functools.partial(self._on_export, name), f"export-{name}")
+                for name, text in EXPORTS.items()
+            ),
             self.button(
                 "Bodies, tops and bases", lambda: self.geology.export_bodies(stale=self.wants_stale), "export-bodies"
             ),
         ]
         self._make_lines()
-        viewer.plot.figure.on_event(events.Tap, self._on_tap)
+        figure = viewer.plot.figure
+        figure.on_event(events.Tap, self._on_tap)
+        figure.on_event(events.PanStart, self._on_drag)
+        figure.on_event(events.SelectionGeometry, self._on_lasso)
 
     def _make_lines(self) -> None:
         """Glyphs over the section: outlines below, lines above."""
@@ -81,7 +101,7 @@ class GeologyPanel(ExportPanel):
         look = {"line_color": "colour", "line_width": "width"}
         dashed = {"line_dash": [9, 6], "line_cap": "butt"}  # with round caps there would be no gaps
         for name, lines in self.lines.items():
-            style = dashed if name.startswith("base") else {"line_cap": "round"}
+            style = dashed if name in DASHED else {"line_cap": "round"}
             figure.multi_line("xs", "ys", source=lines, name=name, **style, **look)
         self.points = source(("x", "y"))
         figure.scatter("x", "y", source=self.points, size=5, color=STICK, name="stick-points")
@@ -90,12 +110,17 @@ class GeologyPanel(ExportPanel):
     def layout(self) -> Any:
         """Everything, arranged."""
         look = hint(
-            "Click on a stick with the tool Look to choose it. Yes and no are decisions; labels learn from them."
+            "Click on a stick, or draw the lasso (G) around many; Shift adds. J chooses the next stick without a "
+            "verdict, Shift+A all. Accepted sticks are painted as the class. Rejected ones are no faults: they are "
+            "hidden, and exported nowhere. Labels learn from both."
         )
         solid = hint("Tops are drawn solid, bases dashed, in the colours of their classes; on slices as contours.")
         pick, find, *exports = self.actions
-        chosen = pn.Row(self.of, pn.Column(pick, margin=(14, 0)))
-        faults = [heading("Faults"), chosen, self.note, look, self.about, pn.Row(*self.verdicts), self.extend]
+        chosen = pn.Row(self.of, self.becomes)
+        faults = [
+            heading("Faults"), chosen, pn.Row(pick), self.note, verdict_key(), look, self.about,
+            pn.Row(*self.verdicts), self.extend, self.with_rejected,
+        ]  # fmt: skip
         bodies = [heading("Bodies"), solid, pn.Row(find), self.bodies]
         files = [heading("Export into the job folder"), self.stale, pn.FlexBox(*exports), self.written]
         return scrolled(*faults, *bodies, *files)
@@ -108,14 +133,21 @@ class GeologyPanel(ExportPanel):
         section = self.viewer.direction, self.viewer.position
         choices, of = self.geology.choices(), self.geology.of
         self.of.update(options=choices, value=of)
-        self._traces, self._sticks, self.note.text = [], None, ""
+        self.becomes.update(options=self.geology.fault_classes(), value=self.geology.fault_class())
+        self.becomes.visible = of == ALL
+        self._traces, self._found, self._rejected, self.note.text = [], [], [], ""
         if self.layers.shown(STICKS):
-            self._sticks, traces, note = self.geology.shown(*section)
-            self._traces = [one for one in traces if one.accepted or one.likelihood >= self.layers.likelihood]
-            hidden = len({one.stick for one in traces}) - len({one.stick for one in self._traces})
-            self.note.text = escape(note) + (f"; {hidden} of them are less likely than the slider" if hidden else "")
-        if self._sticks is None or section != self._section or (self.chosen and self.chosen.of != of):
-            self.chosen = None
+            found, least = self.geology.shown(*section), self.layers.likelihood
+            self._traces = [one for one in found.traces if one.accepted or one.likelihood >= least]
+            hidden = len({one.stick for one in found.traces}) - len({one.stick for one in self._traces})
+            words = f"; {hidden} of them are less likely than the slider" if hidden else ""
+            self.note.text = escape(found.note) + words
+            self._rejected = found.rejected_traces if self.with_rejected.active else []
+            for traces, sticks in ((self._traces, found.sticks), (self._rejected, found.rejected)):
+                groups = dict(list(sticks.groupby("stick")))
+                self._found += [Chosen(of, one, groups[one.stick]) for one in traces if one.stick >= 0]
+        if not self.layers.shown(STICKS) or section != self._section or any(one.of != of for one in self.chosen):
+            self.chosen = []
         self._section = section
         self._show_sticks()
         self._show_horizons(self.geology.horizons(*section) if self.layers.shown(TOPS) else [])
@@ -123,25 +155,38 @@ class GeologyPanel(ExportPanel):
         self.stale.visible = self.labelling.counts()[2] > 0
 
     def _show_sticks(self) -> None:
-        lines = [one for one in self._traces if len(one.across) > 1]
+        lines, rejected = ([one for one in some if len(one.across) > 1] for some in (self._traces, self._rejected))
         self.lines["stick-outlines"].data = self._lines([(one, "white", 5.0, 1.0) for one in lines if one.accepted])
         self.lines["sticks"].data = self._lines(
-            [(one, STICK, 1.2 + 1.8 * one.likelihood, 0.5 + 0.5 * one.likelihood) for one in lines]
-        )
-        chosen = [self.chosen.trace] if self.chosen else []
+            [
+                (one, ACCEPTED, 3.0, 1.0) if one.accepted
+                else (one, STICK, 1.2 + 1.8 * one.likelihood, 0.5 + 0.5 * one.likelihood) for one in lines
+            ]
+        )  # fmt: skip
+        self.lines["rejected-outlines"].data = self._lines([(one, "black", 4.0, 0.9) for one in rejected])
+        self.lines["rejected-sticks"].data = self._lines([(one, REJECTED, 2.4, 1.0) for one in rejected])
+        chosen = [one.trace for one in self.chosen]
         self.lines["chosen-stick"].data = self._lines([(one, CHOSEN, 3.5, 1.0) for one in chosen])
         singles = [self._placed(one.across, one.down) for one in self._traces if len(one.across) == 1]
         self.points.data = {"x": [x[0] for x, _ in singles], "y": [y[0] for _, y in singles]}
         off = self.viewer.line is None or not chosen
-        if off and self.extend.active:
+        single = not off and len(chosen) == 1
+        if not single and self.extend.active:
             self.extend.active = []
-        for one in (*self.verdicts, self.extend):
+        for one in self.verdicts:
             one.disabled = off
-        self.about.text = ""
-        if not off:
-            axis, one = self.survey.volume.dims[2], chosen[0]
-            state = "accepted" if one.accepted else f"likelihood {one.likelihood:.2f}"
-            self.about.text = f"chosen stick: {axis} {one.down[0]:g} to {one.down[-1]:g}, {state}"
+        self.extend.disabled = not single
+        self.about.text = "" if off else escape(self._in_words(chosen))
+
+    def _in_words(self, chosen: Sequence[FaultTrace]) -> str:
+        """What is chosen."""
+        accepted = sum(one.accepted for one in chosen)
+        if len(chosen) > 1:
+            return f"{len(chosen)} sticks chosen, {accepted} of them accepted"
+        axis, one = self.survey.volume.dims[2], chosen[0]
+        rejected = any(one is other for other in self._rejected)
+        state = "accepted" if accepted else "rejected" if rejected else f"likelihood {one.likelihood:.2f}"
+        return f"chosen stick: {axis} {one.down[0]:g} to {one.down[-1]:g}, {state}"
 
     def _show_horizons(self, horizons: list[tuple[str, str, Any]]) -> None:
         colours, old = self.job.palette, self.geology.bodies_old()
@@ -170,40 +215,90 @@ class GeologyPanel(ExportPanel):
         if new and new != self.geology.of:
             self.geology.choose(new)
 
+    def _on_fault_class(self, new: str) -> None:
+        if new and new != self.geology.fault_class():
+            self.geology.choose_fault_class(new)
+
+    @property
+    def _choosing(self) -> bool:
+        """Whether sticks can be chosen by the tool in hand."""
+        tool = self.viewer.tool_buttons.active
+        return tool in (LOOK, LASSO) and self.layers.shown(STICKS) and self.viewer.line is not None
+
     @guarded
     def _on_tap(self, event: Any) -> None:
-        """Choose the stick under the cursor, or extend the chosen one to it."""
+        """Choose the stick under the cursor, with Shift one more, or extend the chosen one to it."""
         viewer, figure = self.viewer, self.viewer.plot.figure
-        if viewer.tool_buttons.active != LOOK or not self.layers.shown(STICKS) or viewer.line is None:
+        if not self._choosing:
             return
-        if self.extend.active and self.chosen is not None:
+        if self.extend.active and len(self.chosen) == 1:
             place = self.survey.place(viewer.direction, viewer.position, event.x, event.y)
             self.extend.active = []
-            self.geology.extend(self.chosen.points, place, viewer.position)
-            self._let_go()
+            self.geology.extend(self.chosen[0].points, place, viewer.position)
+            self._choose([])
             return
         scale = np.array(SCREEN) / [abs(one.end - one.start) for one in (figure.x_range, figure.y_range)]
-        found = []
-        for one in (trace for trace in self._traces if trace.stick >= 0):
-            x, y = map(np.array, self._placed(one.across, one.down))
-            found.append((distance((event.x, event.y), x, y, scale), one))
+        found = [(distance((event.x, event.y), *self._xy(one), scale), one) for one in self._found]
         off, nearest = min(found, key=lambda one: one[0], default=(np.inf, None))
-        self._let_go()
-        if nearest is not None and off <= NEAR and self._sticks is not None:
-            self.chosen = Chosen(self.geology.of, nearest, self._sticks[self._sticks["stick"] == nearest.stick])
-            self._show_sticks()
+        hit = [nearest] if nearest is not None and off <= NEAR else []
+        if not with_shift(event):
+            self._choose(hit)
+        elif hit:
+            known = [one for one in self.chosen if not same(one, hit[0])]
+            self._choose(known if len(known) < len(self.chosen) else [*known, *hit])
+
+    def _on_drag(self, event: Any) -> None:
+        self._adding = with_shift(event)
+
+    @guarded
+    def _on_lasso(self, event: Any) -> None:
+        """Choose the sticks of which at least half lies inside the lasso; with Shift they are added."""
+        if not self._choosing or event.geometry.get("type") != "poly":
+            return
+        corners = np.stack([np.asarray(event.geometry[name], float) for name in ("x", "y")], axis=1)
+        inside = [one for one in self._found if share_inside(*self._xy(one), corners) >= 0.5]
+        kept = [one for one in self.chosen if self._adding and not any(same(one, other) for other in inside)]
+        self._choose([*kept, *inside])
+
+    def _xy(self, one: Chosen) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """A stick in coordinates of the plot."""
+        x, y = map(np.array, self._placed(one.trace.across, one.trace.down))
+        return x, y
+
+    @guarded
+    def on_key(self, what: str) -> None:
+        """Choose the next or previous stick without a verdict, or all, or judge those that are chosen."""
+        if what in ("accept", "reject"):
+            self._on_verdict(what)
+            return
+        if not self.layers.shown(STICKS) or self.viewer.line is None:
+            raise ValueError(f"Sticks are chosen on {self.survey.line_name}s; show one, and fault sticks on it.")
+        if what == "all":
+            self._choose(self._found)
+            return
+        still = [one for one in self._found if not one.trace.accepted and one.trace not in self._rejected]
+        still.sort(key=lambda one: float(np.mean(one.trace.across)))
+        if not still:
+            raise ValueError("Every stick of this line has a verdict.")
+        at = next((i for i, one in enumerate(still) for other in self.chosen if same(one, other)), None)
+        by = -1 if what == "previous" else 1
+        self._choose([still[(at + by) % len(still) if at is not None else min(by, 0)]])
 
     @guarded
     def _on_verdict(self, what: str) -> None:
-        if self.chosen is None:
-            raise ValueError("No stick is chosen; click on one with the tool Look.")
-        self.geology.judge(self.chosen.points, what, self.viewer.position)
-        self._let_go()
+        if not self.chosen:
+            raise ValueError("No stick is chosen; click on one with the tool Navigate, or draw the lasso around some.")
+        sticks = pd.concat([one.points.assign(stick=number) for number, one in enumerate(self.chosen)])
+        self.geology.judge(sticks, what, self.viewer.position)
+        self._choose([])
 
-    def _let_go(self) -> None:
-        """Nothing is chosen until the next click."""
-        self.chosen = None
+    def _choose(self, sticks: Sequence[Chosen]) -> None:
+        """Choose some sticks, or none until the next click."""
+        self.chosen = list(sticks)
         self._show_sticks()
+
+    def _on_export(self, name: str) -> None:
+        self.geology.export_sticks(name, stale=self.wants_stale)
 
     def _on_bodies(self) -> None:
         self.geology.find_bodies()
@@ -213,6 +308,43 @@ def as_columns(rows: Sequence[tuple[Any, ...]]) -> Columns:
     """Rows of xs, ys, colour, width and alpha as the columns of a glyph; the alpha goes into the colour."""
     rows = [(xs, ys, to_hex(to_rgba(colour, alpha), keep_alpha=True), width) for xs, ys, colour, width, alpha in rows]
     return {name: [row[i] for row in rows] for i, name in enumerate(LINES)}
+
+
+def verdict_key() -> Any:
+    """Colours of the sticks by verdict."""
+    colours = {"no verdict": STICK, "accepted": ACCEPTED, "rejected (dashed)": "#8a96a3", "chosen": CHOSEN}
+    return Div(
+        text=" ".join(f"<b style='color:{colour}'>━</b>&nbsp;{name}" for name, colour in colours.items()), **SMALL
+    )
+
+
+def with_shift(event: Any) -> bool:
+    """Whether Shift was held."""
+    return bool((getattr(event, "modifiers", None) or {}).get("shift"))
+
+
+def same(one: Chosen, other: Chosen) -> bool:
+    """Whether two choices are of one stick."""
+    (x, y), (x2, y2) = ((each.trace.across, each.trace.down) for each in (one, other))
+    return len(x) == len(x2) and np.allclose(x, x2) and np.allclose(y, y2)
+
+
+def share_inside(x: npt.NDArray[Any], y: npt.NDArray[Any], corners: npt.NDArray[Any]) -> float:
+    """Share of a line, evenly sampled down, that lies inside a closed polygon.
+
+    Examples
+    --------
+    >>> square = np.array([(0, 0), (10, 0), (10, 5), (0, 5)])
+    >>> round(share_inside(np.array([5.0, 5.0]), np.array([0.0, 10.0]), square), 1)
+    0.5
+    """
+    order = np.argsort(y)
+    down = np.linspace(y.min(), y.max(), SPOTS)[:, None]
+    across = np.interp(down, y[order], x[order])
+    (x1, y1), (x2, y2) = corners.T, np.roll(corners, -1, axis=0).T
+    level = np.where(y1 == y2, 1, y2 - y1)  # which no line crosses
+    right = ((y1 > down) != (y2 > down)) & (across < x1 + (down - y1) / level * (x2 - x1))
+    return float(np.mean(right.sum(axis=1) % 2))
 
 
 def distance(point: tuple[float, float], x: npt.NDArray[Any], y: npt.NDArray[Any], scale: npt.NDArray[Any]) -> float:

@@ -3,6 +3,10 @@ const HELP = [
   ["L  P", "look, place exemplars"], ["B  T  U", "brush, straight line, outline that is filled"],
   ["E  R  W", "paint what erases, is right, is wrong"], ["1 ... 9", "class to place or to paint"],
   ["Enter, Esc", "end, drop a line or an outline of clicks; Ctrl+Z: its last corner"], ["N", "next place to look at"],
+  ["Shift+C, Shift+W", "the labels of this line are right, not right any more"],
+  ["Shift+N", "the line to correct next, and where on it"],
+  ["G", "lasso around fault sticks (step 5)"], ["J, Shift+J", "next, previous fault stick without a verdict"],
+  ["A  X, Shift+A", "accept, reject the chosen sticks; choose all of the line"],
   ["[   ]", "smaller, larger brush"], ["Space, held", "pan with any tool; the wheel zooms"],
   ["→ ↑,  ← ↓", "next, previous section; PgUp, PgDn ten"], ["C, held", "labels before the last correction"],
   ["S", "hide or show brush strokes"], ["O", "hide or show labels"], ["V", "linked inline, crossline and slice"], ["F", "fit the section into the window"], ["Ctrl+Z  Ctrl+Y", "undo, redo"], ["Y  N  U", "answer a question of an audit (step 4)"], ["?", "this list"],
@@ -31,7 +35,8 @@ export function render({ model }) {
   // Bokeh takes a mouse that rests for .3 s before it moves for another gesture, which would lose the stroke.
   window.Bokeh.require("core/ui_gestures").UIGestures.press_threshold = 2 ** 31 - 1;
   const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowDown: -1, ArrowUp: 1, PageDown: -10, PageUp: 10 };
-  const tools = ["l", "p", "b", "t", "u"];  // in the order of the buttons
+  const tools = ["l", "p", "b", "t", "u", "g"];  // in the order of the buttons
+  const lines = { c: "confirm", w: "unconfirm", n: "next-line" };  // with Shift
   const says = { e: "erase", r: "right", w: "wrong" };
   const named = (name) => window.Bokeh.documents[0].get_model_by_name(name);
   let list = null;
@@ -44,9 +49,10 @@ export function render({ model }) {
     if (!section || Boolean(section.panning) === on) return;
     section.panning = on;
     named("pan").active = on || named("tool").active === 0;
+    if (!on) named("lasso").active = named("tool").active === 5;
   };
   const brush = (what) => {  // at once, so that the next stroke has it
-    if (what && named("tool").active >= 2) named("brush-class").value = what;
+    if (what && named("tool").active >= 2 && named("tool").active <= 4) named("brush-class").value = what;
   };
   const before = (on) => {
     const cut = named("cut");
@@ -62,6 +68,7 @@ export function render({ model }) {
     if (["TEXTAREA", "SELECT"].includes(target.tagName)) return true;
     return target.tagName === "INPUT" && !["checkbox", "radio", "color"].includes(target.type);
   };
+  const stick = (what) => model.send_msg({ verb: "stick", what });
   const undo = () => {  // corners that are not painted yet go first
     if (named("section").stroke) named("section").drop_corner();
     else model.send_msg({ verb: "undo" });
@@ -80,6 +87,7 @@ export function render({ model }) {
     else if (steps[key] && named("section").stroke?.dragged) ;  // the line stays while it is painted on
     else if (steps[key]) model.send_msg({ verb: "step", by: steps[key] });
     else if (key === " ") pan(true);
+    else if (event.shiftKey && lines[key]) { if (!event.repeat) model.send_msg({ verb: lines[key] }); }
     else if (key === "c") before(true);
     else if (event.repeat && key !== "[" && key !== "]") return;
     else if (tools.includes(key)) named("tool").active = tools.indexOf(key);  // at once, as the class
@@ -97,6 +105,9 @@ export function render({ model }) {
     else if (key === "[" || key === "]") model.send_msg({ verb: "radius", by: key === "]" ? 1 : -1 });
     else if (key === "s") layer("strokes");
     else if (key === "o") layer("labels");
+    else if (key === "j") stick(event.shiftKey ? "previous" : "next");
+    else if (key === "a") stick(event.shiftKey ? "all" : "accept");
+    else if (key === "x") stick("reject");
     else if (key === "?" || key === "Escape") toggle(key === "?");
     else return;
     event.preventDefault();

@@ -22,7 +22,7 @@ class Layer(NamedTuple):
 STICKS, TOPS = "fault sticks", "tops"
 LAYERS = (
     Layer("seismic", ("amplitudes",)),
-    Layer(STICKS, ("stick-outlines", "sticks", "chosen-stick", "stick-points")),
+    Layer(STICKS, ("rejected-outlines", "rejected-sticks", "stick-outlines", "sticks", "chosen-stick", "stick-points")),
     Layer("labels", ("labels",), OPACITY, key="O"),
     Layer("confidence", ("confidence-picture",), 0.8, shown=False),
     Layer("exemplars", ("exemplar-boxes", "exemplar-names")),

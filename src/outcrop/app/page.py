@@ -15,16 +15,17 @@ from outcrop.app.geology_panel import GeologyPanel
 from outcrop.app.guide import next_step
 from outcrop.app.label_panel import LabelPanel
 from outcrop.app.layer_bar import LayerBar
+from outcrop.app.line_strip import LineStrip
 from outcrop.app.linked import LinkedViews
 from outcrop.app.plot import SIDE_BY_SIDE
 from outcrop.app.result_panel import ResultPanel
 from outcrop.app.retrieved_panel import RetrievedPanel
 from outcrop.app.session import Session
 from outcrop.app.unseen_panel import UnseenPanel
-from outcrop.app.viewer import LOOK, PAINTING, PLACE, Viewer
+from outcrop.app.viewer import LASSO, LOOK, PAINTING, PLACE, Viewer
 
 EXEMPLARS, RETRIEVED, LABELS, RESULTS, GEOLOGY = range(5)  # numbers of the steps
-STEP_OF = {PLACE: EXEMPLARS} | dict.fromkeys(PAINTING, LABELS)  # where a tool belongs
+STEP_OF = {PLACE: EXEMPLARS, LASSO: GEOLOGY} | dict.fromkeys(PAINTING, LABELS)  # where a tool belongs
 MOST_STORED = 100  # ids that the browser is sent at once
 NARROW = 1200  # pixels of a window that holds a section with the expert's or with linked views, not with both
 TABS = ".bk-tab { padding: 4px 5px; font-size: 12.5px; } @media (max-width: 1240px) { .bk-tab { font-size: 11.5px; } }"
@@ -52,6 +53,7 @@ class Page(Part):
         self.status = note("status", align="center")
         self.guide = Div(text="", name="guide", styles=GUIDE, margin=0, **WIDE)
         self.viewer = Viewer(session, self.say)
+        self.strip = LineStrip(self.viewer)
         self.layers = LayerBar(self.viewer)
         self.geology = GeologyPanel(self.viewer, self.layers)
         self.layers.apply()
@@ -89,22 +91,27 @@ class Page(Part):
     def _table_updates(self) -> None:
         """What is brought up to each kind of change, in this order."""
         viewer, linked, labels, retrieved = self.viewer, self.linked, self.labels, self.retrieved
+        strip = self.strip.show
         results, geology, audit, unseen = self.results.show, self.geology.show, self.audit.show, self.unseen.show
         guide = self._show_guide
         classes = [part.show_classes for part in (viewer, retrieved, labels, self.unseen)]
         state = [*classes, self.exemplars.show, viewer.show_boxes, viewer.show_painted, viewer.show_labels]
         self._updates: dict[str, list[Any]] = {
             "state": [
-                *state, linked.show_labels, labels.show, retrieved.show_marks, audit, unseen, geology, results, guide,
+                *state, linked.show_labels, labels.show, retrieved.show_marks, audit, unseen, geology, results, strip,
+                guide,
             ],
-            "strokes": [viewer.show_painted, labels.show, audit, geology, results, self.exemplars.show_warnings, guide],
+            "strokes": [
+                viewer.show_painted, labels.show, audit, geology, results, strip, self.exemplars.show_warnings, guide,
+            ],
             "weak": [retrieved.show, viewer.show_boxes, results],
             "section": [viewer.draw, linked.refine],
             "labels": [
-                viewer.show_labels, linked.show_labels, viewer.show_classes, labels.show, geology, results,
+                viewer.show_labels, linked.show_labels, viewer.show_classes, labels.show, geology, results, strip,
                 self.exemplars.show_warnings, viewer.show_warnings, guide,
             ],
-            "places": [labels.show_next], "audit": [audit], "unseen": [unseen], "geology": [geology], "work": [],
+            "places": [labels.show_next], "audit": [audit], "unseen": [unseen], "geology": [geology],
+            "lines": [strip], "work": [],
             "advice": [self.exemplars.show_warnings, retrieved.show_warnings, guide],
         }  # fmt: skip
 
@@ -129,7 +136,7 @@ class Page(Part):
         self.steps = pn.Tabs(
             ("1 Exemplars", self.exemplars.layout(self.unseen.layout())),
             ("2 Retrieved", self.retrieved.layout()),
-            ("3 Labels", self.labels.layout()),
+            ("3 Labels", pn.Column(self.labels.layout(), self.strip.layout(), **BOTH)),
             ("4 Results", self.results.layout(self.audit.layout())),
             ("5 Geology", self.geology.layout()),
             active=min(max(int(self.viewer.view.get("step", EXEMPLARS)), EXEMPLARS), GEOLOGY),
@@ -137,7 +144,8 @@ class Page(Part):
             styles={"max-width": "max(370px, 30vw)"},  # more of a small screen for the section
         )  # fmt: skip
         viewer = self.viewer.layout(
-            looks=[self.linked.toggle], above=[self.layers.bar], others=[self.linked.column]
+            looks=[self.linked.toggle], above=[self.layers.bar], others=[self.linked.column],
+            strip=[self.strip.figure],
         )  # fmt: skip
         if STEP_OF.get(self.viewer.tool_buttons.active, self.steps.active) != self.steps.active:
             self.viewer.take(LOOK)
@@ -227,6 +235,7 @@ class Page(Part):
         self.labels.show()
         self.viewer.show_classes()
         self.geology.show()
+        self.strip.show()
         self.viewer.show_warnings()
         self._show_guide()
 
@@ -263,6 +272,10 @@ class Page(Part):
             "redo": self.session.redo,
             "linked": lambda: toggle.update(active=not toggle.active),
             "next": labels.go_next,
+            "confirm": self.strip.confirm,
+            "unconfirm": self.strip.unconfirm,
+            "next-line": self.strip.go_next,
+            "stick": lambda: self.geology.on_key(message["what"]),
             "says": lambda: labels.brush_with(message["what"]),
             "radius": lambda: radius.update(value=min(max(radius.value + by, radius.start), radius.end)),
             "class": lambda: self._choose_class(int(message["number"])),

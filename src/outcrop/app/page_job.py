@@ -11,12 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from outcrop.job import fitting, labelling, retrieved
+from outcrop.job.advice import next_line
 from outcrop.job.core import Job
 from outcrop.job.decisions import Decisions
 from outcrop.job.options import IndexOptions
 from outcrop.job.plan import Plan, Stage
 from outcrop.job.sections import filled_section, marked_sections
-from outcrop.job.strokes import section_of
+from outcrop.job.strokes import excluded_sections, section_of
 from outcrop.mapping.survey_sample import nodes_of
 from outcrop.retrieval.index import build_index, finished_index
 from outcrop.retrieval.weak import WeakLabels
@@ -117,9 +118,20 @@ class PageJob(Job):
         return section
 
     def painted_on(self, direction: int, position: int) -> tuple[npt.NDArray[Any] | None, npt.NDArray[Any] | None]:
-        """Codes of what is painted on a section, and whether each code is excluded; None for nothing."""
-        painted, excluded = marked_sections(self, self.plan)
-        return painted.get((direction, position)), excluded.get((direction, position))
+        """Codes of what is painted on a section, and whether each code is excluded; None for nothing.
+
+        A rejected fault stick excludes its class, and is not shown.
+        """
+        plan = self.plan
+        painted, excluded = marked_sections(self, plan)
+        brushed = [one for one in self.strokes if not (one["what"] == "exclude" and one.get("stick"))]
+        masks = excluded.get((direction, position))
+        if masks is not None and len(brushed) < len(self.strokes):
+            names = sorted(plan.codes, key=plan.codes.__getitem__)
+            key = plan.state, plan.codes
+            shown = self._held("excluded by brush", key, lambda: excluded_sections(brushed, names, self.axes))
+            masks = masks & shown[direction, position] if (direction, position) in shown else None
+        return painted.get((direction, position)), masks
 
     # ---- options ----------------------------------------------------------------------------------------------------
 
@@ -212,6 +224,10 @@ class PageJob(Job):
         plan = self.plan
         if plan.by_points:
             nodes_of(filled_section(self, plan, plan.along, position)[0])
+
+    def next_line(self, plan: Plan) -> dict[str, Any] | None:
+        """The line to correct next and a place on it; see `outcrop.job.advice.next_line`."""
+        return next_line(self, plan)
 
     # ---- what the shell warns about ---------------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ UNSURE = COLOURS["uncertain"]  # of code 255
 STALE = "Older labels: label again"  # short, for sections that are narrow
 FOLLOWS = "Older labels: new ones follow"
 SOME_STALE = "Hatched: older labels"
+CONFIRMED_COLOUR = "#0067c5"  # of the frame around what is confirmed
 ZOOM = 1 / 1000  # of the range, for a pixel of the wheel: a notch is a tenth
 HATCH = {
     "fill_alpha": 0, "line_color": None, "hatch_pattern": "right_diagonal_line", "hatch_color": "#1c2733",
@@ -108,6 +109,11 @@ class SectionPlot(Frame):
         self._make_boxes()
         self.notice = self.words(8, 8, STALE, "#9c4a00", padding=5, text_font_style="bold", name="stale-notice")
         self.notice.text_font_size = "13px"
+        self.confirmed_notice = self.words(8, 8, "", CONFIRMED_COLOUR, padding=5, name="confirmed-notice")
+        self.confirmed = source(EDGES)
+        self.figure.quad(
+            *EDGES, source=self.confirmed, name="confirmed", fill_alpha=0, line_color=CONFIRMED_COLOUR, line_width=3
+        )
         self._make_swipe()
         self._make_tools()
 
@@ -191,6 +197,8 @@ class SectionPlot(Frame):
             self.figure.ellipse(line_color=colour, line_width=width, name=name, **shape)
         self.pan, _ = add_tools(self.figure, self.expert)
         self.pan.name = "pan"
+        self.lasso = models.LassoSelectTool(renderers=[], name="lasso")  # what lies inside is found on the server
+        self.figure.add_tools(self.lasso)
 
     def set_frame(self, direction: int) -> None:
         """Take the ranges and the names of the axes of a direction."""
@@ -233,6 +241,11 @@ class SectionPlot(Frame):
         """Hatch parts whose labels are of older decisions, and say so."""
         self.hatch_parts(parts)
         self.notice.update(visible=bool(parts), text=text)
+
+    def show_confirmed(self, parts: Sequence[Sequence[float]], text: str) -> None:
+        """Frame what a person confirmed, left, right, top, bottom of each part, and say so."""
+        self.confirmed.data = {name: [part[i] for part in parts] for i, name in enumerate(EDGES)}
+        self.confirmed_notice.update(visible=bool(text), text=text, y=64 if self.notice.visible else 8)
 
     def show_painted(self, picture: Picture | None, codes: Mapping[str, int], colours: Mapping[str, str]) -> None:
         """Show what was painted by hand, in the codes of the classes."""

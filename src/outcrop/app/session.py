@@ -14,6 +14,7 @@ from outcrop.app.advice import PageAdvice
 from outcrop.app.audit import Audits
 from outcrop.app.geology import Geology
 from outcrop.app.labelling import PageLabels
+from outcrop.app.lines import Lines
 from outcrop.app.page_job import open_job
 from outcrop.app.pictures import Codes, Picture, Window, crop
 from outcrop.app.results import Results
@@ -57,6 +58,7 @@ class Session:
         What runs.
     search : Search
     labelling : PageLabels
+    lines : Lines
     results : Results
     geology : Geology
     audits : Audits
@@ -75,6 +77,7 @@ class Session:
         self.work = Work(self.tell)
         self.search = Search(self.job, self.survey, self.work)
         self.labelling = PageLabels(self.job, self.survey, self.work, self.view, truth)
+        self.lines = Lines(self.labelling, self.tell)
         self.results = Results(self.labelling, truth_path)
         self.geology = Geology(self)
         self.audits, self.unseen = Audits(self), Unseen(self)
@@ -94,8 +97,8 @@ class Session:
     def listen(self, function: Callable[[str], object]) -> Callable[[], None]:
         """Call a function with what changed whenever something does; gives what ends it.
 
-        It is one of "state", "strokes", "work", "weak", "labels", "places", "section", "geology", "audit", "unseen"
-        and "advice".
+        It is one of "state", "strokes", "work", "weak", "labels", "lines", "places", "section", "geology", "audit",
+        "unseen" and "advice".
         """
         self._listeners.append(function)
         return lambda: self._listeners.remove(function) if function in self._listeners else None
@@ -110,15 +113,9 @@ class Session:
         self._closed.set()
         self._watcher.join()
         for part in (
-            self.view,
-            self.work,
-            self.search,
-            self.labelling,
-            self.geology,
-            self.advice,
-            self.survey.sections,
-            self.job,
-        ):
+            self.view, self.work, self.search, self.labelling, self.lines, self.geology, self.advice,
+            self.survey.sections, self.job,
+        ):  # fmt: skip
             part.close()
 
     # ---- what others do ---------------------------------------------------------------------------------------------
@@ -294,6 +291,36 @@ class Session:
         decision(*arguments, **options)
         self.labelling.follow(position)
         self._told("strokes")
+
+    # ---- confirmed lines ------------------------------------------------------------------------------------------
+
+    def confirm(self, direction: int, position: int) -> None:
+        """Say that the labels of an inline or a crossline are right as they are shown; see `Job.confirm`."""
+        along, line = self._line(direction, position)
+        if direction != self.survey.along:
+            self.decide(self.job.confirm, [line], along)
+            return
+        if position not in self.labelling.done():
+            raise ValueError(f"{along.capitalize()} {line:g} has no labels yet; label it, then say that it is right.")
+        if self.labelling.correcting == position:
+            raise ValueError("The labels of this line still follow your last stroke; say that it is right in a moment.")
+        self.decide_on(position, self.job.confirm, [line], along)
+        self.tell("labels")
+
+    def unconfirm(self, direction: int, position: int) -> None:
+        """Say that an inline or a crossline is not right any more; see `Job.unconfirm`."""
+        along, line = self._line(direction, position)
+        if direction == self.survey.along:
+            self.decide_on(position, self.job.unconfirm, [line], along)
+        else:
+            self.decide(self.job.unconfirm, [line], along)
+        self.tell("labels")
+
+    def _line(self, direction: int, position: int) -> tuple[str, float]:
+        """Name of a direction, and number of a section."""
+        if direction == 2:
+            raise ValueError("A time slice cannot be confirmed; show an inline or a crossline.")
+        return DIRECTIONS[direction], self.survey.axes[direction].labels[position].item()
 
     def painted_picture(self, direction: int, position: int, window: Window | None = None) -> Picture | None:
         """Picture of what is painted on a section in the codes of the classes, None where nothing is.

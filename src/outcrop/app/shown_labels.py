@@ -12,8 +12,10 @@ from outcrop.app.page_job import PageJob
 from outcrop.app.pictures import MOST_PIXELS, Codes, Picture, Size, Window, crop
 from outcrop.app.survey import Survey
 from outcrop.app.work import Last, Latest, Work
+from outcrop.job.confirming import confirmed_numbers
 from outcrop.job.plan import Plan
 from outcrop.job.scoring import matched_names
+from outcrop.patches.grid import DIRECTIONS
 
 MOST_LINES = 20  # of labels that are read before a section across them is shown; the others follow
 KEPT = 4  # sections of labels in memory
@@ -223,6 +225,34 @@ class ShownLabels:
             ends = axis.ends(first, last + 1)
             parts.append([*whole[:2], *ends] if direction == 2 and along == 0 else [*ends, *whole[2:]])
         return parts
+
+    def confirmed_numbers(self, direction: int) -> list[float]:
+        """Numbers of the confirmed sections of a direction."""
+        return [] if direction == 2 else confirmed_numbers(self.job, DIRECTIONS[direction])
+
+    def confirmed_parts(self, direction: int, position: int) -> tuple[list[list[float]], str]:
+        """Left, right, top and bottom of what is confirmed on a section, in coordinates, and words about it."""
+        confirmed = self.shown().labels.confirmed
+        across, down = self.survey.sections.frame(direction)
+        if not confirmed.parts:
+            return [], ""
+        if direction == 2:
+            whole = [across.low, across.high, down.low, down.high]
+            parts = []
+            for way, at in {place for place, _ in confirmed.parts}:
+                ends = self.survey.axes[way].ends(at, at + 1)
+                parts.append([*ends, *whole[2:]] if way == 1 else [*whole[:2], *ends])
+            return parts, ""
+        known = confirmed.section(direction, position) > 0
+        traces = np.flatnonzero(known.any(axis=1)).tolist()
+        parts = []
+        for first, last in runs_of(traces):
+            samples = np.flatnonzero(known[first : last + 1].any(axis=0))
+            parts.append([*across.ends(first, last + 1), *down.ends(int(samples[0]), int(samples[-1]) + 1)])
+        if (direction, position) not in {place for place, _ in confirmed.parts}:
+            return parts, ""
+        percent = 100 * float(known.mean())
+        return parts, "✓ Confirmed" if percent > 99.5 else f"✓ Confirmed: {percent:.0f} % of it, the rest is open"
 
     def truth_picture(
         self, direction: int, position: int, window: Window | None = None

@@ -20,8 +20,8 @@ from outcrop.app.survey import Place
 from outcrop.mapping.confidence import UNCERTAIN
 from outcrop.plots.colours import COLOURS
 
-TOOLS = ("Look", "Place", "Brush", "Line", "Outline")
-LOOK, PLACE, BRUSH, LINE, OUTLINE = range(5)
+TOOLS = ("Look", "Place", "Brush", "Line", "Outline", "Lasso")
+LOOK, PLACE, BRUSH, LINE, OUTLINE, LASSO = range(6)
 PAINTING = (BRUSH, LINE, OUTLINE)
 RADIUS = {BRUSH: ("radius", 4), LINE: ("line-radius", 1)}  # tool -> what it is called in the view, default radius
 EXAGGERATIONS = ("auto", "0.25", "0.5", "1", "2", "3", "5", "10")  # pixels of a sample over pixels of a trace
@@ -188,7 +188,8 @@ class Viewer(Part):
     def _listen(self) -> None:
         figure, plot = self.plot.figure, self.plot
         self.read = script("readout", source=plot.image, overlay=plot.overlay, readout=self.readout, frame=figure)
-        drag = CustomJS(args={"pan": plot.pan, "tool": self.tool_buttons}, code="pan.active = tool.active === 0")
+        hold = f"pan.active = tool.active === {LOOK}; lasso.active = tool.active === {LASSO}"
+        drag = CustomJS(args={"pan": plot.pan, "lasso": plot.lasso, "tool": self.tool_buttons}, code=hold)
         self.tool_buttons.js_on_change("active", drag)
         parts = {"plot": figure, "tool": self.tool_buttons, "slider": self.radius}
         brush = script("brush", cursor=plot.cursor, preview=plot.preview, **parts)
@@ -206,9 +207,12 @@ class Viewer(Part):
         ):  # fmt: skip
             figure.on_event(event, react)
 
-    def layout(self, *, looks: Iterable[Any] = (), above: Iterable[Any] = (), others: Iterable[Any] = ()) -> Any:
-        """Everything, arranged, with more controls above and more views right of the section."""
-        lines = pn.Row(self.direction_buttons, self.number, self.slider, **WIDE)
+    def layout(
+        self, *, looks: Iterable[Any] = (), above: Iterable[Any] = (), others: Iterable[Any] = (),
+        strip: Iterable[Any] = (),
+    ) -> Any:  # fmt: skip
+        """Everything, arranged, with more controls above, more views right of the section, a strip below the slider."""
+        lines = pn.Row(self.direction_buttons, self.number, pn.Column(self.slider, *strip, **WIDE), **WIDE)
         controls = [self.tool_buttons, *self.looks, *looks, self.exaggeration, self.scale]
         for one in (*controls, self.direction_buttons, self.number):
             one.margin = (1, 5)
@@ -312,6 +316,7 @@ class Viewer(Part):
             follows = whole and self.position in labelling.following()
             parts = labelling.stale_parts(self.direction, self.position)
             self.plot.show_stale(parts, FOLLOWS if follows else STALE if whole else SOME_STALE)
+            self.plot.show_confirmed(*labelling.confirmed_parts(self.direction, self.position))
         if self.plot.expert.visible or self.plot.over.visible:
             self.plot.show_truth(labelling.truth_picture(*section), colours)
 
@@ -397,7 +402,7 @@ class Viewer(Part):
         if tool in RADIUS:
             self.radius.value = self.view.get(*RADIUS[tool])
             self.radius.title = f"{TOOLS[tool].lower()} radius ( [ and ] )"
-        self.radius.disabled = tool == OUTLINE
+        self.radius.disabled = tool in (OUTLINE, LASSO)
 
     def _expect_strokes(self) -> None:
         """Get ready for strokes on the line in view, where something that paints is in hand."""

@@ -10,7 +10,8 @@ KINDS = {
     "exemplar": "exemplar of {name}", "move": "moving an exemplar", "remove": "removing an exemplar",
     "accept": "yes to a patch of {name}", "reject": "no to a patch of {name}", "forget": "taking a yes or no back",
     "stroke": "stroke of {name}", "exclude": "stroke of what is wrong", "audit": "answer about {name}",
-    "set": "choice of {option}",
+    "set": "choice of {option}", "confirm": "confirming {along} {line}",
+    "unconfirm": "no longer confirming {along} {line}",
 }  # fmt: skip
 OPTIONS = {
     "index": "patches", "neighbourhood": "patches", "count": "how many patches", "label": "the mapping",
@@ -40,9 +41,11 @@ def in_words(entries: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> 
     first = entry.get("class", "")
     name = names.get(first, first)
     option = str(entry.get("name", ""))
-    text = KINDS[entry["what"]].format(name=name, option=OPTIONS.get(option, option.replace("_", " ")))
+    place = {"along": entry.get("along", ""), "line": f"{entry.get('line', 0):g}"}
+    text = KINDS[entry["what"]].format(name=name, option=OPTIONS.get(option, option.replace("_", " ")), **place)
     if entry["what"] in ("stroke", "exclude"):
         line = entry["line"] if "runs" in entry else entry["points"][0][DIRECTIONS.index(entry["along"])]
-        text = f"fault stick of {name}" if entry.get("stick") else text
+        if entry.get("stick"):
+            text = f"{'rejected ' if entry['what'] == 'exclude' else ''}fault stick of {name}"
         text = f"{'erasing' if first == 'erase' else text} on {entry['along']} {line:g}"
     return text

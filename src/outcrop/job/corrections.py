@@ -5,6 +5,35 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.ndimage import distance_transform_edt
+
+
+def from_nearest(votes: np.ndarray, empty: np.ndarray, gone: np.ndarray) -> np.ndarray:
+    """Return votes in which an empty sample has those of the nearest one with votes, without its excluded classes.
+
+    Parameters
+    ----------
+    votes : uint8 array, shape (n_classes, n_traces, n_samples)
+    empty : bool array, shape (n_traces, n_samples)
+    gone : bool array, shape (n_classes, n_traces, n_samples)
+        Classes that are excluded.
+
+    Examples
+    --------
+    >>> votes = np.array([[[255, 255, 0]], [[0, 0, 255]]], np.uint8)  # of fault and of salt
+    >>> gone = np.array([[[0, 1, 0]], [[0, 0, 0]]], bool)  # the sample in the middle is no fault
+    >>> votes[gone] = 0
+    >>> from_nearest(votes, ~votes.any(axis=0), gone)[:, 0].tolist()
+    [[255, 0, 0], [0, 255, 255]]
+    """
+    found = votes.copy()
+    for classes in np.unique(gone[:, empty], axis=1).T:  # samples with the same classes excluded
+        here = empty & (gone == classes[:, None, None]).all(axis=0)
+        source = votes[~classes].any(axis=0)
+        if source.any():
+            nearest = distance_transform_edt(~source, return_distances=False, return_indices=True)
+            found[:, here] = np.where(classes[:, None], 0, votes[:, *nearest[:, here]])
+    return found
 
 
 @dataclass(eq=False)
@@ -75,8 +104,8 @@ class Corrections:
     def votes(self, line: int, store: Any) -> tuple[list[str], np.ndarray] | None:
         """Return classes and votes of a line under its strokes, None where there are none.
 
-        A painted sample has all votes for its class. An excluded class has none: those of the other classes count, or
-        the background where they have none either.
+        A painted sample has all votes for its class. An excluded class has none: those of the other classes count.
+        Where they have none either, the sample has those of the nearest sample of the line that has some.
 
         Returns
         -------
@@ -95,7 +124,10 @@ class Corrections:
         codes = [self.names.index(name) if name in self.names else None for name in classes]
         gone = np.stack([excluded[code] if code is not None else np.zeros_like(labelled) for code in codes])
         votes[gone] = 0
-        empty = labelled & ~votes.any(axis=0)
+        empty = np.asarray(labelled & ~votes.any(axis=0))
+        if empty.any():
+            votes = from_nearest(votes, empty, gone)
+        empty &= ~votes.any(axis=0)
         for one, name, there in zip(votes, classes, ~gone, strict=True):
             one[empty & there] = 255 if name == self.background else 1
         for one, code in zip(votes, codes, strict=True):

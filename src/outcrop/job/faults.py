@@ -2,9 +2,10 @@
 
 A stick that a person accepted, extended or imported is a decision: a stroke of the class that is marked as a stick. It
 is written as it was decided, whatever labels and likelihood say; only what a person paints over it later takes it away.
+A rejected stick is a stroke that excludes the class and paints no other one; the stick is left out of all tables.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,13 +33,23 @@ VERSION = 3  # of how sticks are picked; another one picks anew
 NEAR = 2  # traces from a stick within which a label counts for it
 BRIDGED = 12  # samples of another label that do not cut a stick
 STROKE = 3.0  # radius in samples of the stroke that accepts or rejects a stick
+VERDICTS: dict[str, dict[str, Any]] = {  # verdict -> what its stroke is
+    "accept": {"what": "stroke", "stick": True},
+    "reject": {"what": "exclude", "stick": True},
+    "forget": {"what": "stroke"},
+}
+FAULT = "fault"  # word by which a class of faults is recognised
 
 
 def fault_class(job: "Job", name: str | None = None) -> str:
-    """Return the class that is marked as faults: the given one, else the one whose name holds the word fault."""
+    """Return the class of faults: the given one, else that of the last verdict on a stick, else the one named fault."""
     if name is not None:
         return job.plan.names[job._class(name)]
-    found = [one for one in job.classes if "fault" in one.lower()]
+    plan = job.plan
+    judged = [stroke["class"] for stroke in plan.state.strokes if stroke.get("stick") and stroke["class"] in plan.names]
+    if judged:
+        return plan.names[judged[-1]]
+    found = [one for one in job.classes if FAULT in one.lower()]
     if len(found) != 1:
         problem = f"{len(found)} classes of {job.path} are" if found else f"No class of {job.path} is"
         known = ", ".join(job.classes) or "it has no class yet"
@@ -123,7 +134,8 @@ def sticks_of_class(
         As `outcrop.fault_sticks`, and whether a stick was ``accepted``; see `accepted_sticks`.
     """
     name = fault_class(job, name)
-    accepted, along, numbers = accepted_sticks(job, name), DIRECTIONS[job.plan.along], job.axes[job.plan.along]
+    accepted, rejected = accepted_sticks(job, name), rejected_sticks(job, name)
+    along, numbers = DIRECTIONS[job.plan.along], job.axes[job.plan.along]
     if lines is not None:
         accepted = accepted[accepted[along].isin(lines) & (accepted["along"] == along)]
     positions = [position for position in sorted(job.labelled) if lines is None or numbers[position] in lines]
@@ -135,10 +147,47 @@ def sticks_of_class(
     parts = [accepted]
     if positions:
         every = all_sticks(job, numbers[positions], threshold=threshold, progress=progress)
-        parts.append(_agreeing(job, every, name, accepted).assign(accepted=False))
+        judged = pd.concat([accepted, rejected.assign(stick=rejected["stick"] + len(accepted))])
+        parts.append(_parts(job, every, judged, _shown_by_labels(job, name)).assign(accepted=False))
     table = assembled(parts, job.volume)
     table = table if len(table) else table.assign(accepted=False)
     return join_sticks(table, job.volume, picked={DIRECTIONS[job.plan.along]: positions})
+
+
+def judged_sticks(
+    job: "Job",
+    name: str | None,
+    lines: Sequence[float] | np.ndarray | None = None,
+    *,
+    threshold: float = THRESHOLD,
+    progress: Progress | None = None,
+) -> pd.DataFrame:
+    """Return the sticks of lines, whatever the labels say: accepted ones as decided, rejected ones left out.
+
+    Parameters
+    ----------
+    job : Job
+    name : str or None
+        The class that sticks were accepted to; None where there is no such class yet.
+    lines, threshold, progress
+        As for `all_sticks`.
+
+    Returns
+    -------
+    DataFrame
+        As `sticks_of_class` gives them.
+    """
+    every = all_sticks(job, lines, threshold=threshold, progress=progress).assign(accepted=False)
+    if name is None:
+        return join_sticks(every, job.volume)
+    along = DIRECTIONS[job.plan.along]
+    accepted, rejected = accepted_sticks(job, name), rejected_sticks(job, name)
+    if lines is not None:
+        accepted = accepted[accepted[along].isin(lines) & (accepted["along"] == along)]
+    judged = pd.concat([accepted, rejected.assign(stick=rejected["stick"] + len(accepted))])
+    touched = every[along].isin(judged.loc[judged["along"] == along, along])
+    left = _parts(job, every[touched], judged).assign(accepted=False)
+    return join_sticks(assembled([accepted, every[~touched], left], job.volume), job.volume)
 
 
 def accepted_sticks(job: "Job", name: str | None = None) -> pd.DataFrame:
@@ -152,20 +201,41 @@ def accepted_sticks(job: "Job", name: str | None = None) -> pd.DataFrame:
     DataFrame
         As `all_sticks` gives them, with likelihood 1 and the column ``accepted``, which is True.
     """
-    name = fault_class(job, name)
+    return _decided_sticks(job, fault_class(job, name), "stroke").assign(accepted=True)
+
+
+def rejected_sticks(job: "Job", name: str | None = None) -> pd.DataFrame:
+    """Return the sticks that a person rejected, where nothing was painted over them and no verdict was cleared since.
+
+    Returns
+    -------
+    DataFrame
+        As `accepted_sticks`; ``accepted`` is False.
+    """
+    return _decided_sticks(job, fault_class(job, name), "exclude").assign(accepted=False)
+
+
+def _decided_sticks(job: "Job", name: str, what: str) -> pd.DataFrame:
+    """Return the sticks of a class that strokes ("stroke") accept or ("exclude") reject, where these are in force."""
     plan, dims = job.plan, list(job.volume.dims)
-    first, code, painted = plan.firsts[name], plan.classes[name], marked_sections(job, plan)[0]
+    first, code = plan.firsts[name], plan.classes[name]
+    painted, excluded = marked_sections(job, plan)
+    if what == "stroke":
+        masks = {section: codes == code for section, codes in painted.items()}
+    else:
+        masks = {section: classes[code - 1] for section, classes in excluded.items()}
     found: list[tuple[str, Any, pd.DataFrame]] = []  # act, section, stick; the latest first
     for stroke in reversed(plan.state.strokes):
         section = section_of(stroke, job.axes)
-        if not stroke.get("stick") or stroke["class"] != first or section not in painted:
+        mine = stroke.get("stick") and (stroke["what"], stroke["class"]) == (what, first)
+        if not mine or section not in masks:
             continue
         points = pd.DataFrame(stroke["points"], columns=dims).sort_values(dims[2])
         points = points.assign(likelihood=1.0, along=stroke["along"])
         later = [one for act, where, one in found if where == section and act != stroke["group"]]
-        found += [(stroke["group"], section, part) for part in _cut(job, points, painted[section] == code, later)]
+        found += [(stroke["group"], section, part) for part in _cut(job, points, masks[section], later)]
     table = _numbered(job, [part for *_, part in reversed(found)])
-    return table[["stick", *dims, "likelihood", "along"]].assign(accepted=True)
+    return table[["stick", *dims, "likelihood", "along"]]
 
 
 def _numbered(job: "Job", sticks: Sequence[pd.DataFrame]) -> pd.DataFrame:
@@ -173,21 +243,34 @@ def _numbered(job: "Job", sticks: Sequence[pd.DataFrame]) -> pd.DataFrame:
     return assembled([stick.assign(stick=0) for stick in sticks], job.volume)
 
 
-def _agreeing(job: "Job", sticks: pd.DataFrame, name: str, accepted: pd.DataFrame) -> pd.DataFrame:
-    """Return the parts of sticks on which the labels show the class and no stick is accepted, counted through."""
-    code, labels, painted = job.classes[name], job.labels["label"], marked_sections(job, job.plan)[0]
+def _shown_by_labels(job: "Job", name: str) -> Callable[[int], np.ndarray]:
+    """Return what gives, for the position of a line, where its labels show a class, shape (n_traces, n_samples)."""
+    code, labels, (painted, _) = job.classes[name], job.labels["label"], marked_sections(job, job.plan)
+    direction = job.plan.along
+
+    def shown(position: int) -> np.ndarray:
+        section = labels.isel({DIRECTIONS[direction]: position}).values
+        stroke = painted.get((direction, position), np.zeros_like(section))
+        near: np.ndarray = binary_dilation(np.where(stroke > 0, stroke, section) == code, np.ones((2 * NEAR + 1, 1)))
+        near &= (stroke == 0) | (stroke == code)  # not painted as something else
+        return near
+
+    return shown
+
+
+def _parts(
+    job: "Job", sticks: pd.DataFrame, judged: pd.DataFrame, shown: Callable[[int], np.ndarray] | None = None
+) -> pd.DataFrame:
+    """Return the parts of sticks where no stick was judged and, given where they are `shown`, that lie there."""
     direction = job.plan.along
     along, parts = DIRECTIONS[direction], []
-    accepted = accepted[accepted["along"] == along]
+    judged = judged[judged["along"] == along]
+    everywhere = np.ones((len(job.axes[1 - direction]), len(job.axes[2])), bool)
     for line, on_line in sticks.groupby(along):
-        position = position_of(job.axes[direction], line)
-        section = labels.isel({along: position}).values
-        stroke = painted.get((direction, position), np.zeros_like(section))
-        shown = binary_dilation(np.where(stroke > 0, stroke, section) == code, np.ones((2 * NEAR + 1, 1)))
-        shown &= (stroke == 0) | (stroke == code)  # not painted as something else
-        taken = [points for _, points in accepted[accepted[along] == line].groupby("stick")]
+        mask = everywhere if shown is None else shown(position_of(job.axes[direction], line))
+        taken = [points for _, points in judged[judged[along] == line].groupby("stick")]
         for _, points in on_line.groupby("stick"):
-            parts += _cut(job, points, shown, taken)
+            parts += _cut(job, points, mask, taken)
     return _numbered(job, parts)
 
 
@@ -234,26 +317,22 @@ def _course(job: "Job", points: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
 
 
 def judge_sticks(job: "Job", sticks: pd.DataFrame, what: str, name: str | None = None) -> None:
-    """Accept or reject sticks, or forget what was decided along them; each call is one decision that undo takes back.
+    """Accept or reject sticks, or clear the verdicts on them; each call is one decision that undo takes back.
 
-    An accepted stick is kept as a stroke of the class along it, a rejected one as a stroke of the background.
+    An accepted stick is kept as a stroke of the class along it. A rejected one is kept as a stroke that excludes the
+    class: its samples are not the class, and no other class is painted.
 
     Parameters
     ----------
     sticks : DataFrame
         Sticks to judge, as `sticks_of_class` gives them; change their points to move them.
     what : {"accept", "reject", "forget"}
+    name : str, optional
+        The class; by default the one that `fault_class` finds.
     """
-    name = fault_class(job, name)
-    painted = {"accept": name, "reject": job.background, "forget": "erase"}
-    if what not in painted:
-        raise ValueError(f"Sticks are to be {what!r}; choose one of {', '.join(painted)}.")
-    paint = painted[what]
-    if paint is None:
-        raise ValueError(
-            "No class is the background; name it with 'outcrop retrieve --background' or Job.set_background()."
-        )
-    _paint(job, sticks, paint, stick=what == "accept")
+    if what not in VERDICTS:
+        raise ValueError(f"Sticks are to be {what!r}; choose one of {', '.join(VERDICTS)}.")
+    _decide(job, sticks, fault_class(job, name), what)
 
 
 def extend_stick(job: "Job", stick: pd.DataFrame, place: Sequence[float], name: str | None = None) -> None:
@@ -268,7 +347,7 @@ def extend_stick(job: "Job", stick: pd.DataFrame, place: Sequence[float], name: 
     """
     name = fault_class(job, name)
     longer = extended_stick(job, stick, place)
-    _paint(job, longer.assign(stick=0, along=DIRECTIONS[direction_of(stick)]), name, stick=True)
+    _decide(job, longer.assign(stick=0, along=DIRECTIONS[direction_of(stick)]), name, "accept")
 
 
 def extended_stick(job: "Job", stick: pd.DataFrame, place: Sequence[float]) -> pd.DataFrame:
@@ -299,13 +378,16 @@ def import_sticks(job: "Job", path: str | Path, name: str = "fault") -> int:
 
 def accept_sticks(job: "Job", sticks: pd.DataFrame, name: str) -> int:
     """Take sticks over as accepted ones of a class, made where it does not exist, as one act; return their number."""
-    _paint(job, sticks, name, stick=True)
+    _decide(job, sticks, name, "accept")
     return int(sticks["stick"].nunique())
 
 
-def _paint(job: "Job", sticks: pd.DataFrame, name: str, *, stick: bool) -> None:
-    """Paint a class along sticks, as one act."""
-    with job.log.act():
-        for _, points in sticks.groupby("stick"):
-            places = points[list(job.volume.dims)].to_numpy(float).tolist()
-            job.paint(name, places, STROKE, DIRECTIONS[direction_of(points)], stick=stick)
+def _decide(job: "Job", sticks: pd.DataFrame, name: str, what: str) -> None:
+    """Record a verdict along sticks as one act."""
+    entries, first = ([], "erase") if what == "forget" else job._new_class(name)
+    for _, points in sticks.groupby("stick"):
+        places = points[list(job.volume.dims)].to_numpy(float).tolist()
+        stroke = {"along": DIRECTIONS[direction_of(points)], "points": places, "radius": STROKE}
+        job._check_stroke(stroke)
+        entries.append(VERDICTS[what] | stroke | {"class": first})
+    job._decide(*entries)
