@@ -324,11 +324,11 @@ def test_a_stroke_that_is_sent_twice_is_stored_once(session):
     second = reopened(session)
     second.paint(name, 0, 3, [(340, 100), (350, 140)], id=id)
     assert [one["id"] for one in second.job.plan.state.strokes] == [id]
-    assert second.undo() and second.work.message == f"Taken back: stroke of {name} on inline 103."
+    assert second.undo() and second.work.message == f"Undone: stroke of {name} on inline 103."
     second.paint(name, 0, 3, [(340, 100), (350, 140)], id=id)
     assert second.job.plan.state.strokes == []
     second.redo()
-    assert len(second.job.plan.state.strokes) == 1 and second.work.message.startswith("Done again: stroke")
+    assert len(second.job.plan.state.strokes) == 1 and second.work.message.startswith("Redone: stroke")
     second.close()
 
 
@@ -431,7 +431,7 @@ def test_what_was_said_goes_with_the_line(session):
     page = opened(session)
     session.undo()
     page._update("work")
-    assert "Taken back" in page.status.text
+    assert "Undone" in page.status.text
     page.viewer.step(1)
     assert page.status.text == "Ready."
     session.work.say("no space left", wrong=True)
@@ -686,7 +686,8 @@ def test_what_a_correction_took_elsewhere_is_said(session, survey, monkeypatch):
     assert whole[0] >= 0.2 and whole[1] > 0.01 and labelling.taken == [(name, *map(pytest.approx, whole))]
     page = Page(session, Document())
     page.viewer.go(0, position)
-    assert f"it took {100 * whole[0]:.0f} % of {name} ({100 * whole[1]:.1f} % of the line)" in page.labels.changed.text
+    lost = f"{100 * whole[0]:.0f} % of {name} ({100 * whole[1]:.1f} % of the line)"
+    assert f"{lost} removed outside your strokes" in page.labels.changed.text
     page.close()
     little = correct(2)
     assert (little[0] < 0.2 or little[1] <= 0.01) and labelling.taken == []

@@ -120,7 +120,7 @@ def test_small_views_have_the_scale_and_the_hatches_of_the_large_one(survey, bro
             found = tab.model(f"linked-stale-{number}", f"{edges}.map((edge) => m.data_source.data[edge][0])")
             assert sorted(found) == [115.5, 116.5] and tab.model(f"linked-stale-{number}", "m.visible")
         tab.step("3 Labels")
-        tab.page.get_by_text("nothing", exact=True).click()
+        tab.page.get_by_text("None", exact=True).click()
         tab.wait_model("linked-stale-1", "!m.visible")
         tab.close()
 
@@ -147,12 +147,12 @@ def test_a_narrow_window_holds_the_experts_or_linked_views(survey, browser):
         ends = [tab.page.get_by_text(name, exact=True).bounding_box() for name in ("1 Exemplars", "5 Geology")]
         assert ends[0]["y"] == ends[1]["y"] and ends[1]["x"] + ends[1]["width"] <= 1000
         tab.step("3 Labels")
-        tab.page.get_by_text("expert beside").click()
+        tab.page.get_by_text("Side by side").click()
         tab.wait_model("expert-section", "m.visible")
         tab.press("v")
         tab.wait_model("linked", "m.active")
         tab.wait_model("expert-section", "!m.visible")
-        tab.page.get_by_text("expert beside").click()
+        tab.page.get_by_text("Side by side").click()
         tab.wait_model("expert-section", "m.visible")
         tab.wait_model("linked", "!m.active")
         tab.wait_model("section", "m.inner_width > 200")

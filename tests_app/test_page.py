@@ -67,7 +67,7 @@ def test_the_whole_walk(survey, browser, tmp_path):
         tab.page.locator(".card button.reject").first.click()
         tab.wait_model("gallery-note", "m.text.includes('1 rejected')")
         tab.page.locator(f".card.rejected:has(button.reject) img[src='{first}']").wait_for()
-        tab.page.get_by_role("button", name="Sort anew").click()
+        tab.page.get_by_role("button", name="Re-rank").click()
         tab.page.locator(f".card:has(button.reject) img[src='{first}']").wait_for(state="detached")
         # label
         tab.label()
@@ -85,7 +85,7 @@ def test_the_whole_walk(survey, browser, tmp_path):
         tab.press("Control+z")
         tab.wait_model("confidence", "m.value === 0")
         # swipe: our labels left of the line, the expert's right of it
-        tab.page.get_by_text("swipe", exact=True).click()
+        tab.page.get_by_text("Swipe", exact=True).click()
         tab.wait_model("truth", "m.visible && m.data_source.data.image.length")
         tab.drag((tab.model("cut", "m.location"), 300), (340, 300))
         tab.wait_model("cut", "Math.abs(m.location - 340) < 1")
@@ -94,7 +94,7 @@ def test_the_whole_walk(survey, browser, tmp_path):
             for left, pixels in zip(("true", "false"), sides, strict=True):
                 seen = f"m.data_source.data.image[0].filter((c, i) => c > 0 && (i % 160 < {at}) === {left}).length"
                 assert tab.model(name, seen) == pixels
-        tab.page.get_by_text("alone", exact=True).click()
+        tab.page.get_by_text("Mine", exact=True).click()
         tab.wait_model("labels", "m.data_source.data.image[0].every((code) => code > 0)")
         # undo takes the rejection back: the labels of the line stay, hatched, until it is redone
         tab.page.get_by_text("Undo").click()
@@ -230,7 +230,7 @@ def test_sticks_are_picked_and_accepted(survey, browser, tmp_path):
         tab.line(112)
         tab.exemplar("fault", 420, 560)
         tab.step("5 Geology")
-        tab.page.get_by_text("Look", exact=True).click()
+        tab.page.get_by_text("Navigate", exact=True).click()
         tab.model("sticks-class", "m.value = 'all faults'")
         tab.model("geology-shown", "m.active = [0]")
         tab.wait_model("sticks", "m.data_source.data.xs.length > 1")

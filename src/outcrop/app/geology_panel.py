@@ -27,7 +27,7 @@ SCREEN = (900, 650)  # pixels of a section, about
 NEAR = 12  # pixels from a click to the stick that is meant
 LINES = ("xs", "ys", "colour", "width", "alpha")
 GLYPHS = ("top-outlines", "tops", "base-outlines", "bases", "stick-outlines", "sticks", "chosen-stick")  # from below
-OLD = "Tops of older labels: find bodies again"
+OLD = "Tops out of date: recompute"
 
 
 class Chosen(NamedTuple):
@@ -57,12 +57,12 @@ class GeologyPanel(ExportPanel):
         self.shown = self.react(shown, lambda _: self.show())
         self.of = self.react(Select(title="sticks of", options=[], width=150, name="sticks-class"), self._on_class)
         self.note, self.about, self.bodies = note("sticks-note"), note("stick-about"), note("bodies-note")
-        verdicts = {"accept": "✓ Accept", "reject": "✕ Reject", "forget": "Forget"}
+        verdicts = {"accept": "✓ Accept", "reject": "✕ Reject", "forget": "Clear verdict"}
         self.verdicts = [
             self.button(text, functools.partial(self._on_verdict, what), f"stick-{what}")
             for what, text in verdicts.items()
         ]
-        self.extend = CheckboxGroup(labels=["the next click extends it"], active=[], name="stick-extend")
+        self.extend = CheckboxGroup(labels=["Extend to next click"], active=[], name="stick-extend")
         self.actions = [
             self.button("Pick the survey", self.geology.pick_all, "pick-all"),
             self.button("Find bodies", self._on_bodies, "find-bodies"),
@@ -90,7 +90,7 @@ class GeologyPanel(ExportPanel):
     def layout(self) -> Any:
         """Everything, arranged."""
         look = hint(
-            "Click on a stick with the tool Look to choose it. Yes and no are decisions; labels learn from them."
+            "Click on a stick with the tool Navigate to choose it. Yes and no are decisions; labels learn from them."
         )
         solid = hint("Tops are drawn solid, bases dashed, in the colours of their classes; on slices as contours.")
         pick, find, *exports = self.actions
@@ -194,7 +194,7 @@ class GeologyPanel(ExportPanel):
     @guarded
     def _on_verdict(self, what: str) -> None:
         if self.chosen is None:
-            raise ValueError("No stick is chosen; click on one with the tool Look.")
+            raise ValueError("No stick is chosen; click on one with the tool Navigate.")
         self.geology.judge(self.chosen.points, what, self.viewer.position)
         self._let_go()
 

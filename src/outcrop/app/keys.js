@@ -1,6 +1,6 @@
 // Keys that work wherever the focus is but in a field.
 const HELP = [
-  ["L  P", "look, place exemplars"], ["B  T  U", "brush, straight line, outline that is filled"],
+  ["L  P", "navigate, place exemplars"], ["B  T  U", "brush, straight line, outline that is filled"],
   ["E  R  W", "paint what erases, is right, is wrong"], ["1 ... 9", "class to place or to paint"],
   ["Enter, Esc", "end, drop a line or an outline of clicks; Ctrl+Z: its last corner"], ["N", "next place to look at"],
   ["[   ]", "smaller, larger brush"], ["Space, held", "pan with any tool; the wheel zooms"],

@@ -28,7 +28,7 @@ class LabelPanel(Panel):
         self._shown = 0  # what lay over the section before it was hidden
         self.scores, self.changed = note("scores"), note("changed")
         self.next_cards = Cards(self._on_next, keys={"Enter": "go"}, **WIDE)
-        mapping = Select(title="mapping", options=[POINTS, *oc.MAPPERS], width=130, name="mapping")
+        mapping = Select(title="Method", options=[POINTS, *oc.MAPPERS], width=130, name="mapping")
         mapping.value = self.job.plan.label.mapping
         self.mapping = self.react(mapping, self.session.set_mapping)
         self.actions = [
@@ -41,10 +41,10 @@ class LabelPanel(Panel):
     def _make_overlay(self) -> None:
         """What changes in the browser alone, but for the expert's labels."""
         plot = self.viewer.plot
-        self.what = RadioButtonGroup(labels=["labels", "confidence", "changes", "nothing"], active=0, name="overlay")
+        self.what = RadioButtonGroup(labels=["labels", "confidence", "changes", "None"], active=0, name="overlay")
         self.opacity = Slider(start=0, end=1, step=0.05, value=OPACITY, title="opacity", name="opacity", width=150)
         self.limit = Slider(
-            start=0, end=100, step=1, value=0, title="least confidence (%)", name="confidence", width=190
+            start=0, end=100, step=1, value=0, title="Minimum confidence (%)", name="confidence", width=190
         )
         # a limit that is let go of is a decision: exports and the command line have it too
         self.limit.on_change(
@@ -71,7 +71,7 @@ class LabelPanel(Panel):
 
     def _make_brush(self) -> None:
         # of classes their first names
-        self.says = self.react(Select(title="brush says", width=120, name="brush-class"), self._on_says)
+        self.says = self.react(Select(title="Paint as", width=120, name="brush-class"), self._on_says)
         shown = self.viewer.plot.strokes_shown
         self.strokes = CheckboxGroup(labels=["show strokes ( S )"], active=[0], name="strokes")
         show = CustomJS(args={"painted": shown}, code="painted.visible = cb_obj.active.length > 0")
@@ -182,7 +182,7 @@ class LabelPanel(Panel):
             yield f"<b style='color:#b01818'>{words}; undo takes the stroke back</b>"
         for name, part, share in labelling.taken if corrected else ():
             words = f"{100 * part:.0f} % of {escape(name)} ({100 * share:.1f} % of the line)"
-            yield f"<b style='color:#8a4b00'>it took {words} where nothing is painted: <i>changes</i> shows where</b>"
+            yield f"<b style='color:#8a4b00'>{words} removed outside your strokes: <i>changes</i> shows where</b>"
         if self.job.strokes:
             yield f"strokes painted: {len(self.job.strokes)}"
 

@@ -13,6 +13,7 @@ from outcrop.app.components import WIDE, Cards, Message, card, escape, guarded, 
 from outcrop.app.viewer import Panel, Viewer
 
 SHOWN = 24  # thumbnails at once
+WHERE = {"survey": "in the survey", "neighbourhood": "on lines near this one"}  # by the scope of a search
 STATES = {True: "accepted", False: "rejected", None: ""}
 Patch = dict[str, Any]  # of the gallery: place, along, title, note, hint, and the picture once it was drawn
 
@@ -45,15 +46,15 @@ class RetrievedPanel(Panel):
         )  # fmt: skip
         self.note = note("gallery-note")
         self.rejected = self.react(Toggle(label="rejected", name="rejected"), self._sort)
-        self.telling = self.react(Toggle(label="most telling first", name="telling"), self._sort)
-        self.sort = self.button("Sort anew", self._sort, "sort")
+        self.telling = self.react(Toggle(label="Most informative first", name="telling"), self._sort)
+        self.sort = self.button("Re-rank", self._sort, "sort")
         self.actions = [self.button("Search again", find, "again")]
         self.turns = [
             self.button("◂ Back", lambda: self._turn(-SHOWN), "nearer"),
             self.button("More ▸", lambda: self._turn(SHOWN), "farther"),
             self.button("Last", lambda: self._turn(10**6), "least"),
         ]
-        count = Spinner(low=1, step=1, value=1, width=80, title="patches taken", name="count")
+        count = Spinner(low=1, step=1, value=1, width=80, title="Patches used", name="count")
         self.count = self.react(count, self._on_count)
         self.suggested = self.button("", lambda: self.session.set_count(viewer.outlined, None), "suggested")
         self._make_curve()
@@ -79,7 +80,7 @@ class RetrievedPanel(Panel):
         what = hint(
             "Drag the line in the curve, or give a number: so many patches are used. Click a patch to see where it "
             "lies; A accepts, R rejects, the same again takes it back, arrow keys choose. The percentage is an "
-            "estimate of how likely a patch is of the class. Most telling first: a yes or no to these changes most."
+            "estimate of how likely a patch is of the class. Most informative first: a yes or no to these changes most."
         )
         taken = pn.Row(self.count, pn.Column(self.suggested, margin=(14, 0)))
         listed = pn.FlexBox(self.telling, self.rejected, self.sort, *self.actions)
@@ -206,7 +207,7 @@ class RetrievedPanel(Panel):
         """Say how many patches there are, where they were looked for, and whether they are of the decisions of now."""
         search, name, total = self.search, self.viewer.outlined, len(self._patches)
         which = f"{self.first + 1} to {min(total, self.first + SHOWN)} of {total}" if total else "none yet"
-        words = [f"<b>{escape(name)}</b>: {which}" + (f", in the {search.scope}" if search.scope else "")]
+        words = [f"<b>{escape(name)}</b>: {which}" + (f", {WHERE[search.scope]}" if search.scope else "")]
         rejected = sum(not accept for accept in self._verdicts().values())
         words += [f"{rejected} rejected"] if rejected else []
         self.rejected.update(label=f"rejected ({rejected})", visible=bool(rejected or self.rejected.active))
@@ -221,7 +222,7 @@ class RetrievedPanel(Panel):
         if moved and not search.searching and not search.stale:
             taken = int(np.count_nonzero(search.weak.classes == name))
             words += [f"<b>your yes and no made it {taken} patches instead of {total}</b>"] if taken != total else []
-            words.append("sort anew to see the order after your yes and no")
+            words.append("re-rank to see the order after your yes and no")
         if name and search.weak is not None and search.asked(name) is None:
             words.append("no exemplar of it was searched for: place one in step 1")
         self.note.text = "; ".join(words) if name else "Add a class and place an exemplar first."

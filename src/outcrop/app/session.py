@@ -222,7 +222,7 @@ class Session:
         done = self.decide(self._follow_strokes, change)
         if done:
             words = in_words(self.job.last_act(), before if verb == "undo" else self.job.plan.names)
-            self.work.say(f"{'Taken back' if verb == 'undo' else 'Done again'}: {words}.")
+            self.work.say(f"{'Undone' if verb == 'undo' else 'Redone'}: {words}.")
         else:
             self.work.say(f"There is nothing to {verb}.")
         return done

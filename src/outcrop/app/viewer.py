@@ -20,7 +20,7 @@ from outcrop.app.survey import Place
 from outcrop.mapping.confidence import UNCERTAIN
 from outcrop.plots.colours import COLOURS
 
-TOOLS = ("Look", "Place", "Brush", "Line", "Outline")
+TOOLS = ("Navigate", "Place exemplar", "Brush", "Line", "Outline")
 LOOK, PLACE, BRUSH, LINE, OUTLINE = range(5)
 PAINTING = (BRUSH, LINE, OUTLINE)
 RADIUS = {BRUSH: ("radius", 4), LINE: ("line-radius", 1)}  # tool -> what it is called in the view, default radius
@@ -152,9 +152,9 @@ class Viewer(Part):
 
     def _make_looks(self) -> None:
         """What changes in the browser alone."""
-        scheme = RadioButtonGroup(labels=["grey", "seismic"], active=0, name="scheme")
+        scheme = RadioButtonGroup(labels=["Grey", "Red-white-blue"], active=0, name="scheme")
         gain = Slider(start=0.25, end=4, value=1, step=0.05, title="gain", width=90, name="gain")
-        polarity = Toggle(label="reversed", name="polarity")
+        polarity = Toggle(label="Reverse polarity", name="polarity")
         parts = {"scheme": scheme, "gain": gain, "polarity": polarity, "mapper": self.plot.amplitudes}
         repaint = script(
             "palette", bases={"grey": list(Greys256), "seismic": seismic_palette()}, missing=MISSING, **parts
@@ -434,9 +434,7 @@ class Viewer(Part):
         try:
             if not name:
                 gone = f"its class {says!r} was removed" if says else "there is no class yet"
-                raise ValueError(
-                    f"The stroke was not stored, for {gone}; choose what the brush says and paint it again."
-                )
+                raise ValueError(f"The stroke was not stored, for {gone}; choose what to paint as and paint it again.")
             self.session.paint(name, *section, points, float(stroke["radius"]), id=stroke["id"], **how)
         finally:
             self.show_painted()

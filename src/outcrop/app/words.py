@@ -13,8 +13,8 @@ KINDS = {
     "set": "choice of {option}",
 }  # fmt: skip
 OPTIONS = {
-    "index": "patches", "neighbourhood": "patches", "count": "how many patches", "label": "the mapping",
-    "limits": "the least confidence",
+    "index": "patches", "neighbourhood": "patches", "count": "how many patches", "label": "the method",
+    "limits": "the minimum confidence",
 }  # fmt: skip
 
 
