@@ -97,14 +97,14 @@ def test_the_whole_walk(survey, browser, tmp_path):
         tab.page.get_by_text("Mine", exact=True).click()
         tab.wait_model("labels", "m.data_source.data.image[0].every((code) => code > 0)")
         # undo takes the rejection back: the labels of the line stay, hatched, until it is redone
-        tab.page.get_by_text("Undo").click()
+        tab.page.get_by_role("button", name="Undo").click()
         tab.wait_model("gallery-note", "!m.text.includes('rejected')")
         tab.wait_model("stale", "m.data_source.data.left.length === 1")
         assert tab.model("stale-notice", "m.visible") and overlay_pixels(tab) == 160 * 160
         tab.wait_model("changed", "m.text.includes('labels of this line are stale')")
-        tab.page.get_by_text("Redo").click()
+        tab.page.get_by_role("button", name="Redo").click()
         tab.wait_model("stale", "m.data_source.data.left.length === 0")
-        tab.page.get_by_text("Undo").click()
+        tab.page.get_by_role("button", name="Undo").click()
         tab.wait_model("stale", "m.data_source.data.left.length === 1")
         # a server that is gone is no longer "Ready"
         process.send_signal(signal.SIGKILL)

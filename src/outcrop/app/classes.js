@@ -41,7 +41,8 @@ export function render({ model }) {
       const name = item.name === renamed ? field : element("span", { textContent: item.name, ondblclick: () => rename(item.name) });
       name.style.flex = "1";
       const count = element("span", { className: "count", textContent: item.note });
-      const remove = element("button", { textContent: "✕", title: "Remove the class and its exemplars" });
+      const remove = element("button", { textContent: "✕", title: `Remove class ${item.name}` });
+      remove.setAttribute("aria-label", remove.title);
       remove.onclick = (event) => { event.stopPropagation(); model.send_msg({ verb: "remove", name: item.name }); };
       row.append(colour, name, count, remove);
       return row;

@@ -23,6 +23,7 @@ CSS = (HERE / "page.css").read_text(encoding="utf-8")
 REFUSED = (ValueError, OSError, KeyError, IndexError, TypeError, ImportError)
 WIDE = {"sizing_mode": "stretch_width"}
 BOTH = {"sizing_mode": "stretch_both"}
+UNSEEN = {"width": 0, "height": 0, "margin": 0}
 SMALL = {"styles": {"font-size": "12px"}}
 Message = dict[str, Any]  # of a script
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -123,6 +124,23 @@ class Question(Talking, JSComponent):
     item = param.Dict(default={}, doc="number, name, colour, where, answer, classes, picture and what lies in it")
     _esm = HERE / "question.js"
     _stylesheets: ClassVar = [CSS]
+
+
+class Ask(Talking, JSComponent):
+    """A dialog that asks the interpreter to choose."""
+
+    title = param.String()
+    text = param.String()
+    choices = param.List(doc="key and text of every choice")
+    refusal = param.String(default="Cancel", doc="text of the button that chooses nothing")
+    asked = param.Integer(default=0, doc="counts how often it was asked")
+    _esm = HERE / "ask.js"
+    _stylesheets: ClassVar = [CSS]
+
+    def ask(self, title: str, text: str, choices: list[tuple[str, str]], refusal: str = "Cancel") -> None:
+        """Open the dialog; the handler gets the key of the choice."""
+        self.param.update(title=title, text=text, choices=choices, refusal=refusal)
+        self.asked += 1
 
 
 class Connection(Talking, JSComponent):

@@ -5,7 +5,7 @@ const HELP = [
   ["Enter, Esc", "end, drop a line or an outline of clicks; Ctrl+Z: its last corner"], ["N", "next place to look at"],
   ["[   ]", "smaller, larger brush"], ["Space, held", "pan with any tool; the wheel zooms"],
   ["→ ↑,  ← ↓", "next, previous section; PgUp, PgDn ten"], ["C, held", "labels before the last correction"],
-  ["S", "hide or show brush strokes"], ["O", "hide or show labels"], ["V", "linked inline, crossline and slice"], ["F", "fit the section into the window"], ["Ctrl+Z  Ctrl+Y", "undo, redo"], ["Y  N  U", "answer a question of an audit (step 4)"], ["?", "this list"],
+  ["S", "hide or show brush strokes"], ["O", "hide or show labels"], ["V", "linked inline, crossline and slice"], ["F", "fit the section into the window"], ["Ctrl+Z  Ctrl+Y", "undo, redo"], ["H", "undo a decision of another kind or person"], ["Y  N  U", "answer a question of an audit (step 4)"], ["?", "this list"],
 ];
 
 const element = (css, ...children) => {
@@ -87,11 +87,11 @@ export function render({ model }) {
     else if (key === "Enter" && named("section").stroke) named("section").finish_stroke();
     else if (key === "Escape" && named("section").stroke) named("section").drop_stroke();
     else if (/^[1-9]$/.test(key)) {
-      const classes = named("brush-class").options.slice(2, -1);  // between right, wrong and erase
-      brush(classes[Number(key) - 1]?.[0]);
+      brush(named("brush-class").tags[0][key]);
       model.send_msg({ verb: "class", number: Number(key) });
     }
     else if (key === "[" || key === "]") model.send_msg({ verb: "radius", by: key === "]" ? 1 : -1 });
+    else if (key === "h") model.send_msg({ verb: "history" });
     else if (key === "s") model.send_msg({ verb: "strokes" });
     else if (key === "o") model.send_msg({ verb: "overlay" });
     else if (key === "?" || key === "Escape") toggle(key === "?");

@@ -142,6 +142,8 @@ class LabelPanel(Panel):
 
     def show_classes(self) -> None:
         """Offer the classes to the brush, and show the mapping that is chosen."""
+        keys = self.session.class_keys()
+        self.says.tags = [{str(keys[name]): first for first, name in self.job.plan.names.items()}]  # see keys.js
         self.says.options = self.viewer.brush_options()
         self.says.value = self.viewer.says
         self.mapping.value = self.job.plan.label.mapping

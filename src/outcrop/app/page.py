@@ -9,7 +9,21 @@ import panel as pn
 from bokeh.models import Button, CustomJS, Div
 
 from outcrop.app.audit_panel import AuditPanel
-from outcrop.app.components import BOTH, WIDE, Connection, Keys, Message, Part, escape, guarded, hint, note, title
+from outcrop.app.components import (
+    BOTH,
+    UNSEEN,
+    WIDE,
+    Ask,
+    Connection,
+    Keys,
+    Message,
+    Part,
+    escape,
+    guarded,
+    hint,
+    note,
+    title,
+)
 from outcrop.app.exemplar_panel import ExemplarPanel
 from outcrop.app.geology_panel import GeologyPanel
 from outcrop.app.label_panel import LabelPanel
@@ -27,7 +41,6 @@ MOST_STORED = 100  # ids that the browser is sent at once
 NARROW = 1200  # pixels of a window that holds a section with the expert's or with linked views, not with both
 TABS = ".bk-tab { padding: 4px 5px; font-size: 12.5px; } @media (max-width: 1240px) { .bk-tab { font-size: 11.5px; } }"
 BEAT = 2000  # milliseconds between two signs of life; see connection.js
-UNSEEN = {"width": 0, "height": 0, "margin": 0}
 
 
 class Page(Part):
@@ -65,9 +78,11 @@ class Page(Part):
         undo.js_on_click(CustomJS(code="window.dispatchEvent(new Event('outcrop-undo'))"))  # see keys.js
         self.cancel_button = self.button("Cancel", session.work.cancel, "cancel", visible=False)
         self.bar = [
-            undo, self.button("↷ Redo", session.redo, "redo"), self.button("Keys ( ? )", self._on_help, "keys"),
+            undo, self.button("↷ Redo", session.redo, "redo"),
+            self.button("History ( H )", self._on_history, "history"), self.button("Keys ( ? )", self._on_help, "keys"),
             self.status, self.cancel_button,
         ]  # fmt: skip
+        self.history = Ask(self._on_undo_one, **UNSEEN)
         self.keys, self.connection = Keys(self._on_key, **UNSEEN), Connection(self._on_connection, **UNSEEN)
         self._leave_room()
         for one in (*self.viewer.on_ready, *self.labels.on_ready):
@@ -114,7 +129,7 @@ class Page(Part):
         """Everything, arranged."""
         style = {"background": "#eef2f6", "border-bottom": "1px solid #cfd8e3"}
         name, space = title(self.session.path.name), pn.Spacer(width=20)
-        top = pn.Row(name, space, *self.bar, self.keys, self.connection, styles=style, **WIDE)
+        top = pn.Row(name, space, *self.bar, self.history, self.keys, self.connection, styles=style, **WIDE)
         self.steps = pn.Tabs(
             ("1 Exemplars", self.exemplars.layout(self.unseen.layout())),
             ("2 Retrieved", self.retrieved.layout()),
@@ -215,6 +230,15 @@ class Page(Part):
         self.viewer.show_classes()
         self.geology.show()
 
+    def _on_history(self) -> None:
+        acts = self.session.last_acts()
+        text = "The last decision of each kind and person. Undo takes it back, whatever was decided since."
+        self.history.ask("Undo one decision", text if acts else "There is nothing to undo.", acts, "Close")
+
+    @guarded
+    def _on_undo_one(self, message: Message) -> None:
+        self.session.undo(message["key"])
+
     def _on_help(self) -> None:
         self.keys.help += 1
 
@@ -241,6 +265,7 @@ class Page(Part):
         verbs = {
             "step": lambda: viewer.step(by),
             "undo": self.session.undo,
+            "history": self._on_history,
             "redo": self.session.redo,
             "linked": lambda: toggle.update(active=not toggle.active),
             "next": labels.go_next,
@@ -255,15 +280,17 @@ class Page(Part):
 
     def _choose_class(self, number: int) -> None:
         """Take a class by its number: for the brush where labels are looked at, for exemplars otherwise."""
-        names = list(self.job.palette)
-        if not 1 <= number <= len(names):
-            raise ValueError(f"There is no class {number}; there are {len(names)}.")
+        keys = self.session.class_keys()
+        name = next((name for name, key in keys.items() if key == number), None)
+        if name is None:
+            numbers = ", ".join(map(str, sorted(keys.values())))
+            raise ValueError(f"No class has the key {number}; choose one of {numbers or 'none yet'}.")
         if self.steps.active == LABELS:
-            self.labels.brush_with(names[number - 1])
+            self.labels.brush_with(name)
         elif self.steps.active == RETRIEVED:
-            self.retrieved.class_buttons.active = number - 1
+            self.retrieved.class_buttons.active = list(keys).index(name)
         else:
-            self.exemplars.choose(names[number - 1])
+            self.exemplars.choose(name)
 
 
 def chooser(desk: Any) -> Any:

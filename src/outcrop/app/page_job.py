@@ -84,6 +84,11 @@ class PageJob(Job):
         if self._chooser is not None:
             self._chooser.log.close()
 
+    @property
+    def person(self) -> str:
+        """Name of the person who decides here."""
+        return self.log.who.rpartition("-")[0]
+
     def last_act(self) -> list[dict[str, Any]]:
         """Entries of the decision that was undone or redone last."""
         entries = self.log.entries

@@ -324,12 +324,13 @@ class Viewer(Part):
         lost = labelling.vanished if self.line is not None and labelling.corrected(self.position) else ()
         before = {name: f"was {100 * share:.1f} %" for name, share, _ in lost}
         percent = {name: f"{100 * share:.1f} %" for name, share in shares.items()}
+        keys = self.session.class_keys()
         items: list[dict[str, Any]] = [
             {
                 "name": name, "colour": colour, "share": percent.get(name, ""), "warning": before.get(name, ""),
-                "hidden": name in hidden, "key": str(i) if i < 10 else "",
+                "hidden": name in hidden, "key": str(keys[name]) if keys[name] < 10 else "",
             }
-            for i, (name, colour) in enumerate(palette.items(), 1)
+            for name, colour in palette.items()
         ]  # fmt: skip
         unsure = 1 - sum(shares.values()) if shares else 0
         if unsure > 0.0005:  # no class: it is not hidden, and has no number
@@ -436,8 +437,17 @@ class Viewer(Part):
                 gone = f"its class {says!r} was removed" if says else "there is no class yet"
                 raise ValueError(f"The stroke was not stored, for {gone}; choose what to paint as and paint it again.")
             self.session.paint(name, *section, points, float(stroke["radius"]), id=stroke["id"], **how)
+            self._unhide(name)
         finally:
             self.show_painted()
+
+    def _unhide(self, name: str) -> None:
+        """Show a hidden class that was painted: nobody would see the stroke."""
+        if name in self.hidden:
+            self.hidden -= {name}
+            self.show_classes()
+            self.show_labels()
+            self.session.work.say(f"Class {name} was hidden; it is shown, for you painted it.")
 
 
 def seismic_palette() -> list[str]:
