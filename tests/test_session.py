@@ -499,23 +499,39 @@ def test_the_curve_has_a_line_where_it_divides(session, survey):
 
 
 def test_search_begins_near_the_line_and_then_covers_the_survey(session, survey, monkeypatch):
-    """The neighbourhood holds the line; the next search covers all lines of the survey."""
+    """The neighbourhood holds the line; when the survey is indexed it is searched by itself, which undo leaves."""
     from outcrop.app import search as module
 
     monkeypatch.setattr(module, "NEAR_PATCHES", 60)
     line = next(iter(survey[1].values()))[0]
-    searched(session, survey[1])
+    place_all(session, survey[1])
+    build, begun, go_on = session.job.build, threading.Event(), threading.Event()
+
+    def wait_and_build(*arguments):
+        begun.set()
+        go_on.wait(60)
+        build(*arguments)
+
+    monkeypatch.setattr(session.job, "build", wait_and_build)
+    session.search.retrieve(line)
+    session.work.wait()
+    assert begun.wait(60)
     lines = session.job.grid().table["inline"]
     assert session.search.scope == "neighbourhood" and lines.min() <= line <= lines.max() and lines.nunique() < 20
+    near = session.search.key
+    go_on.set()
+    session.work.behind.thread.join(60)
+    session.search.wait()
+    assert session.search.key not in (None, near) and not session.search.stale
+    assert "indexed and searched" in session.work.message
     far = float(session.survey.lines[-1 if line < session.survey.lines[10] else 0])
     labelled(session, [line, far])
     session.undo()  # takes back the interpreter's last exemplar, not the area that the page chose
     session.redo()
-    session.search.retrieve(line)
-    session.work.wait()
+    session.search.wait()
     assert session.search.scope == "survey" and session.job.grid().table["inline"].nunique() == 20
     assert oc.Job(session.path).plan.index.area is None  # the shell sees the same
-    assert session.labelling.counts() == (20, 2, 2)
+    assert session.labelling.counts() == (20, 2, 0)
 
 
 def test_labels_survive_and_the_command_line_agrees(session, survey, tmp_path, monkeypatch):

@@ -20,6 +20,7 @@ from outcrop.app.view import value_of
 
 HERE = Path(__file__).parent
 CSS = (HERE / "page.css").read_text(encoding="utf-8")
+PRIMARY = ".bk-btn-primary { background: #1769c4; border-color: #1769c4; }"  # white on it is read by all
 REFUSED = (ValueError, OSError, KeyError, IndexError, TypeError, ImportError)
 WIDE = {"sizing_mode": "stretch_width"}
 BOTH = {"sizing_mode": "stretch_both"}
@@ -54,6 +55,8 @@ class Part:
 
     def button(self, label: str, action: Callable[[], object], name: str, **options: Any) -> Any:
         """A button that does something."""
+        if options.get("button_type") == "primary":
+            options["stylesheets"] = [PRIMARY]
         one = Button(label=label, name=name, **options)
         one.on_click(lambda: self.attempt(action))
         return one
@@ -95,6 +98,7 @@ class Cards(Talking, JSComponent):
     items = param.List(doc="key, src, title, note, colour, state, hint of every card")
     actions = param.List(doc="verb, sign and hint of every button")
     keys = param.Dict(default={}, doc="key of the keyboard -> verb")
+    several = param.Boolean(default=False, doc="whether Shift chooses several, on which a button or a key acts")
     _esm = HERE / "cards.js"
     _stylesheets: ClassVar = [CSS]
 
@@ -149,6 +153,15 @@ class Connection(Talking, JSComponent):
     beat = param.Integer(default=0, doc="counts on while the server lives")
     stored = param.List(doc="ids of the last strokes that need not be sent again")
     _esm = HERE / "connection.js"
+
+
+class Splitter(JSComponent):
+    """The border between the section and the panel, which resizes and folds the panel."""
+
+    panel = param.Integer(default=0, doc="width of the panel in pixels, 0 for the default")
+    folded = param.Boolean(default=False)
+    _esm = HERE / "splitter.js"
+    _stylesheets: ClassVar = [CSS]
 
 
 class Keys(Talking, JSComponent):

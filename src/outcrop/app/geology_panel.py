@@ -97,7 +97,7 @@ class GeologyPanel(ExportPanel):
         chosen = pn.Row(self.of, pn.Column(pick, margin=(14, 0)))
         faults = [heading("Faults"), chosen, self.note, look, self.about, pn.Row(*self.verdicts), self.extend]
         bodies = [heading("Bodies"), solid, pn.Row(find), self.bodies]
-        files = [heading("Export into the job folder"), self.stale, pn.FlexBox(*exports), self.written]
+        files = [heading("Export into the job folder"), self.stale, pn.FlexBox(*exports), self.written, self.downloads]
         return scrolled(self.shown, *faults, *bodies, *files)
 
     # ---- showing ----------------------------------------------------------------------------------------------------

@@ -2,10 +2,10 @@
 const HELP = [
   ["L  P", "navigate, place exemplars"], ["B  T  U", "brush, straight line, outline that is filled"],
   ["E  R  W", "paint what erases, is right, is wrong"], ["1 ... 9", "class to place or to paint"],
-  ["Enter, Esc", "end, drop a line or an outline of clicks; Ctrl+Z: its last corner"], ["N", "next place to look at"],
+  ["Enter, Esc", "end, drop a line or an outline of clicks; Ctrl+Z: its last corner"], ["Shift+arrows", "move a corner; comma and full stop choose which"], ["N", "next place to look at"],
   ["[   ]", "smaller, larger brush"], ["Space, held", "pan with any tool; the wheel zooms"],
   ["→ ↑,  ← ↓", "next, previous section; PgUp, PgDn ten"], ["C, held", "labels before the last correction"],
-  ["S", "hide or show brush strokes"], ["O", "hide or show labels"], ["V", "linked inline, crossline and slice"], ["F", "fit the section into the window"], ["Ctrl+Z  Ctrl+Y", "undo, redo"], ["H", "undo a decision of another kind or person"], ["Y  N  U", "answer a question of an audit (step 4)"], ["?", "this list"],
+  ["S", "hide or show brush strokes"], ["O", "hide or show labels"], ["V", "linked inline, crossline and slice"], ["F", "fit the section into the window"], ["Ctrl+Z  Ctrl+Y", "undo, redo"], ["M", "fold the panel away, or show it"], ["H", "undo a decision of another kind or person"], ["Y  N  U", "answer a question of an audit (step 4)"], ["?", "this list"],
 ];
 
 const element = (css, ...children) => {
@@ -31,6 +31,8 @@ export function render({ model }) {
   // Bokeh takes a mouse that rests for .3 s before it moves for another gesture, which would lose the stroke.
   window.Bokeh.require("core/ui_gestures").UIGestures.press_threshold = 2 ** 31 - 1;
   const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowDown: -1, ArrowUp: 1, PageDown: -10, PageUp: 10 };
+  const moves = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] };
+  const open = () => named("section").stroke && !named("section").stroke.dragged;  // corners that are not painted yet
   const tools = ["l", "p", "b", "t", "u"];  // in the order of the buttons
   const says = { e: "erase", r: "right", w: "wrong" };
   const named = (name) => window.Bokeh.documents[0].get_model_by_name(name);
@@ -74,6 +76,8 @@ export function render({ model }) {
     else if (ctrl && (key === "y" || key === "z")) model.send_msg({ verb: "redo" });
     else if (ctrl || event.altKey) return;
     else if (event.composedPath()[0].closest?.("[role=tablist], .noUi-handle, .thumbnails") && (steps[key] || /^[ar]$/.test(key))) return;
+    else if (moves[key] && event.shiftKey && open()) named("section").nudge_corner(...moves[key]);
+    else if ((key === "," || key === ".") && open()) named("section").choose_corner(key === "." ? 1 : -1);
     else if (steps[key] && named("section").stroke?.dragged) ;  // the line stays while it is painted on
     else if (steps[key]) model.send_msg({ verb: "step", by: steps[key] });
     else if (key === " ") pan(true);
@@ -91,6 +95,7 @@ export function render({ model }) {
       model.send_msg({ verb: "class", number: Number(key) });
     }
     else if (key === "[" || key === "]") model.send_msg({ verb: "radius", by: key === "]" ? 1 : -1 });
+    else if (key === "m") model.send_msg({ verb: "fold" });
     else if (key === "h") model.send_msg({ verb: "history" });
     else if (key === "s") model.send_msg({ verb: "strokes" });
     else if (key === "o") model.send_msg({ verb: "overlay" });

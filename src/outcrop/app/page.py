@@ -1,12 +1,11 @@
 """The page itself: a section viewer and five steps around one `Session`."""
 
-import functools
 import json
 import threading
 from typing import Any
 
 import panel as pn
-from bokeh.models import Button, CustomJS, Div
+from bokeh.models import Button, CustomJS
 
 from outcrop.app.audit_panel import AuditPanel
 from outcrop.app.components import (
@@ -18,10 +17,11 @@ from outcrop.app.components import (
     Keys,
     Message,
     Part,
+    Splitter,
     escape,
     guarded,
-    hint,
     note,
+    script,
     title,
 )
 from outcrop.app.exemplar_panel import ExemplarPanel
@@ -40,6 +40,18 @@ STEP_OF = {PLACE: EXEMPLARS} | dict.fromkeys(PAINTING, LABELS)  # where a tool b
 MOST_STORED = 100  # ids that the browser is sent at once
 NARROW = 1200  # pixels of a window that holds a section with the expert's or with linked views, not with both
 TABS = ".bk-tab { padding: 4px 5px; font-size: 12.5px; } @media (max-width: 1240px) { .bk-tab { font-size: 11.5px; } }"
+TIPS = {  # widget -> what it does and its key, of each button where there are several
+    "tool": [
+        "Pan and look around (L)", "Click to place an exemplar (P)", "Paint (B)", "Paint a straight line (T)",
+        "Paint what an outline encloses (U)",
+    ],
+    "number": "Number of the line in view (arrows, PgUp, PgDn)", "linked": "Sections through one place (V)",
+    "fit": "Fit the section into the window (F)", "undo": "Undo your last decision (Ctrl+Z)",
+    "redo": "Redo (Ctrl+Y)", "history": "Undo a decision of another kind or person (H)", "keys": "List of keys (?)",
+    "start": "Other jobs and volumes of this folder", "find": "Rank all patches by the exemplars",
+    "accept-all": "Accept all patches that are shown (A on chosen ones)",
+    "reject-all": "Reject all patches that are shown (R on chosen ones)",
+}  # fmt: skip
 BEAT = 2000  # milliseconds between two signs of life; see connection.js
 
 
@@ -52,9 +64,11 @@ class Page(Part):
         Shared by all tabs.
     document : bokeh.document.Document
         Of this tab.
+    start : bool
+        Offer a way to the start screen.
     """
 
-    def __init__(self, session: Session, document: Any) -> None:
+    def __init__(self, session: Session, document: Any, *, start: bool = False) -> None:
         super().__init__(session, self._say)
         self.document = document
         self._pending: set[str] = set()
@@ -77,15 +91,23 @@ class Page(Part):
         undo = Button(label="↶ Undo", name="undo")
         undo.js_on_click(CustomJS(code="window.dispatchEvent(new Event('outcrop-undo'))"))  # see keys.js
         self.cancel_button = self.button("Cancel", session.work.cancel, "cancel", visible=False)
+        back = Button(label="◂ Jobs", name="start", visible=start)
+        back.js_on_click(CustomJS(code="window.location.search = '?start'"))
         self.bar = [
-            undo, self.button("↷ Redo", session.redo, "redo"),
+            back, undo, self.button("↷ Redo", session.redo, "redo"),
             self.button("History ( H )", self._on_history, "history"), self.button("Keys ( ? )", self._on_help, "keys"),
             self.status, self.cancel_button,
         ]  # fmt: skip
         self.history = Ask(self._on_undo_one, **UNSEEN)
         self.keys, self.connection = Keys(self._on_key, **UNSEEN), Connection(self._on_connection, **UNSEEN)
+        view = self.viewer.view
+        self.splitter = Splitter(
+            panel=min(max(view.get("panel", 0), 0), 4000), folded=view.get("folded", False), width=10,
+            sizing_mode="stretch_height", margin=0,
+        )  # fmt: skip
+        self.splitter.param.watch(lambda event: view.keep(**{event.name: event.new}), ["panel", "folded"])
         self._leave_room()
-        for one in (*self.viewer.on_ready, *self.labels.on_ready):
+        for one in (*self.viewer.on_ready, *self.labels.on_ready, script("names", tips=TIPS)):
             document.js_on_event("document_ready", one)
         document.add_periodic_callback(self._beat, BEAT)
         document.config.notify_connection_status = False  # connection.js says it in words
@@ -137,7 +159,7 @@ class Page(Part):
             ("4 Results", self.results.layout(self.audit.layout())),
             ("5 Geology", self.geology.layout()),
             active=min(max(int(self.viewer.view.get("step", EXEMPLARS)), EXEMPLARS), GEOLOGY),
-            dynamic=False, width=430, sizing_mode="stretch_height", stylesheets=[TABS],
+            name="steps", dynamic=False, width=430, sizing_mode="stretch_height", stylesheets=[TABS],
             styles={"max-width": "max(370px, 30vw)"},  # more of a small screen for the section
         )  # fmt: skip
         viewer = self.viewer.layout(looks=[self.linked.toggle], others=[self.linked.column])
@@ -151,7 +173,7 @@ class Page(Part):
         away += f"if (step !== undefined && step !== cb_obj.active) tool.active = {LOOK}"
         self.steps.jscallback(active=away, args={"tool": self.viewer.tool_buttons})
         self.results.visible = lambda: self.steps.active == RESULTS
-        return pn.Column(top, pn.Row(viewer, self.steps, **BOTH), **BOTH)
+        return pn.Column(top, pn.Row(viewer, self.splitter, self.steps, **BOTH), **BOTH)
 
     # ---- telling ----------------------------------------------------------------------------------------------------
 
@@ -266,6 +288,7 @@ class Page(Part):
             "step": lambda: viewer.step(by),
             "undo": self.session.undo,
             "history": self._on_history,
+            "fold": lambda: self.splitter.param.update(folded=not self.splitter.folded),
             "redo": self.session.redo,
             "linked": lambda: toggle.update(active=not toggle.active),
             "next": labels.go_next,
@@ -291,23 +314,3 @@ class Page(Part):
             self.retrieved.class_buttons.active = list(keys).index(name)
         else:
             self.exemplars.choose(name)
-
-
-def chooser(desk: Any) -> Any:
-    """Page that lets choose one of the volumes and jobs of a folder."""
-    status = Div(text="", name="status", styles={"color": "#b01818"})
-    done = Div(text="", visible=False)
-    done.js_on_change("text", CustomJS(code="window.location.reload()"))
-
-    def open_one(name: str) -> None:
-        try:
-            desk.open(name)
-            done.text = name
-        except (ValueError, OSError) as error:
-            status.text = escape(error)
-
-    buttons = [Button(label=name, width=320) for name in desk.choices()]
-    for button in buttons:
-        button.on_click(functools.partial(open_one, button.label))
-    nothing = [] if buttons else [hint("No volume (.sgy, .zarr, .npy) and no job (.outcrop) lies in this folder.")]
-    return pn.Column(title(desk.folder), hint("Open a volume, or go on with a job:"), *buttons, *nothing, status, done)

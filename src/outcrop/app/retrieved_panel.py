@@ -42,7 +42,7 @@ class RetrievedPanel(Panel):
         self.class_buttons = self.react(RadioButtonGroup(labels=[], name="gallery-class"), self._on_class)
         self.gallery = Cards(
             self._on_card, actions=[["accept", "✓", "Accept (A)"], ["reject", "✕", "Reject (R)"]],
-            keys={"a": "accept", "r": "reject", "Enter": "go"}, **WIDE,
+            keys={"a": "accept", "r": "reject", "Enter": "go"}, several=True, **WIDE,
         )  # fmt: skip
         self.note = note("gallery-note")
         self.rejected = self.react(Toggle(label="rejected", name="rejected"), self._sort)
@@ -57,6 +57,10 @@ class RetrievedPanel(Panel):
         count = Spinner(low=1, step=1, value=1, width=80, title="Patches used", name="count")
         self.count = self.react(count, self._on_count)
         self.suggested = self.button("", lambda: self.session.set_count(viewer.outlined, None), "suggested")
+        self.judge_all = [
+            self.button("Accept all shown", lambda: self._on_all(True), "accept-all"),
+            self.button("Reject all shown", lambda: self._on_all(False), "reject-all"),
+        ]
         self._make_curve()
 
     def _make_curve(self) -> None:
@@ -78,12 +82,12 @@ class RetrievedPanel(Panel):
     def layout(self) -> Any:
         """Everything, arranged."""
         what = hint(
-            "Drag the line in the curve, or give a number: so many patches are used. Click a patch to see where it "
-            "lies; A accepts, R rejects, the same again takes it back, arrow keys choose. The percentage is an "
-            "estimate of how likely a patch is of the class. Most informative first: a yes or no to these changes most."
+            "Drag the line in the curve, or give a number: so many patches are used. Click a patch to see it in the "
+            "section; A accepts, R rejects, again takes it back; Shift with a click or arrows chooses several. The "
+            "percentage estimates how likely a patch is of the class."
         )
         taken = pn.Row(self.count, pn.Column(self.suggested, margin=(14, 0)))
-        listed = pn.FlexBox(self.telling, self.rejected, self.sort, *self.actions)
+        listed = pn.FlexBox(self.telling, self.rejected, self.sort, *self.actions, *self.judge_all)
         gallery = [self.note, listed, self.gallery, pn.Row(*self.turns)]
         return scrolled(self.class_buttons, what, self.curve, taken, *gallery)
 
@@ -120,14 +124,24 @@ class RetrievedPanel(Panel):
 
     @guarded
     def _on_card(self, message: Message) -> None:
-        patch = self._patches[int(message["key"])]
         if message["verb"] == "go":
-            self.viewer.jump(patch["place"])
+            self.viewer.jump(self._patches[int(message["key"])]["place"])
             return
         accept = message["verb"] == "accept"
-        verdict = None if self._verdicts().get(key_of(patch)) is accept else accept  # a second click takes it back
+        self._judge([self._patches[int(key)] for key in message.get("keys", [message["key"]])], accept)
+
+    def _judge(self, patches: list[Patch], accept: bool) -> None:
+        """Accept or reject patches as one decision; where all of them were, take that back."""
+        verdicts = self._verdicts()
+        left = [one for one in patches if verdicts.get(key_of(one)) is not accept]
         self._follows = False
-        self.session.judge(self.viewer.outlined, patch["place"], along=patch["along"], accept=verdict)
+        self.session.judge_all(self.viewer.outlined, map(key_of, left or patches), accept=accept if left else None)
+
+    def _on_all(self, accept: bool) -> None:
+        shown = self._patches[self.first : self.first + SHOWN]
+        if not shown:
+            raise ValueError("The gallery shows no patch; find similar patches first.")
+        self._judge(shown, accept)
 
     # ---- showing ----------------------------------------------------------------------------------------------------
 
@@ -198,8 +212,8 @@ class RetrievedPanel(Panel):
             members = members[np.argsort(np.where(judge > 0, judge, len(weak)), kind="stable")]
         for i, place in zip(members, self.search.places()[members].tolist(), strict=True):
             where = ", ".join(f"{part:g}" for part in place)
-            about = {"title": f"{weak.weights[i]:.0%}", "note": f"{ranks.iloc[i]}.  row {weak.rows[i]}"}
-            about["hint"] = f"Show {where}; similarity {weak.similarity[i]:.3f}"
+            about = {"title": f"{ranks.iloc[i]}. {weak.weights[i]:.0%}", "note": where}
+            about["hint"] = f"Show {where}; similarity {weak.similarity[i]:.3f}, row {weak.rows[i]}"
             found.append({"place": place, "along": str(weak.positions["along"].iloc[i])} | about)
         return found
 

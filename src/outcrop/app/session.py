@@ -4,7 +4,7 @@ import functools
 import itertools
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -175,8 +175,12 @@ class Session:
 
     def judge(self, name: str, place: Place, *, along: str = "inline", accept: bool | None = None) -> None:
         """Accept (True) or reject (False) a retrieved patch, or take the verdict back (None); the rest re-ranks."""
+        self.judge_all(name, [(place, along)], accept=accept)
+
+    def judge_all(self, name: str, patches: Iterable[tuple[Place, str]], *, accept: bool | None = None) -> None:
+        """Do the same with several patches, given by place and direction, as one decision."""
         verdict = "forget" if accept is None else "accept" if accept else "reject"
-        self.decide(self.job.judge, [(name, place, along)], verdict)
+        self.decide(self.job.judge, [(name, place, along) for place, along in patches], verdict)
 
     def set_count(self, name: str, count: int | None) -> None:
         """Take that many patches of a class, or as many as ``auto_count`` says (None); other classes keep theirs."""
@@ -240,7 +244,8 @@ class Session:
 
     def last_acts(self) -> list[tuple[str, str]]:
         """Id of the last decision of every kind and person that can be undone, and what it is, whose and of when."""
-        names, found = self.job.plan.names, {}
+        names = self.job.plan.names
+        found: dict[tuple[str, str], tuple[str, str]] = {}
         for entries in self.job.log.undoable():
             last = entries[-1]
             when = f"{last['time'][:16].replace('T', ' ')} UTC"

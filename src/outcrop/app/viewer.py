@@ -173,7 +173,7 @@ class Viewer(Part):
         drag = CustomJS(args={"pan": plot.pan, "tool": self.tool_buttons}, code="pan.active = tool.active === 0")
         self.tool_buttons.js_on_change("active", drag)
         parts = {"plot": figure, "tool": self.tool_buttons, "slider": self.radius}
-        brush = script("brush", cursor=plot.cursor, preview=plot.preview, **parts)
+        brush = script("brush", cursor=plot.cursor, preview=plot.preview, corners=plot.corners, **parts)
         for event in MOUSE:
             figure.js_on_event(event, self.read, brush)
         for event in DRAG:

@@ -28,7 +28,7 @@ GROUPS = {
 
 def kind_of(entries: Sequence[Mapping[str, Any]]) -> str:
     """Return the kind of an act: class, exemplar, verdict, stroke, confirm, audit, set or import."""
-    what = entries[-1]["what"]
+    what = str(entries[-1]["what"])
     return GROUPS.get(what, what)
 
 
