@@ -169,7 +169,7 @@ class Tab:
 
     def notes(self):
         """Text below the thumbnails of the exemplars."""
-        return [text for text in self.page.locator(".card .note").all_inner_texts() if "," in text]
+        return self.page.locator(".card:has(button.remove) .note").all_inner_texts()
 
     def close(self):
         """Close it; nothing may have gone wrong, and nothing may have been asked of another computer."""

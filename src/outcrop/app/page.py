@@ -105,7 +105,7 @@ class Page(Part):
             panel=min(max(view.get("panel", 0), 0), 4000), folded=view.get("folded", False), width=10,
             sizing_mode="stretch_height", margin=0,
         )  # fmt: skip
-        self.splitter.param.watch(lambda event: view.keep(**{event.name: event.new}), ["panel", "folded"])
+        self.splitter.param.watch(lambda _: self._resize(), ["panel", "folded"])
         self._leave_room()
         for one in (*self.viewer.on_ready, *self.labels.on_ready, script("names", tips=TIPS)):
             document.js_on_event("document_ready", one)
@@ -159,9 +159,9 @@ class Page(Part):
             ("4 Results", self.results.layout(self.audit.layout())),
             ("5 Geology", self.geology.layout()),
             active=min(max(int(self.viewer.view.get("step", EXEMPLARS)), EXEMPLARS), GEOLOGY),
-            name="steps", dynamic=False, width=430, sizing_mode="stretch_height", stylesheets=[TABS],
-            styles={"max-width": "max(370px, 30vw)"},  # more of a small screen for the section
+            dynamic=False, width=430, sizing_mode="stretch_height", stylesheets=[TABS],
         )  # fmt: skip
+        self._resize()
         viewer = self.viewer.layout(looks=[self.linked.toggle], others=[self.linked.column])
         if STEP_OF.get(self.viewer.tool_buttons.active, self.steps.active) != self.steps.active:
             self.viewer.take(LOOK)
@@ -174,6 +174,14 @@ class Page(Part):
         self.steps.jscallback(active=away, args={"tool": self.viewer.tool_buttons})
         self.results.visible = lambda: self.steps.active == RESULTS
         return pn.Column(top, pn.Row(viewer, self.splitter, self.steps, **BOTH), **BOTH)
+
+    def _resize(self) -> None:
+        """Give the panel the width that the interpreter chose, or fold it away."""
+        panel, folded = self.splitter.panel, self.splitter.folded
+        # by default more of a small screen for the section
+        styles = {"max-width": "calc(100vw - 380px)" if panel else "max(370px, 30vw)"}
+        self.steps.param.update(visible=not folded, width=panel or 430, styles=styles)
+        self.viewer.view.keep(panel=panel, folded=folded)
 
     # ---- telling ----------------------------------------------------------------------------------------------------
 

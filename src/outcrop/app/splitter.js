@@ -2,7 +2,7 @@
 const LEAST = 300, SECTION = 380, STEP = 20;  // pixels: of the panel, left for the section, of an arrow key
 export function render({ model }) {
   const bar = document.createElement("div");
-  bar.className = "splitter";
+  bar.className = "splitter-bar";
   bar.tabIndex = 0;
   bar.title = "Drag to resize the panel; double click or M folds it";
   for (const [name, value] of [["role", "separator"], ["aria-label", "Width of the panel"], ["aria-orientation", "vertical"]])
@@ -11,17 +11,10 @@ export function render({ model }) {
   const resize = (width) => { model.panel = Math.round(Math.max(LEAST, Math.min(most(), width))); };
   const fold = () => { model.folded = !model.folded; };
   const show = () => {
-    const steps = window.Bokeh.documents[0].get_model_by_name("steps");
-    if (!steps) return;
-    if (model.panel) {
-      steps.styles = {};  // the width of a small window no longer counts
-      steps.width = Math.min(model.panel, most());
-    }
-    steps.visible = !model.folded;
-    const now = model.folded ? 0 : Bokeh.index.find_one(steps)?.el.getBoundingClientRect().width ?? steps.width;
-    for (const [name, value] of [["valuemin", 0], ["valuemax", most()], ["valuenow", Math.round(now)]])
+    const now = model.folded ? 0 : Math.round(window.innerWidth - bar.getBoundingClientRect().right);
+    for (const [name, value] of [["valuemin", 0], ["valuemax", most()], ["valuenow", Math.min(now, most())]])
       bar.setAttribute(`aria-${name}`, value);
-    bar.setAttribute("aria-valuetext", model.folded ? "folded" : `${Math.round(now)} pixels`);
+    bar.setAttribute("aria-valuetext", model.folded ? "folded" : `${now} pixels`);
     bar.textContent = model.folded ? "◂" : "⋮";
   };
   let dragged = false;
@@ -36,15 +29,15 @@ export function render({ model }) {
   bar.ondblclick = fold;
   bar.onkeydown = (event) => {
     const by = { ArrowLeft: STEP, ArrowRight: -STEP }[event.key];
-    if (by) resize(Number(bar.getAttribute("aria-valuenow")) + by);
+    if (by) resize((model.panel || Number(bar.getAttribute("aria-valuenow"))) + by);
     else if (event.key === "Enter") fold();
     else return;
     event.preventDefault();
     event.stopPropagation();
   };
-  model.on("panel", show);
+  new ResizeObserver(show).observe(document.documentElement);
+  model.on("panel", () => setTimeout(show, 300));  // when the server has resized the panel
   model.on("folded", show);
-  window.addEventListener("resize", show);
-  setTimeout(show);
+  show();
   return bar;
 }
