@@ -56,7 +56,7 @@ class Tab:
     def __init__(self, browser, address, screen=(1440, 900)):
         self.errors, self.foreign = [], []
         self.page = browser.new_page(viewport={"width": screen[0], "height": screen[1]})
-        self.page.set_default_timeout(60_000)
+        self.page.set_default_timeout(int(os.environ.get("TAB_TIMEOUT", 60_000)))
         self.page.on("console", lambda message: message.type == "error" and self.errors.append(message.text))
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         home = address.split("/")[2]

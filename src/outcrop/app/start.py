@@ -162,7 +162,7 @@ def start_screen(folder: Path, begin: Callable[[str, str], str], job: str | None
             status.text = escape(error)
 
     jobs, volumes = jobs_in(folder), volumes_in(folder)
-    parts: list[Any] = [title(folder), status, opened]
+    parts: list[Any] = [pn.Row(title(folder)), status, opened]
     parts += [_heading("Jobs"), hint("Go on where you stopped.")] if jobs else []
     for entry in jobs:
         parts.append(_row(entry, functools.partial(open_job, entry.name)))
