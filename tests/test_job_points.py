@@ -90,6 +90,32 @@ def test_cleaning_keeps_the_sample_of_the_survey(job):
     assert job.stages.keys("survey") == [job.plan.survey_stage.key]
 
 
+def test_a_background_that_was_removed_stays_away(job):
+    """Whoever removed the class for everything else has decided."""
+    job.remove_class("other")
+    labels = job.label([102])
+    assert "other" not in job.classes and job.background is None
+    assert set(np.unique(labels["label"])) <= {0, *job.classes.values()}
+
+
+def test_structures_without_a_background_get_one_once(made, tmp_path):
+    """Samples that look like no click become 'other'; after an undo they belong to the classes that were shown."""
+    volume, truth = made
+    with oc.Job(tmp_path / "n.outcrop", volume=volume) as job:
+        for code, name in enumerate(truth.attrs["classes"], 1):
+            places = np.argwhere(truth.values[2] == code)
+            trace, sample = places[len(places) // 2]
+            if name in ("fault", "salt dome"):
+                job.add_exemplar(name, (102, float(volume["crossline"][trace]), float(volume["time"][sample])))
+        with pytest.warns(Advice, match="looks like none of the classes, so class 'other' was added"):
+            labels = job.label([102])
+        assert job.background == "other" and (labels["label"] == job.classes["other"]).mean() > 0.2
+        job.undo()
+        with pytest.warns(Advice, match="No class is the background"):
+            labels = job.label([102])
+        assert job.background is None and set(np.unique(labels["label"])) <= {0, *job.classes.values()}
+
+
 def test_advice_names_what_is_odd(tmp_path, made):
     """Two classes clicked side by side look alike; a class alone has scores and no labels: both are said."""
     volume, truth = made

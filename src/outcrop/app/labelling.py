@@ -105,6 +105,8 @@ class PageLabels(ShownLabels):
         try:
             with one_blas_thread():  # two BLAS threads are slower than one where something else runs
                 workers = max(1, n_cores() - 1)  # one core answers clicks
+                self.job.add_background(plan)
+                plan = self.job.plan if plan.background is None else plan
                 self.job.label_lines(plan, lines, workers=workers, progress=task.stage)
             if position is None:
                 self.view.keep(**{BROKEN_OFF: False})

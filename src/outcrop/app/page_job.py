@@ -213,6 +213,10 @@ class PageJob(Job):
         """Label lines, by their numbers, or the whole survey, as `outcrop.job.labelling.label_lines` does."""
         labelling.label_lines(self, plan, lines, **options)
 
+    def add_background(self, plan: Plan) -> None:
+        """Add a background class where the survey needs one; see `outcrop.job.fitting.add_background`."""
+        fitting.add_background(self, plan)
+
     def describe_line(self, position: int) -> None:
         """Compute the features of a line, which are kept for a while: labels after a stroke come sooner."""
         plan = self.plan

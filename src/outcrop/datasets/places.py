@@ -17,18 +17,18 @@ def exemplars(
     min_share: float = 0.6,
     seed: int = 0,
 ) -> dict[str, list[tuple[Any, Any, Any]]]:
-    """Centres of patches that show a class well, drawn from a truth volume for every class of its table.
+    """Draw exemplars from a truth volume, for every class of its table: points of the class whose patch shows it well.
 
     Parameters
     ----------
     truth : xarray.DataArray, shape (n_inline, n_crossline, n_sample)
         Labels, with the names of codes 1, 2, ... in `attrs["classes"]`.
     size : int or (int, int)
-        Height and width of the patches, in samples and traces of an inline.
+        Height and width of the patch around each point, in samples and traces of an inline.
     count : int
-        Patches per class, on different inlines as far as possible.
+        Points of each class, on different inlines as far as possible.
     min_share : float
-        Share of the patch that is of the class, at least; of `other`, the background, nine tenths.
+        Least share of the patch that is of the class; of `other`, the background, nine tenths.
 
     Returns
     -------
@@ -52,7 +52,9 @@ def exemplars(
         section = truth[row].values
         for code, (name, places) in enumerate(found.items(), 1):
             least = OTHER if name == "other" else min_share
-            starts = np.argwhere(_patch_means(section == code, (width, height)) >= least)
+            shows = _patch_means(section == code, (width, height)) >= least
+            centres = (section == code)[width // 2 :, height // 2 :][: shows.shape[0], : shows.shape[1]]
+            starts = np.argwhere(shows & centres)
             if len(places) < count and len(starts):
                 trace, sample = rng.choice(starts) + (width // 2, height // 2)
                 places.append((axes[0][row], axes[1][trace], axes[2][sample]))

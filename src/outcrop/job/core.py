@@ -218,6 +218,7 @@ class Job(JobChoices):
         )  # fmt: skip
         if self.plan.queries and table_file.is_edited(self):
             self.retrieve(**where)
+        fitting.add_background(self, self.plan, **where)
         plan = self.plan
         done = labelling.label_lines(self, plan, lines, **where)
         view, _ = labelling.label_view(self, plan)

@@ -9,6 +9,7 @@ import numpy as np
 from outcrop.arrays import device_list
 from outcrop.job import retrieved
 from outcrop.job.confirmed import confirmed_evidence, job_confirmed
+from outcrop.job.hints import Advice, added_background
 from outcrop.job.plan import Plan
 from outcrop.job.sections import filled_section, labelling_grid
 from outcrop.job.strokes import excluded_sections, painted_nodes, painted_patches, painted_sections
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 SAMPLED = 12  # lines of the survey that a mapping by points samples
 CROSSED = 8  # lines from which a stroke across the lines is learnt, at most
+BACKGROUND = "other"  # class that is added where much of the survey looks like no class
+UNLIKE = 0.3  # share of the survey from which on it is added; .34 to .71 where a background was left out, .2 to .28 of units
 SURE = 1e3  # weight of a painted patch, so that a mapper which draws some patches draws it
 
 
@@ -60,6 +63,21 @@ def job_mapper(job: "Job", plan: Plan, **where: Any) -> Any:
         return job.stages.get(stage, "mapper", lambda: fit(job, plan, **where), load_mapper)
 
     return job._held("mapper", stage.key, fitted)
+
+
+def add_background(job: "Job", plan: Plan, **where: Any) -> None:
+    """Add a background class, and note it, where none is named and much of the survey looks like no class.
+
+    It is a decision like any other, and it is made once: a person who undoes it or removes the class has decided. The
+    survey of a mapper that does not learn from points, or that is borrowed, is left as it is.
+    """
+    asked = plan.by_points and plan.mapper_stage is not None and plan.background is None
+    if not asked or any(entry.get("class") == BACKGROUND for entry in job.log.entries):
+        return
+    share = float(job_mapper(job, plan, **where).unlike_)
+    if share >= UNLIKE:
+        job.add_class(BACKGROUND)
+        job._note(added_background(BACKGROUND, share), Advice)
 
 
 def learns_at_once(job: "Job", plan: Plan) -> bool:

@@ -103,11 +103,11 @@ class JobFolder:
         with self._lock:
             self._memory.pop(name, None)
 
-    def _note(self, text: str) -> None:
+    def _note(self, text: str, category: type[Warning] = UserWarning) -> None:
         """Add a sentence to the notes; in a notebook it is a warning."""
         self.notes.append(text)
         if self.log.origin == "python":
-            warnings.warn(text, stacklevel=3)
+            warnings.warn(text, category, stacklevel=3)
 
     # ---- the plan ---------------------------------------------------------------------------------------------------
 

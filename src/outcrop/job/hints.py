@@ -28,6 +28,14 @@ def without_background(names: Sequence[str]) -> str:
     return f"{text}; add a class for everything else, for instance 'other'."
 
 
+def added_background(name: str, share: float) -> str:
+    """Return the sentence for a background that was added because most of the survey looks like no class."""
+    return (
+        f"{share:.0%} of the survey looks like none of the classes, so class {name!r} was added for it; remove that class "
+        "if every sample belongs to one of the others."
+    )
+
+
 def look_alikes(plan: Plan, mapper: Any) -> list[str]:
     """Return sentences about classes whose clicks look like another class."""
     texts = []

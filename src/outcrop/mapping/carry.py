@@ -33,12 +33,15 @@ SIDEWAYS = 50.0  # m times cost: of one grid point sideways, which costs the les
 OUTLIER = 4.0  # squared difference of balanced amplitudes above which it counts no more
 OUTLIER_SIDEWAYS = 9.0  # the same of predictions, in units of the variance within classes
 BOUNDARY = 8  # samples and traces by which labels are moved to see which boundaries cut reflectors
+BOUNDARY_SHARE = 0.1  # boundaries around a grid point from which on it lies at one
 BLUR = 0.1  # pixels by which a boundary is uncertain 100 m from a confirmed line
 BLUR_RISE = 1000.0  # m over which this uncertainty doubles what a constant rate gives
-ROUGH = 1.0  # pixels that are added where the shift varies by a sample from place to place; grows with its square
+ROUGH = 0.5  # pixels that are added where the shift varies by a sample from place to place; grows with its square
 WIDEST_BLUR = 4.0  # pixels; where boundaries are more uncertain, the learner counts more instead
 LEARNER = 0.1  # exponent of the learner's shares next to a confirmed line
 LEARNER_FAR = 4000.0  # m over which this exponent rises to 1
+CUTTING = 200.0  # m at which a boundary that cuts reflectors is as uncertain as one that follows them twice as far away
+CUTTING_POWER = 3.0  # of the distance, with which it grows
 LEAST_SHARE = 0.02  # of each class by the learner
 WIDEST = 64.0  # pixels up to which distances to a class count
 
@@ -58,7 +61,7 @@ class Carried(NamedTuple):
     distance: Floats  # (n_samples, n_traces, n_classes): pixels to each class
     blur: Floats  # (n_samples, n_traces): uncertainty of the boundaries, pixels
     known: Floats  # (n_samples, n_traces): 1 where labels were carried, 0 where the confirmed line is open
-    metres: float  # to the confirmed lines; less where they lie on both sides
+    metres: Floats  # (n_samples, n_traces): to the confirmed lines, less between two; more where boundaries cut reflectors
 
     def pooled(self, shares: Floats) -> Floats:
         """Pool the shares of a learner with the carried labels.
@@ -74,7 +77,7 @@ class Carried(NamedTuple):
         and the blur b. The exponent k rises from 0.1 next to a confirmed line to 1 far away. Where the blur is wider
         than 4 pixels, k grows up to 1 before b grows further.
         """
-        exponent = np.float32(LEARNER + (1 - LEARNER) * (1 - np.exp(-((self.metres / LEARNER_FAR) ** 2))))
+        exponent = LEARNER + (1 - LEARNER) * (1 - np.exp(-np.square(self.metres / np.float32(LEARNER_FAR))))
         more = np.clip(self.blur / np.float32(WIDEST_BLUR), 1, 1 / exponent)
         power = 1 - self.known * (1 - exponent * more)
         logs = power[..., None] * np.log(shares + np.float32(LEAST_SHARE))
@@ -145,8 +148,8 @@ def _blended(parts: list[Carried]) -> Carried:
     """Blend labels carried from both sides, with weights that interpolate boundaries linearly."""
     if len(parts) == 1:
         return parts[0]
-    metres = 1 / sum(1 / part.metres for part in parts)
-    weights = np.stack([part.known * np.float32(metres / part.metres) for part in parts])
+    metres = 1 / np.sum([1 / part.metres for part in parts], axis=0)
+    weights = np.stack([part.known * metres / part.metres for part in parts])
     total = weights.sum(axis=0)
     weights /= np.maximum(total, np.float32(1e-6))
     distance = np.einsum("kij,kijc->ijc", weights, np.stack([part.distance for part in parts]))
@@ -162,8 +165,11 @@ def _from_line(line: ConfirmedLine, section: npt.ArrayLike, nodes: Nodes, metres
     rows, columns = places(shift, move, nodes.dips)
     distance = sampled(class_distances(line.codes, n_classes), rows, columns)
     known = sampled((line.codes > 0).astype(np.float32)[..., None], rows, columns)[..., 0] > 0.5
-    blur = np.float32(BLUR * metres / 100 * (1 + (metres / BLUR_RISE) ** 2)) + np.float32(ROUGH) * spread**2
-    return Carried(distance, blur, known.astype(np.float32), metres)
+    cutting = upsample(_nearest_boundary(line)[None, ..., None], line.codes.shape)[0]
+    more = np.float32((metres / CUTTING) ** CUTTING_POWER) * sampled(cutting, rows, columns)[..., 0]
+    far = np.float32(metres) * (1 + more)
+    blur = np.float32(BLUR / 100) * far * (1 + np.square(far / np.float32(BLUR_RISE))) + np.float32(ROUGH) * spread**2
+    return Carried(distance, blur, known.astype(np.float32), far)
 
 
 def balanced(section: Floats) -> Floats:
@@ -284,8 +290,25 @@ def _discriminants(line: ConfirmedLine, nodes: Nodes) -> tuple[Floats, Floats]:
     return ((there - mean) / scale) @ axes, ((here - mean) / scale) @ axes
 
 
+def _nearest_boundary(line: ConfirmedLine) -> Floats:
+    """Return, at each grid point, how much the boundary nearest to it cuts reflectors; 0 where there is no boundary."""
+    cutting, every = _boundaries(line)
+    free = every < BOUNDARY_SHARE
+    if free.all():
+        return np.zeros_like(cutting)
+    nearest = distance_transform_edt(free, return_distances=False, return_indices=True)
+    share: Floats = (cutting / (every + np.float32(1e-3)))[tuple(nearest)]
+    return share
+
+
 def _crossing(line: ConfirmedLine) -> Floats:
-    """Share of the boundaries around each grid point of a confirmed line that lie between classes that cut reflectors.
+    """Share of the boundaries around each grid point of a confirmed line that lie between classes that cut reflectors."""
+    cutting, every = _boundaries(line)
+    return cutting / (every + np.float32(1e-3))
+
+
+def _boundaries(line: ConfirmedLine) -> tuple[Floats, Floats]:
+    """Return how many boundaries that cut reflectors, and how many boundaries at all, lie around each grid point.
 
     Labels are moved along the reflectors, and as far vertically. Two classes whose boundary follows reflectors change
     few samples in the first case; two that cut reflectors change as many as in the second.
@@ -304,12 +327,11 @@ def _crossing(line: ConfirmedLine) -> Floats:
             changes.append((pair, changed))
     along, vertical = (count.reshape(n, n) + count.reshape(n, n).T for count in counts)
     enough = 0.01 * vertical.sum() + 1e-9
-    cut = np.clip(2 * along / (vertical + enough) - 1, 0, 1).ravel().astype(np.float32)
+    cut = np.clip(1.5 * along / (vertical + enough) - 0.5, 0, 1).ravel().astype(np.float32)
     cutting: Floats = np.sum([cut[pair] * changed for pair, changed in changes], axis=0, dtype=np.float32)
     every: Floats = np.sum([changed for _, changed in changes], axis=0, dtype=np.float32)
     around = [_smooth(_at_nodes(_smooth(part, (2, 2))), (2, 4)) for part in (cutting, every)]
-    result: Floats = around[0] / (around[1] + np.float32(1e-3))
-    return result
+    return around[0], around[1]
 
 
 def _grid(shape: tuple[int, ...]) -> tuple[Floats, Floats]:

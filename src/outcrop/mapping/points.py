@@ -89,6 +89,8 @@ class PointMapper(BaseEstimator, Saved):
         Whether the classes are ordered layers.
     contradicted_ : list of (str, str)
         Class of every click that looks more like another class, and that class.
+    unlike_ : float
+        Expected share of the survey that looks like no class; 0 where there is a background, or the classes are layers.
 
     Examples
     --------
@@ -151,7 +153,9 @@ class PointMapper(BaseEstimator, Saved):
         self.layers_ = self._ordered(survey, nodes, shown) if self.layered_ else np.empty((0, len(names)), np.float32)
         size = min(len(graph.points) for graph in graphs)  # graphs of one survey differ by one landmark at most
         self.landmarks_ = np.stack([graph.points[:size] for graph in graphs])
-        self.landmark_votes_ = np.stack([self._landmark_votes(graph, nodes, shown)[:size] for graph in graphs])
+        found = [self._landmark_votes(graph, nodes, shown) for graph in graphs]
+        self.landmark_votes_ = np.stack([votes[:size] for votes, _ in found])
+        self.unlike_ = float(np.mean([unlike for _, unlike in found])) if alone and not self.layered_ else 0.0
         self.contradicted_ = self._contradicted(nodes, [point for point in shown if not point.excluded])
         self.forest_ = self._taught(nodes, confirmed)
         self.metres_ = None if metres is None else np.asarray(metres, np.float64)
@@ -227,6 +231,7 @@ class PointMapper(BaseEstimator, Saved):
             "layered": self.layered_,
             "width": self.width_,
             "contradicted": self.contradicted_,
+            "unlike": self.unlike_,
             "shares": self.shares_,
             "encoder": weights_digest(),
         }, arrays
@@ -248,6 +253,7 @@ class PointMapper(BaseEstimator, Saved):
         correction = part("correction", arrays)
         mapper.correction_ = Correction(**correction) if correction else None
         mapper.width_, mapper.contradicted_ = about["width"], about["contradicted"]
+        mapper.unlike_ = about.get("unlike", 0.0)
         for name in LEARNT:
             setattr(mapper, name, arrays[name])
         return mapper
@@ -275,8 +281,13 @@ class PointMapper(BaseEstimator, Saved):
         layers = ordered_layers(profile_of(survey), rows, [self._code(point.name) for point in shown])
         return np.eye(len(self.classes_), dtype=np.float32)[layers]
 
-    def _landmark_votes(self, graph: LandmarkGraph, nodes: dict[float, Nodes], points: Sequence[Point]) -> Floats:
-        """Share of every class at every landmark; they sum to 1 where there are two classes or more."""
+    def _landmark_votes(
+        self, graph: LandmarkGraph, nodes: dict[float, Nodes], points: Sequence[Point]
+    ) -> tuple[Floats, float]:
+        """Return the share of every class at every landmark, and the mean share that belongs to no class.
+
+        Shares sum to 1 where there are two classes or more.
+        """
         n_classes = len(self.classes_)
         seeds = self._seeds(graph, nodes, [p for p in points if not p.excluded])
         against = self._seeds(graph, nodes, [p for p in points if p.excluded])
@@ -285,16 +296,16 @@ class PointMapper(BaseEstimator, Saved):
         opposed = np.where(against.any(axis=0), graph.reach(against), np.float32(0))
         opposed[:, ~is_background] += reach[:, is_background].sum(axis=1, keepdims=True)
         support, doubt = np.maximum(reach - 1, 1e-3), np.maximum(opposed / OPPOSED - 1, 0)
+        member = [graph.membership(one) if one.any() else np.zeros_like(one) for one in reach.T]
+        held = support / (support + doubt)
+        votes = np.stack(member, axis=1) * held
+        unlike = (1 - votes[:, ~is_background]).prod(axis=1, keepdims=True)
         if self.background is None and n_classes > 1:
-            votes = reach ** np.float32(NO_BACKGROUND_POWER)
-        else:
-            member = [graph.membership(one) if one.any() else np.zeros_like(one) for one in reach.T]
-            votes = np.stack(member, axis=1)
-        votes *= support / (support + doubt)
-        votes[:, is_background] = (1 - votes[:, ~is_background]).prod(axis=1, keepdims=True)
+            votes = reach ** np.float32(NO_BACKGROUND_POWER) * held
+        votes[:, is_background] = unlike
         if n_classes > 1:
             votes /= np.maximum(votes.sum(axis=1, keepdims=True), np.float32(1e-9))
-        return votes
+        return votes, float(unlike.mean())
 
     def _prior(self, nodes: Nodes, line: float | None) -> Floats:
         """Votes at the grid points of a section before strokes."""
@@ -307,8 +318,9 @@ class PointMapper(BaseEstimator, Saved):
                 votes = self._with_forest(votes, nodes, line)
             if len(self.classes_) > 1:
                 votes = votes**POWER
-        votes = self._near_points(votes, line)
+        votes = self._near_points(votes, line, excluded=False)
         votes = along_reflectors(votes[None], nodes.dips[None])[0]
+        votes = self._near_points(votes, line, excluded=True)  # after the means, which would fill it again
         return votes if len(self.classes_) == 1 else _normalised(votes)
 
     def _alike(self, features: Floats) -> Floats:
@@ -408,15 +420,16 @@ class PointMapper(BaseEstimator, Saved):
         taught: Floats = unseen + (1 - unseen.sum(axis=-1, keepdims=True)) * _doubled(shares, nodes.dips.shape)
         return taught
 
-    def _near_points(self, votes: Floats, line: float | None) -> Floats:
-        """Votes that follow the points of their line in their immediate surroundings."""
+    def _near_points(self, votes: Floats, line: float | None, *, excluded: bool) -> Floats:
+        """Votes that follow the points of their line, either those that show or those that exclude a class, nearby."""
         votes = votes.copy()
-        for code, excluded in {point[3:] for point in self.points_}:
+        for code in {point[3] for point in self.points_}:
             here = [(p[1], p[2]) for p in self.points_ if p[0] == line and p[3:] == (code, excluded)]
             if not here:
                 continue
             close = _closeness(here, votes.shape)[..., None]
-            known = votes * (1 - np.eye(len(self.classes_))[code]) if excluded else np.eye(len(self.classes_))[code]
+            of_class = np.eye(len(self.classes_), dtype=np.float32)[code]
+            known = votes * (1 - of_class) if excluded else of_class
             votes = ((1 - close) * votes + close * known).astype(np.float32)
         return votes
 

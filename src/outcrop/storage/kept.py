@@ -46,6 +46,11 @@ class Kept:
                 self._arrays.popitem(last=False)
         return made
 
+    def clear(self) -> None:
+        """Forget all arrays."""
+        with self._lock:
+            self._arrays.clear()
+
 
 def content(*arrays: Any) -> str:
     """Return the digest of the shapes, types and values of arrays.
