@@ -97,8 +97,8 @@ def test_the_panel_is_resized_and_folded(job, browser, screen):
         tab.wait_model("section", f"m.inner_width > {screen[0] - 150}")
         tab.page.wait_for_timeout(500)
         tab.page.reload()
-        found = "Bokeh.index.find_one(window.Bokeh?.documents?.[0]?.get_model_by_name('section'))"
-        tab.page.wait_for_function(f"window.Bokeh?.index && {found}?.frame?.bbox.width > {screen[0] - 150}")
+        tab.ready()
+        tab.wait_model("section", f"m.inner_width > {screen[0] - 150}")
         tab.press("m")
         panel.wait_for()
         tab.wait_model("section", f"Math.abs(m.inner_width - {wide} + 40) < 20")

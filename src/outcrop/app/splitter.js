@@ -36,8 +36,10 @@ export function render({ model }) {
     event.stopPropagation();
   };
   new ResizeObserver(show).observe(document.documentElement);
-  model.on("panel", () => setTimeout(show, 300));  // when the server has resized the panel
-  model.on("folded", show);
+  const later = () => { show(); setTimeout(show, 300); };  // when the server has resized the panel
+  model.on("panel", later);
+  model.on("folded", later);
+  bar.onfocus = show;
   show();
   return bar;
 }
