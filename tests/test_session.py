@@ -73,6 +73,7 @@ def searched(session, places):
     session.work.wait()
     while session.work.behind and session.work.behind.alive:
         time.sleep(0.05)
+    session.search.wait()  # the survey is searched by itself
     return session
 
 
@@ -324,7 +325,7 @@ def test_a_stroke_that_is_sent_twice_is_stored_once(session):
     second = reopened(session)
     second.paint(name, 0, 3, [(340, 100), (350, 140)], id=id)
     assert [one["id"] for one in second.job.plan.state.strokes] == [id]
-    assert second.undo() and second.work.message == f"Undone: stroke of {name} on inline 103."
+    assert second.undo() and second.work.message == f"Undone: stroke of {name} on inline 103 (you)."
     second.paint(name, 0, 3, [(340, 100), (350, 140)], id=id)
     assert second.job.plan.state.strokes == []
     second.redo()

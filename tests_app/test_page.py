@@ -209,7 +209,7 @@ def test_choose_a_volume_and_show_it_in_a_frame(survey, browser, tmp_path, monke
     with server("-o", tmp_path / "chosen.outcrop", "--size", SIZE) as (address, _):
         page = browser.new_page()
         page.goto(address)
-        page.get_by_text("survey.sgy").click()
+        page.get_by_role("button", name="survey.sgy").click()
         page.wait_for_selector(".class.add")
         page.close()
     explorer = oc.explore(survey, job=tmp_path / "frame.outcrop", size=SIZE)
