@@ -3,6 +3,7 @@
 OUTCROP_DATA=FOLDER python benchmarks/clicks.py               # F3, Penobscot and synthetic volumes
 OUTCROP_DATA=FOLDER python benchmarks/clicks.py f3 --without-background
 OUTCROP_DATA=FOLDER python benchmarks/clicks.py f3 --seed 100  # other clicks
+OUTCROP_DATA=FOLDER python benchmarks/clicks.py f3 --by-eye    # five exemplars chosen by eye, and the top of the salt
 
 F3 and synthetic clicks are half well inside the structures, a quarter anywhere inside, the rim of the volume included,
 a quarter within 4 pixels of an edge; on Penobscot well inside each unit. Scores are of the lines without clicks.
@@ -19,6 +20,7 @@ import numpy.typing as npt
 from scipy.ndimage import distance_transform_edt
 
 import outcrop as oc
+from outcrop.labels.decision import confidence_for
 from outcrop.mapping.landmarks import LandmarkGraph, landmark_graphs
 from outcrop.mapping.points import Point, PointMapper
 from outcrop.mapping.survey_sample import N_LANDMARKS, SurveySample, sample_survey
@@ -26,6 +28,8 @@ from outcrop.patches.grid import PatchGrid
 
 Array = npt.NDArray[Any]
 KINDS = ("inside", "inside", "anywhere", "edge")
+MAX_ERROR, MOST_WRONG = 0.05, 0.07
+BY_EYE = {"chaotic": [(420, 1272)], "fault": [(545, 1620)], "other": [(600, 752), (1050, 500)]}  # crossline, time
 
 
 class Survey(NamedTuple):
@@ -48,6 +52,9 @@ class Result(NamedTuple):
     confidence: float
     accuracy: float
     kept: float  # share of clicks near which at least half of the samples of their class carry it
+    labelled: float  # share of the samples that a maximum error of 5 % leaves labelled
+    wrong: float  # share of wrong labels among them
+    salt_top: float  # median distance to the top of the salt dome, samples
     nearest: float  # score of the class of the click nearest in time
 
 
@@ -91,6 +98,12 @@ def clicks(truth: Array, line: int, names: list[str], seed: int, kind: str) -> l
     return points
 
 
+def by_eye(line: int) -> list[Point]:
+    """Return the exemplars of F3 that were chosen by eye, on inline 310 or 330."""
+    places = BY_EYE | {"salt dome": [(885 if line == 310 else 870, 1600)]}
+    return [Point(line, x - 300, (t - 212) / 4, name) for name, some in places.items() for x, t in some]
+
+
 def experiments(survey: Survey, seed: int) -> list[tuple[int, int, str]]:
     """Line, seed and kind of every set of clicks."""
     if survey.name == "f3":
@@ -120,7 +133,7 @@ def scored(survey: Survey, sample: SurveySample, graphs: list[LandmarkGraph], po
     n, line = len(survey.classes), points[0].line
     mapper = PointMapper(survey.background).fit(sample, points, survey.sections.__getitem__, graphs=graphs)
     codes = np.array([survey.classes.index(name) + 1 for name in mapper.classes_])
-    scores, rules, sure, right = [], [], [], []
+    scores, rules, sure, right, limited, tops = [], [], [], [], [], []
     for number, truth in survey.truth.items():
         votes = mapper.votes(survey.sections[number], number).swapaxes(0, 1)
         labels = codes[votes.argmax(axis=-1)]
@@ -129,12 +142,28 @@ def scored(survey: Survey, sample: SurveySample, graphs: list[LandmarkGraph], po
             continue
         known = truth > 0
         scores.append(class_scores(labels, truth, n))
+        confidence = np.round(255 * votes.max(axis=-1))[known].astype(np.uint8)
+        sure_enough = confidence >= np.ceil(255 * confidence_for(confidence, MAX_ERROR) - 1e-6)
+        limited.append((sure_enough.mean(), (labels != truth)[known][sure_enough].mean() if sure_enough.any() else 0))
+        tops.append(salt_top(labels, truth, survey.classes))
         rules.append(np.nanmean(class_scores(nearest_in_time(points, survey.classes, truth.shape), truth, n)))
         sure.append(votes.max(axis=-1)[known].mean())
         right.append((labels == truth)[known].mean())
     score = float(np.mean([np.nanmean(one) for one in scores]))
-    means = [float(np.mean(part)) for part in (sure, right, kept, rules)]
-    return Result(survey.name.split()[0], kind, score, np.nanmean(scores, axis=0), *means)
+    left, wrong = np.mean(limited, axis=0).tolist()
+    confidence, accuracy, held, rule = (float(np.mean(part)) for part in (sure, right, kept, rules))
+    of_class = np.nanmean(scores, axis=0)
+    name = survey.name.split()[0]
+    return Result(name, kind, score, of_class, confidence, accuracy, held, left, wrong, float(np.mean(tops)), rule)
+
+
+def salt_top(labels: Array, truth: Array, classes: list[str]) -> float:
+    """Median distance between the first salt of each trace and the expert's, in samples; NaN without salt."""
+    if "salt dome" not in classes:
+        return float("nan")
+    salt = [(one == classes.index("salt dome") + 1) for one in (labels, truth)]
+    both = salt[0].any(axis=0) & salt[1].any(axis=0)
+    return float(np.median(np.abs(np.subtract(*(one.argmax(axis=0) for one in salt)))[both])) if both.any() else np.nan
 
 
 def _is_kept(labels: Array, truth: Array, point: Point, code: int) -> bool:
@@ -150,9 +179,19 @@ def report(results: list[Result]) -> None:
         kinds = {k: round(float(np.mean([r.score for r in of if r.kind == k])), 3) for k in {r.kind: 0 for r in of}}
         gap = np.abs([result.confidence - result.accuracy for result in of])
         print(f"{survey}: mean IoU of {len(of)} sets {scores.mean():.3f}, worst four {np.sort(scores)[:4].mean():.3f}")
+        for kind in kinds:
+            classes = np.mean([result.by_class for result in of if result.kind == kind], axis=0)
+            print(f"  {kind}: by class {classes.round(2)}")
         print("  by kind", kinds, "by class", np.mean([result.by_class for result in of], axis=0).round(2))
         print(f"  confidence less accuracy: mean {gap.mean():.3f}, worst {gap.max():.3f}")
         print(f"  clicks whose class holds around them {np.mean([result.kept for result in of]):.3f}")
+        honest = np.mean([result.wrong <= MOST_WRONG and result.labelled >= 0.5 for result in of])
+        print(f"  at a maximum error of {MAX_ERROR:.0%}: {np.mean([r.labelled for r in of]):.2f} labelled,", end=" ")
+        print(f"{np.mean([r.wrong for r in of]):.3f} wrong, worst {np.max([r.wrong for r in of]):.3f};", end=" ")
+        print(f"sets with half labelled and {MOST_WRONG:.0%} wrong at most {honest:.2f}")
+        tops = [result.salt_top for result in of if np.isfinite(result.salt_top)]
+        if tops:
+            print(f"  median distance to the top of the salt {np.mean(tops):.1f} samples")
         above = sum(result.score > result.nearest for result in of)
         print(f"  nearest in time {np.mean([result.nearest for result in of]):.3f}, beaten by {above} sets")
 
@@ -164,6 +203,7 @@ def main() -> None:
     parser.add_argument("--landmarks-seed", type=int, default=0)
     parser.add_argument("--landmarks", type=int, default=N_LANDMARKS)
     parser.add_argument("--without-background", action="store_true", help="no click for the background")
+    parser.add_argument("--by-eye", action="store_true", help="exemplars chosen by eye, on F3")
     parser.add_argument("--each", action="store_true", help="print every set")
     options = parser.parse_args()
     results = []
@@ -174,8 +214,9 @@ def main() -> None:
         )
         graphs = landmark_graphs(sample)
         print(f"{survey.name}: sample and graph {time.perf_counter() - begin:.1f} s", flush=True)
-        for line, seed, kind in experiments(survey, options.seed):
-            points = clicks(survey.truth[line], line, survey.classes, seed, kind)
+        sets = [(line, 0, "by eye") for line in (310, 330)] if options.by_eye else experiments(survey, options.seed)
+        for line, seed, kind in sets:
+            points = by_eye(line) if options.by_eye else clicks(survey.truth[line], line, survey.classes, seed, kind)
             if options.without_background:
                 points = [point for point in points if point.name != survey.background]
             results.append(scored(survey, sample, graphs, points, kind))

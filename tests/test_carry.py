@@ -113,6 +113,18 @@ def test_the_learner_decides_far_away():
     assert (far == 3 - CODES).mean() > 0.9
 
 
+def test_structures_far_away_leave_more_to_the_learner_than_layers():
+    """Half a kilometre away the labels of a layered survey are carried, those of structures are the learner's."""
+    section = layered()
+    line, nodes = kept(section, CODES), nodes_of(section)
+    learner = np.full((*CODES.shape, 3), [0.2, 0.2, 0.6], np.float32)
+    shares = [carry({0.0: line}, section, nodes, 500.0, 3, layered=kind).pooled(learner) for kind in (True, False)]
+    assert (shares[0].argmax(axis=-1) + 1 == CODES).mean() > 0.95
+    np.testing.assert_allclose(shares[1], learner, atol=0.05)
+    near = [carry({0.0: line}, section, nodes, 25.0, 3, layered=kind).pooled(learner) for kind in (True, False)]
+    np.testing.assert_allclose(near[0], near[1], atol=0.01)
+
+
 def test_boundaries_are_interpolated_between_two_lines():
     """Halfway between two lines whose amplitudes are equal, a boundary lies halfway between theirs."""
     section = layered()

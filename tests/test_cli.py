@@ -404,3 +404,5 @@ def test_a_first_job_needs_no_index(outcrop, job, tmp_path):
     assert found["lines"]["labelled"] == 1 and not found["index"]["finished"] and found["decisions"]["exemplars"] == 2
     code, _, said = outcrop("label", path, "--exemplar", "fault=104,340,300", "--dry-run")
     assert code == 2 and "decides nothing" in said
+    code, _, said = outcrop("label", path, "--exemplar", "fault=104,340,300", "--exemplar", "fault=99,340,300")
+    assert code == 2 and status(outcrop, path)["decisions"]["exemplars"] == 2  # one place is wrong: neither is taken

@@ -350,7 +350,7 @@ def test_zarr_opens_with_xarray_alone(tmp_path):
     assert back["label"].dtype == np.uint8
     assert back.attrs["classes"] == back["label"].attrs["classes"] == CLASSES
     assert back.attrs["mapping"] == "paper"
-    assert back["label"].attrs["colours"] == ["#ffffff", "#5577ff", "#55ffdd", "#99dd22", "#aa1133", "#8a8a8a"]
+    assert back["label"].attrs["colours"] == ["#ffffff", "#227700", "#33ffff", "#eeee00", "#990066", "#999999"]
     assert back["label"].attrs["flag_meanings"] == "not_labelled chaotic other fault salt_dome uncertain"
     assert back["label"].attrs["flag_values"] == [0, 1, 2, 3, 4, 255]
     assert open_volume(tmp_path / "b.zarr").attrs["classes"] == CLASSES
@@ -429,7 +429,7 @@ def test_a_training_set_comes_back_as_it_went(tmp_path, survey, format, along):
     given_ = weak.table[key].replace({"time": {97.0: 96.0}})  # a place between samples is that of the nearest
     assert seen == len(manifest) == len(manifest.merge(given_, on=key))
     table = tomllib.loads((tmp_path / "set" / "classes.toml").read_text())
-    assert table["classes"]["3"] == "fault" and table["colours"]["255"] == "#8a8a8a" and table["made"]["gap"] == 1
+    assert table["classes"]["3"] == "fault" and table["colours"]["255"] == "#999999" and table["made"]["gap"] == 1
 
 
 def test_a_training_set_serves_a_loader_and_other_readers(tmp_path, survey):

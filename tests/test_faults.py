@@ -50,6 +50,15 @@ def test_gain_and_polarity_do_not_matter(picked):
     assert stick_scores(other, sticks, volume, tolerance=1)["F1"] > 0.95
 
 
+def test_sticks_of_a_volume_in_seconds_have_milliseconds():
+    """The same sticks as those of the volume in ms."""
+    volume = oc.datasets.synthetic((2, 160, 128), seed=0)[0]
+    seconds = volume.assign_coords(time=volume["time"] / 1000)
+    sticks = oc.fault_sticks(volume)
+    assert len(sticks)
+    pd.testing.assert_frame_equal(oc.fault_sticks(seconds), sticks)
+
+
 def test_lines_picked_alone_are_those_of_the_whole(picked):
     """A line with the neighbours that support it has the same sticks alone as in the volume, before small ones go."""
     volume, _, sticks = picked

@@ -9,6 +9,7 @@ import pytest
 from outcrop import datasets
 from outcrop.app.geology import ALL
 from outcrop.app.geology_panel import GeologyPanel
+from outcrop.app.layer_bar import LayerBar
 from outcrop.app.session import Session
 from outcrop.app.viewer import Viewer
 from outcrop.geometry.sticks import read_sticks
@@ -30,6 +31,7 @@ def session(tmp_path):
     for name, trace in (("fault", 441), ("fault", 464), ("other", 416), ("other", 490)):
         one.job.paint(name, [(LINE, trace - 5, 320), (LINE, trace + 5, 790)], radius=9)
     one.job.label(lines=[LINE])
+    one.geology.choose("fault")
     yield one
     one.close()
 
@@ -40,9 +42,8 @@ def panel(session):
     said = []
     viewer = Viewer(session, lambda text, **_: said.append(text))
     viewer.said = said
-    one = GeologyPanel(viewer)
+    one = GeologyPanel(viewer, LayerBar(viewer))
     viewer.go(0, 4)
-    one.shown.active = [0, 1]
     return one
 
 
@@ -71,6 +72,21 @@ def test_a_line_shows_the_sticks_of_the_class(session):
     assert not unlabelled.traces and "label the line" in unlabelled.note
     session.geology.choose(ALL)
     assert len(shown(session, 0, 4).traces) > 2
+
+
+def test_less_likely_sticks_are_hidden(session):
+    """By the slider of the layer; the page says how many; accepted ones stay."""
+    session.geology.choose(ALL)
+    viewer = Viewer(session, lambda *_, **__: None)
+    layers = LayerBar(viewer)
+    panel = GeologyPanel(viewer, layers)
+    viewer.go(0, 4)
+    every = len(drawn(panel)["xs"])
+    likely = sorted(one.likelihood for one in panel._traces)
+    layers._on_message({"name": "fault sticks", "likelihood": (likely[0] + likely[1]) / 2})
+    assert len(panel.lines["sticks"].data["xs"]) == every - 1 and "1 of them" in panel.note.text
+    layers._on_message({"name": "fault sticks", "shown": False})
+    assert not panel.lines["sticks"].data["xs"] and not panel.note.text
 
 
 def test_slices_and_crosslines_show_what_is_picked(session):
@@ -193,7 +209,11 @@ def test_tops_of_bodies_lie_on_the_section(panel):
     assert not panel.old.visible
     session.job.paint("other", [(LINE, 340, 120)], radius=3)
     panel.show()
-    assert panel.old.visible and "older labels" in panel.old.text and panel.lines["tops"].data["alpha"][0] < 0.5
+    assert (
+        panel.old.visible
+        and "older labels" in panel.old.text
+        and int(panel.lines["tops"].data["colour"][0][7:], 16) < 128
+    )
     panel.viewer.hidden = {"fault"}
     panel.show()
     assert not panel.lines["tops"].data["xs"] and not panel.old.visible
@@ -248,10 +268,13 @@ def test_the_page_says_that_faults_are_picked(session):
 
     page = Page(session, Document())
     page.layout()
-    page.viewer.go(0, 5)
-    assert page.status.text == "Ready."
+    page.layers._on_message({"name": "fault sticks", "shown": False})
+    session.geology._picker.wait()
+    page.viewer.go(0, 6)
+    page._update("work")
+    assert page.status.text == "Ready." and not page.geology.lines["sticks"].data["xs"]
     ended, session.geology._picker._function = session.geology._picker._function, lambda: None
-    page.geology.shown.active = [0]
+    page.layers._on_message({"name": "fault sticks", "shown": True})
     page._update("work")
     assert page.status.text == "Picking faults of this section ..."
     session.geology._picker._function = ended

@@ -118,6 +118,7 @@ def test_labels_go_out_as_their_volume_came_in(tmp_path, outcrop, name):
     job.add_exemplar("fault", (0, 50, 50))
     job.add_exemplar("other", (0, 30, 20))
     labels = job.label()
+    assert job.status()["next"].endswith(f" labels{out.suffix}")
     code, _, error = outcrop("export", job.path, out)
     assert code == 0, error
     written = np.asarray(Image.open(out)) if out.suffix == ".png" else np.load(out)
@@ -188,7 +189,7 @@ def test_depth_is_declared_from_the_shell_and_stays(made, tmp_path, outcrop):
 def test_a_job_has_at_most_254_classes(made, tmp_path):
     """Code 255 means uncertain: the class after the last free code is refused, and nothing of it is kept."""
     with oc.Job(tmp_path / "a.outcrop", volume=made / "v.sgy") as job:
-        with job.act():
+        with job.log.act():
             for number in range(folder.LAST_CODE):
                 job.add_class(f"class {number}")
         with pytest.raises(ValueError, match="one too many; a job has at most 254"):

@@ -1,6 +1,8 @@
 """The house is as it is described: rooms in the picture and the table, templates that run, tests that are found."""
 
 import re
+import subprocess
+import sys
 import tomllib
 from collections import Counter
 from pathlib import Path
@@ -95,3 +97,15 @@ def test_calls_are_counted_in_every_module_that_imported_the_function(monkeypatc
     walk.count_calls(counts, "starts", windows, "patch_starts")
     grid.patch_starts(11, size=4, step=3)
     assert counts == {"starts": 1}
+
+
+def test_a_command_does_nothing_twice():
+    """One job, one grid, one plan, one scan of the headers, no table; a trace is read once, and a few samples more."""
+    found = subprocess.run([sys.executable, ROOT / "tools" / "walk.py"], capture_output=True, text=True, check=True)
+    rows = [re.split(r"  +", line.strip()) for line in found.stdout.splitlines()[1:]]
+    counts = {name: dict(zip(walk.COLUMNS, map(int, numbers), strict=True)) for name, *numbers in rows}
+    assert list(counts) == ["index", "index, again", "retrieve", "label", "export"]
+    traces = walk.SHAPE[0] * walk.SHAPE[1]
+    for once in counts.values():
+        assert once["tables parsed"] == 0 and once["grid planned"] <= 1 and once["traces"] <= traces + 8
+        assert once["job opened"] == once["options resolved"] == once["headers scanned"] == 1

@@ -39,6 +39,20 @@ def test_what_is_not_there_is_refused_for_every_kind_of_export(job, tmp_path, ou
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("out", ["x.sgy", "x.npy", "x.png"])
+def test_a_folder_that_does_not_exist_is_named(job, tmp_path, out):
+    """Not the file that would have been written beside the export."""
+    with pytest.raises(ValueError, match=r"The folder .*missing does not exist; make it"):
+        job.export(tmp_path / "missing" / out)
+
+
+def test_lazy_labels_and_volumes_are_copied_deeply(job):
+    """As any array of xarray; the copy reads the same samples."""
+    labels, volume = job.labels, job.volume
+    np.testing.assert_array_equal(labels.copy(deep=True)["label"].values, labels["label"].values)
+    np.testing.assert_array_equal(volume.copy(deep=True)[0].values, volume[0].values)
+
+
 def test_scores_of_all_classes_go_into_zarr(job, tmp_path):
     """Shares of the votes in the order of the codes: with those of no class they are at most one."""
     job.export(tmp_path / "x.zarr", what="score:fault")

@@ -4,8 +4,10 @@ import shutil
 
 import numpy as np
 import pytest
+import segyio
 
 import outcrop as oc
+from outcrop.job.bodies import write_bodies
 from outcrop.job.fitting import evidence
 from outcrop.job.hints import Advice
 
@@ -69,6 +71,30 @@ def test_a_rejected_patch_and_a_stroke_teach(job):
     before = job.label([105])["label"].values
     job.paint("salt dome", [(102, 400.0, 80.0), (102, 440.0, 80.0)], radius=10)
     assert (job.label([105])["label"].values != before).any()
+
+
+@pytest.mark.parametrize("away", [(0, 0, 4), (0, 1, 0), (0, 0, 0)])
+def test_a_no_beside_a_click_holds(job, away):
+    """The click keeps its class, and the centre of a rejected patch has another one; at one place the click wins."""
+    click = (103, 380, 240)
+    rejected = [part + step for part, step in zip(click, away, strict=True)]
+    job.add_exemplar("fault", click)
+    job.judge([("fault", rejected, "inline")], "reject")
+    labels = job.label([103])
+    assert shown(job, labels, click) == "fault"
+    assert (shown(job, labels, rejected) == "fault") == (not any(away))
+    job.paint("fault", [rejected], radius=0.5)
+    assert shown(job, job.label([103]), rejected) == "fault"
+
+
+def test_a_place_of_another_survey_teaches_nothing(job):
+    """Clicks and verdicts on lines and at times that this volume does not have are kept and not used."""
+    for name, place in {"salt dome": [477, 340, 100], "fault": [103, 340, 9000]}.items():
+        job.log.add({"what": "exemplar", "class": name, "place": place})
+        job.judge([("fault", place, "inline")], "reject")
+    axes = {(point.line, point.trace, point.sample) for point in evidence(job, job.plan)}
+    job.undo()
+    assert len(axes) == len(evidence(job, job.plan)) == len(job.classes)
 
 
 def test_another_survey_takes_the_look_of_classes_and_no_places(job, tmp_path):
@@ -182,3 +208,45 @@ def test_a_job_that_chose_a_removed_mapping_is_labelled_by_the_default(job):
     assert opened.plan.label.mapping == "points" and opened.status()["label"]["mapping"] == "points"
     assert (opened.label([101])["label"] > 0).all()
     opened.close()
+
+
+@pytest.mark.parametrize("shape", [(4, 26, 128), (2, 128, 20), (1, 1, 200), (3, 32, 64)])
+def test_a_survey_too_small_for_patches_is_labelled(tmp_path, shape):
+    """Fewer than 32 traces or samples, a single trace: labels need no patches, and a search says what it needs."""
+    volume = np.random.default_rng(0).standard_normal(shape).cumsum(axis=-1)
+    with oc.Job(tmp_path / "s.outcrop", volume=volume) as small:
+        small.add_exemplar("salt", (0, shape[1] // 2, 2))
+        small.add_exemplar("other", (shape[0] - 1, shape[1] // 3, shape[2] - 2))
+        labels = small.label()
+        assert labels["label"].values.all() and set(np.unique(labels["label"])) == {1, 2}
+        np.testing.assert_array_equal(small.labels["label"][:, 0, :5], labels["label"][:, 0, :5])
+        if min(shape[1:]) < 32:
+            with pytest.raises(ValueError, match="Only searching needs patches: label from exemplars"):
+                small.retrieve()
+
+
+def test_a_survey_with_traces_missing_everywhere_is_labelled(tmp_path):
+    """No patch fits between its gaps, and labels need none; bodies of a file without coordinates are csv."""
+    volume = oc.datasets.synthetic((3, 64, 96), seed=3)[0].values.copy()
+    rng = np.random.default_rng(0)
+    live = rng.random((3, 64)) > 0.6
+    live[0, -1], live[-1, -1] = True, False
+    places = np.argwhere(live)
+    spec = segyio.spec()
+    spec.format, spec.samples, spec.tracecount = 5, np.arange(96) * 4, len(places)
+    with segyio.create(str(tmp_path / "s.sgy"), spec) as file:
+        file.bin.update({segyio.BinField.Interval: 4000})
+        for number, (row, column) in enumerate(places.tolist()):
+            file.header[number] = {189: 100 + row, 193: 300 + column, 115: 96, 117: 4000}
+            file.trace[number] = volume[row, column]
+    with oc.Job(tmp_path / "s.outcrop", volume=tmp_path / "s.sgy") as sparse:
+        for name, (row, column), time in (("fault", places[3], 200), ("other", places[-3], 100)):
+            sparse.add_exemplar(name, (100 + int(row), 300 + int(column), time))
+        sparse.paint("fault", [(100, 310, 180), (100, 330, 220)], radius=8)
+        labels = sparse.label()["label"].values
+        assert labels[live].all()
+        notes = write_bodies(sparse, tmp_path / "bodies", min_samples=5)[1]
+        assert any("hold no coordinates" in note for note in notes)
+        assert (tmp_path / "bodies" / "bodies.csv").is_file()
+        with pytest.raises(ValueError, match="No patch of 96 x 64 fits"):
+            sparse.retrieve()

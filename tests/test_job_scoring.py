@@ -125,3 +125,21 @@ def test_labels_of_an_axis_in_seconds_reach_segy_in_milliseconds(folder, tmp_pat
         written = oc.open_volume(tmp_path / "l.sgy")
         np.testing.assert_allclose(written["time"].values, volume["time"].values)
         np.testing.assert_array_equal(written.sel(inline=lines).values, job.labels["label"].sel(inline=lines).values)
+
+
+def test_stability_of_points_is_that_of_the_look(tmp_path):
+    """A confirmed line does not stand for the line that is tried; what a change cannot touch has no row."""
+    volume = datasets.synthetic((6, 110, 96), seed=3)[0]
+    places = {"fault": (104, 350, 200), "other": (104, 330, 100)}
+    tables = []
+    for name, part in {"all": volume, "alone": volume[4:5]}.items():
+        job = oc.Job(tmp_path / f"{name}.outcrop", volume=part)
+        for one, place in places.items():
+            job.add_exemplar(one, place)
+        job.label()
+        job.confirm([int(part["inline"][0])])
+        tables.append(probe_labels(job, [104]).set_index("change"))
+        assert job.mapper().confirmed_  # the mapper of the job keeps its places
+    rows = ["mirrored", "3 dB louder", "polarity reversed", "neighbouring line", "another seed"]
+    assert list(tables[0].index) == rows and tables[0].loc["neighbouring line", "all"] < 1
+    assert list(tables[1].index) == [row for row in rows if row != "neighbouring line"]

@@ -237,3 +237,24 @@ def test_zarr_with_an_axis_that_counts_has_no_interval(survey):
     """Labels 0, 1, 2, ... without a unit say nothing of the sampling; opening again does not invent it."""
     volume = open_volume(survey.values)
     assert "sample_interval" not in open_volume(xr.DataArray(volume.values, volume.coords, volume.dims)).attrs
+
+
+@pytest.mark.parametrize("lines", [[0, 2], slice(None, None, 2), np.array([2, 1, 0])])
+def test_lines_picked_from_a_file_are_a_volume(tmp_path, lines):
+    """A job on some lines of a lazy volume reads those lines, by list, by step or in another order."""
+    oc.datasets.write_synthetic(tmp_path / "a.sgy", (3, 80, 96), seed=2)
+    part = open_volume(tmp_path / "a.sgy").isel(inline=lines)
+    with oc.Job(tmp_path / "part.outcrop", volume=part) as job:
+        assert job.status()["lines"]["total"] == part.sizes["inline"]
+        np.testing.assert_array_equal(np.sort(job.volume["inline"]), np.sort(part["inline"]))
+
+
+def test_a_job_on_an_array_in_seconds_is_in_milliseconds(survey, tmp_path):
+    """Places are given in ms, and labels come back on the axis in ms, as for a file of the same survey."""
+    seconds = survey.assign_coords(time=survey["time"] / 1000)
+    with oc.Job(tmp_path / "s.outcrop", volume=seconds) as job:
+        np.testing.assert_array_equal(job.volume["time"], survey["time"])
+        job.add_exemplar("fault", (*(survey[name].values[1].item() for name in ("inline", "crossline")), 200))
+        with pytest.raises(ValueError, match="time"):
+            job.add_exemplar("fault", (survey["inline"].values[1].item(), survey["crossline"].values[1].item(), 20000))
+        np.testing.assert_array_equal(job.labels["time"], survey["time"])

@@ -8,7 +8,7 @@ from scipy.ndimage import distance_transform_edt, gaussian_filter
 from sklearn.ensemble import ExtraTreesClassifier
 
 import outcrop as oc
-from outcrop.mapping.correction import NOISE, fit_correction
+from outcrop.mapping.correction import ALIKE_NEARBY, NEARBY, NOISE, fit_correction, with_places
 from outcrop.mapping.forest import grow_forest
 from outcrop.mapping.landmarks import interpolated, landmark_graphs
 from outcrop.mapping.layers import layered_share, ordered_layers, profile_of
@@ -294,17 +294,29 @@ def test_strokes_change_what_looks_alike_and_leave_the_rest(survey, fitted):
     salt = list(painted.classes_).index("salt dome")
     before, after = (one.votes(sections[7], 7)[..., salt].T for one in (mapper, painted))
     assert after[truth[7] == code].mean() > before[truth[7] == code].mean()
-    unlike = painted.correction_.painted + 100
+    unlike = painted.correction_.painted + 100  # features and lines
     np.testing.assert_allclose(painted.correction_.at(unlike), 0, atol=1e-6)
 
 
 def test_a_correction_is_a_gaussian_process(survey):
-    """It is the mean of a process with the kernel, by its formula."""
+    """It is the mean of a process by its formula: of looks on other lines, of looks and places on a painted line."""
     rng = np.random.default_rng(0)
-    painted, asked = (rng.random((n, 5), dtype=np.float32) for n in (30, 4))
-    residuals = rng.random((30, 2), dtype=np.float32)
-    gram = np.exp(-0.5 * np.square(painted[:, None] - painted).sum(axis=-1)) + NOISE * np.eye(30)
-    cross = np.exp(-0.5 * np.square(asked[:, None] - painted).sum(axis=-1))
-    np.testing.assert_allclose(
-        fit_correction(painted, residuals).at(asked), cross @ np.linalg.solve(gram, residuals), rtol=1e-4
-    )
+    features, others = (rng.random((n, 5), dtype=np.float32) for n in (30, 4))
+    residuals, rows = rng.random((30, 2), dtype=np.float32), rng.integers(0, 90, (2, 30))
+    found = fit_correction(with_places(features, 3, *rows), residuals)
+
+    def by_formula(line):
+        def covariance(one, its_rows, other, other_rows):
+            unlike = np.square(one[:, None] - other).sum(axis=-1)
+            apart = np.square(its_rows[:, :, None] - other_rows[:, None]).sum(axis=0)
+            near = np.exp(-0.5 * (unlike / ALIKE_NEARBY**2 + apart / NEARBY**2))
+            return np.exp(-0.5 * unlike) + near * (line == 3)
+
+        gram = covariance(features, rows, features, rows) + NOISE * np.eye(30)
+        return covariance(others, rows[:, :4], features, rows) @ np.linalg.solve(gram, residuals)
+
+    for line in (3, 4):
+        asked = with_places(others, line, *rows[:, :4])
+        np.testing.assert_allclose(found.at(asked), by_formula(line), rtol=1e-3)
+    nowhere = with_places(others, None, *rows[:, :4])
+    np.testing.assert_allclose(found.without_places().at(nowhere), by_formula(4), rtol=1e-3)

@@ -51,7 +51,12 @@ def test_type_checkers_know_what_is_loaded_late():
 
 
 def test_one_version_everywhere():
-    """Package, citation and the newest entry of the changelog agree."""
+    """Package, citation and the newest version in the changelog agree; what comes next has no number yet."""
     cited = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.M)
-    changed = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
+    changed = re.search(r"^## (\d\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
     assert cited[1] == changed[1] == oc.__version__
+
+
+def test_a_misspelt_name_of_a_job_is_an_error():
+    """Nothing answers for attributes that are not written down, neither when a job runs nor when its use is checked."""
+    assert not any("__getattr__" in vars(kind) or "__getattribute__" in vars(kind) for kind in oc.Job.__mro__[:-1])

@@ -128,6 +128,31 @@ def test_a_command_that_fails_leaves_no_trace(job, outcrop):
         assert not state.verdicts and sorted(one.name for one in state.exemplars) == sorted(PLACES)
 
 
+@pytest.mark.parametrize(
+    "wrong", [["--exemplar", "salt=477,350,200"], ["--lines", "99"], ["--with", "nowhere.outcrop"]]
+)
+def test_label_decides_all_or_nothing(job, outcrop, wrong):
+    """What a refused command was given is not in the history; one undo takes back all that a command was given."""
+    job.close()
+    before = history(job)
+    words = ["label", job.path, "--exemplar", "salt=106,340,150", "--min-confidence", "0.6", "--background", "other"]
+    code, _, error = outcrop(*words, *wrong)
+    assert code == 2 and "Error" in error
+    assert history(job) == before
+    code, _, error = outcrop(*words, "--exemplar", "fault=103,340,150", "--lines", "103")
+    assert code == 0, error
+    assert outcrop("decisions", job.path, "--undo")[0] == 0
+    with oc.Job(job.path) as again:
+        assert sorted(one.name for one in again.plan.state.exemplars) == sorted(PLACES)
+        assert again.plan.label.min_confidence is None and again.plan.classes == {"fault": 1, "other": 2}
+
+
+def test_an_exemplar_that_is_neither_numbers_nor_a_picture_is_refused(job, outcrop):
+    """With the form of an exemplar, not as a volume that does not exist."""
+    code, _, error = outcrop("label", job.path, "--exemplar", "fault=104,x,200")
+    assert code == 2 and "neither three numbers nor a file; write CLASS=INLINE,CROSSLINE,TIME" in error
+
+
 def test_undo_says_that_patches_change(job, outcrop):
     """Back over options of the index: what they are now, and what follows; over an exemplar: nothing of it."""
     job.index()
@@ -142,6 +167,20 @@ def test_undo_says_that_patches_change(job, outcrop):
     job.add_exemplar("fault", (106, 340, 150))
     job.undo()
     assert not job.notes
+
+
+@pytest.mark.parametrize("who", ["bob@elsewhere-1", None])
+def test_undo_says_who_can_take_back_a_decision(job, outcrop, who):
+    """Of another person: that person; of a program of the same person that is open: that program."""
+    if who:
+        entry = {"id": "a", "time": "2030-01-01T00:00:00+00:00", "who": who, "from": "page", "what": "class"}
+        (job.path / "decisions" / f"{who}.jsonl").write_text(json.dumps(entry | {"class": "salt"}) + "\n")
+        job.close()
+        for _ in range(3):
+            outcrop("decisions", job.path, "--undo")
+    error = " ".join(outcrop("decisions", job.path, "--undo")[2].split())
+    assert ("that person can undo it" in error) == bool(who)
+    assert ("or here once that program is closed" in error) != bool(who)
 
 
 def test_strokes_outside_the_area_are_said_and_not_labelled(job):

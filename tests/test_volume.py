@@ -505,3 +505,12 @@ def test_sizes_in_metres_follow_the_section():
     assert parse_size("0.4s,2.5km", volume) == (100, 100) and parse_size(99, volume) == (99, 99)
     with pytest.raises(ValueError, match="spacing"):
         parse_size("99,2500m", open_volume(np.zeros((2, 3, 4))))
+
+
+def test_a_dataset_is_refused_with_the_names_of_its_arrays():
+    """One of them is the volume; a single one is no exception, for labels come as a Dataset too."""
+    volume = open_volume(np.ones((2, 3, 4)))
+    with pytest.raises(ValueError, match=r"give one of its arrays, as dataset\[NAME\]. It has 'amplitude', 'other'"):
+        open_volume(xr.Dataset({"amplitude": volume, "other": volume}))
+    with pytest.raises(ValueError, match="An array of 1 dimension is no volume"):
+        open_volume(np.ones(3))

@@ -107,8 +107,10 @@ def test_status_tells_the_bytes(tmp_path, outcrop):
              for name in ("features", "votes")}  # fmt: skip
     assert (disk["index"], disk["votes"]) == (files["features"], files["votes"])
     assert disk["bytes_a_patch"] == pytest.approx(files["features"] / len(job.index()), abs=0.1)
-    mappers = [path.stat().st_size for path in (job.stages.root / "mapper").rglob("*") if path.is_file()]
-    assert disk["mapper"] == sum(mappers) > 0
+    for kind in ("mapper", "survey"):
+        sizes = [path.stat().st_size for path in (job.stages.root / kind).rglob("*") if path.is_file()]
+        assert disk[kind] == sum(sizes) > 0
+    assert "samples of the survey" in outcrop("status", job.path)[1]
     assert disk["bytes_a_sample"] == pytest.approx(files["votes"] / (2 * 70 * 64), abs=0.001)
 
 

@@ -66,7 +66,7 @@ def walk(tab, folder):
     tab.drag((tab.model("cut", "m.location"), 560), (360, 560))
     keep("swipe")
     tab.page.get_by_text("Mine", exact=True).click()
-    tab.page.locator("select:visible").nth(1).select_option("other")
+    tab.page.locator("select[name='brush-class']").select_option("other")
     tab.wait_model("tool", "m.active === 2")
     tab.page.mouse.move(*tab.pixel(306, 420))
     tab.page.mouse.down()

@@ -144,7 +144,7 @@ class Tab:
 
     def paint(self, name, *points):
         """Paint a stroke of a class."""
-        self.page.locator("select:visible").nth(1).select_option(name)
+        self.page.locator("select[name='brush-class']").select_option(name)
         self.press("b")  # a list whose value is chosen again says nothing
         self.wait_model("tool", "m.active === 2")
         self.wait_model("pan", "!m.active")

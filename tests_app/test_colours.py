@@ -71,6 +71,10 @@ def test_colours_are_told_apart_by_all_eyes(job, browser):
     with server(job) as (address, _):
         tab = Tab(browser, address)
         tab.line(116)
+        for layer in ("fault sticks", "exemplars"):  # they lie over the labels
+            tab.page.get_by_role("button", name=layer, exact=True).click()
+        tab.page.locator(".chip", has_text="other").click()  # the background has no colour at first
+        tab.page.locator(".chip[aria-pressed=true]", has_text="other").wait_for()
         tab.page.mouse.move(5, 5)
         eyes = tab.page.context.new_cdp_session(tab.page)
         for sight in SIGHTS:

@@ -135,8 +135,10 @@ def test_keys_for_everything_and_none_in_a_field(job, browser, screen):
 
 def chosen(tab):
     """What an interpreter has chosen in the view."""
-    found = {name: tab.model(name, "m.value") for name in ("gain", "opacity", "radius", "brush-class")}
-    found |= {name: tab.model(name, "m.active") for name in ("scheme", "polarity", "overlay", "tool", "strokes")}
+    found = {name: tab.model(name, "m.value") for name in ("gain", "exaggeration", "radius", "brush-class")}
+    found |= {name: tab.model(name, "m.active") for name in ("scheme", "polarity", "overlay", "tool")}
+    found["shown"] = [eye.get_attribute("aria-pressed") for eye in tab.page.locator(".layer .eye").all()]
+    found["sliders"] = [slider.input_value() for slider in tab.page.locator(".layer input").all()]
     found["palette"] = tab.model("amplitudes", "m.glyph.color_mapper.palette[200]")
     found["alpha"] = tab.model("labels", "m.glyph.global_alpha.value")
     found["section"] = tab.model("section", "m.title.text")
@@ -156,10 +158,10 @@ def test_the_view_survives_a_reload_and_a_restart(job, browser):
         tab.wait_model("brush-class", "m.value === 'wrong'")
         tab.model("scheme", "m.active = 1")
         tab.model("gain", "m.value = 2.5")
-        tab.model("opacity", "m.value = 0.6")
+        tab.page.get_by_label("Opacity of labels").fill("0.6")
         tab.model("radius", "m.value = 9")
-        tab.page.get_by_text("confidence", exact=True).click()
-        tab.page.locator(".chip", has_text="other").click()
+        tab.page.get_by_role("button", name="confidence", exact=True).click()
+        tab.page.locator(".chip", has_text="fault").click()
         tab.page.locator(".chip.hidden").wait_for()
         tab.page.mouse.move(*tab.pixel(380, 300))
         tab.page.mouse.wheel(0, -500)
@@ -203,7 +205,7 @@ def test_labels_shares_limit_and_changes(job, browser, screen):
         tab.page.locator(".chip", has_text="chaotic").click()
         tab.wait_model("labels", "m.glyph.color_mapper.palette[3] !== '#00000000'")
         # a limit that is let go of reaches the job
-        box = tab.page.locator(".noUi-target:visible").nth(3).bounding_box()
+        box = tab.page.locator(".noUi-target:visible").nth(2).bounding_box()
         tab.page.mouse.move(box["x"] + 1, box["y"] + box["height"] / 2)
         tab.page.mouse.down()
         tab.page.mouse.move(box["x"] + 0.5 * box["width"], box["y"] + box["height"] / 2, steps=5)
@@ -228,7 +230,7 @@ def test_labels_shares_limit_and_changes(job, browser, screen):
         tab.step("3 Labels")
         tab.page.get_by_role("button", name="changes", exact=True).click()
         tab.wait_model("share", "m.text.includes('no changes to show')")
-        tab.page.get_by_role("button", name="labels", exact=True).click()
+        tab.page.get_by_role("button", name="all labels", exact=True).click()
         tab.wait_model("share", "m.text.includes('above threshold')")
         tab.paint("other", (320, 240), (345, 240))
         tab.wait_model("changed", "m.text.includes('the last correction changed')")
@@ -375,11 +377,11 @@ def test_strokes_leave_other_views_free(job, browser):
         filled = codes(tab, "painted")
         rim = {(x, y) for x, y in filled if not {(x - 1, y), (x + 1, y), (x, y - 4), (x, y + 4)} <= filled}
         assert len(rim) < len(filled) / 3
-        for view in ("confidence", "changes"):
-            tab.page.get_by_text(view, exact=True).click()
+        for view, back in (("confidence", "confidence"), ("changes", "all labels")):
+            tab.page.get_by_role("button", name=view, exact=True).click()
             tab.page.wait_for_timeout(300)
             assert codes(tab, "painted") == rim
-            tab.page.get_by_role("button", name="labels", exact=True).click()
+            tab.page.get_by_role("button", name=back, exact=True).click()
             tab.page.wait_for_timeout(300)
             assert codes(tab, "painted") == filled
         tab.page.get_by_text("Swipe", exact=True).click()

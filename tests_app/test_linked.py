@@ -119,8 +119,7 @@ def test_small_views_have_the_scale_and_the_hatches_of_the_large_one(survey, bro
         for number, edges in ((1, "['left', 'right']"), (2, "['top', 'bottom']")):
             found = tab.model(f"linked-stale-{number}", f"{edges}.map((edge) => m.data_source.data[edge][0])")
             assert sorted(found) == [115.5, 116.5] and tab.model(f"linked-stale-{number}", "m.visible")
-        tab.step("3 Labels")
-        tab.page.get_by_text("None", exact=True).click()
+        tab.page.get_by_role("button", name="labels", exact=True).click()
         tab.wait_model("linked-stale-1", "!m.visible")
         tab.close()
 

@@ -231,8 +231,6 @@ def test_sticks_are_picked_and_accepted(survey, browser, tmp_path):
         tab.exemplar("fault", 420, 560)
         tab.step("5 Geology")
         tab.page.get_by_text("Navigate", exact=True).click()
-        tab.model("sticks-class", "m.value = 'all faults'")
-        tab.model("geology-shown", "m.active = [0]")
         tab.wait_model("sticks", "m.data_source.data.xs.length > 1")
         xs, ys = (tab.model("sticks", f"m.data_source.data.{name}[0]") for name in ("xs", "ys"))
         tab.page.wait_for_timeout(300)
@@ -260,7 +258,7 @@ def test_verdicts_on_sticks_while_lines_follow(browser, tmp_path):
         tab = Tab(browser, address)
         tab.line(line)
         tab.step("5 Geology")
-        tab.model("geology-shown", "m.active = [0]")
+        tab.model("sticks-class", "m.value = 'fault'")
         tab.wait_model("sticks", "m.data_source.data.xs.length > 1")
         xs, ys = (tab.model("sticks", f"m.data_source.data.{name}") for name in ("xs", "ys"))
         for number, (choice, verdict) in enumerate((("accept", "✓ Accept"), ("reject", "✕ Reject"))):

@@ -154,7 +154,7 @@ def test_a_list_gives_the_keys_back(job, browser):
         tab.line(116)
         tab.step("3 Labels")
         assert tab.model("brush-class", "m.value") == "fault"
-        tab.page.locator("select:visible").nth(1).focus()
+        tab.page.locator("select[name='brush-class']").focus()
         tab.press("ArrowDown")
         tab.wait_model("brush-class", "m.value === 'other'")
         tab.wait_model("tool", "m.active === 2")

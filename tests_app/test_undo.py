@@ -115,13 +115,13 @@ def test_a_hidden_class_that_is_painted_is_shown(job, browser):
     with server(job) as (address, _):
         tab = Tab(browser, address)
         tab.line(116)
-        tab.page.locator(".chip", has_text="other").click()
-        tab.page.locator(".chip.hidden", has_text="other").wait_for()
-        tab.press("b", "2")
-        tab.wait_model("brush-class", "m.value === 'other'")
+        tab.page.locator(".chip", has_text="fault").click()
+        tab.page.locator(".chip.hidden", has_text="fault").wait_for()
+        tab.press("b", "1")
+        tab.wait_model("brush-class", "m.value === 'fault'")
         tab.drag((320, 200), (330, 220))
         wait_strokes(job, 1)
         tab.page.locator(".chip.hidden").wait_for(state="detached")
-        tab.wait_model("status", "m.text.includes('Class other was hidden; it is shown')")
-        assert tab.model("painted", "m.glyph.color_mapper.palette[2]") != "#00000000"
+        tab.wait_model("status", "m.text.includes('Class fault was hidden; it is shown')")
+        assert tab.model("painted", "m.glyph.color_mapper.palette[1]") != "#00000000"
         tab.close()

@@ -4,7 +4,7 @@ import base64
 import functools
 import html
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -122,6 +122,15 @@ class Legend(Talking, JSComponent):
     _stylesheets: ClassVar = [CSS]
 
 
+class Layers(Talking, JSComponent):
+    """The layers over the section."""
+
+    items = param.List(doc="name, renderers, shown, opacity and key of every layer; of fault sticks the likelihood")
+    likelihoods = param.List(doc="smallest and largest likelihood of a stick")
+    _esm = HERE / "layer_bar.js"
+    _stylesheets: ClassVar = [CSS]
+
+
 class Question(Talking, JSComponent):
     """A question of an audit with its picture, and the buttons and keys that answer it."""
 
@@ -184,6 +193,18 @@ def card(key: object, picture: str, title: str, colour: str, **more: str) -> dic
 def note(name: str, **options: Any) -> Any:
     """An empty text, to be filled."""
     return Div(text="", name=name, **WIDE, **options)
+
+
+def warnings(name: str) -> Any:
+    """A place for warnings, to be filled by `warn`."""
+    return Div(text="", name=name, visible=False, styles={"font-size": "12.5px"}, **WIDE)
+
+
+def warn(place: Any, texts: Sequence[str]) -> None:
+    """Show warnings in their place, nothing where there are none."""
+    rows = "".join(f"<li>{escape(text)}</li>" for text in texts)
+    style = "margin:2px 0; padding:4px 8px 4px 24px; background:#fff3e0; border-left:3px solid #b35900; color:#5c2e00"
+    place.update(text=f"<ul role='status' style='{style}'>{rows}</ul>" if texts else "", visible=bool(texts))
 
 
 def scrolled(*parts: Any) -> Any:

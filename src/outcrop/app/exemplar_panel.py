@@ -21,7 +21,9 @@ from outcrop.app.components import (
     note,
     scrolled,
     thumbnail,
-)
+    warn,
+    warnings,
+)  # fmt: skip
 from outcrop.app.viewer import PLACE, Panel, Viewer
 from outcrop.volumes.summary import sample_unit
 from outcrop.words import counted
@@ -45,6 +47,7 @@ class ExemplarPanel(Panel):
         self.ask = Ask(self._on_remove, **UNSEEN)
         self._pictures: dict[Any, str] = {}  # thumbnails by place and size
         size = TextInput(title="patch size: height, width", width=170, name="size")
+        self.warnings = warnings("class-warnings")
         self.size, self.size_note = self.react(size, self._on_size), note("size-note", **SMALL)
         self.actions = [self.button("Find similar patches", find, "find", button_type="primary")]
 
@@ -56,7 +59,7 @@ class ExemplarPanel(Panel):
             "Arrow keys and PgUp, PgDn go through the lines, the wheel zooms."
         )
         size = pn.Row(self.size, pn.Column(*self.actions, margin=(14, 0)))
-        return scrolled(what, self.ask, self.classes, size, self.size_note, self.cards, *below)
+        return scrolled(what, self.ask, self.classes, self.warnings, size, self.size_note, self.cards, *below)
 
     @guarded
     def _on_class(self, message: Message) -> None:
@@ -128,6 +131,7 @@ class ExemplarPanel(Panel):
     def show(self) -> None:
         """Bring it up to the decisions."""
         self._show_size()
+        self.show_warnings()
         palette, exemplars = self.job.palette, self.job.exemplars
         counts = {name: sum(one.name == name for one in exemplars) for name in palette}
         classes = [
@@ -141,6 +145,11 @@ class ExemplarPanel(Panel):
             hint = "Show it in the section"
             items.append(card(one.id, self._picture(one), one.name, palette[one.name], note=where, hint=hint))
         self.cards.items = items
+
+    def show_warnings(self) -> None:
+        """Show what the shell would warn about the classes, and about the last decision."""
+        advice = self.session.advice
+        warn(self.warnings, [*advice.notes(), *advice.classes()])
 
     def _picture(self, one: Any) -> str:
         """Thumbnail of an exemplar; sections are not read again for one that was drawn before."""

@@ -73,8 +73,7 @@ class Geology:
         """Of what sticks can be shown; the chosen one is brought up to the classes there are."""
         names = list(self.job.palette)
         if self.of not in (ALL, *names):
-            faulty = [name for name in names if "fault" in name.lower()]
-            self.of = faulty[0] if len(faulty) == 1 else ALL
+            self.of = ALL
         return [*names, ALL]
 
     def choose(self, name: str) -> None:

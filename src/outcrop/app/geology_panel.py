@@ -10,8 +10,10 @@ import pandas as pd
 import panel as pn
 from bokeh import events
 from bokeh.models import CheckboxGroup, Select
+from matplotlib.colors import to_hex, to_rgba
 
 from outcrop.app.components import escape, guarded, heading, hint, note, scrolled
+from outcrop.app.layer_bar import STICKS, TOPS, LayerBar
 from outcrop.app.pictures import Axis
 from outcrop.app.plot import Columns, source
 from outcrop.app.result_panel import ExportPanel
@@ -20,12 +22,10 @@ from outcrop.geometry.bodies import SIDES
 from outcrop.geometry.crossings import FaultTrace
 from outcrop.plots.geology_lines import STICK
 
-SHOWN = ("fault sticks", "tops and bases")
-STICKS, HORIZONS = range(2)
 CHOSEN = "#00e5ff"
 SCREEN = (900, 650)  # pixels of a section, about
 NEAR = 12  # pixels from a click to the stick that is meant
-LINES = ("xs", "ys", "colour", "width", "alpha")
+LINES = ("xs", "ys", "colour", "width")
 GLYPHS = ("top-outlines", "tops", "base-outlines", "bases", "stick-outlines", "sticks", "chosen-stick")  # from below
 OLD = "Tops out of date: recompute"
 
@@ -44,17 +44,17 @@ class GeologyPanel(ExportPanel):
     Parameters
     ----------
     viewer : Viewer
+    layers : LayerBar
     """
 
-    def __init__(self, viewer: Viewer) -> None:
+    def __init__(self, viewer: Viewer, layers: LayerBar) -> None:
         super().__init__(viewer, "geology-stale", "geology-exported", geology=True)
-        self.geology = self.session.geology
+        self.geology, self.layers = self.session.geology, layers
         self.chosen: Chosen | None = None
         self._section: tuple[int, int] | None = None  # that is shown
         self._sticks: pd.DataFrame | None = None  # of the traces
         self._traces: list[FaultTrace] = []
-        shown = self.view.follow(CheckboxGroup(labels=list(SHOWN), active=[], name="geology-shown"))
-        self.shown = self.react(shown, lambda _: self.show())
+        layers.after_change = lambda _: self.show()
         self.of = self.react(Select(title="sticks of", options=[], width=150, name="sticks-class"), self._on_class)
         self.note, self.about, self.bodies = note("sticks-note"), note("stick-about"), note("bodies-note")
         verdicts = {"accept": "✓ Accept", "reject": "✕ Reject", "forget": "Clear verdict"}
@@ -78,7 +78,7 @@ class GeologyPanel(ExportPanel):
         """Glyphs over the section: outlines below, lines above."""
         figure = self.viewer.plot.figure
         self.lines = {name: source(LINES) for name in GLYPHS}
-        look = {"line_color": "colour", "line_width": "width", "line_alpha": "alpha"}
+        look = {"line_color": "colour", "line_width": "width"}
         dashed = {"line_dash": [9, 6], "line_cap": "butt"}  # with round caps there would be no gaps
         for name, lines in self.lines.items():
             style = dashed if name.startswith("base") else {"line_cap": "round"}
@@ -98,7 +98,7 @@ class GeologyPanel(ExportPanel):
         faults = [heading("Faults"), chosen, self.note, look, self.about, pn.Row(*self.verdicts), self.extend]
         bodies = [heading("Bodies"), solid, pn.Row(find), self.bodies]
         files = [heading("Export into the job folder"), self.stale, pn.FlexBox(*exports), self.written, self.downloads]
-        return scrolled(self.shown, *faults, *bodies, *files)
+        return scrolled(*faults, *bodies, *files)
 
     # ---- showing ----------------------------------------------------------------------------------------------------
 
@@ -109,14 +109,16 @@ class GeologyPanel(ExportPanel):
         choices, of = self.geology.choices(), self.geology.of
         self.of.update(options=choices, value=of)
         self._traces, self._sticks, self.note.text = [], None, ""
-        if STICKS in self.shown.active:
-            self._sticks, self._traces, note = self.geology.shown(*section)
-            self.note.text = escape(note)
+        if self.layers.shown(STICKS):
+            self._sticks, traces, note = self.geology.shown(*section)
+            self._traces = [one for one in traces if one.accepted or one.likelihood >= self.layers.likelihood]
+            hidden = len({one.stick for one in traces}) - len({one.stick for one in self._traces})
+            self.note.text = escape(note) + (f"; {hidden} of them are less likely than the slider" if hidden else "")
         if self._sticks is None or section != self._section or (self.chosen and self.chosen.of != of):
             self.chosen = None
         self._section = section
         self._show_sticks()
-        self._show_horizons(self.geology.horizons(*section) if HORIZONS in self.shown.active else [])
+        self._show_horizons(self.geology.horizons(*section) if self.layers.shown(TOPS) else [])
         self.bodies.text = escape(self.geology.bodies_note())
         self.stale.visible = self.labelling.counts()[2] > 0
 
@@ -172,7 +174,7 @@ class GeologyPanel(ExportPanel):
     def _on_tap(self, event: Any) -> None:
         """Choose the stick under the cursor, or extend the chosen one to it."""
         viewer, figure = self.viewer, self.viewer.plot.figure
-        if viewer.tool_buttons.active != LOOK or STICKS not in self.shown.active or viewer.line is None:
+        if viewer.tool_buttons.active != LOOK or not self.layers.shown(STICKS) or viewer.line is None:
             return
         if self.extend.active and self.chosen is not None:
             place = self.survey.place(viewer.direction, viewer.position, event.x, event.y)
@@ -204,12 +206,12 @@ class GeologyPanel(ExportPanel):
         self._show_sticks()
 
     def _on_bodies(self) -> None:
-        self.shown.active = sorted({*self.shown.active, HORIZONS})
         self.geology.find_bodies()
 
 
 def as_columns(rows: Sequence[tuple[Any, ...]]) -> Columns:
-    """Rows of xs, ys, colour, width and alpha as the columns of a glyph."""
+    """Rows of xs, ys, colour, width and alpha as the columns of a glyph; the alpha goes into the colour."""
+    rows = [(xs, ys, to_hex(to_rgba(colour, alpha), keep_alpha=True), width) for xs, ys, colour, width, alpha in rows]
     return {name: [row[i] for row in rows] for i, name in enumerate(LINES)}
 
 

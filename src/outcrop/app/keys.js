@@ -55,7 +55,9 @@ export function render({ model }) {
     if (!cut || Boolean(cut.before) === on) return;
     cut.before = on;
     cut.properties.location.change.emit();
-    named("painted").visible = !on && named("strokes").active.length > 0;
+    const painted = named("painted");
+    if (on) cut.strokes = painted.visible;
+    painted.visible = !on && cut.strokes;
   };
   const other = (event) => {
     const target = event.composedPath()[0];
@@ -66,6 +68,7 @@ export function render({ model }) {
     if (named("section").stroke) named("section").drop_corner();
     else model.send_msg({ verb: "undo" });
   };
+  const layer = (detail) => window.dispatchEvent(new CustomEvent("outcrop-layer", { detail }));
   const press = (event) => {
     if (other(event)) {
       if (event.key === "Enter" && event.composedPath()[0].closest(".bk-input")) event.composedPath()[0].blur();
@@ -97,8 +100,8 @@ export function render({ model }) {
     else if (key === "[" || key === "]") model.send_msg({ verb: "radius", by: key === "]" ? 1 : -1 });
     else if (key === "m") model.send_msg({ verb: "fold" });
     else if (key === "h") model.send_msg({ verb: "history" });
-    else if (key === "s") model.send_msg({ verb: "strokes" });
-    else if (key === "o") model.send_msg({ verb: "overlay" });
+    else if (key === "s") layer("strokes");
+    else if (key === "o") layer("labels");
     else if (key === "?" || key === "Escape") toggle(key === "?");
     else return;
     event.preventDefault();

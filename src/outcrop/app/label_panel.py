@@ -4,12 +4,26 @@ from collections.abc import Iterator
 from typing import Any
 
 import panel as pn
-from bokeh.models import CheckboxGroup, CustomJS, Div, RadioButtonGroup, Select, Slider
+from bokeh.models import Div, RadioButtonGroup, Select, Slider
 
 import outcrop as oc
-from outcrop.app.components import WIDE, Cards, Message, card, escape, heading, hint, note, script, scrolled, thumbnail
+from outcrop.app.components import (
+    WIDE,
+    Cards,
+    Message,
+    card,
+    escape,
+    heading,
+    hint,
+    note,
+    script,
+    scrolled,
+    thumbnail,
+    warn,
+    warnings,
+)
 from outcrop.app.places import Unsure
-from outcrop.app.plot import ALONE, OPACITY, SIDE_BY_SIDE, SWIPE
+from outcrop.app.plot import ALONE, SIDE_BY_SIDE, SWIPE
 from outcrop.app.viewer import BRUSH, PAINTING, Panel, Viewer
 from outcrop.mapping.registry import POINTS
 
@@ -25,8 +39,8 @@ class LabelPanel(Panel):
     def __init__(self, viewer: Viewer) -> None:
         super().__init__(viewer)
         self._places: list[Unsure] = []  # to look at next
-        self._shown = 0  # what lay over the section before it was hidden
         self.scores, self.changed = note("scores"), note("changed")
+        self.warnings = warnings("expert-warnings")
         self.next_cards = Cards(self._on_next, keys={"Enter": "go"}, **WIDE)
         mapping = Select(title="Method", options=[POINTS, *oc.MAPPERS], width=130, name="mapping")
         mapping.value = self.job.plan.label.mapping
@@ -41,8 +55,7 @@ class LabelPanel(Panel):
     def _make_overlay(self) -> None:
         """What changes in the browser alone, but for the expert's labels."""
         plot = self.viewer.plot
-        self.what = RadioButtonGroup(labels=["labels", "confidence", "changes", "None"], active=0, name="overlay")
-        self.opacity = Slider(start=0, end=1, step=0.05, value=OPACITY, title="opacity", name="opacity", width=150)
+        self.what = self.view.follow(RadioButtonGroup(labels=["all labels", "changes"], active=0, name="overlay"))
         self.limit = Slider(
             start=0, end=100, step=1, value=0, title="Minimum confidence (%)", name="confidence", width=190
         )
@@ -53,32 +66,21 @@ class LabelPanel(Panel):
         self.share = Div(text="", name="share")
         parts: dict[str, Any] = {"cut": plot.cut, "what": self.what}
         hide = script("overlay", source=plot.overlay, truth=plot.truth, slider=self.limit, share=self.share, **parts)
-        outline = script("strokes", source=plot.painted, **parts)
+        outline = script("strokes", source=plot.painted, sure=plot.confidence, **parts)
         for one, name, *scripts in (
             (self.limit, "value", hide), (plot.overlay, "data", hide, self.viewer.read), (plot.truth, "data", hide),
             (plot.painted, "data", outline), (plot.cut, "location", hide, outline),
             (plot.cut, "visible", hide, outline), (self.what, "active", hide, outline),
+            (plot.confidence, "visible", outline),
         ):  # fmt: skip
             one.js_on_change(name, *scripts)
-        layers = {"labels": plot.labels, "sure": plot.confidence, "bar": plot.bar, "hatch": plot.hatch}
-        expert = [plot.over, plot.expert_image]
-        labels = script("layers", what=self.what, opacity=self.opacity, expert=expert, **layers)
-        self.what.js_on_change("active", labels)
-        self.opacity.js_on_change("value", labels)
-        self.on_ready = [labels, hide, outline]
+        self.on_ready = [hide, outline]
         ways = [ALONE, SWIPE] if self.labelling.truth is None else [ALONE, SIDE_BY_SIDE, SWIPE]
         self.compare = self.react(RadioButtonGroup(labels=ways, active=0, name="compare"), self._on_compare)
 
     def _make_brush(self) -> None:
         # of classes their first names
         self.says = self.react(Select(title="Paint as", width=120, name="brush-class"), self._on_says)
-        shown = self.viewer.plot.strokes_shown
-        self.strokes = CheckboxGroup(labels=["show strokes ( S )"], active=[0], name="strokes")
-        show = CustomJS(args={"painted": shown}, code="painted.visible = cb_obj.active.length > 0")
-        self.strokes.js_on_change("active", show)
-        for one in (self.opacity, self.what, self.strokes):
-            self.view.follow(one)
-        shown.visible = bool(self.strokes.active)
 
     def layout(self) -> Any:
         """Everything, arranged."""
@@ -87,8 +89,8 @@ class LabelPanel(Panel):
             "once; the mapping learns from it a moment later."
         )
         unlike = hint("Uncertain, large, and unlike what you looked at before.")
-        shown = [self.what, self.compare, pn.Row(self.opacity, self.limit), self.share, self.scores]
-        brush = [pn.Row(self.says, self.viewer.radius), self.strokes, self.changed]
+        shown = [self.what, self.compare, self.limit, self.share, self.scores, self.warnings]
+        brush = [pn.Row(self.says, self.viewer.radius), self.changed]
         return scrolled(
             pn.Row(self.mapping, pn.Column(*self.actions)), *shown,
             heading("Correct: brush, line or outline"), correct, *brush,
@@ -120,11 +122,6 @@ class LabelPanel(Panel):
         if self.viewer.tool_buttons.active not in PAINTING:
             self.viewer.take(BRUSH)
 
-    def toggle(self) -> None:
-        """Hide what lies over the section, or show it again."""
-        nothing = len(self.what.labels) - 1
-        self._shown, self.what.active = self.what.active, self._shown if self.what.active == nothing else nothing
-
     def _on_next(self, message: Message) -> None:
         self.attempt(self._visit, self._places[int(message["key"])].place)
 
@@ -155,6 +152,7 @@ class LabelPanel(Panel):
         line = self.viewer.line
         scores = self.labelling.scores(line) if line is not None else None
         self.scores.text = scores_text(scores) if scores else ""
+        warn(self.warnings, self.session.advice.expert(scores and scores["IU"]))
         self.changed.text = "; ".join(self._news())
 
     def _news(self) -> Iterator[str]:

@@ -4,14 +4,14 @@ export function render({ model }) {
   box.className = "legend";
   const draw = () => box.replaceChildren(...model.items.map((item) => {
     const chip = document.createElement("button");
-    chip.className = "chip" + (item.hidden ? " hidden" : "") + (item.warning ? " warning" : "");
+    chip.className = "chip" + (item.hidden ? " hidden" : "") + (item.hollow ? " hollow" : "") + (item.warning ? " warning" : "");
     chip.disabled = Boolean(item.fixed);
-    chip.title = item.fixed ? "Labels below the minimum confidence, or of no class" : `${item.hidden ? "Show" : "Hide"} the labels of ${item.name}`;
-    chip.setAttribute("aria-pressed", String(!item.hidden));
+    chip.title = item.fixed ? "Labels below the minimum confidence, or of no class" : `${item.hidden || item.hollow ? "Show" : "Hide"} the labels of ${item.name}`;
+    chip.setAttribute("aria-pressed", String(!item.hidden && !item.hollow));
     chip.onclick = () => { chip.blur(); model.send_msg({ name: item.name }); };
     const colour = document.createElement("span");
     colour.className = "swatch";
-    colour.style.background = item.colour;
+    colour.style[item.hollow ? "border" : "background"] = item.hollow ? `2px solid ${item.colour}` : item.colour;
     const text = document.createElement("span");
     text.textContent = [item.key, item.name, item.share, item.warning && `(${item.warning})`].filter(Boolean).join(" ");
     chip.append(colour, text);

@@ -9,12 +9,13 @@ from bokeh.models import CustomJS, Toggle
 
 from outcrop.app.components import BOTH, Part, script
 from outcrop.app.pictures import FRAMES, crop
-from outcrop.app.plot import NOTHING, Columns, Frame, SectionPlot, add_tools, columns, name_axes, show_whole, source
+from outcrop.app.plot import NOTHING, Columns, Frame, SectionPlot, add_tools, columns, name_axes, source
 from outcrop.app.survey import Place
 from outcrop.app.viewer import LOOK, MOUSE, Viewer
 
 MOST_PIXELS = (500, 400)  # across and down, of a small view
 MOST_TRACES = 200_000  # of a time slice that is read as fine as the screen; larger ones stay coarse in a small view
+SETTLE = 1500  # milliseconds from an open page to a layout that stays: the vertical exaggeration is locked then
 CROSSHAIR = "#ffe600"
 
 
@@ -62,11 +63,6 @@ class Pane(Frame):
         self.show_amplitudes(picture, direction, position)
         self.direction, self.position = direction, position
 
-    def keep_scale(self, _attr: str, _old: object, _new: object) -> None:
-        """Keep the scale of a time slice true where the window changes."""
-        if self.direction == 2:
-            show_whole(self.figure, self.survey, 2)
-
 
 class LinkedViews(Part):
     """A crosshair in the section in view and in the two other sections through it.
@@ -109,9 +105,14 @@ class LinkedViews(Part):
             for event in MOUSE:
                 figure.js_on_event(event, hover)
             figure.on_event(events.Tap, functools.partial(self._on_tap, self._views[number]))
-        for pane in self.panes:
-            for name in ("inner_width", "inner_height"):
-                pane.figure.on_change(name, pane.keep_scale)
+        keep = script("aspect", figures=self._figures, select=self.viewer.exaggeration)
+        lock = f"setTimeout(() => {{ select.settled = true; }}, {SETTLE})"
+        self.on_ready = [keep, CustomJS(args={"select": self.viewer.exaggeration}, code=lock)]
+        self.viewer.exaggeration.js_on_change("value", keep)
+        for figure in self._figures:
+            for name in ("inner_width", "inner_height", "tags"):
+                figure.js_on_change(name, keep)
+            figure.js_on_event(events.Reset, keep)
         fit = CustomJS(args={"panes": self._figures[1:]}, code="for (const one of panes) one.reset.emit()")
         self._figures[0].js_on_event(events.Reset, fit)
 

@@ -13,7 +13,7 @@ const split = (one) => {  // first pixel right of the line
   return cut.visible ? Math.round((cut.location - one.data.x[0]) / one.data.dw[0] * columns) : columns;
 };
 const raw = kept(source, "image", "raw"), sure = kept(source, "confidence", "sure"), expert = kept(truth, "image", "raw");
-const earlier = source.data.before?.[0], changes = what.active === 2;
+const earlier = source.data.before?.[0], changes = what.active === 1;
 const before = earlier && earlier.length === raw?.length ? earlier : undefined;  // labels before the last correction
 if (raw === undefined) { share.text = ""; } else {
   const codes = source.data.image[0], shown = source.data.confidence[0];

@@ -5,7 +5,7 @@ import threading
 from typing import Any
 
 import panel as pn
-from bokeh.models import Button, CustomJS
+from bokeh.models import Button, CustomJS, Div
 
 from outcrop.app.audit_panel import AuditPanel
 from outcrop.app.components import (
@@ -26,7 +26,9 @@ from outcrop.app.components import (
 )
 from outcrop.app.exemplar_panel import ExemplarPanel
 from outcrop.app.geology_panel import GeologyPanel
+from outcrop.app.guide import next_step
 from outcrop.app.label_panel import LabelPanel
+from outcrop.app.layer_bar import LayerBar
 from outcrop.app.linked import LinkedViews
 from outcrop.app.plot import SIDE_BY_SIDE
 from outcrop.app.result_panel import ResultPanel
@@ -52,6 +54,7 @@ TIPS = {  # widget -> what it does and its key, of each button where there are s
     "accept-all": "Accept all patches that are shown (A on chosen ones)",
     "reject-all": "Reject all patches that are shown (R on chosen ones)",
 }  # fmt: skip
+GUIDE = {"font-size": "13px", "padding": "2px 6px", "background": "#fff8dd", "border-bottom": "1px solid #e8dca8"}
 BEAT = 2000  # milliseconds between two signs of life; see connection.js
 
 
@@ -74,13 +77,16 @@ class Page(Part):
         self._pending: set[str] = set()
         self._lock = threading.Lock()
         self.status = note("status", align="center")
+        self.guide = Div(text="", name="guide", styles=GUIDE, margin=0, **WIDE)
         self.viewer = Viewer(session, self.say)
+        self.layers = LayerBar(self.viewer)
+        self.geology = GeologyPanel(self.viewer, self.layers)
+        self.layers.apply()
         self.linked = LinkedViews(self.viewer)
         self.exemplars = ExemplarPanel(self.viewer, self._on_find)
         self.retrieved = RetrievedPanel(self.viewer, self._on_find)
         self.labels = LabelPanel(self.viewer)
         self.results = ResultPanel(self.viewer)
-        self.geology = GeologyPanel(self.viewer)
         self.audit = AuditPanel(self.viewer)
         self.unseen = UnseenPanel(self.viewer)
         self._section = (self.viewer.direction, self.viewer.position)  # that messages are about
@@ -107,7 +113,8 @@ class Page(Part):
         )  # fmt: skip
         self.splitter.param.watch(lambda _: self._resize(), ["panel", "folded"])
         self._leave_room()
-        for one in (*self.viewer.on_ready, *self.labels.on_ready, script("names", tips=TIPS)):
+        ready = [*self.viewer.on_ready, *self.labels.on_ready, *self.linked.on_ready, script("names", tips=TIPS)]
+        for one in ready:
             document.js_on_event("document_ready", one)
         document.add_periodic_callback(self._beat, BEAT)
         document.config.notify_connection_status = False  # connection.js says it in words
@@ -121,17 +128,22 @@ class Page(Part):
         """What is brought up to each kind of change, in this order."""
         viewer, linked, labels, retrieved = self.viewer, self.linked, self.labels, self.retrieved
         results, geology, audit, unseen = self.results.show, self.geology.show, self.audit.show, self.unseen.show
+        guide = self._show_guide
         classes = [part.show_classes for part in (viewer, retrieved, labels, self.unseen)]
         state = [*classes, self.exemplars.show, viewer.show_boxes, viewer.show_painted, viewer.show_labels]
         self._updates: dict[str, list[Any]] = {
-            "state": [*state, linked.show_labels, labels.show, retrieved.show_marks, audit, unseen, geology, results],
-            "strokes": [viewer.show_painted, labels.show, audit, geology, results],
+            "state": [
+                *state, linked.show_labels, labels.show, retrieved.show_marks, audit, unseen, geology, results, guide,
+            ],
+            "strokes": [viewer.show_painted, labels.show, audit, geology, results, self.exemplars.show_warnings, guide],
             "weak": [retrieved.show, viewer.show_boxes, results],
             "section": [viewer.draw, linked.refine],
             "labels": [
                 viewer.show_labels, linked.show_labels, viewer.show_classes, labels.show, geology, results,
+                self.exemplars.show_warnings, viewer.show_warnings, guide,
             ],
             "places": [labels.show_next], "audit": [audit], "unseen": [unseen], "geology": [geology], "work": [],
+            "advice": [self.exemplars.show_warnings, retrieved.show_warnings, guide],
         }  # fmt: skip
 
     def _leave_room(self) -> None:
@@ -162,7 +174,9 @@ class Page(Part):
             dynamic=False, width=430, sizing_mode="stretch_height", stylesheets=[TABS],
         )  # fmt: skip
         self._resize()
-        viewer = self.viewer.layout(looks=[self.linked.toggle], others=[self.linked.column])
+        viewer = self.viewer.layout(
+            looks=[self.linked.toggle], above=[self.layers.bar], others=[self.linked.column]
+        )  # fmt: skip
         if STEP_OF.get(self.viewer.tool_buttons.active, self.steps.active) != self.steps.active:
             self.viewer.take(LOOK)
         self._show_step()
@@ -173,7 +187,7 @@ class Page(Part):
         away += f"if (step !== undefined && step !== cb_obj.active) tool.active = {LOOK}"
         self.steps.jscallback(active=away, args={"tool": self.viewer.tool_buttons})
         self.results.visible = lambda: self.steps.active == RESULTS
-        return pn.Column(top, pn.Row(viewer, self.splitter, self.steps, **BOTH), **BOTH)
+        return pn.Column(top, self.guide, pn.Row(viewer, self.splitter, self.steps, **BOTH), **BOTH)
 
     def _resize(self) -> None:
         """Give the panel the width that the interpreter chose, or fold it away."""
@@ -259,6 +273,12 @@ class Page(Part):
         self.labels.show()
         self.viewer.show_classes()
         self.geology.show()
+        self.viewer.show_warnings()
+        self._show_guide()
+
+    def _show_guide(self) -> None:
+        """Say what to do next."""
+        self.guide.text = f"<span role='status'><b>Next:</b> {escape(next_step(self.session, self.viewer.line))}</span>"
 
     def _on_history(self) -> None:
         acts = self.session.last_acts()
@@ -302,8 +322,6 @@ class Page(Part):
             "next": labels.go_next,
             "says": lambda: labels.brush_with(message["what"]),
             "radius": lambda: radius.update(value=min(max(radius.value + by, radius.start), radius.end)),
-            "strokes": lambda: labels.strokes.update(active=[] if labels.strokes.active else [0]),
-            "overlay": labels.toggle,
             "class": lambda: self._choose_class(int(message["number"])),
         }
         verb: Any = verbs.get(message.get("verb", ""), lambda: None)

@@ -223,6 +223,21 @@ class PageJob(Job):
         if plan.by_points:
             nodes_of(filled_section(self, plan, plan.along, position)[0])
 
+    # ---- what the shell warns about ---------------------------------------------------------------------------------
+
+    def fitted_mapper(self, plan: Plan) -> Any:
+        """Mapper of a plan where it was fitted before, else None."""
+        key = plan.mapper_key
+        kept = key is not None and (self.stages.path("mapper", key) / "mapper").is_dir()
+        return fitting.job_mapper(self, plan) if kept else None
+
+    def retrieval_warnings(self, weak: WeakLabels) -> list[str]:
+        """Sentences about retrieved patches, as the shell prints them."""
+        if not self.indexed:
+            return []
+        usable = int((self._index(self.plan).status == 0).sum())
+        return [*retrieved.warnings(weak, usable), *retrieved.exemplars_outside(self)]
+
     # ---- what was written -------------------------------------------------------------------------------------------
 
     def written(self, kind: str) -> int:

@@ -1,4 +1,12 @@
-// Colour map, gain and polarity of the amplitudes, on the client; code 0 is a missing sample.
+// Colour map, gain and polarity of the amplitudes, on the client; code 0 is a missing sample. The colour bar says which
+// sign is drawn as a peak and which as a trough.
 const base = bases[scheme.active === 1 ? "seismic" : "grey"], sign = polarity.active ? -1 : 1;
 const at = (i) => Math.max(0, Math.min(255, Math.round(128 + (i - 128) * gain.value * sign)));
-mapper.palette = base.map((_, i) => i === 0 ? missing : base[at(i)]);
+const shades = base.map((_, i) => base[at(i)]);
+mapper.palette = [missing, ...shades.slice(1)];
+const [up, down] = polarity.active ? ["trough", "peak"] : ["peak", "trough"], most = Number(clip.toPrecision(3));
+const colours = shades.filter((_, i) => i % 15 === 0).join(","), line = "display:flex; justify-content:space-between";
+bar.text = `<div role="img" aria-label="Amplitude from \u2212${most}, ${down}, to +${most}, ${up}" style="width:110px; line-height:12px">` +
+  `<div style="height:8px; border:1px solid #667; background:linear-gradient(to right, ${colours})"></div>` +
+  `<div style="${line}"><span>\u2212${most}</span><span>+${most}</span></div>` +
+  `<div style="${line}"><span>${down}</span><span>${up}</span></div></div>`;

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from bokeh import models
-from bokeh.core.property.descriptors import UnsetValueError
 from bokeh.models import ColumnDataSource, Label, LinearColorMapper, Range1d
 from bokeh.palettes import Greys256, Viridis256
 from bokeh.plotting import figure
@@ -21,17 +20,18 @@ EDGES = ("left", "right", "top", "bottom")
 Columns = dict[str, list[Any]]  # of a glyph
 BOX = ("x", "y", "width", "height", "left", "top", "colour", "name", "ink")
 ALONE, SIDE_BY_SIDE, SWIPE = "Mine", "Side by side", "Swipe"  # ways to compare
-OPACITY = 0.35  # of labels
+OPACITY = 0.5  # of labels
+ALPHAS = ("global_alpha", "line_alpha", "text_alpha", "background_fill_alpha")  # of glyphs, that an opacity sets
 BRUSH = "#ff7a00"  # of a brush that names no class
 UNSURE = COLOURS["uncertain"]  # of code 255
 STALE = "Older labels: label again"  # short, for sections that are narrow
 FOLLOWS = "Older labels: new ones follow"
 SOME_STALE = "Hatched: older labels"
+ZOOM = 1 / 1000  # of the range, for a pixel of the wheel: a notch is a tenth
 HATCH = {
     "fill_alpha": 0, "line_color": None, "hatch_pattern": "right_diagonal_line", "hatch_color": "#1c2733",
     "hatch_alpha": 0.45, "hatch_weight": 1,
 }  # fmt: skip
-LEAST_FILLED = 0.15  # part of the window that a map of true scale fills at least, across and down; else it is stretched
 
 
 class Frame:
@@ -72,9 +72,11 @@ class Frame:
 
     def set_frame(self, direction: int) -> None:
         """Take the ranges of a direction."""
-        axes = zip(self.names(direction), self.survey.sections.frame(direction), strict=True)
-        self.figure.tags = [{"axes": [axis_tag(name, axis) for name, axis in axes]}]
-        show_whole(self.figure, self.survey, direction)
+        frame = self.survey.sections.frame(direction)
+        axes = zip(self.names(direction), frame, strict=True)
+        whole = show_whole(self.figure, *frame)
+        ratio = bin_ratio(self.survey, frame) if direction == 2 else None
+        self.figure.tags = [{"axes": [axis_tag(name, axis) for name, axis in axes], "whole": whole, "ratio": ratio}]
 
     def show_amplitudes(self, picture: Picture, direction: int, position: int) -> None:
         """Show the amplitudes of a section, and its name."""
@@ -124,17 +126,21 @@ class SectionPlot(Frame):
         self.painted, self.truth = source(NOTHING), source(NOTHING)
         shades = LinearColorMapper(palette=["#00000000", *Viridis256[1:]], low=0, high=255)
         self.confidence = plot.image(
-            "confidence", "x", "y", "dw", "dh", source=self.overlay, visible=False, global_alpha=0.8,
-            color_mapper=shades,
+            "confidence", "x", "y", "dw", "dh", source=self.overlay, visible=False, color_mapper=shades,
+            name="confidence-picture",
         )  # fmt: skip
         percent = LinearColorMapper(palette=Viridis256, low=0, high=100)
         self.bar = models.ColorBar(color_mapper=percent, title="confidence (%)", visible=False, width=12)
         self.bar.name = "colour-bar"
         plot.add_layout(self.bar, "right")
-        self.strokes_shown = plot.image(source=self.painted, color_mapper=self.marks, global_alpha=0.75, name="painted")
+        self.confidence.js_link("visible", self.bar, "visible")
+        self.labels.js_link("visible", self.hatch, "visible")
+        plot.image(source=self.painted, color_mapper=self.marks, name="painted")
         self.expert.image(source=self.image, color_mapper=self.amplitudes)
         truth = {"source": self.truth, "color_mapper": self.truth_codes, "global_alpha": OPACITY}
         self.expert_image, self.over = self.expert.image(**truth), plot.image(visible=False, name="truth", **truth)
+        for one in (self.expert_image, self.over):
+            self.labels.glyph.js_link("global_alpha", one.glyph, "global_alpha")
 
     def _make_boxes(self) -> None:
         self.exemplars, self.retrieved, self.marked = source(BOX), source(BOX), source(BOX)
@@ -146,6 +152,7 @@ class SectionPlot(Frame):
         self.figure.text(
             x="left", y="top", text="name", source=self.exemplars, text_color="ink", text_font_size="12px",
             background_fill_color="colour", padding=3, text_baseline="top", text_font_style="bold",
+            name="exemplar-names",
         )  # fmt: skip
 
     def _make_swipe(self) -> None:
@@ -198,13 +205,14 @@ class SectionPlot(Frame):
         name_axes(self.figure, names, axes)
         name_axes(self.expert, names, axes)
         self.expert.axis.axis_label = None  # they stand left of it and below the other one
-        more = {"clip": self.survey.sections.clip, "classes": [], "section": [direction, 0]}
+        more = {"clip": self.survey.sections.clip, "map": self.survey.map, "classes": [], "section": [direction, 0]}
         self.figure.tags = [self.figure.tags[0] | more]
         self._centre_cut()
 
     def show_section(self, picture: Picture, direction: int, position: int) -> None:
         """Show a section."""
-        self.figure.tags = [self.figure.tags[0] | {"section": [direction, position]}]  # what is painted belongs to it
+        here = {"section": [direction, position], "label": self.survey.axes[direction].labels[position].item()}
+        self.figure.tags = [self.figure.tags[0] | here]  # what is painted belongs to it
         self.show_amplitudes(picture, direction, position)
 
     def show_labels(
@@ -267,7 +275,7 @@ def empty_figure(x_range: Any, y_range: Any, **options: Any) -> Any:
 
 def add_tools(plot: Any, *others: Any) -> tuple[Any, Any]:
     """Pan and zoom, in other figures as in the first, which can be reset too."""
-    pan, wheel = models.PanTool(), models.WheelZoomTool()
+    pan, wheel = models.PanTool(), models.WheelZoomTool(speed=ZOOM, zoom_on_axis=False)
     for one in (plot, *others):
         one.add_tools(pan, wheel, *([models.ResetTool()] if one is plot else []))
         one.toolbar.active_scroll, one.toolbar.active_drag = wheel, pan
@@ -287,33 +295,20 @@ def name_axes(plot: Any, names: Sequence[str], axes: Sequence[Axis]) -> None:
             drawn.formatter = models.CustomJSTickFormatter(args=numbers, code="return `${labels[tick - start] ?? ''}`")
 
 
-def show_whole(plot: Any, survey: Survey, direction: int) -> None:
-    """Take the ranges of all of a section; of a time slice such that a metre is as long across as down."""
-    across, down = survey.sections.frame(direction)
-    left, right, top, bottom = across.low, across.high, down.low, down.high
-    if direction == 2 and across.even and down.even:
-        left, right, top, bottom = true_scale(plot, survey, left, right, top, bottom)
-    plot.x_range.update(start=left, end=right, reset_start=left, reset_end=right)
-    plot.y_range.update(start=bottom, end=top, reset_start=bottom, reset_end=top)
+def show_whole(plot: Any, across: Axis, down: Axis) -> list[float]:
+    """Show all of a section; return left, right, bottom and top. The browser keeps the scale: see aspect.js."""
+    plot.x_range.update(start=across.low, end=across.high, reset_start=across.low, reset_end=across.high)
+    plot.y_range.update(start=down.high, end=down.low, reset_start=down.high, reset_end=down.low)
+    return [across.low, across.high, down.high, down.low]
 
 
-def true_scale(
-    plot: Any, survey: Survey, left: float, right: float, top: float, bottom: float
-) -> tuple[float, float, float, float]:
-    """Ranges of a map on which a metre is as long across as down, unless few lines would be a hairline on it."""
-    spacing = survey.volume.attrs.get("bin_size") or (1.0, 1.0)
-    rows, columns = survey.axes[:2]
-    metres = (right - left) / abs(columns.step) * spacing[1], (bottom - top) / abs(rows.step) * spacing[0]
-    try:
-        frame = (plot.inner_width or 900, plot.inner_height or 650)
-    except UnsetValueError:  # not drawn yet
-        frame = (900, 650)
-    scale = max(metres[0] / frame[0], metres[1] / frame[1])  # metres to a pixel
-    if min(m / (scale * n) for n, m in zip(frame, metres, strict=True)) < LEAST_FILLED:
-        return left, right, top, bottom
-    more = [(scale * n / m - 1) / 2 for n, m in zip(frame, metres, strict=True)]
-    wide, high = more[0] * (right - left), more[1] * (bottom - top)
-    return left - wide, right + wide, top - high, bottom + high
+def bin_ratio(survey: Survey, frame: Sequence[Axis]) -> float:
+    """Return how much longer a step down a time slice is than one across, in metres where the bins are known.
+
+    Lines with uneven numbers lie side by side: such a slice has no scale, and the ratio 0.
+    """
+    inline, crossline = survey.volume.attrs.get("bin_size") or (1.0, 1.0)
+    return float(inline / crossline) if all(axis.even for axis in frame) else 0.0
 
 
 def ink(colour: str) -> str:
@@ -321,7 +316,7 @@ def ink(colour: str) -> str:
 
     Examples
     --------
-    >>> ink("#55ffdd"), ink("#aa1133")
+    >>> ink("#33ffff"), ink("#990066")
     ('black', 'white')
     """
     red, green, blue = bytes.fromhex(colour[1:7])

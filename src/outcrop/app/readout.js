@@ -13,6 +13,12 @@ if (!inside) { readout.text = ""; } else {
   const value = code ? ((code - 128) / 127 * place.clip).toPrecision(3) : "no data";
   const [across, down] = place.axes;
   const parts = [frame.title.text, `${across.name} ${near(across, x)}`, `${down.name} ${near(down, y)}`];
+  const at = { [across.name]: near(across, x), [down.name]: near(down, y) };
+  if (place.map.length) {
+    const [origin, inline, crossline] = place.map, fixed = place.label;
+    const on = (i) => origin[i] + (at.inline ?? fixed) * inline[i] + (at.crossline ?? fixed) * crossline[i];
+    parts.push(`X ${on(0).toFixed(1)}   Y ${on(1).toFixed(1)}`);
+  }
   const [labels] = overlay.data.image;
   if (labels && overlay._raw && labels.shape[0] === rows && labels.shape[1] === columns) {
     const label = overlay._raw[row * columns + column], sure = overlay._sure[row * columns + column];

@@ -9,7 +9,20 @@ from bokeh import events
 from bokeh.models import ColumnDataSource, CustomJS, RadioButtonGroup, Range1d, Span, Spinner, Toggle
 from bokeh.plotting import figure
 
-from outcrop.app.components import WIDE, Cards, Message, card, escape, guarded, hint, note, scrolled, thumbnail
+from outcrop.app.components import (
+    WIDE,
+    Cards,
+    Message,
+    card,
+    escape,
+    guarded,
+    hint,
+    note,
+    scrolled,
+    thumbnail,
+    warn,
+    warnings,
+)  # fmt: skip
 from outcrop.app.viewer import Panel, Viewer
 
 SHOWN = 24  # thumbnails at once
@@ -61,6 +74,7 @@ class RetrievedPanel(Panel):
             self.button("Accept all shown", lambda: self._on_all(True), "accept-all"),
             self.button("Reject all shown", lambda: self._on_all(False), "reject-all"),
         ]
+        self.warnings = warnings("retrieved-warnings")
         self._make_curve()
 
     def _make_curve(self) -> None:
@@ -88,7 +102,7 @@ class RetrievedPanel(Panel):
         )
         taken = pn.Row(self.count, pn.Column(self.suggested, margin=(14, 0)))
         listed = pn.FlexBox(self.telling, self.rejected, self.sort, *self.actions, *self.judge_all)
-        gallery = [self.note, listed, self.gallery, pn.Row(*self.turns)]
+        gallery = [self.warnings, self.note, listed, self.gallery, pn.Row(*self.turns)]
         return scrolled(self.class_buttons, what, self.curve, taken, *gallery)
 
     # ---- doing ------------------------------------------------------------------------------------------------------
@@ -156,6 +170,7 @@ class RetrievedPanel(Panel):
     def show(self) -> None:
         """Bring it up to the search and the verdicts."""
         self.show_marks()
+        self.show_warnings()
         self._show_curve()
 
     def show_marks(self) -> None:
@@ -240,6 +255,10 @@ class RetrievedPanel(Panel):
         if name and search.weak is not None and search.asked(name) is None:
             words.append("no exemplar of it was searched for: place one in step 1")
         self.note.text = "; ".join(words) if name else "Add a class and place an exemplar first."
+
+    def show_warnings(self) -> None:
+        """Show what the shell would warn about the retrieved patches."""
+        warn(self.warnings, self.session.advice.retrieved())
 
     def _show_curve(self) -> None:
         """The curve of all patches, and a line above which they are taken."""

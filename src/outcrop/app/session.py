@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 import outcrop as oc
+from outcrop.app.advice import PageAdvice
 from outcrop.app.audit import Audits
 from outcrop.app.geology import Geology
 from outcrop.app.labelling import PageLabels
@@ -63,6 +64,7 @@ class Session:
     geology : Geology
     audits : Audits
     unseen : Unseen
+    advice : PageAdvice
     """
 
     def __init__(self, source: Any, job: str | Path | None = None, *, size: Any = None, truth: Any = None) -> None:
@@ -80,6 +82,7 @@ class Session:
         self.geology = Geology(self)
         self.audits, self.unseen = Audits(self), Unseen(self)
         self._keys: dict[str, int] = self.view.get("class-keys", {})  # first name of a class -> its number
+        self.advice = PageAdvice(self)
         self._seen = self._now()
         self._closed = threading.Event()
         self._watcher = threading.Thread(target=self._watch, daemon=True)
@@ -95,8 +98,8 @@ class Session:
     def listen(self, function: Callable[[str], object]) -> Callable[[], None]:
         """Call a function with what changed whenever something does; gives what ends it.
 
-        It is one of "state", "strokes", "work", "weak", "labels", "places", "section", "geology", "audit" and
-        "unseen".
+        It is one of "state", "strokes", "work", "weak", "labels", "places", "section", "geology", "audit", "unseen"
+        and "advice".
         """
         self._listeners.append(function)
         return lambda: self._listeners.remove(function) if function in self._listeners else None
@@ -110,7 +113,16 @@ class Session:
         """Stop all work and let go of the job folder."""
         self._closed.set()
         self._watcher.join()
-        for part in (self.view, self.work, self.search, self.labelling, self.geology, self.survey.sections, self.job):
+        for part in (
+            self.view,
+            self.work,
+            self.search,
+            self.labelling,
+            self.geology,
+            self.advice,
+            self.survey.sections,
+            self.job,
+        ):
             part.close()
 
     # ---- what others do ---------------------------------------------------------------------------------------------
@@ -145,6 +157,7 @@ class Session:
 
         Pages are told of it, and the retrieved patches are brought up to it behind their backs.
         """
+        self.advice.forget_notes()
         made = decision(*arguments, **options)
         self._told("state")
         self.search.refresh()
@@ -323,6 +336,7 @@ class Session:
 
     def decide_on(self, position: int, decision: Callable[..., object], *arguments: Any, **options: Any) -> None:
         """Make a decision about samples of a line; its labels follow, then those of its neighbours."""
+        self.advice.forget_notes()
         self.labelling.begin_correction(position)
         decision(*arguments, **options)
         self.labelling.follow(position)

@@ -13,6 +13,7 @@ from outcrop.app.pictures import MOST_PIXELS, Codes, Picture, Size, Window, crop
 from outcrop.app.survey import Survey
 from outcrop.app.work import Last, Latest, Work
 from outcrop.job.plan import Plan
+from outcrop.job.scoring import matched_names
 
 MOST_LINES = 20  # of labels that are read before a section across them is shown; the others follow
 KEPT = 4  # sections of labels in memory
@@ -234,7 +235,8 @@ class ShownLabels:
             return None
         codes = self.truth.sel({name: label}).values.astype(np.uint8)
         codes = codes if direction == 2 else codes.T
-        return crop(codes, self.survey.sections.frame(direction), window, mean=False), list(self.truth.attrs["classes"])
+        names, _ = matched_names(self.truth.attrs["classes"], list(self.job.palette), "")
+        return crop(codes, self.survey.sections.frame(direction), window, mean=False), names
 
     def scores(self, line: float) -> dict[str, Any] | None:
         """Pixel scores of a labelled line against the truth, None where one of them is missing."""
@@ -253,7 +255,8 @@ class ShownLabels:
         coords = {dim: volume[dim].values for dim in volume.dims} | {name: truth[name].values}
         codes = np.expand_dims(codes, self.survey.along)
         labels = xr.DataArray(codes, coords, list(volume.dims), attrs={"classes": names})
-        return oc.pixel_scores(labels, truth.astype("uint8"))
+        alike, _ = matched_names(truth.attrs["classes"], names, "")
+        return oc.pixel_scores(labels, truth.astype("uint8").assign_attrs(classes=alike))
 
 
 def class_shares(codes: Codes, names: list[str]) -> dict[str, float]:

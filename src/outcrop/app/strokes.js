@@ -6,7 +6,7 @@ if (codes !== undefined) {
     source._sent = new Uint8Array(codes);
     source._drawn = codes;
   }
-  const sent = source._sent, [rows, columns] = codes.shape, all = what.active === 1 || what.active === 2;
+  const sent = source._sent, [rows, columns] = codes.shape, all = sure.visible || what.active === 1;
   const cutAt = Math.round((cut.location - source.data.x[0]) / source.data.dw[0] * columns);
   const start = all ? 0 : cut.visible ? cutAt : columns;  // first column of outlines
   let changed = false;

@@ -1,11 +1,13 @@
 """A volume as an interpreter sees it: its sections, the size of its patches, and where things lie in it."""
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
 
 from outcrop.app.page_job import PageJob
 from outcrop.app.pictures import FRAMES, Codes, Sections
+from outcrop.geometry.coordinates import MapGrid, map_grid
 from outcrop.patches.grid import DIRECTIONS
 
 Place = Sequence[float]  # inline, crossline and time
@@ -23,6 +25,14 @@ class Survey:
         self.job, self.volume = job, job.volume
         self.sections = Sections(self.volume)
         self.axes = self.sections.axes
+
+    @functools.cached_property
+    def map(self) -> list[list[float]]:
+        """Origin, and steps of an inline and of a crossline, in X and Y; empty where X and Y are not known."""
+        grid = map_grid(self.volume)
+        if not isinstance(grid, MapGrid) or not grid.in_metres:
+            return []
+        return [part.tolist() for part in (grid.origin, grid.inline_step, grid.crossline_step)]
 
     @property
     def along(self) -> int:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import panel as pn
 from bokeh import events
-from bokeh.models import Button, CustomJS, Div, RadioButtonGroup, Slider, TextInput, Toggle
+from bokeh.models import Button, CustomJS, Div, RadioButtonGroup, Select, Slider, TextInput, Toggle
 from bokeh.palettes import Greys256
 
-from outcrop.app.components import BOTH, WIDE, Legend, Message, Part, guarded, script
+from outcrop.app.components import BOTH, WIDE, Legend, Message, Part, guarded, script, warn, warnings
 from outcrop.app.pictures import MOST_PIXELS, Axis, Window
 from outcrop.app.plot import BRUSH as BRUSH_COLOUR
 from outcrop.app.plot import FOLLOWS, MISSING, SOME_STALE, STALE, SectionPlot
@@ -24,6 +24,7 @@ TOOLS = ("Navigate", "Place exemplar", "Brush", "Line", "Outline")
 LOOK, PLACE, BRUSH, LINE, OUTLINE = range(5)
 PAINTING = (BRUSH, LINE, OUTLINE)
 RADIUS = {BRUSH: ("radius", 4), LINE: ("line-radius", 1)}  # tool -> what it is called in the view, default radius
+EXAGGERATIONS = ("auto", "0.25", "0.5", "1", "2", "3", "5", "10")  # pixels of a sample over pixels of a trace
 MOUSE = (events.MouseMove, events.MouseLeave)
 DRAG = (events.PanStart, events.Pan, events.PanEnd, events.Tap, events.DoubleTap)
 
@@ -120,9 +121,20 @@ class Viewer(Part):
         self.view.keep(hidden=sorted(map(self.job.first_name, names)))
 
     @property
+    def unfilled(self) -> set[str]:
+        """Classes without colour in the labels: hidden ones, and the background unless it is to be filled."""
+        background = self.job.background
+        return self.hidden | ({background} if background and not self.view.get("fill-background", False) else set())
+
+    @property
     def colours(self) -> dict[str, str]:
-        """Class -> colour of its labels, none where they are hidden."""
+        """Class -> colour of what is painted, none where it is hidden."""
         return self.job.palette | dict.fromkeys(self.hidden, "#00000000")
+
+    @property
+    def label_colours(self) -> dict[str, str]:
+        """Class -> colour of its labels, none where they are hidden or not filled."""
+        return self.job.palette | dict.fromkeys(self.unfilled, "#00000000")
 
     def brush_options(self) -> list[tuple[str, str]]:
         """What the brush can say, with its text for the interpreter."""
@@ -136,7 +148,7 @@ class Viewer(Part):
         self.direction_buttons = self.react(directions, self._on_direction)
         slider = Slider(
             start=0, end=max(1, len(self._axis) - 1), value=self.position, step=1, show_value=False, title="",
-            name="line", margin=(5, 20, 5, 5), **WIDE,
+            name="line", margin=(1, 20, 1, 5), **WIDE,
         )  # fmt: skip
         self.slider = self.react(slider, lambda new: self.step(int(new) - self.position))
         self.number = self.react(TextInput(value="", width=80, name="number"), self._on_number)
@@ -148,7 +160,7 @@ class Viewer(Part):
         self.radius = self.react(radius, self._on_radius)
         self._show_radius()
         self.readout = Div(text="", name="readout", styles={"font-size": "12px", "white-space": "pre", "color": "#334"})
-        self.legend = Legend(self._on_legend)
+        self.legend, self.warnings = Legend(self._on_legend), warnings("section-warnings")
 
     def _make_looks(self) -> None:
         """What changes in the browser alone."""
@@ -156,6 +168,8 @@ class Viewer(Part):
         gain = Slider(start=0.25, end=4, value=1, step=0.05, title="gain", width=90, name="gain")
         polarity = Toggle(label="Reverse polarity", name="polarity")
         parts = {"scheme": scheme, "gain": gain, "polarity": polarity, "mapper": self.plot.amplitudes}
+        self.scale = Div(text="", name="amplitude-bar", styles={"font-size": "11px"})
+        parts |= {"bar": self.scale, "clip": self.survey.sections.clip}
         repaint = script(
             "palette", bases={"grey": list(Greys256), "seismic": seismic_palette()}, missing=MISSING, **parts
         )
@@ -165,6 +179,10 @@ class Viewer(Part):
         fit = Button(label="Fit", name="fit")
         fit.js_on_click(CustomJS(args={"plot": self.plot.figure}, code="plot.reset.emit()"))
         self.looks = [fit, scheme, gain, polarity]
+        names = [(value, value if value == "auto" else f"{value} : 1") for value in EXAGGERATIONS]
+        self.exaggeration = self.view.follow(
+            Select(title="sample : trace", options=names, value="auto", width=90, name="exaggeration")
+        )
         self.on_ready = [repaint]  # scripts for what was chosen before the page was opened
 
     def _listen(self) -> None:
@@ -184,18 +202,20 @@ class Viewer(Part):
         figure.title.js_on_change("text", self.read, redraw)
         for event, react in (
             (events.Tap, self._on_tap), (events.DoubleTap, self._on_tap), (events.PanStart, self._on_grab),
-            (events.PanEnd, self._on_drop), (events.RangesUpdate, self._on_zoom),
+            (events.PanEnd, self._on_drop), (events.RangesUpdate, self._on_zoom), (events.Reset, self._on_fit),
         ):  # fmt: skip
             figure.on_event(event, react)
-        figure.on_change("inner_width", self._on_resize)
 
-    def layout(self, *, looks: Iterable[Any] = (), others: Iterable[Any] = ()) -> Any:
+    def layout(self, *, looks: Iterable[Any] = (), above: Iterable[Any] = (), others: Iterable[Any] = ()) -> Any:
         """Everything, arranged, with more controls above and more views right of the section."""
         lines = pn.Row(self.direction_buttons, self.number, self.slider, **WIDE)
-        tools = pn.FlexBox(self.tool_buttons, *self.looks, *looks, **WIDE)
+        controls = [self.tool_buttons, *self.looks, *looks, self.exaggeration, self.scale]
+        for one in (*controls, self.direction_buttons, self.number):
+            one.margin = (1, 5)
+        tools = pn.FlexBox(*controls, **WIDE)
         sections = pn.Row(self.plot.figure, self.plot.expert, *others, **BOTH)
         below = pn.Row(self.readout, min_height=22, **WIDE)
-        return pn.Column(lines, tools, sections, self.legend, below, **BOTH)
+        return pn.Column(lines, tools, *above, sections, self.legend, self.warnings, below, **BOTH)
 
     # ---- moving -----------------------------------------------------------------------------------------------------
 
@@ -236,12 +256,6 @@ class Viewer(Part):
             except ValueError:
                 self.number.value = shown
 
-    def _on_resize(self, _attr: str, _old: object, _new: object) -> None:
-        if self.direction == 2:
-            self.plot.set_frame(2)
-            if not self._moved:  # the page was just opened
-                self._zoom_back()
-
     @guarded
     def _on_zoom(self, event: Any) -> None:
         """Fetch a finer picture of what is in view, where the screen has fewer pixels than the section."""
@@ -250,6 +264,10 @@ class Viewer(Part):
         if window != self.window:
             self.window = window
             self.draw()
+
+    def _on_fit(self, _event: Any) -> None:
+        """All of the section is in view: nothing is zoomed when the page is opened again, in a window of any size."""
+        self.view.keep(ranges=[None])
 
     def _window(self, x0: float, x1: float, y0: float, y1: float) -> Window | None:
         """Part of the section in view, None where all of it fits on a screen."""
@@ -285,7 +303,7 @@ class Viewer(Part):
     def show_labels(self) -> None:
         """Lay labels over the section, and show the expert's."""
         section = (self.direction, self.position, self.window)
-        labelling, colours = self.labelling, self.colours
+        labelling, colours = self.labelling, self.label_colours
         source = (section, labelling.source(self.direction, self.position), colours)
         if source != self._labels_of:  # while the survey is labelled most lines are not the one in view
             self._labels_of = source
@@ -328,7 +346,8 @@ class Viewer(Part):
         items: list[dict[str, Any]] = [
             {
                 "name": name, "colour": colour, "share": percent.get(name, ""), "warning": before.get(name, ""),
-                "hidden": name in hidden, "key": str(keys[name]) if keys[name] < 10 else "",
+                "hidden": name in hidden, "hollow": name in self.unfilled - hidden,
+                "key": str(keys[name]) if keys[name] < 10 else "",
             }
             for name, colour in palette.items()
         ]  # fmt: skip
@@ -340,6 +359,10 @@ class Viewer(Part):
         colours = [palette.get(text, BRUSH_COLOUR) for _, text in self.brush_options()]
         self.plot.ink.update(palette=["#00000000", *colours], high=len(colours))
 
+    def show_warnings(self) -> None:
+        """Show what the shell would warn about the labels of the line in view."""
+        warn(self.warnings, self.session.advice.section(self.line))
+
     def _shares_in_view(self) -> dict[str, float]:
         """Share of every class in the labels of a section across the lines, as they are drawn."""
         data, names = self.plot.overlay.data, self.plot.figure.tags[0]["classes"]
@@ -350,8 +373,11 @@ class Viewer(Part):
         return class_shares(codes, names) if codes.any() else {}
 
     def _on_legend(self, message: Message) -> None:
-        """Hide the labels of a class, or show them again."""
-        self.hidden ^= {message["name"]}
+        """Hide the labels of a class, or show them again; the background has no colour until it is clicked."""
+        if message["name"] == self.job.background:
+            self.view.keep(**{"fill-background": not self.view.get("fill-background", False)})
+        else:
+            self.hidden ^= {message["name"]}
         self.show_classes()
         self.show_labels()
         self.show_painted()

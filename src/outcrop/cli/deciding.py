@@ -12,7 +12,6 @@ from outcrop.cli.console import answer, say, show_frame, warn
 from outcrop.cli.opening import open_job
 from outcrop.cli.options import AS_JSON
 from outcrop.cli.program import app
-from outcrop.cli.retrieving import exemplars_outside
 from outcrop.cli.tables import picture, show_decisions, show_stages, show_status
 from outcrop.cli.texts import OnePath, Text, Texts, line_list, named_value, number_list, stroke_points
 from outcrop.parallel import memory_budget
@@ -62,6 +61,8 @@ def decisions(
             step(opened, "undo" if undo else "redo")
             return
         if import_from is not None:
+            from outcrop.job.retrieved import exemplars_outside
+
             take(opened, import_from, class_, as_)
             for text in exemplars_outside(opened):
                 warn(text)
@@ -101,10 +102,9 @@ def step(job: "oc.Job", what: str) -> None:
     if len(others):
         last = others.iloc[-1]
         words = " ".join(str(last[name]) for name in ("what", "class", "where") if last[name])
-        text += (
-            f" The last decision is of {last['who']}, from {last['from'] or 'elsewhere'}: {words}. Each writer takes "
-            "back his own decisions; undo it there, or here once that program is closed."
-        )
+        own = last["who"].rpartition("-")[0] == job.log.who.rpartition("-")[0]  # another program of the same person
+        way = "undo it there, or here once that program is closed" if own else "that person can undo it"
+        text += f" The last decision is of {last['who']}, from {last['from'] or 'elsewhere'}: {words}; {way}."
     say(text)
 
 
@@ -123,7 +123,7 @@ def paint(
 
     330,540,1500:560,1640 goes on inline 330 from crossline 540 at 1500 ms to crossline 560 at 1640 ms.
     """
-    with open_job(job) as opened, opened.act():
+    with open_job(job) as opened, opened.log.act():
         for text in stroke:
             opened.paint(class_, stroke_points(text, along), radius, along, filled=filled)
     say(f"{counted(len(stroke), 'strokes')} of {class_} painted; 'outcrop label {job}' learns from it")

@@ -116,7 +116,7 @@ def decide_sticks(job: "oc.Job", name: Text, judged: list[Any], extended: list[A
 
     for place, stick in extended:
         extended_stick(job, stick, place)  # refused before anything is decided
-    with job.act():  # one undo takes all of it back
+    with job.log.act():  # one undo takes all of it back
         for what, some in judged:
             judge_sticks(job, some, what, name)
         for place, stick in extended:

@@ -86,8 +86,7 @@ def index(
     with contextlib.suppress(ValueError):  # unreadable: the volume is given again
         known = known_volume(output)
     with resources(workers, scheduler, memory) as where, open_job(output, data) as job:
-        keys = job.plan.keys
-        job._held("grid", (keys["volume"], fitted), lambda: grid)  # refused above, before the folder was touched
+        job._held("grid", (job._known["digest"], fitted), lambda: grid)  # refused above, before the folder was touched
         job.choose(index=chosen)
         status = job.index(**where, device=device).status
         report = job.status()
@@ -96,7 +95,7 @@ def index(
     if not (status == 0).any():
         raise ValueError(f"No patch of {volume} can be described: {reasons}; check its amplitudes with 'outcrop info'.")
     say(f"{output}: {counted((status == 0).sum(), 'patches')} described" + (f"; skipped {reasons}" if reasons else ""))
-    say_kept(known, keys, report)
+    say_kept(known, report, changed=chosen != before)
 
 
 def parsed(text: Text, parse: Callable[[str], Any]) -> Any:
@@ -115,17 +114,17 @@ def chosen_area(before: Mapping[str, tuple[float, float]] | None, given: Mapping
     return area or "auto"
 
 
-def say_kept(known: Mapping[str, Any], keys: Mapping[str, str | None], report: Mapping[str, Any]) -> None:
+def say_kept(known: Mapping[str, Any], report: Mapping[str, Any], *, changed: bool) -> None:
     """Say what an existing job keeps, and how many labelled lines are of an older volume or index now.
 
     Parameters
     ----------
     known : dict
         What the folder said of the volume before; empty for a new job.
-    keys : dict
-        Keys of the stages by the options before.
     report : dict
         Status of the job now.
+    changed : bool
+        Whether the index has other options than before.
     """
     decided, stale = listed(report["decisions"]), report["lines"]["stale"]
     lines = f"{counted(stale, 'labelled lines', 'are')} of the"
@@ -141,7 +140,7 @@ def say_kept(known: Mapping[str, Any], keys: Mapping[str, str | None], report: M
                 f"{report['volume']} has other samples than {source}, the volume of this job so far{older}. "
                 f"To go back, index {source} again."
             )
-    elif known and stale and keys != report["keys"]:
+    elif known and stale and changed:
         say(f"{lines} index before; 'outcrop label' renews them")
 
 

@@ -63,9 +63,9 @@ def label(
     fits the mapper and keeps it.
     """
     from outcrop.job.costs import label_cost
+    from outcrop.job.labelling import line_positions
     from outcrop.job.options import LabelOptions
     from outcrop.job.pictures import draw_labels
-    from outcrop.mapping.registry import POINTS
     from outcrop.patches.grid import DIRECTIONS
 
     begin, wanted = time.perf_counter(), line_list(lines)
@@ -87,14 +87,18 @@ def label(
         warnings.catch_warnings(record=True) as caught,
     ):
         warnings.simplefilter("always", UserWarning)
-        if source is not None:
-            opened.borrow_mapper(source, progress=where["progress"])
-        for name, place in places:
-            opened.add_exemplar(name, place)
-        if background and not dry_run:
-            opened.set_background(background)
-        if opened.plan.mapper_key is None:
-            raise ValueError(f"{opened.path} has no exemplars yet; add --exemplar CLASS=INLINE,CROSSLINE,TIME.")
+        with opened.log.act():
+            if source is not None:
+                opened.borrow_mapper(source, progress=where["progress"])
+            for name, place in places:
+                opened.add_exemplar(name, place)
+            if not dry_run:
+                if background:
+                    opened.set_background(background)
+                opened.choose_labels(**chosen, **limits, step=patches, with_jobs=joined)
+            if opened.plan.mapper_key is None:
+                raise ValueError(f"{opened.path} has no exemplars yet; add --exemplar CLASS=INLINE,CROSSLINE,TIME.")
+            line_positions(opened, opened.plan, wanted, range(len(opened.axes[opened.plan.along])))
         if dry_run:
             given = {name: value for name, value in chosen.items() if value is not None}
             del where["client"]
@@ -103,9 +107,9 @@ def label(
             lines_left, seconds = counted(cost.units, "lines"), duration(cost.seconds)
             say(f"{lines_left} to label; about {seconds} and {cost.bytes / 1e6:.1f} MB")
             return
-        if opened.plan.queries and (mapping or opened.plan.label.mapping) != POINTS:
+        if opened.plan.queries and not opened.plan.by_points:
             opened.retrieve(**where)
-        labels = opened.label(wanted, **chosen, **limits, step=patches, with_jobs=joined, device=device, **where)
+        labels = opened.label(wanted, device=device, **where)
         along = DIRECTIONS[opened.plan.along]
         done = labels[along].values
         middle = done[0 if wanted else len(done) // 2].item()
@@ -126,7 +130,7 @@ def label(
     counts = status["lines"]
     stale = f", {counts['stale']} of them of other decisions or options (stale)" if counts["stale"] else ""
     say(
-        f"{folder}: {counts['labelled']} of {counts['total']} lines labelled{stale}; "
+        f"{folder}: {counts['labelled']} of {counted(counts['total'], 'lines')} labelled{stale}; "
         f"labels.png of {along} {middle}; {duration(time.perf_counter() - begin)}"
     )
 

@@ -46,7 +46,7 @@ def evaluate(
     with open_job(job) as opened:
         other = None if against is None else oc.Job(against, origin="shell")
         with work_bars() as progress:
-            opened.check_volume(progress=progress)
+            opened._check_volume(progress=progress)
         along, axis, labelled = DIRECTIONS[opened.plan.along], opened.axes[opened.plan.along], opened.labelled
         if not labelled:
             raise ValueError(f"{job} has no labels yet; run 'outcrop label {job}' first.")
@@ -73,7 +73,8 @@ def evaluate(
             chosen = wanted or done[:: max(1, len(done) // 2)][:2]
             with work_bars() as progress:
                 table = probe_labels(opened, chosen, progress=progress)
-            title = f"share of labels unchanged on {along}s {', '.join(map(str, chosen))}"
+            named = along if len(chosen) == 1 else f"{along}s"
+            title = f"share of labels unchanged on {named} {', '.join(map(str, chosen))}"
             answer(json_, table, show_frame, table, title)
 
 

@@ -12,7 +12,6 @@ from outcrop.cli.options import AS_JSON, BACKGROUND, DEVICE, MEMORY, SCHEDULER, 
 from outcrop.cli.program import app
 from outcrop.cli.tables import show_summary
 from outcrop.cli.texts import Text, Texts, named_value, number_list
-from outcrop.words import counted
 
 if TYPE_CHECKING:
     from outcrop.retrieval.weak import WeakLabels
@@ -56,7 +55,7 @@ def retrieve(
         warn("--diverse has no effect any more; leave it out.")
     with resources(workers, scheduler, memory) as where, open_job(job) as opened:
         verdicts = [(opened._patches_at(rows), what) for rows, what in ((yes, "accept"), (no, "reject")) if rows]
-        with opened.act():
+        with opened.log.act():
             if forget:
                 opened.forget()
             for patches, what in verdicts:
@@ -79,10 +78,13 @@ def retrieve(
 
 def parse_exemplar(text: str, option: str) -> tuple[str, Any]:
     """Read class and position, or picture, of an option."""
-    name, place = named_value(text, option, "CLASS=INLINE,CROSSLINE,TIME or CLASS=PICTURE")
+    form = "CLASS=INLINE,CROSSLINE,TIME or CLASS=PICTURE"
+    name, place = named_value(text, option, form)
     try:
         return name, [float(part) for part in place.split(",")]
     except ValueError:
+        if not Path(place).exists():
+            raise ValueError(f"{option} is {text!r}: neither three numbers nor a file; write {form}.") from None
         return name, oc.open_volume(place)[0].transpose().values
 
 
@@ -90,8 +92,9 @@ def exemplar_at(job: "oc.Job", name: str, place: list[float]) -> str:
     """Return the id of the exemplar of a class at a place."""
     from outcrop.job.inputs import class_name
 
-    first = job.plan.firsts.get(class_name(name))
-    for one in job.plan.state.exemplars:
+    state = job.log.state()
+    first = state.first_name(class_name(name))
+    for one in state.exemplars:
         if one.name == first and one.place and list(one.place) == list(place):
             return str(one.id)
     raise ValueError(
@@ -118,7 +121,7 @@ def parse_count(job: "oc.Job", text: Text) -> Any:
 
 def retrieval_warnings(job: "oc.Job", weak: "WeakLabels") -> list[str]:
     """Return what an interpreter should know of the retrieved patches."""
-    from outcrop.job.retrieved import warnings
+    from outcrop.job.retrieved import exemplars_outside, warnings
 
     found = [*warnings(weak, int((job.index().status == 0).sum())), *exemplars_outside(job)]
     if job.background is None and len(job.classes) > 1:
@@ -127,13 +130,3 @@ def retrieval_warnings(job: "oc.Job", weak: "WeakLabels") -> list[str]:
             "--background NAME: labels are much better with it."
         )
     return found
-
-
-def exemplars_outside(job: "oc.Job") -> list[str]:
-    """Return a sentence on exemplars that lie outside the volume, where there are any."""
-    from outcrop.job.retrieved import fits
-
-    exemplars, grid = job.plan.state.exemplars, job.grid()
-    outside = sum(not fits(grid, one) for one in exemplars)
-    words = counted(outside, "exemplars", "lie")
-    return [f"{words} outside this volume or on a line that it does not have: not used."] if outside else []

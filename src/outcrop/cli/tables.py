@@ -143,6 +143,8 @@ def show_status(job: Path, report: Mapping[str, Any]) -> None:
     used = []
     if "index" in disk:
         used.append(f"index {disk['index'] / 1e6:.1f} MB, {disk['bytes_a_patch']:.0f} bytes a patch")
+    if "survey" in disk:
+        used.append(f"samples of the survey {disk['survey'] / 1e6:.1f} MB")
     if "mapper" in disk:
         used.append(f"mappers {disk['mapper'] / 1e6:.1f} MB")
     if "votes" in disk:

@@ -21,6 +21,7 @@ from outcrop.volumes import class_table, segy, segy_write
 from outcrop.volumes.axes import positions_of
 from outcrop.volumes.lazy import as_slice, live_traces
 from outcrop.volumes.neighbours import line_spacing
+from outcrop.volumes.opening import segy_geometry
 from outcrop.volumes.summary import sample_unit
 
 TEXT_LINES, TEXT_WIDTH = 38, 75  # that a SEG-Y text header has for us
@@ -140,16 +141,15 @@ def _target(
     """SEG-Y file to write, its axes, and which traces of them it holds."""
     volume = values if like is None else like
     if not isinstance(volume, DataArray):
-        source, header_bytes = volume, None
+        geometry = segy.scan(volume, domain=str(values.dims[2]))
     elif like is not None and str(volume.attrs.get("format")).startswith("SEG-Y"):
-        source, header_bytes = volume.attrs["source"], volume.attrs["header_bytes"]
+        geometry = segy_geometry(volume)
     else:
         axes = [volume[name].values for name in volume.dims]
         bins = tuple(np.nan_to_num(line_spacing(volume) or (25.0, 25.0), nan=25.0).tolist())
         grid = volume.attrs.get("map")
         file = segy_write.create(path, *axes, bin_size=bins, grid=grid, text=text, format=format)
         return file, axes, live_traces(volume)
-    geometry = segy.scan(source, header_bytes=header_bytes, domain=str(values.dims[2]))
     axes = [geometry.inlines, geometry.crosslines, geometry.samples]
     # What the source lacks is not written, what it marks dead stays so.
     every = np.broadcast_to(True, geometry.traces.shape)

@@ -1,7 +1,5 @@
 """X and Y of places in a survey: from trace headers where the volume is a SEG-Y file, from corners, or by bin size."""
 
-import functools
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,11 +11,11 @@ from outcrop.patches.grid import DIRECTIONS
 from outcrop.volumes import segy, segy_headers, segy_layout
 from outcrop.volumes.axes import fit_grid, positions_of
 from outcrop.volumes.neighbours import line_spacing, smallest_step
+from outcrop.volumes.opening import segy_geometry
 
 NUMBERS, BINS = "line numbers", "bin size"  # sources that are no coordinates
 NEAR = 64  # traces; reading over such a gap costs no more than asking twice
 SOME = 40  # lines of each direction whose coordinates a map is fitted to
-FOOT = 0.3048  # m
 OFF = 2.0  # traces from a 2-D line; points that lie farther away are not on it
 FINE = 256  # points a trace among which the nearest one of a 2-D line is looked for
 
@@ -179,7 +177,7 @@ def trace_coordinates(
     if not _is_segy(volume):
         source = volume.attrs.get("source") or "This volume"
         raise ValueError(f"{source} is not SEG-Y, so X and Y of its traces are not known; write csv.")
-    geometry, _ = _scanned(volume)
+    geometry = segy_geometry(volume)
     numbers, order = np.full(len(rows), -1, np.int64), np.argsort(rows, kind="stable")
     for here in np.split(order, np.flatnonzero(np.diff(rows[order])) + 1):
         if len(here):
@@ -192,8 +190,8 @@ def trace_coordinates(
 def _survey(volume: DataArray) -> tuple[tuple[np.ndarray, np.ndarray], float]:
     """Inlines and crosslines of the survey to which a volume belongs, and metres in a unit of its X and Y."""
     if _is_segy(volume) and "cdp_x" not in volume.coords:
-        geometry, metres = _scanned(volume)
-        return (geometry.inlines, geometry.crosslines), metres
+        geometry = segy_geometry(volume)
+        return (geometry.inlines, geometry.crosslines), geometry.metres
     return (volume["inline"].values, volume["crossline"].values), 1.0
 
 
@@ -208,25 +206,6 @@ def _rows_of(axis: np.ndarray, name: str, labels: npt.ArrayLike) -> np.ndarray:
 
 def _is_segy(volume: DataArray) -> bool:
     return str(volume.attrs.get("format", "")).startswith("SEG-Y")
-
-
-def _scanned(volume: DataArray) -> tuple[segy.Geometry, float]:
-    """Geometry of the SEG-Y file behind a volume, and metres in a unit of its coordinates."""
-    source = str(volume.attrs["source"])
-    options = volume.attrs.get("options", {})
-    chosen = tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in options.items())
-    return _scan(source, Path(source).stat().st_mtime_ns, chosen)
-
-
-@functools.lru_cache(maxsize=2)
-def _scan(source: str, stamp: int, options: tuple[tuple[str, Any], ...]) -> tuple[segy.Geometry, float]:
-    """Geometry and unit of a SEG-Y file as it was at the time `stamp`: several horizons of a survey need it."""
-    geometry = segy.scan(source, **dict(options))
-    with open(source, "rb") as file:
-        opening = file.read(segy_headers.TEXT_SIZE + segy_headers.BINARY_SIZE)
-    kind: Any = segy_headers.binary_dtype(geometry.layout.order)
-    in_feet = np.frombuffer(opening, kind, 1, segy_headers.TEXT_SIZE)["units"][0] == 2
-    return geometry, FOOT if in_feet else 1.0
 
 
 def _header_points(geometry: segy.Geometry, numbers: np.ndarray) -> np.ndarray:

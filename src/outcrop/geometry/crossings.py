@@ -9,6 +9,7 @@ import xarray as xr
 
 from outcrop.geometry.surfaces import LINES, direction_of
 from outcrop.patches.grid import DIRECTIONS
+from outcrop.volumes.axes import positions_of
 from outcrop.volumes.neighbours import smallest_step
 
 Place = tuple[dict[str, float], float, bool]  # labels of all axes, likelihood, whether the stick is accepted
@@ -150,10 +151,10 @@ def horizon_traces(
         contours = contour_generator(columns, rows, np.ma.masked_invalid(surface.values), line_type="Separate")
         return [(line[:, 0], line[:, 1]) for line in map(np.asarray, contours.lines(float(label)))]
     fixed, traces = DIRECTIONS[direction], DIRECTIONS[1 - direction]
-    at = np.flatnonzero(np.abs(surface[fixed].values - label) < 1e-6)
-    if not len(at):
+    at = int(positions_of(surface[fixed].values, label))
+    if at < 0:
         return []
-    depth, places = surface.isel({fixed: at[0]}).values, surface[traces].values.astype(float)
+    depth, places = surface.isel({fixed: at}).values, surface[traces].values.astype(float)
     valid = np.flatnonzero(np.isfinite(depth))
     ends = (np.diff(valid) > 1) | (np.abs(np.diff(depth[valid])) > JUMP * interval)
     runs = np.split(valid, np.flatnonzero(ends) + 1)

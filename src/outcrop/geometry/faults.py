@@ -24,6 +24,7 @@ from outcrop.geometry.tracing import THRESHOLD, sticks_of
 from outcrop.parallel import Progress, map_blocks
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.volumes.neighbours import neighbour_groups
+from outcrop.volumes.opening import open_volume
 
 NODE = 8  # samples between the points of a stick
 
@@ -44,7 +45,8 @@ def fault_sticks(
 
     Parameters
     ----------
-    volume : DataArray, dims (inline, crossline, time or depth)
+    volume : DataArray
+        As `open_volume` gives it; any other source that it opens is opened.
     along : {"inline", "crossline", "both"}
         Sections to pick on. A fault is seen best on sections across it; ``both`` finds faults of any strike.
     lines : sequence of int, optional
@@ -61,9 +63,9 @@ def fault_sticks(
     Returns
     -------
     DataFrame
-        surface, stick (counted from 0), inline, crossline, time (or depth), likelihood, along (the direction of the
-        section); the points of a stick in order, downwards. Points lie between traces where the fault does. Where at
-        least five neighbouring lines in a row are picked, what fewer than three of them show is left out.
+        surface, stick (counted from 0), inline, crossline, time in ms (or depth in m), likelihood, along (the direction
+        of the section); the points of a stick in order, downwards. Points lie between traces where the fault does.
+        Where at least five neighbouring lines in a row are picked, what fewer than three of them show is left out.
 
     Examples
     --------
@@ -75,7 +77,7 @@ def fault_sticks(
     names = _directions(along, lines)
     if not 0 < threshold < 1:
         raise ValueError(f"threshold is {threshold}; choose a value between 0 and 1.")
-    volume = volume.transpose(*DIRECTIONS, ...)
+    volume = open_volume(volume)  # in ms or m, around zero amplitude
     wanted = {name: _positions(volume, name, lines) for name in names}
     parts: list[pd.DataFrame] = []
     total = sum(map(len, wanted.values()))

@@ -19,6 +19,7 @@ from outcrop.geometry.coordinates import map_grid, positions_on
 from outcrop.geometry.surfaces import direction_of
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.storage.workspace import whole_file
+from outcrop.volumes.axes import nearest_label, nearest_position
 
 Point = dict[str, float | str]
 
@@ -150,7 +151,7 @@ def _snap(table: pd.DataFrame, volume: DataArray) -> None:
     for _, points in table.groupby(["surface", "stick"]):
         name = DIRECTIONS[direction_of(points)]
         axis = volume[name].values
-        nearest = axis[np.argmin(np.abs(axis - points[name].mean()))]
+        nearest = nearest_label(axis, points[name].mean())
         if np.abs(points[name] - nearest).max() < 0.05:
             table.loc[points.index, name] = nearest
 
@@ -304,7 +305,7 @@ def drawn_sections(sticks: pd.DataFrame, volume: DataArray) -> dict[tuple[int, i
     for _, points in sticks.groupby("stick"):
         direction, down = direction_of(points), str(volume.dims[2])
         along, across = DIRECTIONS[direction], DIRECTIONS[1 - direction]
-        line = int(np.argmin(np.abs(axes[along] - points[along].iloc[0])))
+        line = nearest_position(axes[along], points[along].iloc[0])
         mask = masks.setdefault((direction, line), np.zeros((len(axes[down]), len(axes[across])), bool))
         trace, sample = (positions_on(axes[name], points[name]) for name in (across, down))
         steps = (2 * np.maximum(np.abs(np.diff(trace)), np.abs(np.diff(sample)))).astype(int) + 2

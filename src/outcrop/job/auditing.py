@@ -17,6 +17,7 @@ from outcrop.job.sections import marked_sections
 from outcrop.mapping.confidence import labelled
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.retrieval.audit import draw_order, estimate, groups_by_class, iou_estimates
+from outcrop.volumes.axes import nearest_position
 from outcrop.words import counted
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ class Audit:
         grid, volume = self.job._grid(self.job.plan), self.job.volume
         direction = DIRECTIONS.index(row["along"])
         names = (row["along"], DIRECTIONS[1 - direction], volume.dims[2])
-        line, trace, sample = (int(np.abs(volume[name].values - row[name]).argmin()) for name in names)
+        line, trace, sample = (nearest_position(volume[name].values, row[name]) for name in names)
         (height, width), margin = (grid.size, CONTEXT) if self.of == "patches" else ((1, 1), 2 * CONTEXT)
         top, left = sample - height // 2, trace - width // 2
         first = max(0, top - margin), max(0, left - margin)

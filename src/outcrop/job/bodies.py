@@ -15,7 +15,7 @@ from outcrop.export.lines import new_folder
 from outcrop.geometry.bodies import MIN_SAMPLES, SIDES, Bodies, find_bodies
 from outcrop.geometry.coordinates import trace_coordinates
 from outcrop.geometry.horizons import horizon_misfit, horizon_table, read_horizon, write_horizon
-from outcrop.job.fault_report import nearest, section_at
+from outcrop.job.fault_report import section_at
 from outcrop.job.fitting import job_mapper
 from outcrop.job.fusion import can_fuse, fused_labels, voted_labels
 from outcrop.job.pictures import save
@@ -25,6 +25,8 @@ from outcrop.labels.votes import lines_of
 from outcrop.parallel import Progress
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.report import write_report
+from outcrop.volumes.axes import nearest_label
+from outcrop.volumes.lazy import live_traces
 from outcrop.words import counted
 
 if TYPE_CHECKING:
@@ -134,7 +136,8 @@ def write_bodies(job: "Job", folder: str | Path, **options: Any) -> tuple[Bodies
     volume: xr.DataArray | None = job.volume
     kinds = [".csv", ".poi"]
     try:
-        trace_coordinates(job.volume, *(axis[-1:] for axis in job.axes[:2]))
+        live = np.argwhere(live_traces(job.volume))[-1:].T
+        trace_coordinates(job.volume, *(axis[at] for axis, at in zip(job.axes, live, strict=False)))
     except (ValueError, OSError) as error:
         volume, kinds = None, [".csv"]
         notes.append(f"{str(error).rstrip('.')}: horizons as csv alone")
@@ -167,7 +170,7 @@ def _draw(job: "Job", found: Bodies, folder: Path) -> list[tuple[Path, str]]:
     vertical = dims[2]
     for _, row in found.table.drop_duplicates("class").iterrows():
         name, outline = row["class"], found.outlines[row["class"], row["body"]]
-        middles = {vertical: nearest(job.axes[2], (row[f"{vertical}_first"] + row[f"{vertical}_last"]) / 2)}
+        middles = {vertical: nearest_label(job.axes[2], (row[f"{vertical}_first"] + row[f"{vertical}_last"]) / 2)}
         for direction, positions in zip(list(found.axes)[:2], (outline.line, outline.trace), strict=True):
             middles[direction] = found.axes[direction][int(np.median(positions))]
         figure = plots.new_figure(figsize=(12, 14), layout="constrained")

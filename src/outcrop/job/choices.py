@@ -1,10 +1,8 @@
 """What a person decides in a job: classes, exemplars, yes and no, strokes, options."""
 
-import contextlib
 import difflib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -15,7 +13,7 @@ from outcrop.job.folder import LAST_CODE, JobFolder
 from outcrop.job.inputs import Place, check_colour, class_name, pack, point_list, row_list
 from outcrop.job.labelling import label_dataset
 from outcrop.job.options import IndexOptions, LabelOptions, RetrievalOptions
-from outcrop.job.plan import NEIGHBOURHOOD, option_values
+from outcrop.job.plan import NEIGHBOURHOOD, Chosen, chosen_options, option_values
 from outcrop.job.sections import labelling_grid
 from outcrop.job.state import Exemplar
 from outcrop.job.strokes import runs, section_of, stroke_mask
@@ -29,15 +27,6 @@ if TYPE_CHECKING:
     from outcrop.job.core import Job
 
 Entry = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """Options of the stages as a person chose them."""
-
-    index: IndexOptions
-    retrieval: RetrievalOptions
-    label: LabelOptions
 
 
 class JobChoices(JobFolder):
@@ -77,12 +66,6 @@ class JobChoices(JobFolder):
         self._codes(self.log.state())
         return written
 
-    @contextlib.contextmanager
-    def act(self) -> Iterator[None]:
-        """Record everything that is decided inside as one act, which one undo takes back."""
-        with self.log.act():
-            yield
-
     # ---- options ----------------------------------------------------------------------------------------------------
 
     def choose(
@@ -113,16 +96,10 @@ class JobChoices(JobFolder):
         if changed:
             self._decide(*({"what": "set", "name": name, "value": value} for name, value in changed.items()))
 
-    def _grid_of(self, index: IndexOptions) -> None:
-        """Plan the patches of options of an index, which refuses what does not fit; the plan is held."""
-        fitted = index.fitted(tuple(self._known["shape"]))
-        self._held("grid", (self._known["digest"], fitted), lambda: fitted.grid(self.volume))
-
     @property
     def options(self) -> Chosen:
         """Options of the stages as they were chosen, without automatic values."""
-        plan = self.plan
-        return Chosen(IndexOptions.read(plan.state.options.get("index", {})), plan.retrieval, plan.label)
+        return chosen_options(self.log.state())
 
     def choose_index(self, **given: Any) -> None:
         """Decide on options of the index, by the names of `IndexOptions`; ``auto`` resets one, None keeps it."""
@@ -134,13 +111,13 @@ class JobChoices(JobFolder):
         """Decide how many patches are retrieved: a number, ``auto``, or class -> one of these; None keeps an option."""
         if isinstance(count, Mapping):
             count = {self._class(name): n for name, n in count.items()}
-        self.choose(retrieval=self.plan.retrieval.updated(count=count, per_exemplar=per_exemplar))
+        self.choose(retrieval=self.options.retrieval.updated(count=count, per_exemplar=per_exemplar))
 
     # ---- classes ----------------------------------------------------------------------------------------------------
 
     def _class(self, name: str, *, new: bool = False) -> str:
         """Return the first name of a class; of an unknown one only where it may be added."""
-        state = self.plan.state
+        state = self.log.state()
         first = state.first_name(name)  # also of an old job, where more names were allowed
         if first is None:
             name = class_name(name)
@@ -149,10 +126,10 @@ class JobChoices(JobFolder):
             return first
         self._check_case(name)
         if not new:
-            known = ", ".join(self.plan.firsts)
+            known = ", ".join(facts["name"] for facts in state.classes.values())
             remedy = f"choose one of {known}" if known else "add it first"
             raise ValueError(f"Class {name!r} is unknown; {remedy}.")
-        if max(self.plan.codes.values(), default=0) >= LAST_CODE:
+        if max(self._codes(state).values(), default=0) >= LAST_CODE:
             raise ValueError(f"Class {name!r} is one too many; a job has at most {LAST_CODE} classes.")
         first, number = name, 1
         while first in state.classes:  # a class that has another name by now had this name first
@@ -162,14 +139,15 @@ class JobChoices(JobFolder):
 
     def _check_case(self, name: str, *, but: str | None = None) -> None:
         """Refuse a name that differs from that of a class, `but` one by its first name, in capitals alone."""
-        for first, present in self.plan.names.items():
+        for first, facts in self.log.state().classes.items():
+            present = facts["name"]
             if first != but and present != name and present.casefold() == name.casefold():
                 raise ValueError(f"Class {name!r} exists as {present!r}; write it the same way.")
 
     def _new_class(self, name: str) -> tuple[list[Entry], str]:
         """Return entries that add a class, none where it exists, and its first name."""
         first = self._class(name, new=True)
-        if first in self.plan.names:
+        if first in self.log.state().classes:
             return [], first
         self._warn_of_typo(class_name(name))
         entries = [{"what": "class", "class": first}]
@@ -179,7 +157,7 @@ class JobChoices(JobFolder):
 
     def _warn_of_typo(self, name: str) -> None:
         """Note that a class is new where its name is nearly that of another one, but for a number."""
-        near = difflib.get_close_matches(name, list(self.plan.firsts), 1, 0.8)
+        near = difflib.get_close_matches(name, [facts["name"] for facts in self.log.state().classes.values()], 1, 0.8)
         if near and re.sub(r"[\W\d]", "", near[0]) != re.sub(r"[\W\d]", "", name):
             self._note(f"Class {name!r} is new here; if {near[0]!r} is meant, undo this and name it so.")
 
@@ -214,7 +192,7 @@ class JobChoices(JobFolder):
     def set_background(self, name: str | None) -> None:
         """Say which class may appear in any patch; None leaves it to the common names."""
         first = None if name is None else self._class(name)
-        if first != self.plan.state.options.get("background"):
+        if first != self.log.state().options.get("background"):
             self._decide({"what": "set", "name": "background", "value": first})
 
     def add_exemplar(self, name: str, place: Place | np.ndarray) -> str:
@@ -222,13 +200,13 @@ class JobChoices(JobFolder):
         entries, first = self._new_class(name)
         if np.ndim(place) < 2:
             place = self._check_place(place)
-            for one in self.plan.state.exemplars:
+            for one in self.log.state().exemplars:
                 if (one.name, one.place) == (first, tuple(place)):
                     return one.id
             self._say_outside(place)
             entries.append({"what": "exemplar", "class": first, "place": place})
         else:
-            picture = np.asarray(exemplar_picture(self.volume, self._grid(self.plan), place), np.float32)
+            picture = np.asarray(exemplar_picture(self.volume, self._grid_of(self.options.index), place), np.float32)
             entries.append({"what": "exemplar", "class": first, "picture": pack(picture)})
         return str(self._decide(*entries)[-1]["id"])
 
@@ -240,7 +218,7 @@ class JobChoices(JobFolder):
 
     def _say_outside(self, place: Sequence[float]) -> None:
         """Note that a place lies outside the area of interest."""
-        if not self._grid(self.plan).in_area(place):
+        if not labelling_grid(cast("Job", self), self.plan).in_area(place):
             where = ", ".join(f"{part:g}" for part in place)
             self._note(f"{where} lies outside the area of interest: nothing around it is searched or labelled.")
 
@@ -249,7 +227,7 @@ class JobChoices(JobFolder):
         self._decide({"what": "remove", "of": self._exemplar(id).id})
 
     def _exemplar(self, id: str) -> Exemplar:
-        for one in self.plan.state.exemplars:
+        for one in self.log.state().exemplars:
             if one.id == id:
                 return one
         raise ValueError(f"There is no exemplar {id!r}; it may have been removed elsewhere.")
@@ -259,7 +237,7 @@ class JobChoices(JobFolder):
         if isinstance(place, str) or np.ndim(place) != 1 or len(place) != 3:
             raise ValueError(f"Place {place!r} is not inline, crossline and {self.volume.dims[2]}; give three numbers.")
         place = point_list(place)[0]
-        self._grid(self.plan).start_at(place)
+        labelling_grid(cast("Job", self), self.plan).start_at(place)  # an index needs larger sections than labels do
         sample = self.volume.sel(dict(zip(self.volume.dims, place, strict=True)), method="nearest")
         if not np.isfinite(sample.values):
             raise ValueError(
@@ -290,7 +268,7 @@ class JobChoices(JobFolder):
         if rows is None:
             self._decide({"what": "forget"})
             return
-        centres = self._grid(self.plan).centres(row_list(rows))
+        centres = self._grid_of(self.options.index).centres(row_list(rows))
         dims = list(self.volume.dims)
         self.judge([("", row[dims].tolist(), str(row["along"])) for _, row in centres.iterrows()], "forget")
 

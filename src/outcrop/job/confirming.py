@@ -68,7 +68,7 @@ def confirm_lines(
     if not found:
         raise ValueError(f"{source.what} has nothing on the {along}s of {job.path}; is it of another survey?")
     firsts = dict(job.plan.firsts)
-    with job.act():
+    with job.log.act():
         for name in dict.fromkeys(name for _, classes in found.values() for name in classes):
             if name not in firsts:
                 entries, firsts[name] = job._new_class(name)

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import numpy as np
 import pandas as pd
@@ -84,7 +84,7 @@ class Job(JobChoices):
         **where
             See `Where`.
         """
-        self.check_volume(progress=where.get("progress"))
+        self._check_volume(progress=where.get("progress"))
         self.choose_index(
             size=size,
             step=step,
@@ -129,7 +129,7 @@ class Job(JobChoices):
         WeakLabels
             Classes under their present names.
         """
-        self.check_volume(progress=where.get("progress"))
+        self._check_volume(progress=where.get("progress"))
         self.choose_counts(count, per_exemplar)
         if not self.plan.queries:
             raise ValueError(
@@ -211,7 +211,7 @@ class Job(JobChoices):
             Of those lines: ``label`` (0 not labelled, 255 uncertain, else the code of a class), ``confidence`` (uint8,
             255 = sure) and ``stale`` of every line; lazy.
         """
-        self.check_volume(progress=where.get("progress"))
+        self._check_volume(progress=where.get("progress"))
         self.choose_labels(
             mapping=mapping, seed=seed, min_confidence=min_confidence, max_error=max_error, step=step,
             with_jobs=with_jobs,
@@ -238,12 +238,13 @@ class Job(JobChoices):
         mapping, step = given.get("mapping"), given.get("step")
         if mapping is not None and mapping not in (*MAPPERS, POINTS):
             raise ValueError(f"Mapping {mapping!r} is unknown; choose one of {', '.join((*MAPPERS, POINTS))}.")
-        most = min(self.plan.size)
+        size = cast(tuple[int, int], self.options.index.fitted(tuple(self._known["shape"])).size)
+        most = min(size)
         if isinstance(step, int | np.integer) and step > most:
             raise ValueError(f"step is {step}; choose 1 to {most}, the size of a patch, or auto for a third of it.")
         if mapping is not None:
             given["mapper"] = "auto"
-        chosen = self.plan.label.updated(**given)
+        chosen = self.options.label.updated(**given)
         if min_confidence is not None or max_error is not None:
             LabelOptions(min_confidence=min_confidence, max_error=max_error)  # refuses both at once
             limits = {"min_confidence": min_confidence or "auto", "max_error": max_error or "auto"}
@@ -252,7 +253,7 @@ class Job(JobChoices):
         if with_jobs is not None:
             chosen = chosen.updated(with_jobs=tuple(str(Path(path).resolve()) for path in with_jobs))
             names = [name for path in chosen.with_jobs for name in self._joined_job(path).classes]  # refused if no job
-        with self.act():
+        with self.log.act():
             for name in names:
                 entries, _ = self._new_class(name)
                 if entries:
@@ -261,14 +262,14 @@ class Job(JobChoices):
 
     def mapper(self, **where: Unpack[Where]) -> Any:
         """Return the mapper that the decisions lead to: loaded where it was fitted before, fitted otherwise."""
-        self.check_volume(progress=where.get("progress"))
+        self._check_volume(progress=where.get("progress"))
         return fitting.named_mapper(self, self.plan, **where)
 
     def borrow_mapper(self, source: "Job", *, progress: Progress | None = None) -> None:
         """Label this volume with the mapper of another job, which is copied here; its classes keep their order."""
         found = fitting.borrow(self, source, progress)
         label = LabelOptions(source.plan.label.mapping, mapper=found["mapper"])
-        with self.act():
+        with self.log.act():
             for name in found["classes"]:
                 entries, _ = self._new_class(name)
                 if entries:
@@ -279,7 +280,7 @@ class Job(JobChoices):
     @property
     def labels(self) -> xr.Dataset:
         """Labels of the whole survey, lazy; lines of older decisions are marked in ``stale``."""
-        self.check_volume(most=QUICK)
+        self._check_volume(most=QUICK)
         return self._dataset()
 
     def _dataset(self) -> xr.Dataset:
@@ -288,7 +289,7 @@ class Job(JobChoices):
     @property
     def labelled(self) -> dict[int, bool]:
         """Position of every labelled line, and whether its labels are stale."""
-        self.check_volume(most=QUICK)
+        self._check_volume(most=QUICK)
         return labelling.labelled_lines(self, self.plan)
 
     def fused_labels(self, **where: Unpack[Where]) -> xr.Dataset:

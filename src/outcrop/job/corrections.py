@@ -1,4 +1,4 @@
-"""What is painted or excluded on a line decides its votes when they are read."""
+"""What is painted, excluded or rejected on a line decides its votes when they are read."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import numpy as np
 
 @dataclass(eq=False)
 class Corrections:
-    """Votes of lines under the strokes on them.
+    """Votes of lines under the strokes on them and the patches rejected there.
 
     Parameters
     ----------
@@ -24,6 +24,8 @@ class Corrections:
         Direction of the lines.
     shape : (int, int, int)
         Of the volume.
+    rejected : list of (str, (int, int, int))
+        Class and position of the centre of every rejected patch.
     """
 
     painted: Mapping[tuple[int, int], np.ndarray]
@@ -32,10 +34,16 @@ class Corrections:
     background: str | None
     along: int
     shape: Sequence[int]
+    rejected: Sequence[tuple[str, tuple[int, int, int]]] = ()
 
     def __post_init__(self) -> None:
         self.section_shape = self.shape[1 - self.along], self.shape[2]
-        self.lines: set[int] = set()  # positions of the lines on which something is painted or excluded
+        self.rejected_on: dict[int, list[tuple[int, int, int]]] = {}  # code, trace and sample by position of a line
+        for name, at in self.rejected:
+            place = self.names.index(name), at[1 - self.along], at[2]
+            self.rejected_on.setdefault(at[self.along], []).append(place)
+        # positions of the lines on which something is painted, excluded or rejected
+        self.lines = set(self.rejected_on)
         for (direction, position), section in [*self.painted.items(), *self.excluded.items()]:
             if direction == self.along:
                 self.lines.add(position)
@@ -53,13 +61,15 @@ class Corrections:
         return codes
 
     def excluded_on(self, line: int) -> np.ndarray:
-        """Return where each code is excluded on a line, shape (n_codes, n_traces, n_samples)."""
+        """Return where each code is excluded or rejected on a line, shape (n_codes, n_traces, n_samples)."""
         found = np.zeros((len(self.names), *self.section_shape), bool)
         for (direction, position), section in self.excluded.items():
             if (direction, position) == (self.along, line):
                 found |= section
             elif direction != self.along:
                 found[:, position] |= section[:, line]
+        for place in self.rejected_on.get(line, ()):
+            found[place] = True
         return found
 
     def votes(self, line: int, store: Any) -> tuple[list[str], np.ndarray] | None:

@@ -49,9 +49,11 @@ def export(
         )
     if not re.fullmatch(r"label|confidence|(score|class):.+", what):
         raise ValueError(f"{what!r} cannot be exported; choose label, confidence, score:CLASS or class:CLASS.")
+    if kind in (*SEGY, *ARRAYS) and not path.parent.is_dir():
+        raise ValueError(f"The folder {path.parent} does not exist; make it, or choose another.")
     if kind not in (*SEGY, *ARRAYS, ".zarr") and what != "label":
         raise ValueError(f"A training set holds labels; export {what!r} to OUT.sgy or OUT.zarr.")
-    job.check_volume()
+    job._check_volume()
     lines = checked_lines(job, stale=stale or labels is not None)
     if table_file.is_edited(job):
         job._note(

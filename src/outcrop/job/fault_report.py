@@ -12,6 +12,7 @@ from outcrop import plots
 from outcrop.geometry.surfaces import direction_of
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.report import write_report
+from outcrop.volumes.axes import nearest_label
 from outcrop.words import counted
 
 SECTIONS = 3  # drawn of those with sticks
@@ -81,7 +82,7 @@ def drawn_places(volume: xr.DataArray, sticks: pd.DataFrame) -> tuple[str, list[
     places = [(along, line) for line in chosen]
     if len(lines) > 2:
         others = DIRECTIONS[1 - DIRECTIONS.index(along)], str(volume.dims[2])
-        places += [(name, nearest(volume[name].values, sticks[name].median())) for name in others]
+        places += [(name, nearest_label(volume[name].values, sticks[name].median())) for name in others]
     return along, places
 
 
@@ -91,8 +92,3 @@ def section_at(volume: xr.DataArray, name: str, label: float) -> xr.DataArray:
         step = int(np.ceil(np.sqrt(volume.shape[0] * volume.shape[1] / TRACES)))
         volume = volume.isel(inline=slice(None, None, step), crossline=slice(None, None, step))
     return volume.sel({name: label})
-
-
-def nearest(axis: np.ndarray, value: float) -> Any:
-    """Return the label of an axis that is nearest to a value."""
-    return axis[np.argmin(np.abs(axis - value))].item()

@@ -305,7 +305,7 @@ def accept_sticks(job: "Job", sticks: pd.DataFrame, name: str) -> int:
 
 def _paint(job: "Job", sticks: pd.DataFrame, name: str, *, stick: bool) -> None:
     """Paint a class along sticks, as one act."""
-    with job.act():
+    with job.log.act():
         for _, points in sticks.groupby("stick"):
             places = points[list(job.volume.dims)].to_numpy(float).tolist()
             job.paint(name, places, STROKE, DIRECTIONS[direction_of(points)], stick=stick)

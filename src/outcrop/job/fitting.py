@@ -11,7 +11,7 @@ from outcrop.job import retrieved
 from outcrop.job.confirmed import confirmed_evidence, job_confirmed
 from outcrop.job.hints import Advice, added_background
 from outcrop.job.plan import Plan
-from outcrop.job.sections import filled_section, labelling_grid
+from outcrop.job.sections import filled_section, labelling_grid, position_in
 from outcrop.job.strokes import excluded_sections, painted_nodes, painted_patches, painted_sections
 from outcrop.mapping.label_mapper import LabelMapper
 from outcrop.mapping.landmarks import landmark_graphs
@@ -20,7 +20,6 @@ from outcrop.mapping.registry import POINTS, load_mapper, make_mapper
 from outcrop.mapping.survey_sample import SurveySample, load_sample, sample_survey, save_sample
 from outcrop.parallel import Progress, memory_budget, one_blas_thread
 from outcrop.patches.grid import DIRECTIONS
-from outcrop.volumes.axes import nearest_position
 from outcrop.volumes.neighbours import line_distances
 
 if TYPE_CHECKING:
@@ -29,7 +28,8 @@ if TYPE_CHECKING:
 SAMPLED = 12  # lines of the survey that a mapping by points samples
 CROSSED = 8  # lines from which a stroke across the lines is learnt, at most
 BACKGROUND = "other"  # class that is added where much of the survey looks like no class
-UNLIKE = 0.3  # share of the survey from which on it is added; .34 to .71 where a background was left out, .2 to .28 of units
+# Share of the survey from which on it is added: .34 to .71 where a background was left out, .2 to .28 of units.
+UNLIKE = 0.3
 SURE = 1e3  # weight of a painted patch, so that a mapper which draws some patches draws it
 
 
@@ -155,7 +155,9 @@ def evidence(job: "Job", plan: Plan) -> list[Point]:
     """Return what a person said of the samples of a job as points: clicks, verdicts, and the grid points of strokes."""
     points = []
     for name, place, kind in plan.clicks:
-        positions = [nearest_position(axis, label) for axis, label in zip(job.axes, place, strict=True)]
+        positions = position_in(job.axes, place)
+        if positions is None:  # decided in another volume
+            continue
         line, trace = positions[plan.along], positions[1 - plan.along]
         kind, excluded = ("click", False) if kind == "click" else ("verdict", kind == "reject")
         points.append(Point(line, trace, positions[2], name, excluded=excluded, kind=kind))

@@ -16,6 +16,7 @@ import xarray as xr
 from filelock import FileLock, Timeout
 
 from outcrop.job.decisions import Decisions
+from outcrop.job.options import IndexOptions
 from outcrop.job.plan import Joined, Plan, resolve
 from outcrop.job.state import State
 from outcrop.mapping.registry import DEFAULT_MAPPING, REMOVED
@@ -195,7 +196,7 @@ class JobFolder:
         compared: tuple[Any, dict[str, Any]] = self._memory.get("compared", (None, recorded))
         return compared[1]
 
-    def check_volume(self, *, most: int | None = None, progress: Progress | None = None) -> str:
+    def _check_volume(self, *, most: int | None = None, progress: Progress | None = None) -> str:
         """Compare the volume with what was read of it, so that results of older samples become stale.
 
         A file of the same size and time is taken to be the same. Of any other one evenly spaced blocks and all lines
@@ -275,7 +276,12 @@ class JobFolder:
 
     def _grid(self, plan: Plan) -> PatchGrid:
         """Return the patches of the index of a plan; the last one is held."""
-        return self._held("grid", (plan.volume["digest"], plan.index), lambda: plan.index.grid(self.volume))
+        return self._grid_of(plan.index)
+
+    def _grid_of(self, options: IndexOptions) -> PatchGrid:
+        """Return the patches of an index by its options, which are refused where they do not fit; the last is held."""
+        fitted = options.fitted(tuple(self._known["shape"]))
+        return self._held("grid", (self._known["digest"], fitted), lambda: fitted.grid(self.volume))
 
     def _index(
         self,

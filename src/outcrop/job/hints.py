@@ -31,8 +31,8 @@ def without_background(names: Sequence[str]) -> str:
 def added_background(name: str, share: float) -> str:
     """Return the sentence for a background that was added because most of the survey looks like no class."""
     return (
-        f"{share:.0%} of the survey looks like none of the classes, so class {name!r} was added for it; remove that class "
-        "if every sample belongs to one of the others."
+        f"{share:.0%} of the survey looks like none of the classes, so class {name!r} was added for it; remove that "
+        "class if every sample belongs to one of the others."
     )
 
 
@@ -50,14 +50,35 @@ def look_alikes(plan: Plan, mapper: Any) -> list[str]:
     return texts
 
 
+def background_advice(plan: Plan, mapper: Any) -> list[str]:
+    """Return the sentence about a class that is missing: one for everything else; empty where none is needed."""
+    names = [plan.names.get(str(name), str(name)) for name in mapper.classes_]
+    open_ended = isinstance(mapper, PointMapper) and mapper.background is None and not mapper.layered_
+    return [without_background(names)] if len(names) == 1 or open_ended else []
+
+
 def coverage(plan: Plan, view: Labels, lines: Sequence[int], axis: np.ndarray) -> list[str]:
     """Return sentences about classes that cover nothing or most of some lines, given by their positions."""
-    if not len(lines):
-        return []
-    some = [lines[at] for at in np.unique(np.linspace(0, len(lines) - 1, LINES).round().astype(int))]
-    counts = np.stack([np.bincount(view.section(line)[0].ravel(), minlength=256)[1:255] for line in some])
-    shares = np.median(counts / np.maximum(counts.sum(axis=1, keepdims=True), 1), axis=0)
+    some = [lines[at] for at in np.unique(np.linspace(0, len(lines) - 1, LINES).round().astype(int))] if lines else []
     where = f"{DIRECTIONS[plan.along]} {axis[some[0]]:g}" if len(some) == 1 else f"the {DIRECTIONS[plan.along]}s"
+    return section_coverage(plan, [view.section(line)[0] for line in some], where)
+
+
+def section_coverage(plan: Plan, sections: Sequence[np.ndarray], where: str) -> list[str]:
+    """Return sentences about classes that cover nothing or most of sections, given by their label codes.
+
+    Parameters
+    ----------
+    plan : Plan
+    sections : sequence of array
+        Label codes.
+    where : str
+        What the sections are called.
+    """
+    if not len(sections):
+        return []
+    counts = np.stack([np.bincount(codes.ravel(), minlength=256)[1:255] for codes in sections])
+    shares = np.median(counts / np.maximum(counts.sum(axis=1, keepdims=True), 1), axis=0)
     texts = []
     for name, code in plan.classes.items():
         if shares[code - 1] > MOST and plan.firsts[name] != plan.background:
@@ -82,9 +103,7 @@ def advice(plan: Plan, mapper: Any, view: Labels, lines: Sequence[int], axis: np
     axis : array
         Numbers of the lines.
     """
-    names = [plan.names.get(str(name), str(name)) for name in mapper.classes_]
-    if len(names) == 1:
-        return [without_background(names)]
-    open_ended = isinstance(mapper, PointMapper) and mapper.background is None and not mapper.layered_
-    first = [without_background(names)] if open_ended else []
-    return [*first, *look_alikes(plan, mapper), *coverage(plan, view, lines, axis)]
+    background = background_advice(plan, mapper)
+    if len(mapper.classes_) == 1:
+        return background
+    return [*background, *look_alikes(plan, mapper), *coverage(plan, view, lines, axis)]

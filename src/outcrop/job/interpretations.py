@@ -12,9 +12,9 @@ from outcrop.geometry.bodies import MIN_SAMPLES, find_bodies
 from outcrop.geometry.horizons import horizon_misfit, polylines, read_horizon
 from outcrop.geometry.sticks import FORMATS, read_sticks, stick_scores
 from outcrop.geometry.surfaces import direction_of
-from outcrop.job.fault_report import nearest
 from outcrop.job.faults import accept_sticks, fault_class, sticks_of_class
 from outcrop.patches.grid import DIRECTIONS
+from outcrop.volumes.axes import nearest_label
 
 if TYPE_CHECKING:
     from outcrop.job.core import Job
@@ -61,7 +61,7 @@ def import_strokes(job: "Job", path: str | Path, name: str) -> int:
     lines = np.unique(table[along])
     chosen = lines[np.unique(np.linspace(0, len(lines) - 1, SECTIONS).astype(int))]
     strokes = polylines(table, along, lines=chosen.tolist())
-    with job.act():
+    with job.log.act():
         for points in strokes:
             job.paint(name, points, RADIUS, along)
     return len(strokes)
@@ -82,9 +82,9 @@ def import_exemplars(job: "Job", path: str | Path, name: str, *, count: int = EX
     """
     kind, table = read_interpretation(path, job.volume)
     grid, found = job._grid(job.plan), []
-    with job.act():
+    with job.log.act():
         for point in _stick_middles(job, table) if kind == "sticks" else _spread(table, count):
-            place = [nearest(axis, value) for axis, value in zip(job.axes, point, strict=True)]
+            place = [nearest_label(axis, value) for axis, value in zip(job.axes, point, strict=True)]
             try:
                 grid.start_at(place)
             except ValueError:  # too near to the rim

@@ -12,7 +12,7 @@ from outcrop.job.confirmed import Confirmed, NoVotes, is_open, job_confirmed
 from outcrop.job.corrections import Corrections
 from outcrop.job.fitting import job_mapper
 from outcrop.job.plan import Plan
-from outcrop.job.sections import labelling_grid, marked_sections
+from outcrop.job.sections import labelling_grid, marked_sections, rejected_samples
 from outcrop.job.votes import Labels, read_labels, survey_limit
 from outcrop.labels.vote_store import LineWriter, VoteStore
 from outcrop.labels.votes import lines_of, written_votes
@@ -184,13 +184,14 @@ def _opened(folder: Any, held: dict[Any, VoteStore]) -> tuple[VoteStore | None, 
 
 
 def corrections(job: "Job", plan: Plan) -> Corrections:
-    """Return the strokes of a plan, which decide over the votes of their lines."""
+    """Return the strokes and rejected patches of a plan, which decide over the votes of their lines."""
     return Corrections(
         *marked_sections(job, plan),
         names=sorted(plan.codes, key=plan.codes.__getitem__),
         background=plan.background,
         along=plan.along,
         shape=tuple(job.volume.shape),
+        rejected=rejected_samples(job, plan),
     )
 
 

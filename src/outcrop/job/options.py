@@ -159,7 +159,10 @@ class IndexOptions(Options):
             indexed_measure(asdict(self)).blocks((min(height, samples), min(width, across)))
         except ValueError as error:
             if height <= samples and width <= across:
-                raise
+                if height < samples and width < across:
+                    raise
+                size = f"The sections have {samples} samples and {across} traces."
+                raise ValueError(f"{error} {size} Only searching needs patches: label from exemplars.") from None
             raise ValueError(
                 f"Patch size {height} x {width} exceeds the sections of {samples} samples and {across} traces. {error}"
             ) from None

@@ -17,7 +17,7 @@ from outcrop.patches.grid import DIRECTIONS
 from outcrop.storage.stages import digest
 
 # Versions of the code of a stage: raised when the same inputs would give another result.
-TABLE_CODE, MAPPER_CODE, VOTES_CODE, SURVEY_CODE, POINTS_CODE = 4, 3, 2, 2, 3
+TABLE_CODE, MAPPER_CODE, VOTES_CODE, SURVEY_CODE, POINTS_CODE = 4, 3, 2, 2, 4
 LEARNT = ("what", "class", "along", "line", "runs", "points", "radius", "filled")  # of a stroke, by a mapper
 NEIGHBOURHOOD = "neighbourhood"  # option of a job whose index covers the lines around one only
 
@@ -272,6 +272,15 @@ class Plan:
         return {"volume": self.volume["digest"], **keys, "mapper": self.mapper_key}
 
 
+@dataclass(frozen=True)
+class Chosen:
+    """Options of the stages as a person chose them, without automatic values."""
+
+    index: IndexOptions
+    retrieval: RetrievalOptions
+    label: LabelOptions
+
+
 def resolve(volume: Mapping[str, Any], state: State, codes: Mapping[str, int], joined: Sequence[Joined] = ()) -> Plan:
     """Resolve what is known of a volume and the decisions in force into a plan.
 
@@ -285,29 +294,33 @@ def resolve(volume: Mapping[str, Any], state: State, codes: Mapping[str, int], j
     joined : sequence of Joined
         Jobs that are labelled together with this one.
     """
-    chosen = dict(state.options)
-    given = chosen.get("index", {})
-    mark = chosen.get(NEIGHBOURHOOD) or {}
-    around_a_line = bool(mark) and mark["area"] == given.get("area")
+    chosen = chosen_options(state)
+    mark = state.options.get(NEIGHBOURHOOD) or {}
+    around_a_line = bool(mark) and mark["area"] == state.options.get("index", {}).get("area")
     return Plan(
         volume,
         state,
         codes,
-        IndexOptions.read(given).fitted(tuple(volume["shape"])),
+        chosen.index.fitted(tuple(volume["shape"])),
         IndexOptions.read(mark["survey"]) if around_a_line else None,
-        RetrievalOptions(chosen.get("count", "auto"), chosen.get("per_exemplar", False)),
-        label_options(chosen),
+        chosen.retrieval,
+        chosen.label,
         tuple(joined),
     )
 
 
-def label_options(chosen: Mapping[str, Any]) -> LabelOptions:
-    """Return the options of labels from the options that decisions hold."""
+def chosen_options(state: State) -> Chosen:
+    """Return the options that decisions hold."""
+    chosen = state.options
     label = dict(chosen.get("label", {}))
     label["with_jobs"] = label.pop("with", ())
     if label.get("mapping") in REMOVED.values():
         label["mapping"] = DEFAULT_MAPPING
-    return LabelOptions.read(label | chosen.get("limits", {}))
+    return Chosen(
+        IndexOptions.read(chosen.get("index", {})),
+        RetrievalOptions(chosen.get("count", "auto"), chosen.get("per_exemplar", False)),
+        LabelOptions.read(label | chosen.get("limits", {})),
+    )
 
 
 def option_values(index: IndexOptions, retrieval: RetrievalOptions, label: LabelOptions) -> dict[str, Any]:

@@ -163,6 +163,14 @@ def warnings(weak: WeakLabels, usable: int) -> list[str]:
     ]
 
 
+def exemplars_outside(job: "Job") -> list[str]:
+    """Return a sentence on exemplars that lie outside the volume, where there are any."""
+    exemplars, grid = job.plan.state.exemplars, job.grid()
+    outside = sum(not fits(grid, one) for one in exemplars)
+    words = counted(outside, "exemplars", "lie")
+    return [f"{words} outside this volume or on a line that it does not have: not used."] if outside else []
+
+
 def is_stored(folder: Path) -> bool:
     """Return whether a stage holds its patches, as arrays or as the CSV of version 0.2."""
     return (folder / ARRAYS).is_file() or (folder / "table.csv").is_file()

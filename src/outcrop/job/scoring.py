@@ -1,7 +1,8 @@
 """How good the labels of a job are: against an expert, against changes that should not matter, against a colleague."""
 
+import copy
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from outcrop.job.confirmed import job_confirmed
 from outcrop.job.pictures import draw_labels, save
 from outcrop.job.sections import labelling_grid
 from outcrop.labels.stability import stability
+from outcrop.mapping.points import PointMapper
 from outcrop.parallel import Progress
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.volumes.axes import position_of
@@ -61,13 +63,8 @@ def score_labels(
     names = named_alike(job, truth.attrs["classes"], coded.attrs["classes"], str(truth_path))
     truth = truth.assign_attrs(classes=names)
     scores = pixel_scores(coded, truth)
-    missing = [repr(name) for name in scores["IU"] if name not in coded.attrs["classes"]]
-    unused = [repr(name) for name in coded.attrs["classes"] if name not in truth.attrs["classes"]]
-    if missing and unused:
-        job._note(
-            f"No label is called {', '.join(missing)}, as in {truth_path}: the score is 0. Only the labels have "
-            f"{', '.join(unused)}; where two of them are one class, give both the same name."
-        )
+    for text in unmatched_classes(scores["IU"], names, coded.attrs["classes"], str(truth_path)):
+        job._note(text)
     scores["MIU_without_boundary"] = pixel_scores(coded, truth, band=5)["MIU"]
     scores[f"{along}s"] = common.tolist()
     own = job_confirmed(job, job.plan).own
@@ -97,21 +94,32 @@ def _spacing(job: "Job") -> tuple[tuple[float, float], tuple[str, str]]:
 def probe_labels(job: "Job", lines: Sequence[int], *, progress: Progress | None = None) -> pd.DataFrame:
     """Return the share of labels that stay the same under changes that should not matter; see `stability`.
 
-    A borrowed mapper is not fitted again with another seed: what it was fitted on lies in another job.
+    A borrowed mapper is not fitted again with another seed: what it was fitted on lies in another job. Of a mapping by
+    points what classes look like is tried, without the places of the points: a changed line has other ones.
     """
     plan = job.plan
 
     def fit(change: int) -> Any:
         if not change:
-            return job.mapper()
+            return by_look(job.mapper())
         if plan.label.mapper:
             return None
-        return fitting.fit(job, replace(plan, label=plan.label.updated(seed=plan.label.seed + change)))
+        return by_look(fitting.fit(job, replace(plan, label=plan.label.updated(seed=plan.label.seed + change))))
 
     volume = job.volume
     if plan.along:  # the lines that are labelled take the place of the inlines
         volume = volume.transpose("crossline", "inline", ...).rename(inline="crossline", crossline="inline")
     return stability(volume, labelling_grid(job, plan), fit, lines=lines, progress=progress)
+
+
+def by_look(mapper: Any) -> Any:
+    """Return a mapper without the places of its points; layers, which no place moves, stay."""
+    if not isinstance(mapper, PointMapper):
+        return mapper
+    plain = copy.copy(mapper)
+    plain.forget_places()
+    plain.layered_ = mapper.layered_
+    return plain
 
 
 def expert_labels(path: str | Path) -> xr.DataArray:
@@ -124,11 +132,54 @@ def expert_labels(path: str | Path) -> xr.DataArray:
 
 def named_alike(job: "Job", names: Sequence[str], known: Sequence[str], what: str) -> list[str]:
     """Return the class names of an expert as a job writes them, where that is obvious, and note which are matched."""
+    matched, notes = matched_names(names, known, what)
+    for text in notes:
+        job._note(text)
+    return matched
+
+
+def matched_names(names: Sequence[str], known: Sequence[str], what: str) -> tuple[list[str], list[str]]:
+    """Return the class names of an expert as labels have them, and sentences about those that differ.
+
+    Examples
+    --------
+    >>> matched_names(["Salt", "gas"], ["salt dome", "gas"], "The truth")
+    (['salt dome', 'gas'], ["The truth calls salt dome 'Salt': taken as one class."])
+    """
     meant = obvious_names(names, known)
-    for name, other in meant.items():
-        if name.casefold() != other.casefold():
-            job._note(f"{what} calls {other} {name!r}: taken as one class.")
-    return [meant.get(name, name) for name in names]
+    notes = [
+        f"{what} calls {other} {name!r}: taken as one class."
+        for name, other in meant.items()
+        if name.casefold() != other.casefold()
+    ]
+    return [meant.get(name, name) for name in names], notes
+
+
+def unmatched_classes(scored: Iterable[str], names: Sequence[str], known: Sequence[str], what: str) -> list[str]:
+    """Return a sentence about classes of an expert that no label has, where labels have others that the expert has not.
+
+    Parameters
+    ----------
+    scored : iterable of str
+        Classes with a score, which are on the lines that both have.
+    names, known : sequence of str
+        All classes of the expert, and of the labels.
+    what : str
+        What the expert's labels are called.
+
+    Examples
+    --------
+    >>> [len(unmatched_classes(["gas"], ["gas"], [name], "truth")) for name in ("salt", "gas")]
+    [1, 0]
+    """
+    missing = [repr(name) for name in scored if name not in known]
+    unused = [repr(name) for name in known if name not in names]
+    if not (missing and unused):
+        return []
+    return [
+        f"No label is called {', '.join(missing)}, as in {what}: the score is 0. Only the labels have "
+        f"{', '.join(unused)}; where two of them are one class, give both the same name."
+    ]
 
 
 def obvious_names(names: Sequence[str], known: Sequence[str]) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """Sections of a volume as mappers take them."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,14 +15,19 @@ if TYPE_CHECKING:
 
 
 def labelling_grid(job: "Job", plan: Plan) -> PatchGrid:
-    """Return the patches by which lines are labelled: on every line, overlapping by two thirds; the last is held."""
+    """Return the lines that are labelled: with `patch_grid`, or whole where a mapping by points needs no patch."""
+    return patch_grid(job, plan, size=1) if plan.by_points else patch_grid(job, plan)
+
+
+def patch_grid(job: "Job", plan: Plan, size: int | None = None) -> PatchGrid:
+    """Return patches on every line, overlapping by two thirds, of the size of the plan or another; the last is held."""
     options: dict[str, Any] = {name: getattr(plan.index, name) for name in ("size", "gain", "clip")}
     step = plan.label.step or tuple(max(1, n // 3) for n in plan.size)
     if plan.by_points and options["gain"] == "patch":  # it learns from sections, not from patches
         options["gain"] = "volume"
-    options |= {"step": step, "along": DIRECTIONS[plan.along], "area": plan.area}
+    options |= {"size": size or plan.size, "step": step, "along": DIRECTIONS[plan.along], "area": plan.area}
     key = plan.volume["digest"], options
-    return job._held(f"grid of {options['along']}s", key, lambda: PatchGrid(job.volume, **options))
+    return job._held(f"grid of {options['along']}s, {size}", key, lambda: PatchGrid(job.volume, **options))
 
 
 def marked_sections(job: "Job", plan: Plan) -> tuple[dict[Any, np.ndarray], dict[Any, np.ndarray]]:
@@ -38,6 +44,26 @@ def marked_sections(job: "Job", plan: Plan) -> tuple[dict[Any, np.ndarray], dict
         return painted, excluded
 
     return job._held("marked sections", (plan.state, plan.codes), make)
+
+
+def position_in(axes: Sequence[np.ndarray], place: Sequence[float]) -> tuple[int, int, int] | None:
+    """Return the position of a place in survey labels; None outside the volume and on a line that it does not have."""
+    half_sample = abs(float(axes[2][1] - axes[2][0])) / 2 if len(axes[2]) > 1 else 0.5
+    row, column, sample = (int(np.argmin(np.abs(axis - label))) for axis, label in zip(axes, place, strict=True))
+    off = [abs(axis[at] - label) for axis, at, label in zip(axes, (row, column, sample), place, strict=True)]
+    inside = max(off[:2]) <= 0.5 and off[2] <= half_sample
+    return (row, column, sample) if inside else None
+
+
+def rejected_samples(job: "Job", plan: Plan) -> list[tuple[str, tuple[int, int, int]]]:
+    """Return class and position of the centre of every rejected patch, unless an exemplar of its class lies there."""
+
+    def make() -> list[tuple[str, tuple[int, int, int]]]:
+        shown = {(one.name, position_in(job.axes, one.place)) for one in plan.state.exemplars if one.place}
+        places = [(one.name, position_in(job.axes, one.place)) for one in plan.state.verdicts if not one.accept]
+        return [(name, at) for name, at in places if at is not None and (name, at) not in shown]
+
+    return job._held("rejected samples", (plan.state, plan.volume["digest"]), make)
 
 
 def filled_section(job: "Job", plan: Plan, direction: int, line: int) -> np.ndarray:

@@ -4,6 +4,7 @@ import contextlib
 import shlex
 from collections import Counter
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from outcrop.job.sections import labelling_grid
 from outcrop.labels.vote_store import VoteStore
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.storage.chunks import stored_bytes
+from outcrop.volumes.folders import KINDS
 from outcrop.volumes.identity import place_of
 from outcrop.words import counted
 
@@ -61,12 +63,12 @@ def status(job: "Job") -> dict[str, Any]:
         (class -> patches) with ``retrieved_stale`` where the table is of older decisions and ``retrieved_edited`` where
         it was edited by hand; ``lines`` (``total``, ``labelled``, ``stale``, ``confirmed``); ``index``, ``label``:
         options and how far they got; ``keys``; ``damaged``, lines of decisions that cannot be read; ``disk``, bytes of
-        index, mappers and votes, a patch and a labelled sample;
+        index, samples of the survey, mappers and votes, a patch and a labelled sample;
         ``next``, a command line, or Python where the volume is an array; ``correct_next``, once a line is confirmed:
         the line to correct next and a place on it, see `next_line`.
     """
     try:
-        unread = job.check_volume(most=QUICK)
+        unread = job._check_volume(most=QUICK)
         place = place_of(job.path, job.plan.volume)
         if place != job.plan.volume["source"] and place:
             unread = f"It was at {job.plan.volume['source']}. {unread}".rstrip()
@@ -113,7 +115,7 @@ def status(job: "Job") -> dict[str, Any]:
 
 
 def _disk(job: "Job", plan: Plan) -> dict[str, float]:
-    """Return the bytes of the index, of all mappers and of the votes of all labelled lines, of one patch and sample.
+    """Return the bytes of index, of all samples of the survey, mappers and votes, and of one patch and labelled sample.
 
     What does not exist, or cannot be read, is left out.
     """
@@ -124,9 +126,10 @@ def _disk(job: "Job", plan: Plan) -> dict[str, float]:
         if job.indexed:
             found["index"] = stored_bytes(features)
             found["bytes_a_patch"] = round(found["index"] / features.shape[0], 1)
-    with contextlib.suppress(OSError):
-        files = (job.stages.root / "mapper").rglob("*")
-        found |= {"mapper": size} if (size := sum(file.stat().st_size for file in files if file.is_file())) else {}
+    for kind in ("survey", "mapper"):
+        with contextlib.suppress(OSError):
+            files = (job.stages.root / kind).rglob("*")
+            found |= {kind: size} if (size := sum(file.stat().st_size for file in files if file.is_file())) else {}
     with contextlib.suppress(ValueError, OSError, KeyError):
         stores = [VoteStore(job.stages.path("votes", key)) for key in sorted(set(vote_keys(job, plan).values()))]
         if stores:
@@ -161,9 +164,10 @@ def _next(job: "Job", report: dict[str, Any]) -> str:
     if report["volume"] == "array":
         step = 'export("labels.zarr")' if ready else "label()" if report["keys"]["mapper"] else "add_exemplar(...)"
         return f"oc.Job({str(job.path)!r}, volume=array).{step}"
+    export = f"outcrop export {name} labels{_export_suffix(report['volume'])}"
     taught = job.plan.by_points and report["keys"]["mapper"] and not report["retrieved_edited"]
     if report["label"]["mapper"] or taught:
-        return f"outcrop export {name} labels.sgy" if ready else f"outcrop label {name}"
+        return export if ready else f"outcrop label {name}"
     if job.plan.by_points and not report["retrieved_edited"]:
         return f"outcrop label {name} --exemplar CLASS=INLINE,CROSSLINE,TIME"
     if not report["index"]["finished"]:
@@ -172,7 +176,13 @@ def _next(job: "Job", report: dict[str, Any]) -> str:
         return f"outcrop retrieve {name} --exemplar CLASS=INLINE,CROSSLINE,TIME"
     if not report["retrieved"] or report["retrieved_stale"] or report["retrieved_edited"]:
         return f"outcrop retrieve {name}"
-    return f"outcrop export {name} labels.sgy" if ready else f"outcrop label {name}"
+    return export if ready else f"outcrop label {name}"
+
+
+def _export_suffix(volume: str) -> str:
+    """The suffix of labels that go where their volume came from: a NumPy file, a picture, SEG-Y otherwise."""
+    suffix = Path(volume).suffix.lower()
+    return ".npy" if suffix == ".npy" else ".png" if suffix in KINDS["pictures"] else ".sgy"
 
 
 def clean(job: "Job", *, keep: int | None = None, dry_run: bool = False) -> list[dict[str, Any]]:

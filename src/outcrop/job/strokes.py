@@ -9,6 +9,7 @@ from scipy.ndimage import label as connected
 
 from outcrop.features.energies import STRIDE
 from outcrop.patches.grid import DIRECTIONS, PatchGrid
+from outcrop.volumes.axes import nearest_position, positions_of
 
 Section = tuple[int, int]  # direction and position
 FULL = 0.25  # share of the pixels of a node from which it counts as painted wholly
@@ -81,8 +82,8 @@ def section_of(stroke: Mapping[str, Any], axes: Sequence[np.ndarray]) -> Section
     """Return direction and position of the section a stroke lies on, None where the volume does not have it."""
     direction = DIRECTIONS.index(stroke["along"])
     label = stroke["line"] if "line" in stroke else stroke["points"][0][direction]
-    at = np.flatnonzero(np.abs(axes[direction] - label) < 1e-6)
-    return (direction, int(at[0])) if len(at) else None
+    at = int(positions_of(axes[direction], label))
+    return (direction, at) if at >= 0 else None
 
 
 def stroke_mask(stroke: Mapping[str, Any], axes: Sequence[np.ndarray]) -> np.ndarray:
@@ -95,17 +96,17 @@ def stroke_mask(stroke: Mapping[str, Any], axes: Sequence[np.ndarray]) -> np.nda
         mask = covered(shape, spots, float(stroke["radius"]))
         return mask | enclosed(shape, spots) if stroke.get("filled") else mask
     mask = np.zeros(shape, bool)
-    for trace, first, last in stroke["runs"]:
-        at = np.flatnonzero(np.abs(traces - trace) < 1e-6)
-        ends = sorted(round(_place(samples, label)) for label in (first, last))
-        if len(at):
-            mask[at[0], max(ends[0], 0) : ends[1] + 1] = True
+    places = positions_of(traces, [run[0] for run in stroke["runs"]])
+    for at, (_, *ends) in zip(places, stroke["runs"], strict=True):
+        first, last = sorted(round(_place(samples, label)) for label in ends)
+        if at >= 0:
+            mask[at, max(first, 0) : last + 1] = True
     return mask
 
 
 def _place(axis: np.ndarray, label: float) -> float:
     """Return the position of the label nearest to a value; beyond the ends it goes on in steps of the axis."""
-    at = int(np.argmin(np.abs(axis - label)))
+    at = nearest_position(axis, label)
     step = float(axis[1] - axis[0]) if len(axis) > 1 else 1.0
     return at + (label - axis[at]) / step if at in (0, len(axis) - 1) and abs(label - axis[at]) > abs(step) else at
 

@@ -10,7 +10,7 @@ import xarray as xr
 from outcrop.export.training_set import export_training_set
 from outcrop.job.labelling import vote_keys
 from outcrop.job.scoring import lines_with_labels, recode_table, score_labels
-from outcrop.job.sections import labelling_grid
+from outcrop.job.sections import patch_grid
 from outcrop.job.status import checked_lines
 from outcrop.labels.stability import unchanged
 from outcrop.labels.store import open_labels
@@ -47,7 +47,7 @@ def train_net(
     key = job.stages.begin("net", net_inputs(job, epochs=epochs, seed=seed))
     folder = job.stages.path("net", key)
     if not (folder / "training").is_dir():  # patches of all labelled lines
-        dense = labelling_grid(job, job.plan)
+        dense = patch_grid(job, job.plan)
         grid = PatchGrid(job.volume, **dense.parameters | {"step": tuple(max(1, n // 2) for n in dense.size)})
         spans = [np.arange(rows.start, rows.stop) for _, line, rows in grid.lines() if line in lines]
         rows = np.random.default_rng(seed).permutation(np.concatenate([*spans, []]).astype(int))[:PATCHES]
@@ -63,7 +63,7 @@ def label_with_net(
 ) -> xr.Dataset:
     """Label lines with a net; goes on where it was stopped."""
     path = job.stages.path("net", key) / "net.zarr"
-    grid = labelling_grid(job, job.plan)
+    grid = patch_grid(job, job.plan)
     labels = label_volume(job.volume, grid, net, lines=lines, path=path, progress=progress)
     job.stages.note("net", key)
     return labels

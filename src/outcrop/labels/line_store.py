@@ -44,7 +44,7 @@ def create_group(
         for name, (shape, dtype) in arrays.items():
             chunks, shards = file_layout(shape, axes[name])
             codecs: list[Any] = [ZstdCodec(), Crc32cCodec()]
-            layout: dict[str, Any] = {"chunks": chunks} if shards == chunks else {"chunks": chunks, "shards": shards}
+            layout: dict[str, Any] = {"chunks": chunks, "shards": shards} if len(shape) > 2 else {"chunks": chunks}
             layout["dimension_names"] = (dims or {}).get(name)
             group.create_array(name, shape=tuple(shape), dtype=dtype, fill_value=0, compressors=codecs, **layout)
 

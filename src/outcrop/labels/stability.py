@@ -41,7 +41,7 @@ def stability(
     Returns
     -------
     DataFrame
-        One row per change, one column per class, and ``all``.
+        One row per change that applies, one column per class, and ``all``.
     """
     mapper, options = fit(0), grid.parameters | {"area": None, "between": None, "sample": None, "every": 1}
     few = volume.sel(inline=list(lines)).load()
@@ -57,14 +57,18 @@ def stability(
     scaled = bool(few.attrs.get("scaled"))
     middle = centre(few)
     inlines = volume["inline"].values
-    next_lines = inlines[np.minimum(positions_of(inlines, lines) + 1, len(inlines) - 1)]
     changes: dict[str, Callable[[], np.ndarray]] = {
         "mirrored": lambda: labels(few.copy(data=few.values[:, ::-1]))[:, ::-1],
         "grid shifted by half a step": lambda: labels(few, shift=step),
         "3 dB louder": lambda: labels(few.copy(data=_clipped((few.values - middle) * 10**0.15 + middle, scaled))),
         "polarity reversed": lambda: labels(few.copy(data=2 * middle - few.values)),
-        "neighbouring line": lambda: labels(volume.sel(inline=next_lines).load()),
     }
+    if hasattr(mapper, "votes"):  # it labels whole sections, without a grid of patches
+        del changes["grid shifted by half a step"]
+    if len(inlines) > 1:
+        after = positions_of(inlines, lines) + 1
+        nearest = volume.isel(inline=np.where(after < len(inlines), after, after - 2))
+        changes["neighbouring line"] = lambda: labels(nearest.assign_coords(inline=few["inline"].values).load())
     reseeded = fit(1)
     if reseeded is not None:
         changes["another seed"] = lambda: labels(few, reseeded)

@@ -5,7 +5,7 @@ are aligned. The second is sideways, along the reflectors of the other line: fau
 along strike. It counts near boundaries that cut reflectors only. At these places the distances to the classes of the
 confirmed line are read, and blended between the confirmed lines on both sides. Boundaries are the more uncertain, the
 farther away the confirmed lines are and the less the vertical shift agrees from place to place; there the learner
-counts more.
+counts more. In a survey that is not layered, boundaries of structures change faster from line to line.
 """
 
 from collections.abc import Mapping
@@ -33,15 +33,13 @@ SIDEWAYS = 50.0  # m times cost: of one grid point sideways, which costs the les
 OUTLIER = 4.0  # squared difference of balanced amplitudes above which it counts no more
 OUTLIER_SIDEWAYS = 9.0  # the same of predictions, in units of the variance within classes
 BOUNDARY = 8  # samples and traces by which labels are moved to see which boundaries cut reflectors
-BOUNDARY_SHARE = 0.1  # boundaries around a grid point from which on it lies at one
 BLUR = 0.1  # pixels by which a boundary is uncertain 100 m from a confirmed line
 BLUR_RISE = 1000.0  # m over which this uncertainty doubles what a constant rate gives
 ROUGH = 0.5  # pixels that are added where the shift varies by a sample from place to place; grows with its square
 WIDEST_BLUR = 4.0  # pixels; where boundaries are more uncertain, the learner counts more instead
 LEARNER = 0.1  # exponent of the learner's shares next to a confirmed line
 LEARNER_FAR = 4000.0  # m over which this exponent rises to 1
-CUTTING = 200.0  # m at which a boundary that cuts reflectors is as uncertain as one that follows them twice as far away
-CUTTING_POWER = 3.0  # of the distance, with which it grows
+STRUCTURES = 200.0  # m at which structures that cut layers are as uncertain as boundaries of layers twice as far away
 LEAST_SHARE = 0.02  # of each class by the learner
 WIDEST = 64.0  # pixels up to which distances to a class count
 
@@ -61,7 +59,8 @@ class Carried(NamedTuple):
     distance: Floats  # (n_samples, n_traces, n_classes): pixels to each class
     blur: Floats  # (n_samples, n_traces): uncertainty of the boundaries, pixels
     known: Floats  # (n_samples, n_traces): 1 where labels were carried, 0 where the confirmed line is open
-    metres: Floats  # (n_samples, n_traces): to the confirmed lines, less between two; more where boundaries cut reflectors
+    metres: float  # to the confirmed lines, less between two
+    layered: bool  # the survey is
 
     def pooled(self, shares: Floats) -> Floats:
         """Pool the shares of a learner with the carried labels.
@@ -77,7 +76,8 @@ class Carried(NamedTuple):
         and the blur b. The exponent k rises from 0.1 next to a confirmed line to 1 far away. Where the blur is wider
         than 4 pixels, k grows up to 1 before b grows further.
         """
-        exponent = LEARNER + (1 - LEARNER) * (1 - np.exp(-np.square(self.metres / np.float32(LEARNER_FAR))))
+        metres = counted_metres(self.metres, self.layered)
+        exponent = np.float32(LEARNER + (1 - LEARNER) * (1 - np.exp(-((metres / LEARNER_FAR) ** 2))))
         more = np.clip(self.blur / np.float32(WIDEST_BLUR), 1, 1 / exponent)
         power = 1 - self.known * (1 - exponent * more)
         logs = power[..., None] * np.log(shares + np.float32(LEAST_SHARE))
@@ -110,7 +110,13 @@ def confirmed_line(section: npt.ArrayLike, nodes: Nodes, codes: npt.ArrayLike) -
 
 
 def carry(
-    confirmed: Mapping[float, ConfirmedLine], section: npt.ArrayLike, nodes: Nodes, place: float, n_classes: int
+    confirmed: Mapping[float, ConfirmedLine],
+    section: npt.ArrayLike,
+    nodes: Nodes,
+    place: float,
+    n_classes: int,
+    *,
+    layered: bool = False,
 ) -> Carried | None:
     """Carry labels to a line from the nearest confirmed line on either side; None where none is near.
 
@@ -125,6 +131,8 @@ def carry(
     place : float
         Of this line, in metres.
     n_classes : int
+    layered : bool
+        Whether the survey is layered, so that classes end at reflectors; other boundaries change faster along a survey.
 
     Examples
     --------
@@ -140,7 +148,10 @@ def carry(
     usable = [at for at, line in confirmed.items() if abs(at - place) <= FAR and (line.codes > 0).mean() >= KNOWN]
     before, after = [at for at in usable if at <= place], [at for at in usable if at >= place]
     nearest = {*([max(before)] if before else []), *([min(after)] if after else [])}
-    parts = [_from_line(confirmed[at], section, nodes, max(abs(at - place), 1), n_classes) for at in sorted(nearest)]
+    parts = [
+        _from_line(confirmed[at], section, nodes, max(abs(at - place), 1), n_classes, layered=layered)
+        for at in sorted(nearest)
+    ]
     return _blended(parts) if parts else None
 
 
@@ -148,16 +159,18 @@ def _blended(parts: list[Carried]) -> Carried:
     """Blend labels carried from both sides, with weights that interpolate boundaries linearly."""
     if len(parts) == 1:
         return parts[0]
-    metres = 1 / np.sum([1 / part.metres for part in parts], axis=0)
-    weights = np.stack([part.known * metres / part.metres for part in parts])
+    metres = 1 / sum(1 / part.metres for part in parts)
+    weights = np.stack([part.known * np.float32(metres / part.metres) for part in parts])
     total = weights.sum(axis=0)
     weights /= np.maximum(total, np.float32(1e-6))
     distance = np.einsum("kij,kijc->ijc", weights, np.stack([part.distance for part in parts]))
     blur = 1 / np.maximum(np.sum([part.known / part.blur for part in parts], axis=0), np.float32(1e-6))
-    return Carried(distance, blur, (total > 0).astype(np.float32), metres)
+    return Carried(distance, blur, (total > 0).astype(np.float32), metres, parts[0].layered)
 
 
-def _from_line(line: ConfirmedLine, section: npt.ArrayLike, nodes: Nodes, metres: float, n_classes: int) -> Carried:
+def _from_line(
+    line: ConfirmedLine, section: npt.ArrayLike, nodes: Nodes, metres: float, n_classes: int, *, layered: bool
+) -> Carried:
     """Carry labels from one confirmed line."""
     there, here = balanced(np.divide(line.section, 255, dtype=np.float32)), balanced(np.asarray(section, np.float32))
     shift, spread = vertical_shift(there, here, metres)
@@ -165,11 +178,20 @@ def _from_line(line: ConfirmedLine, section: npt.ArrayLike, nodes: Nodes, metres
     rows, columns = places(shift, move, nodes.dips)
     distance = sampled(class_distances(line.codes, n_classes), rows, columns)
     known = sampled((line.codes > 0).astype(np.float32)[..., None], rows, columns)[..., 0] > 0.5
-    cutting = upsample(_nearest_boundary(line)[None, ..., None], line.codes.shape)[0]
-    more = np.float32((metres / CUTTING) ** CUTTING_POWER) * sampled(cutting, rows, columns)[..., 0]
-    far = np.float32(metres) * (1 + more)
-    blur = np.float32(BLUR / 100) * far * (1 + np.square(far / np.float32(BLUR_RISE))) + np.float32(ROUGH) * spread**2
-    return Carried(distance, blur, known.astype(np.float32), far)
+    far = counted_metres(metres, layered)
+    blur = np.float32(BLUR * far / 100 * (1 + (far / BLUR_RISE) ** 2)) + np.float32(ROUGH) * spread**2
+    return Carried(distance, blur, known.astype(np.float32), metres, layered)
+
+
+def counted_metres(metres: float, layered: bool) -> float:
+    """Return the distance at which boundaries that follow reflectors are as uncertain as those of a survey.
+
+    Examples
+    --------
+    >>> counted_metres(200.0, True), counted_metres(200.0, False)
+    (200.0, 400.0)
+    """
+    return metres if layered else metres * (1 + (metres / STRUCTURES) ** 3)
 
 
 def balanced(section: Floats) -> Floats:
@@ -290,25 +312,8 @@ def _discriminants(line: ConfirmedLine, nodes: Nodes) -> tuple[Floats, Floats]:
     return ((there - mean) / scale) @ axes, ((here - mean) / scale) @ axes
 
 
-def _nearest_boundary(line: ConfirmedLine) -> Floats:
-    """Return, at each grid point, how much the boundary nearest to it cuts reflectors; 0 where there is no boundary."""
-    cutting, every = _boundaries(line)
-    free = every < BOUNDARY_SHARE
-    if free.all():
-        return np.zeros_like(cutting)
-    nearest = distance_transform_edt(free, return_distances=False, return_indices=True)
-    share: Floats = (cutting / (every + np.float32(1e-3)))[tuple(nearest)]
-    return share
-
-
 def _crossing(line: ConfirmedLine) -> Floats:
-    """Share of the boundaries around each grid point of a confirmed line that lie between classes that cut reflectors."""
-    cutting, every = _boundaries(line)
-    return cutting / (every + np.float32(1e-3))
-
-
-def _boundaries(line: ConfirmedLine) -> tuple[Floats, Floats]:
-    """Return how many boundaries that cut reflectors, and how many boundaries at all, lie around each grid point.
+    """Return the share of the boundaries around each grid point of a confirmed line that cut reflectors.
 
     Labels are moved along the reflectors, and as far vertically. Two classes whose boundary follows reflectors change
     few samples in the first case; two that cut reflectors change as many as in the second.
@@ -331,7 +336,8 @@ def _boundaries(line: ConfirmedLine) -> tuple[Floats, Floats]:
     cutting: Floats = np.sum([cut[pair] * changed for pair, changed in changes], axis=0, dtype=np.float32)
     every: Floats = np.sum([changed for _, changed in changes], axis=0, dtype=np.float32)
     around = [_smooth(_at_nodes(_smooth(part, (2, 2))), (2, 4)) for part in (cutting, every)]
-    return around[0], around[1]
+    result: Floats = around[0] / (around[1] + np.float32(1e-3))
+    return result
 
 
 def _grid(shape: tuple[int, ...]) -> tuple[Floats, Floats]:

@@ -6,7 +6,6 @@ be streamed in any split. In label volumes, which have samples that nobody looke
 `uncertain`.
 """
 
-import warnings
 from collections.abc import Callable, Iterable
 
 import numpy as np
@@ -74,19 +73,6 @@ def find_background(classes: Iterable[str], background: str | None = None) -> st
         return str(background)
     by_lower = {name.lower(): name for name in reversed(names)}
     return next((by_lower[name] for name in BACKGROUNDS if name in by_lower), None)
-
-
-def fitted_background(classes: Iterable[str], background: str) -> str | None:
-    """Background of a mapper: the class of that name, else one with a common name, else none with a warning."""
-    names = [str(name) for name in classes]
-    found = background if background in names else find_background(names)
-    if found is None:
-        warnings.warn(
-            f"No class is the background ({', '.join(names)}), so every pixel of a patch counts as the patch's class; "
-            "name one with background=, on the command line --background.",
-            stacklevel=3,
-        )
-    return found
 
 
 def winner(scores: Array) -> tuple[Array, Array]:

@@ -13,6 +13,8 @@ LAYERED = (
     0.65  # variance of the energies that relative time must explain; .77 in a layered survey, .37 to .53 in others
 )
 
+DOUBT = 0.3  # chance that a boundary lies anywhere between the two clicks around it, not where it was found
+
 
 def layered_share(survey: SurveySample) -> float:
     """Share of the variance of the energies that relative time explains, between 0 and 1."""
@@ -84,3 +86,32 @@ def ordered_layers(
         boundaries.append(int(before[np.searchsorted(ends, boundaries[-1])]))
     sizes = np.diff([*boundaries[::-1], len(profile)])
     return np.repeat(classes[starts], sizes)
+
+
+def layer_shares(
+    layers: npt.NDArray[np.intp], rows: npt.ArrayLike, labels: npt.ArrayLike, n_classes: int
+) -> npt.NDArray[np.float32]:
+    """Return the share of every class at every row: a boundary may lie elsewhere between the clicks around it.
+
+    Parameters
+    ----------
+    layers : array, shape (n_rows,)
+        As `ordered_layers` finds them.
+    rows, labels : array, shape (n_clicks,)
+        As `ordered_layers` takes them.
+    n_classes : int
+
+    Examples
+    --------
+    >>> layer_shares(np.array([0, 0, 0, 1, 1]), [0, 4], [0, 1], 2)[:, 1]
+    array([0.   , 0.075, 0.15 , 0.925, 1.   ], dtype=float32)
+    """
+    shares = np.eye(n_classes, dtype=np.float32)[layers]
+    order = np.argsort(rows, kind="stable")
+    at, classes = np.clip(np.rint(np.asarray(rows)[order]), 0, len(layers) - 1).astype(int), np.asarray(labels)[order]
+    for first, last, above, below in zip(at[:-1], at[1:], classes[:-1], classes[1:], strict=True):
+        if above != below and last > first:
+            deep = np.linspace(0, 1, last - first + 1)[:, None]
+            anywhere = (1 - deep) * np.eye(n_classes)[above] + deep * np.eye(n_classes)[below]
+            shares[first : last + 1] = (1 - DOUBT) * shares[first : last + 1] + DOUBT * anywhere
+    return shares

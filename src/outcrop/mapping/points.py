@@ -20,10 +20,10 @@ from sklearn.utils.validation import check_is_fitted
 from outcrop.features.encoder import weights_digest
 from outcrop.features.energies import KEPT
 from outcrop.mapping.carry import LINE, ConfirmedLine, carry, confirmed_line
-from outcrop.mapping.correction import ALIKE, Correction, fit_correction
+from outcrop.mapping.correction import ALIKE, Correction, fit_correction, with_places
 from outcrop.mapping.forest import Forest, grow_forest
 from outcrop.mapping.landmarks import LandmarkGraph, interpolated, landmark_graphs, nearest_weights
-from outcrop.mapping.layers import LAYERED, layered_share, ordered_layers, profile_of
+from outcrop.mapping.layers import LAYERED, layer_shares, layered_share, ordered_layers, profile_of
 from outcrop.mapping.pixels import along_reflectors, upsample
 from outcrop.mapping.saved import Saved, part, prefixed
 from outcrop.mapping.survey_sample import Floats, Nodes, SurveySample, nodes_of, relative_time
@@ -87,6 +87,8 @@ class PointMapper(BaseEstimator, Saved):
         Expected share of the survey of every class.
     layered_ : bool
         Whether the classes are ordered layers.
+    survey_layered_ : bool
+        Whether reflectors explain most of what varies in the survey.
     contradicted_ : list of (str, str)
         Class of every click that looks more like another class, and that class.
     unlike_ : float
@@ -149,7 +151,8 @@ class PointMapper(BaseEstimator, Saved):
         clicked = {p.name for p in points if p.kind != "stroke" and not p.excluded}
         shown = [p for p in points if p.kind != "stroke" or (p.name not in clicked and not p.excluded)]
         alone = self.background is None and len(names) > 1 and not confirmed.lines
-        self.layered_ = alone and layered_share(survey) > LAYERED
+        self.survey_layered_ = layered_share(survey) > LAYERED
+        self.layered_ = alone and self.survey_layered_
         self.layers_ = self._ordered(survey, nodes, shown) if self.layered_ else np.empty((0, len(names)), np.float32)
         size = min(len(graph.points) for graph in graphs)  # graphs of one survey differ by one landmark at most
         self.landmarks_ = np.stack([graph.points[:size] for graph in graphs])
@@ -192,7 +195,7 @@ class PointMapper(BaseEstimator, Saved):
         nodes = nodes_of(section)
         votes = self._prior(nodes, line)
         if self.correction_:
-            alike = self._alike(nodes.features[::2, ::2])
+            alike = self._alike(nodes, line, *np.ogrid[: votes.shape[0] : 2, : votes.shape[1] : 2])
             added = self.correction_.at(alike.reshape(-1, alike.shape[-1])).reshape(*alike.shape[:2], -1)
             votes = (votes + _doubled(added, votes.shape[:2])).clip(0, 1)
         found: Floats = upsample(votes[None], np.shape(section))[0].swapaxes(0, 1)
@@ -208,6 +211,7 @@ class PointMapper(BaseEstimator, Saved):
     def forget_places(self) -> None:
         """Keep what classes look like and forget where they lie, for another survey."""
         self.points_, self.layered_, self.forest_, self.confirmed_ = [], False, None, {}
+        self.correction_ = self.correction_ and self.correction_.without_places()
         self.strokes_ = np.empty((0, 3))
 
     def scores(self, sections: npt.ArrayLike) -> Floats:
@@ -229,6 +233,7 @@ class PointMapper(BaseEstimator, Saved):
             arrays |= prefixed("correction", self.correction_._asdict())
         return about | {
             "layered": self.layered_,
+            "survey_layered": self.survey_layered_,
             "width": self.width_,
             "contradicted": self.contradicted_,
             "unlike": self.unlike_,
@@ -253,7 +258,7 @@ class PointMapper(BaseEstimator, Saved):
         correction = part("correction", arrays)
         mapper.correction_ = Correction(**correction) if correction else None
         mapper.width_, mapper.contradicted_ = about["width"], about["contradicted"]
-        mapper.unlike_ = about.get("unlike", 0.0)
+        mapper.unlike_, mapper.survey_layered_ = about["unlike"], about["survey_layered"]
         for name in LEARNT:
             setattr(mapper, name, arrays[name])
         return mapper
@@ -278,8 +283,8 @@ class PointMapper(BaseEstimator, Saved):
         shown = [point for point in points if not point.excluded]
         times = {line: relative_time(node.dips) for line, node in nodes.items()}
         rows = [times[p.line][_node((p.trace, p.sample), times[p.line].shape)] for p in shown]
-        layers = ordered_layers(profile_of(survey), rows, [self._code(point.name) for point in shown])
-        return np.eye(len(self.classes_), dtype=np.float32)[layers]
+        labels = [self._code(point.name) for point in shown]
+        return layer_shares(ordered_layers(profile_of(survey), rows, labels), rows, labels, len(self.classes_))
 
     def _landmark_votes(
         self, graph: LandmarkGraph, nodes: dict[float, Nodes], points: Sequence[Point]
@@ -323,9 +328,10 @@ class PointMapper(BaseEstimator, Saved):
         votes = self._near_points(votes, line, excluded=True)  # after the means, which would fill it again
         return votes if len(self.classes_) == 1 else _normalised(votes)
 
-    def _alike(self, features: Floats) -> Floats:
-        """Features in widths of the kernel of a correction."""
-        return (features - self.mean_) * self.scale_ / np.float32(ALIKE * self.width_)
+    def _alike(self, nodes: Nodes, line: float | None, rows: Any, columns: Any) -> Floats:
+        """Return features of grid points in widths of the kernel of a correction, and their places."""
+        features = (nodes.features[rows, columns] - self.mean_) * self.scale_ / np.float32(ALIKE * self.width_)
+        return with_places(features, line, STRIDE * rows, STRIDE * columns)
 
     def _corrected(self, nodes: dict[float, Nodes], points: Sequence[Point]) -> Correction | None:
         """Learn what strokes change; None without strokes."""
@@ -338,7 +344,7 @@ class PointMapper(BaseEstimator, Saved):
                     target = np.eye(len(self.classes_), dtype=np.float32)[self._code(point.name)]
                     if point.excluded:  # the other classes share what the votes give to this one
                         target = _normalised(prior[at] * (1 - target))
-                    alike.append(self._alike(nodes[line].features[at]))
+                    alike.append(self._alike(nodes[line], line, *at))
                     residuals.append(target - prior[at])
         return fit_correction(np.stack(alike), np.stack(residuals)) if alike else None
 
@@ -390,7 +396,7 @@ class PointMapper(BaseEstimator, Saved):
         Classes that no confirmed line shows keep their shares, and so do the surroundings of points on this line.
         """
         places = {self._place(at): kept for at, kept in self.confirmed_.items() if at != line}
-        found = carry(places, section, nodes, self._place(line), len(self.classes_))
+        found = carry(places, section, nodes, self._place(line), len(self.classes_), layered=self.survey_layered_)
         if found is None:
             return shares
         marked = [(p[1], p[2]) for p in self.points_ if p[0] == line]

@@ -26,7 +26,7 @@ class Mappers(dict[str, Any]):
         return self["paper"]
 
 
-MAPPERS = Mappers({name: partial(LabelMapper, variant=name) for name in VARIANTS})
+MAPPERS: Mappers = Mappers({name: partial(LabelMapper, variant=name) for name in VARIANTS})
 """Mappings that learn from patches, by name, as `--mapping` takes them; each value makes one that is not fitted yet.
 
 Examples

@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 from xarray import DataArray, Dataset
 
 from outcrop.mapping.confidence import UNCERTAIN, as_codes
 from outcrop.plots.colours import COLOURS, colours
 from outcrop.plots.figure import AXES, frame, legend, new_axes, new_figure, oriented, spacing, time_label
-from outcrop.plots.geology_lines import draw_geology
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,15 +64,7 @@ def section(
     return ax
 
 
-def labelled_section(
-    line: DataArray,
-    labels: Dataset,
-    *,
-    truth: DataArray | None = None,
-    sticks: pd.DataFrame | None = None,
-    surfaces: Sequence[DataArray] = (),
-    opacity: float = 0.5,
-) -> Figure:
+def labelled_section(line: DataArray, labels: Dataset, *, truth: DataArray | None = None) -> Figure:
     """Draw a section with its labels in the standard colours, and its confidence below.
 
     Parameters
@@ -86,22 +76,15 @@ def labelled_section(
         classes their colours, and ``attrs["min_confidence"]`` stands in the title.
     truth : DataArray, optional
         Expert labels of the line, drawn above; same codes and names as ``attrs["classes"]`` says.
-    sticks, surfaces : optional
-        Fault sticks, tops and bases to draw over the labels; see `sticks`.
-    opacity : float
-        Of the colours over the amplitudes.
     """
     rows, palette = 2 + (truth is not None), labels.attrs.get("colours")
     figure = new_figure(figsize=(12, 4 * rows), layout="constrained")
     *above, middle, below = figure.subplots(rows, 1, sharex=True)
     if truth is not None:
-        overlay(line, truth, truth.attrs["classes"], palette=palette, opacity=opacity, ax=above[0]).set_title("truth")
+        overlay(line, truth, truth.attrs["classes"], palette=palette, ax=above[0]).set_title("truth")
     limit = float(labels.attrs.get("min_confidence") or 0)
     title = f"labels, uncertain below {100 * limit:.0f} % confidence" if limit else "labels"
-    overlay(line, labels["label"], labels.attrs["classes"], palette=palette, opacity=opacity, ax=middle).set_title(
-        title
-    )
-    draw_geology(middle, line, sticks, surfaces, palette)
+    overlay(line, labels["label"], labels.attrs["classes"], palette=palette, ax=middle).set_title(title)
     image = below.imshow(labels["confidence"].values.T / 255, cmap="viridis", vmin=0, vmax=1, **frame(line))
     figure.colorbar(image, ax=below, label="confidence", pad=0.01)
     below.set(xlabel=line.dims[0], ylabel=time_label(line))

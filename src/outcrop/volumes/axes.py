@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from outcrop.words import counted
+
 Array = npt.NDArray[Any]
 Data = TypeVar("Data", xr.DataArray, xr.Dataset)
 Places = tuple[int | None, int | None, int | None]  # axes of an array that are inline, crossline and vertical
@@ -97,7 +99,9 @@ def name_axes(
     (('inline', 'crossline', 'time'), (1, 2, 0), 1000.0, ['axes y and x are taken as inline and crossline'])
     """
     if len(dims) not in (2, 3):
-        raise ValueError(f"An array of {len(dims)} dimensions is no volume; give three, or two for a section.")
+        raise ValueError(
+            f"An array of {counted(len(dims), 'dimensions')} is no volume; give three, or two for a section."
+        )
     if all(map(is_unnamed, dims)):
         roles = ["inline", "crossline", "vertical"] if len(dims) == 3 else ["vertical", "crossline"]
         return ("inline", "crossline", domain or "time"), _places(roles), None, []
@@ -230,6 +234,11 @@ def nearest_position(axis: Array, value: float, name: str = "") -> int:
     if name and not abs(axis[position] - value) <= step / 2:
         raise ValueError(f"{name} {value:g} is outside the volume, which has {axis[0]:g} to {axis[-1]:g}.")
     return position
+
+
+def nearest_label(axis: Array, value: float) -> Any:
+    """Return the label of an axis nearest to a value."""
+    return axis[nearest_position(axis, value)].item()
 
 
 def fit_grid(rows: Array, columns: Array, points: Array) -> Array | None:

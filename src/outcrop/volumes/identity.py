@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
-from xarray.core import indexing
 
 from outcrop.parallel import Progress
 from outcrop.storage.stages import append_line, digest, read_lines
 from outcrop.storage.workspace import Workspace, fingerprint, set_aside
-from outcrop.volumes.lazy import LazyVolume
+from outcrop.volumes.lazy import lazy_source
 from outcrop.volumes.neighbours import NEAR, metres_per_number
 from outcrop.volumes.opening import MOST_LINES, STORED, open_volume
 
@@ -64,13 +63,7 @@ def identify(volume: xr.DataArray) -> dict[str, Any]:
 def untouched(volume: xr.DataArray) -> bool:
     """Whether a DataArray is a file as `open_volume` opened it: lazy, whole, nothing computed."""
     source = str(volume.attrs.get("source") or "")
-    data: Any = volume.variable._data
-    while isinstance(data, indexing.MemoryCachedArray | indexing.CopyOnWriteArray):
-        data = data.array
-    lazy = isinstance(data, indexing.LazilyIndexedArray) and isinstance(data.array, LazyVolume)
-    if not lazy or data.array.computed or any(part != slice(None) for part in data.key.tuple):
-        return False
-    return "://" in source or Path(source).exists()
+    return lazy_source(volume, whole=True) is not None and ("://" in source or Path(source).exists())
 
 
 def _facts(volume: xr.DataArray) -> list[Any]:

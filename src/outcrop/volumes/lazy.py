@@ -52,6 +52,9 @@ class LazyVolume(BackendArray):
     def __reduce__(self) -> tuple[Any, ...]:
         return _lazy_again, (self.read, self.shape, self.dtype, self.computed, self.keep_lines)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> "LazyVolume":
+        return self  # nothing in it changes
+
     def __getitem__(self, key: Any) -> Any:
         return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self.block)
 
@@ -79,6 +82,25 @@ class LazyVolume(BackendArray):
             part = tuple(slice(None) if axis == alone[0] else as_slice(some) for axis, some in enumerate(wanted))
             return whole[part[0]][:, part[1]][:, :, part[2]].copy()
         return self.read(tuple(map(as_slice, wanted)))
+
+
+def lazy_source(volume: xr.DataArray, *, whole: bool = False) -> LazyVolume | None:
+    """Return what a lazy volume reads from a file by; None where samples were loaded or computed.
+
+    With `whole`, None for a part of the file and for other axes too.
+    """
+    data: Any = volume.variable._data
+    while not isinstance(data, LazyVolume):
+        if whole and hasattr(data, "key") and not all(_is_all(part) for part in data.key.tuple):
+            return None
+        data = getattr(data, "array", None)
+        if data is None:
+            return None
+    return None if data.computed or (whole and data.shape != volume.shape) else data
+
+
+def _is_all(part: Any) -> bool:
+    return isinstance(part, slice) and part == slice(None)
 
 
 def _lazy_again(read: Any, shape: Any, dtype: Any, computed: bool, keep_lines: bool) -> LazyVolume:

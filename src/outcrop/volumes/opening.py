@@ -20,7 +20,7 @@ from outcrop.parallel import memory_budget
 from outcrop.volumes import class_table, folders, segy, segy_headers
 from outcrop.volumes.amplitude import find_offset
 from outcrop.volumes.axes import fit_grid, name_axes, stated_units, unit_factor
-from outcrop.volumes.lazy import LazyVolume, NpyFile, PictureFile, check_axes, lazy_volume, take_block
+from outcrop.volumes.lazy import LazyVolume, NpyFile, PictureFile, check_axes, lazy_source, lazy_volume, take_block
 from outcrop.volumes.neighbours import line_steps
 from outcrop.volumes.recognise import recognise, refuse_foreign, refuse_remote
 from outcrop.volumes.zgy import open_zgy
@@ -79,7 +79,9 @@ def open_volume(
             volume = open_path(os.fspath(source), header_bytes=header_bytes, endian=endian, domain=domain)
         else:
             volume = from_array(source, domain=domain)
-        return note_offset(with_line_step(volume))
+        volume = with_line_step(volume)
+        opened_before = not is_path and lazy_source(volume, whole=True) is not None
+        return volume if opened_before else note_offset(volume)
     except Exception as error:  # decoders of other formats raise what they like
         if isinstance(error, ValueError | OSError) and "\n" not in str(error):
             raise
@@ -194,6 +196,16 @@ def read_segy(geometry: segy.Geometry, key: tuple[Any, ...]) -> Array:
     return segy.read(geometry, rows, columns, samples=slice(first, samples.max() + 1))[..., samples - first]
 
 
+def segy_geometry(volume: xr.DataArray) -> segy.Geometry:
+    """Return the geometry of the SEG-Y file behind a volume: the one it reads by, else scanned again."""
+    lazy = lazy_source(volume)
+    if lazy is not None and isinstance(lazy.read, functools.partial) and lazy.read.func is read_segy:
+        held: segy.Geometry = lazy.read.args[0]
+        if held.is_current():
+            return held
+    return segy.scan(volume.attrs["source"], **volume.attrs.get("options", {}))
+
+
 def open_zarr(path: str, *, domain: str | None) -> xr.DataArray:
     """Open a Zarr array, or the volume in a Zarr group as xarray, MDIO or plain zarr write it."""
     import zarr
@@ -239,6 +251,9 @@ def from_array(array: Any, *, domain: str | None) -> xr.DataArray:
     A DataArray keeps its data where these need no other order and type, and is returned itself where nothing changes.
     """
     attrs = {"source": "array", "format": "array"}
+    if isinstance(array, xr.Dataset):
+        names = ", ".join(map(repr, array.data_vars)) or "none"
+        raise ValueError(f"A Dataset is no volume; give one of its arrays, as dataset[NAME]. It has {names}.")
     if not isinstance(array, xr.DataArray):
         return assemble(np.asarray(array), attrs=attrs, domain=domain)
     stored = array.values if array.variable._in_memory else array.variable

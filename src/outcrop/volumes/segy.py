@@ -21,6 +21,7 @@ from outcrop.volumes.segy_layout import WINDOW, Layout, find_layout, sample_head
 from outcrop.volumes.traces import Traces, find_runs, make_grid, place
 
 Array = npt.NDArray[Any]
+FOOT = 0.3048  # m
 # Where inline and crossline stand, the commonest first; the last is a 2-D line that has only CDP numbers.
 HEADER_BYTES = [(189, 193), (9, 21), (5, 21), (17, 21), (9, 13), (17, 13), (21, 25), (233, 237), (213, 217), (189, 21)]
 BATCH = 1 << 18  # samples decoded at a time: what they need stays in the cache of a core
@@ -57,6 +58,8 @@ class Geometry:
         Sample interval and first sample in ms or m.
     domain : str
         time or depth.
+    metres : float
+        In a unit of the coordinates: 1, or less where they are in feet.
     bin_size : (float, float) or None
         Metres between neighbouring inlines and between neighbouring crosslines of the grid, NaN for the direction in
         which only one line runs; None where coordinates do not tell.
@@ -81,10 +84,16 @@ class Geometry:
     interval: float
     delay: float
     domain: str
+    metres: float
     bin_size: tuple[float, float] | None
     text: str
     notes: tuple[str, ...]
     stamp: tuple[int, int]
+
+    def is_current(self) -> bool:
+        """Return whether the file has the size and time of change that it was scanned with."""
+        stat = os.stat(self.layout.path)
+        return self.stamp == (stat.st_size, stat.st_mtime_ns)
 
     def __reduce__(self) -> Any:
         return unpack, ({field.name: getattr(self, field.name) for field in dataclasses.fields(self)},)
@@ -139,7 +148,7 @@ def scan(
     if hint == "depth":
         notes.append(f"the text header says that samples are in depth; they are read as {domain or hint}")
     domain = domain or hint
-    metres = 0.3048 if binary["units"] == 2 else 1.0
+    metres = FOOT if binary["units"] == 2 else 1.0
     interval, delay, remarks = sampling(binary, words, unit=metres if domain == "depth" else 1.0)
     return Geometry(
         layout=layout,
@@ -148,6 +157,7 @@ def scan(
         interval=interval,
         delay=delay,
         domain=domain,
+        metres=metres,
         bin_size=find_bin_size(words, rows, columns, metres=metres),
         text=text,
         notes=(*notes, *remarks),
@@ -158,10 +168,10 @@ def scan(
 
 def unpack(fields: dict[str, Any]) -> Geometry:
     """Geometry that another process has scanned; refused where the file has changed since."""
-    path, stat = fields["layout"].path, os.stat(fields["layout"].path)
-    if fields["stamp"] != (stat.st_size, stat.st_mtime_ns):
-        raise ValueError(f"{path} has changed since it was opened; open it again.")
-    return Geometry(**fields)
+    found = Geometry(**fields)
+    if not found.is_current():
+        raise ValueError(f"{found.layout.path} has changed since it was opened; open it again.")
+    return found
 
 
 def find_grid(

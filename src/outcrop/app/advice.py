@@ -1,0 +1,136 @@
+"""What the shell would warn about, in the same words, for the place on the page that it concerns."""
+
+from typing import TYPE_CHECKING, Any
+
+from outcrop.app.work import Latest
+from outcrop.job import hints
+from outcrop.job.scoring import matched_names, unmatched_classes
+from outcrop.patches.grid import DIRECTIONS
+
+if TYPE_CHECKING:
+    from outcrop.app.session import Session
+
+EXPERT = "the expert"
+
+
+class PageAdvice:
+    """Sentences about classes, sections, retrieved patches and an expert's names, each until it is settled.
+
+    Parameters
+    ----------
+    session : Session
+    """
+
+    def __init__(self, session: "Session") -> None:
+        self.session, self.job = session, session.job
+        self._mapper: Any = None  # that was fitted last
+        self._fitted: str | None = None  # its key
+        self._retrieved: tuple[str | None, list[str]] = (None, [])  # key of a search, and sentences about it
+        self._failed: tuple[Any, ...] = ()
+        self._latest = Latest(self._look)
+        self._first_notes = [*session.job.volume.attrs.get("notes", ()), *session.job.notes]
+        self._n_settled = len(session.job.notes)
+
+    def close(self) -> None:
+        """Wait for what looks at mapper and patches."""
+        self._latest.wait()
+
+    def notes(self) -> list[str]:
+        """Return what was noticed when the job was opened, and about the last decision."""
+        return list(dict.fromkeys([*self._first_notes, *self.job.notes[self._n_settled :]]))
+
+    def forget_notes(self) -> None:
+        """Drop what was noticed about the last decision: another one follows."""
+        self._n_settled = len(self.job.notes)
+
+    def background(self) -> list[str]:
+        """Return a sentence where a class for everything else is missing."""
+        plan = self.job.plan
+        if plan.background is not None or not plan.by_points or plan.mapper_key is None:
+            return []
+        mapper = self._known_mapper()
+        taught = [name for name in plan.names.values() if name in taught_classes(self.session)]
+        if mapper is not None and sorted(map(str, mapper.classes_)) == sorted(plan.firsts[name] for name in taught):
+            return hints.background_advice(plan, mapper)  # layers need none
+        return [hints.without_background(taught)] if taught else []
+
+    def classes(self) -> list[str]:
+        """Return sentences about the classes: no background, and clicks that look like another class."""
+        plan, mapper = self.job.plan, self._known_mapper()
+        known = mapper is not None and {str(name) for name in mapper.classes_} <= plan.names.keys()
+        return [*self.background(), *(hints.look_alikes(plan, mapper) if known else [])]
+
+    def section(self, line: float | None) -> list[str]:
+        """Return sentences about classes that cover nothing or most of a labelled line."""
+        codes = None if line is None else self.session.labelling.codes(line)
+        if codes is None:
+            return []
+        plan = self.job.plan
+        return hints.section_coverage(plan, [codes], f"{DIRECTIONS[plan.along]} {line:g}")
+
+    def retrieved(self) -> list[str]:
+        """Return sentences about the retrieved patches."""
+        search = self.session.search
+        if search.weak is None:
+            return []
+        if self._retrieved[0] != search.key:
+            self._request()
+            return []
+        return self._retrieved[1]
+
+    def expert(self, scored: dict[str, float] | None) -> list[str]:
+        """Return sentences about an expert's names that differ from those of the labels.
+
+        Parameters
+        ----------
+        scored : dict or None
+            Class -> score of the line in view, None where it has none.
+        """
+        truth, known = self.session.labelling.truth, self.session.labelling.shown().names
+        if truth is None or not known:
+            return []
+        names, notes = matched_names(truth.attrs["classes"], known, EXPERT.capitalize())
+        return [*notes, *unmatched_classes(scored or (), names, known, EXPERT)]
+
+    def _known_mapper(self) -> Any:
+        """Mapper of the present decisions, or the one before while there is none; it is loaded in a thread."""
+        key = self.job.plan.mapper_key
+        if key is None:
+            return None
+        if key != self._fitted:
+            self._request()
+        return self._mapper
+
+    def _request(self) -> None:
+        if self._wanted() != self._failed:
+            self._latest.request()
+
+    def _wanted(self) -> tuple[Any, ...]:
+        """What is looked at: what was fitted and what was found."""
+        return self.job.plan.mapper_key, self.job.labels_written(), self.session.search.key
+
+    def _look(self) -> None:
+        wanted, plan, search = self._wanted(), self.job.plan, self.session.search
+        found = False
+        try:
+            mapper = self.job.fitted_mapper(plan)
+            if mapper is not None and plan.mapper_key != self._fitted:
+                self._mapper, self._fitted, found = mapper, plan.mapper_key, True
+            key, weak = search.key, search.weak
+            if weak is not None and key != self._retrieved[0] and not search.searching:
+                self._retrieved, found = (key, self.job.retrieval_warnings(weak)), True
+        except (ValueError, OSError) as error:
+            self.session.work.say(str(error), wrong=True)
+        self._failed = () if found else wanted  # nothing new until something else is wanted
+        if found:
+            self.session.tell("advice")
+
+
+def taught_classes(session: "Session") -> set[str]:
+    """Return the names of the classes that an exemplar, a stroke, an accepted patch or a confirmed line teaches."""
+    plan = session.job.plan
+    state = plan.state
+    firsts = {one.name for one in state.exemplars} | {one["class"] for one in state.strokes}
+    firsts |= {one.name for one in state.verdicts if one.accept}
+    firsts |= {first for line in state.confirmed for first in line["classes"]}
+    return {plan.names[first] for first in firsts if first in plan.names}

@@ -1,0 +1,94 @@
+"""The layers over the section: which of them show, how opaque, and from which likelihood on fault sticks do."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from outcrop.app.components import WIDE, Layers, Message, guarded
+from outcrop.app.plot import ALPHAS, OPACITY
+from outcrop.app.viewer import Panel, Viewer
+from outcrop.geometry.tracing import THRESHOLD
+
+
+class Layer(NamedTuple):
+    """A layer as it is at first."""
+
+    name: str
+    renderers: tuple[str, ...]  # of the figure, by name
+    opacity: float = 1.0
+    shown: bool = True
+    key: str = ""  # that hides and shows it
+
+
+STICKS, TOPS = "fault sticks", "tops"
+LAYERS = (
+    Layer("seismic", ("amplitudes",)),
+    Layer(STICKS, ("stick-outlines", "sticks", "chosen-stick", "stick-points")),
+    Layer("labels", ("labels",), OPACITY, key="O"),
+    Layer("confidence", ("confidence-picture",), 0.8, shown=False),
+    Layer("exemplars", ("exemplar-boxes", "exemplar-names")),
+    Layer("strokes", ("painted",), 0.75, key="S"),
+    Layer(TOPS, ("top-outlines", "tops", "base-outlines", "bases")),
+)
+
+
+class LayerBar(Panel):
+    """An eye and an opacity for every layer, and a slider for the likelihood of fault sticks.
+
+    Parameters
+    ----------
+    viewer : Viewer
+
+    Attributes
+    ----------
+    after_change : callable
+        Called with the name of a layer that is hidden or shown, or whose likelihood changed.
+    """
+
+    def __init__(self, viewer: Viewer) -> None:
+        super().__init__(viewer)
+        self.after_change: Callable[[str], object] = lambda name: None
+        kept: dict[str, Any] = self.view.get("layers", {})
+        self._state = {one.name: {"shown": one.shown, "opacity": one.opacity} for one in LAYERS}
+        for name, chosen in kept.items():
+            if name in self._state and isinstance(chosen, dict):
+                self._state[name] |= chosen
+        items = [one._asdict() | self._state[one.name] for one in LAYERS]
+        for item in items:
+            if item["name"] == STICKS:
+                item["likelihood"] = self.likelihood
+        self.bar = Layers(self._on_message, items=items, likelihoods=[THRESHOLD, 1.0], **WIDE)
+
+    @property
+    def likelihood(self) -> float:
+        """Mean likelihood from which a fault stick is shown."""
+        return float(self.view.get("likelihood", THRESHOLD))
+
+    def shown(self, name: str) -> bool:
+        """Return whether a layer is shown."""
+        return bool(self._state[name]["shown"])
+
+    def apply(self) -> None:
+        """Give the renderers what was chosen before the page was opened."""
+        plot = self.viewer.plot
+        found = {one.name: one for one in plot.figure.renderers}
+        for layer in LAYERS:
+            state = self._state[layer.name]
+            for renderer in (found[name] for name in layer.renderers):
+                renderer.visible = state["shown"]
+                given = {name: state["opacity"] for name in ALPHAS if name in renderer.glyph.properties()}
+                renderer.glyph.update(**given)
+        plot.bar.visible, plot.hatch.visible = self.shown("confidence"), self.shown("labels")
+        for one in (plot.expert_image, plot.over):
+            one.glyph.global_alpha = self._state["labels"]["opacity"]
+
+    @guarded
+    def _on_message(self, message: Message) -> None:
+        """Remember what the browser has done, and draw sticks by their likelihood."""
+        name = message.pop("name")
+        if "likelihood" in message:
+            self.view.keep(likelihood=float(message["likelihood"]))
+        else:
+            self._state[name] |= message
+            self.view.keep(layers=self._state)
+        if "opacity" not in message:
+            self.after_change(name)

@@ -1,0 +1,135 @@
+"""A job folder that version 0.2.0 wrote opens with nothing lost: `write_old_job.py` says how it was made."""
+
+import json
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import outcrop as oc
+from outcrop.job import retrieved
+
+ARCHIVE = Path(__file__).with_name("old_job.zip")
+pytestmark = pytest.mark.filterwarnings("ignore:Class .* has .* patches, fewer than")
+
+
+@pytest.fixture
+def old(tmp_path):
+    """The folder, moved to another place with its volume."""
+    with zipfile.ZipFile(ARCHIVE) as archive:
+        archive.extractall(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def labelled(old):
+    """The folder as it was when its labels were new: without the decisions that came later."""
+    (log,) = (old / "survey.outcrop" / "decisions").glob("*.jsonl")
+    lines = log.read_text().splitlines(keepends=True)
+    log.write_text("".join(lines[: len(pd.read_csv(old / "labelled.csv"))]))
+    return old
+
+
+def files(folder):
+    """Content of every file, by its name."""
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("name", ["labelled", "stale"])
+def test_status_and_decisions_are_those_of_the_old_version(name, request):
+    """Classes with their codes, background, decisions, retrieved patches and labelled lines are all there."""
+    folder = request.getfixturevalue("labelled" if name == "labelled" else "old")
+    before = json.loads((folder / f"{name}.json").read_text())
+    with oc.Job(folder / "survey.outcrop") as job:
+        now = job.status()
+        pd.testing.assert_frame_equal(
+            job.decisions.astype(str).replace("None", ""),
+            pd.read_csv(folder / f"{name}.csv", dtype=str, keep_default_na=False).replace("None", ""),
+        )
+        assert job.palette["fault"] == "#123456"
+    assert not now["damaged"] and not now["volume_unread"]
+    for part in ("classes", "background", "writers", "retrieved", "retrieved_edited"):
+        assert now[part] == before[part], part
+    assert now["decisions"] | before["decisions"] == now["decisions"]
+    assert now["lines"] | before["lines"] == now["lines"]
+    assert {key: now["label"][key] for key in ("mapping", "seed", "min_confidence")} == {
+        key: before["label"][key] for key in ("mapping", "seed", "min_confidence")
+    }
+
+
+def test_nothing_is_computed_again(labelled, monkeypatch):
+    """Keys are those of the old version: index, retrieved patches, mapper and votes are found, not made."""
+    before = json.loads((labelled / "labelled.json").read_text())
+    for name in ("job.folder.build_index", "job.retrieved.search", "job.fitting.fit", "labels.votes.section_votes"):
+        monkeypatch.setattr(f"outcrop.{name}", None)
+    with oc.Job(labelled / "survey.outcrop") as job:
+        assert job.plan.keys == before["keys"]
+        assert len(job.retrieve()) == sum(before["retrieved"].values())
+        assert not job.label([101, 102])["stale"].any()
+        assert {str(name) for name in job.mapper().classes_} == set(before["classes"])
+
+
+def test_labels_are_those_of_the_old_version(labelled):
+    """Labels and confidence are shown as they were, sample by sample."""
+    with oc.Job(labelled / "survey.outcrop") as job, np.load(labelled / "labelled.npz") as shown:
+        for part in ("label", "confidence", "stale"):
+            np.testing.assert_array_equal(job.labels[part].values, shown[part])
+
+
+def test_stale_labels_stay_visible_below_the_strokes(old):
+    """Later strokes decide; away from them, where the old version spread them, labels are those of the votes."""
+    with oc.Job(old / "survey.outcrop") as job, np.load(old / "labelled.npz") as shown:
+        labels = job.labels
+        assert labels["stale"].values.tolist() == [False, True, True]
+        assert labels["label"].sel(inline=101, crossline=330, time=120) == job.classes["fault"]
+        assert labels["label"].sel(inline=102, crossline=344, time=176) == job.classes["salt"]
+        changed = labels["label"].values != shown["label"]
+        assert 0 < changed.sum() < 0.05 * (shown["label"] > 0).sum()
+
+
+def test_opening_and_working_on_loses_no_file(old):
+    """Whatever is computed on top, every decision and every result of the old version keeps its content."""
+    folder = old / "survey.outcrop"
+    before = {path: content for path, content in files(folder).items() if path.parts[0] in ("decisions", "stages")}
+    with oc.Job(folder) as job:
+        job.add_exemplar("fault", (100, 330, 120))
+        job.label([101])
+        job.label([101], mapping="points")
+    after = files(folder)
+    renewed = {path for path in before if path.name.startswith(("published-", "."))}  # the copy of retrieved.csv, locks
+    for path in before.keys() - renewed:
+        assert after[path].startswith(before[path]), path  # logs grow, everything else stays
+
+
+def test_a_table_of_the_old_version_edited_by_hand_is_taken(old):
+    """A row taken out of its retrieved.csv is a no, a row given another class is a yes to that class."""
+    path = old / "survey.outcrop" / "retrieved.csv"
+    table = pd.read_csv(path)
+    gone = table[table["class"] == "salt"].iloc[-1]
+    moved = table[table["class"] == "other"].iloc[-1]
+    table = table[table["row"] != gone["row"]]
+    table.loc[table["row"] == moved["row"], "class"] = "fault"
+    table.to_csv(path, index=False)
+    with oc.Job(old / "survey.outcrop", origin="shell") as job:
+        assert job.status()["retrieved_edited"]
+        weak = job.retrieve()
+        verdicts = {(one.name, one.place): one.accept for one in job.plan.state.verdicts}
+        names = ["inline", "crossline", "time"]
+        assert not verdicts["salt dome", tuple(gone[names])] and verdicts["fault", tuple(moved[names])]
+        assert "edited by hand" in job.notes[-1]
+        shown = weak.table
+        assert not ((shown["class"] == "salt") & (shown["row"] == gone["row"])).any()
+        assert ((shown["class"] == "fault") & (shown["row"] == moved["row"])).any()
+
+
+def test_a_table_that_became_arrays_is_that_of_the_old_version(labelled):
+    """Class, place, similarity and weight of every patch are those that version 0.2.0 kept as CSV."""
+    with oc.Job(labelled / "survey.outcrop") as job:
+        plan = job.plan
+        weak = retrieved.kept(job, plan)
+        kept = pd.read_csv(job.stages.path("retrieved", plan.keys["retrieved"]) / "table.csv")
+    kept["class"] = kept["class"].replace("salt dome", "salt")
+    for name in ("class", "row", "inline", "crossline", "time", "similarity", "weight"):
+        assert weak.table[name].tolist() == kept[name].tolist(), name
