@@ -138,7 +138,7 @@ def test_tooltips_name_the_keys(job, browser):
             assert button.get_attribute("title").endswith(f"({key})")
             assert button.get_attribute("aria-keyshortcuts") == key.replace("Ctrl", "Control")
         for name in ("line", "gain"):
-            tab.page.get_by_role("slider", name=name).wait_for()
+            tab.page.get_by_role("slider", name=name, exact=True).wait_for()
         tab.close()
 
 
