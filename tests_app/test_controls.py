@@ -451,7 +451,7 @@ def test_the_gallery_stays_and_lists_what_was_rejected(job, browser, screen):
         assert gallery(tab) == before
         tab.page.get_by_role("button", name="Re-rank").click()
         accepted, rejected = before[7], before[2]
-        for _ in range(100):  # a ranking may still be under way; the order follows it
+        for _ in range(600):  # a ranking may still be under way; the order follows it
             after = gallery(tab)
             if after[0] == accepted and rejected not in after:
                 break
