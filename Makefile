@@ -26,7 +26,7 @@ test: .venv/dev        ## lint, types, import order, doctests and tests
 	$(BIN)/pytest
 
 test-app: .venv/dev    ## the interpreter's page in a real browser; needs chromium
-	$(BIN)/python -m pip install -q playwright
+	$(BIN)/python -m pip install -q playwright axe-playwright-python
 	$(BIN)/pytest tests_app
 
 test-wheel: .venv/run  ## the wheel in an empty environment with the newest dependencies: demo and page

@@ -323,3 +323,20 @@ def test_an_accepted_patch_is_searched_for_in_its_direction():
         query = fold([verdict]).queries()["a"][0].patch
         found = exemplar_patch(SimpleNamespace(grid=grid, volume=volume), query)
         np.testing.assert_array_equal(found, grid.cut(volume, grid.start_at(place, along=along))[0])
+
+
+def test_an_act_of_another_kind_or_person_is_undone_by_its_id(tmp_path):
+    """Of two writers one takes back what the other did, whatever came later; redo repeats it, once."""
+    one, two = Decisions(tmp_path, origin="page"), Decisions(tmp_path, origin="page")
+    (first,) = one.add(exemplar("fault"))
+    two.add(exemplar("salt dome", [1, 2, 3]))
+    assert [[entry["class"] for entry in act] for act in two.undoable()] == [["salt dome"], ["fault"]]
+    assert two.undo(first["id"]) == [first]
+    assert [e.name for e in one.state().exemplars] == ["salt dome"]
+    assert one.undo() == []
+    with pytest.raises(ValueError, match="was undone before"):
+        one.undo(first["id"])
+    assert two.redo() == [first] and len(one.undoable()) == 2
+    assert one.undo() == [first]
+    one.close()
+    two.close()

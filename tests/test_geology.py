@@ -111,7 +111,7 @@ def test_a_click_chooses_a_stick_and_yes_keeps_it(panel):
     drawn(panel)
     assert len(panel.lines["stick-outlines"].data["xs"]) == 1 and not panel.chosen
     panel.session.undo()
-    assert "Taken back: fault stick of fault on inline 104." in panel.session.work.message
+    assert "Undone: fault stick of fault on inline 104 (you)." in panel.session.work.message
     drawn(panel)
     assert not panel.lines["stick-outlines"].data["xs"]
 

@@ -1,4 +1,4 @@
-"""Audits and what was not shown yet, on the page without a browser: questions, answers, undo, exemplars of groups."""
+"""Audits and patches unlike anything marked, on the page without a browser: answers, undo, exemplars of groups."""
 
 import numpy as np
 import pytest
@@ -82,7 +82,7 @@ def test_back_and_undo(session):
     assert panel.question.item["number"] == 3
     session.undo()
     panel.show()
-    assert "Taken back: answer about" in session.work.message
+    assert "Undone: answer about" in session.work.message
     assert panel.audits.audit.questions["answer"][2] == "yes"
     session.undo()
     panel.show()

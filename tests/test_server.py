@@ -3,12 +3,14 @@
 import asyncio
 import contextlib
 import http.client
+import io
 import json
 import os
 import re
 import socket
 import subprocess
 import sys
+import zipfile
 
 import numpy as np
 import pytest
@@ -204,14 +206,56 @@ def test_only_what_lies_in_the_folder_can_be_chosen(tmp_path):
     (tmp_path / "in").mkdir()
     np.save(tmp_path / "in" / "a.npy", np.random.default_rng(0).random((3, 60, 60)))
     np.save(tmp_path / "b.npy", np.zeros((3, 60, 60)))
-    desk = Desk(folder=tmp_path / "in", job=tmp_path / "a.outcrop", size=32)
-    assert desk.choices() == ["a.npy"]
+    desk = Desk(folder=tmp_path / "in", size=32)
     for name in ("../b.npy", str(tmp_path / "b.npy"), "b.npy", ""):
         with pytest.raises(ValueError, match="not among"):
-            desk.open(name)
-    desk.open("a.npy")
-    assert desk.session.survey.volume.shape == (3, 60, 60)
-    desk.session.close()
+            desk.begin(name, "b")
+        with pytest.raises(ValueError, match="not among"):
+            desk.find(name)
+    with pytest.raises(ValueError, match="not a plain job name"):
+        desk.begin("a.npy", "../a")
+    assert desk.begin("a.npy", "mine") == "mine.outcrop"
+    assert desk.find("mine.outcrop").survey.volume.shape == (3, 60, 60)
+    assert desk.find("mine.outcrop").path == tmp_path / "in" / "mine.outcrop"
+    desk.close()
+
+
+def test_a_volume_without_amplitudes_is_refused_without_a_job(tmp_path):
+    """All NaN, or all zeros, says so and makes no folder; one sample with an amplitude is enough."""
+    from outcrop.app.server import Desk
+
+    desk, volume = Desk(folder=tmp_path, size=32), np.full((20, 60, 60), np.nan, np.float32)
+    for name, value in (("nan", np.nan), ("zero", 0)):
+        volume[:] = value
+        np.save(tmp_path / f"{name}.npy", volume)
+        with pytest.raises(ValueError, match="only zeros or NaN"):
+            desk.begin(f"{name}.npy", name)
+        assert not (tmp_path / f"{name}.outcrop").exists()
+    volume[18, 30, 30] = 1
+    np.save(tmp_path / "some.npy", volume)
+    assert desk.begin("some.npy", "some") == "some.outcrop"
+    desk.close()
+
+
+def test_only_what_a_job_offers_is_downloaded(tmp_path):
+    """Exports come as they are, a folder as a zip file; decisions, other jobs and paths find nothing."""
+    volume = oc.open_volume(np.random.default_rng(0).random((3, 60, 60)))
+    explorer = oc.explore(volume, job=tmp_path / "a.outcrop", size=32)
+    folder = tmp_path / "a.outcrop" / "export"
+    (folder / "labels.zarr").mkdir(parents=True)
+    (folder / "labels.sgy").write_bytes(b"labels")
+    (folder / "labels.zarr" / "c0").write_bytes(b"chunk")
+    found = home(explorer) + "download/a.outcrop/"
+    assert ask(explorer, found + "labels.sgy") == (200, "labels")
+    with contextlib.closing(http.client.HTTPConnection(explorer.address.split("/")[2])) as connection:
+        connection.request("GET", found + "labels.zarr.zip")
+        with connection.getresponse() as answer:
+            archive = zipfile.ZipFile(io.BytesIO(answer.read()))
+    assert {one: archive.read(one) for one in archive.namelist()} == {"labels.zarr/c0": b"chunk"}
+    for name in ("view.json", "labels.zarr", "..%2fjob.toml", "export%2flabels.sgy", "%2e%2e"):
+        assert ask(explorer, found + name)[0] == 404
+    assert ask(explorer, home(explorer) + "download/b.outcrop/labels.sgy")[0] == 404
+    explorer.close()
 
 
 def test_a_restart_keeps_the_address_for_this_user_alone(tmp_path, monkeypatch):

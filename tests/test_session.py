@@ -73,6 +73,7 @@ def searched(session, places):
     session.work.wait()
     while session.work.behind and session.work.behind.alive:
         time.sleep(0.05)
+    session.search.wait()  # the survey is searched by itself
     return session
 
 
@@ -324,11 +325,11 @@ def test_a_stroke_that_is_sent_twice_is_stored_once(session):
     second = reopened(session)
     second.paint(name, 0, 3, [(340, 100), (350, 140)], id=id)
     assert [one["id"] for one in second.job.plan.state.strokes] == [id]
-    assert second.undo() and second.work.message == f"Taken back: stroke of {name} on inline 103."
+    assert second.undo() and second.work.message == f"Undone: stroke of {name} on inline 103 (you)."
     second.paint(name, 0, 3, [(340, 100), (350, 140)], id=id)
     assert second.job.plan.state.strokes == []
     second.redo()
-    assert len(second.job.plan.state.strokes) == 1 and second.work.message.startswith("Done again: stroke")
+    assert len(second.job.plan.state.strokes) == 1 and second.work.message.startswith("Redone: stroke")
     second.close()
 
 
@@ -431,7 +432,7 @@ def test_what_was_said_goes_with_the_line(session):
     page = opened(session)
     session.undo()
     page._update("work")
-    assert "Taken back" in page.status.text
+    assert "Undone" in page.status.text
     page.viewer.step(1)
     assert page.status.text == "Ready."
     session.work.say("no space left", wrong=True)
@@ -499,23 +500,39 @@ def test_the_curve_has_a_line_where_it_divides(session, survey):
 
 
 def test_search_begins_near_the_line_and_then_covers_the_survey(session, survey, monkeypatch):
-    """The neighbourhood holds the line; the next search covers all lines of the survey."""
+    """The neighbourhood holds the line; when the survey is indexed it is searched by itself, which undo leaves."""
     from outcrop.app import search as module
 
     monkeypatch.setattr(module, "NEAR_PATCHES", 60)
     line = next(iter(survey[1].values()))[0]
-    searched(session, survey[1])
+    place_all(session, survey[1])
+    build, begun, go_on = session.job.build, threading.Event(), threading.Event()
+
+    def wait_and_build(*arguments):
+        begun.set()
+        go_on.wait(60)
+        build(*arguments)
+
+    monkeypatch.setattr(session.job, "build", wait_and_build)
+    session.search.retrieve(line)
+    session.work.wait()
+    assert begun.wait(60)
     lines = session.job.grid().table["inline"]
     assert session.search.scope == "neighbourhood" and lines.min() <= line <= lines.max() and lines.nunique() < 20
+    near = session.search.key
+    go_on.set()
+    session.work.behind.thread.join(60)
+    session.search.wait()
+    assert session.search.key not in (None, near) and not session.search.stale
+    assert "indexed and searched" in session.work.message
     far = float(session.survey.lines[-1 if line < session.survey.lines[10] else 0])
     labelled(session, [line, far])
     session.undo()  # takes back the interpreter's last exemplar, not the area that the page chose
     session.redo()
-    session.search.retrieve(line)
-    session.work.wait()
+    session.search.wait()
     assert session.search.scope == "survey" and session.job.grid().table["inline"].nunique() == 20
     assert oc.Job(session.path).plan.index.area is None  # the shell sees the same
-    assert session.labelling.counts() == (20, 2, 2)
+    assert session.labelling.counts() == (20, 2, 0)
 
 
 def test_labels_survive_and_the_command_line_agrees(session, survey, tmp_path, monkeypatch):
@@ -686,7 +703,8 @@ def test_what_a_correction_took_elsewhere_is_said(session, survey, monkeypatch):
     assert whole[0] >= 0.2 and whole[1] > 0.01 and labelling.taken == [(name, *map(pytest.approx, whole))]
     page = Page(session, Document())
     page.viewer.go(0, position)
-    assert f"it took {100 * whole[0]:.0f} % of {name} ({100 * whole[1]:.1f} % of the line)" in page.labels.changed.text
+    lost = f"{100 * whole[0]:.0f} % of {name} ({100 * whole[1]:.1f} % of the line)"
+    assert f"{lost} removed outside your strokes" in page.labels.changed.text
     page.close()
     little = correct(2)
     assert (little[0] < 0.2 or little[1] <= 0.01) and labelling.taken == []

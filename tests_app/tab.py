@@ -56,7 +56,7 @@ class Tab:
     def __init__(self, browser, address, screen=(1440, 900)):
         self.errors, self.foreign = [], []
         self.page = browser.new_page(viewport={"width": screen[0], "height": screen[1]})
-        self.page.set_default_timeout(60_000)
+        self.page.set_default_timeout(int(os.environ.get("TAB_TIMEOUT", 60_000)))
         self.page.on("console", lambda message: message.type == "error" and self.errors.append(message.text))
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         home = address.split("/")[2]
@@ -169,7 +169,7 @@ class Tab:
 
     def notes(self):
         """Text below the thumbnails of the exemplars."""
-        return [text for text in self.page.locator(".card .note").all_inner_texts() if "," in text]
+        return self.page.locator(".card:has(button.remove) .note").all_inner_texts()
 
     def close(self):
         """Close it; nothing may have gone wrong, and nothing may have been asked of another computer."""

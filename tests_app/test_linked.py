@@ -146,12 +146,12 @@ def test_a_narrow_window_holds_the_experts_or_linked_views(survey, browser):
         ends = [tab.page.get_by_text(name, exact=True).bounding_box() for name in ("1 Exemplars", "5 Geology")]
         assert ends[0]["y"] == ends[1]["y"] and ends[1]["x"] + ends[1]["width"] <= 1000
         tab.step("3 Labels")
-        tab.page.get_by_text("expert beside").click()
+        tab.page.get_by_text("Side by side").click()
         tab.wait_model("expert-section", "m.visible")
         tab.press("v")
         tab.wait_model("linked", "m.active")
         tab.wait_model("expert-section", "!m.visible")
-        tab.page.get_by_text("expert beside").click()
+        tab.page.get_by_text("Side by side").click()
         tab.wait_model("expert-section", "m.visible")
         tab.wait_model("linked", "!m.active")
         tab.wait_model("section", "m.inner_width > 200")

@@ -67,7 +67,7 @@ def test_the_whole_walk(survey, browser, tmp_path):
         tab.page.locator(".card button.reject").first.click()
         tab.wait_model("gallery-note", "m.text.includes('1 rejected')")
         tab.page.locator(f".card.rejected:has(button.reject) img[src='{first}']").wait_for()
-        tab.page.get_by_role("button", name="Sort anew").click()
+        tab.page.get_by_role("button", name="Re-rank").click()
         tab.page.locator(f".card:has(button.reject) img[src='{first}']").wait_for(state="detached")
         # label
         tab.label()
@@ -85,7 +85,7 @@ def test_the_whole_walk(survey, browser, tmp_path):
         tab.press("Control+z")
         tab.wait_model("confidence", "m.value === 0")
         # swipe: our labels left of the line, the expert's right of it
-        tab.page.get_by_text("swipe", exact=True).click()
+        tab.page.get_by_text("Swipe", exact=True).click()
         tab.wait_model("truth", "m.visible && m.data_source.data.image.length")
         tab.drag((tab.model("cut", "m.location"), 300), (340, 300))
         tab.wait_model("cut", "Math.abs(m.location - 340) < 1")
@@ -94,17 +94,17 @@ def test_the_whole_walk(survey, browser, tmp_path):
             for left, pixels in zip(("true", "false"), sides, strict=True):
                 seen = f"m.data_source.data.image[0].filter((c, i) => c > 0 && (i % 160 < {at}) === {left}).length"
                 assert tab.model(name, seen) == pixels
-        tab.page.get_by_text("alone", exact=True).click()
+        tab.page.get_by_text("Mine", exact=True).click()
         tab.wait_model("labels", "m.data_source.data.image[0].every((code) => code > 0)")
         # undo takes the rejection back: the labels of the line stay, hatched, until it is redone
-        tab.page.get_by_text("Undo").click()
+        tab.page.get_by_role("button", name="Undo").click()
         tab.wait_model("gallery-note", "!m.text.includes('rejected')")
         tab.wait_model("stale", "m.data_source.data.left.length === 1")
         assert tab.model("stale-notice", "m.visible") and overlay_pixels(tab) == 160 * 160
         tab.wait_model("changed", "m.text.includes('labels of this line are stale')")
-        tab.page.get_by_text("Redo").click()
+        tab.page.get_by_role("button", name="Redo").click()
         tab.wait_model("stale", "m.data_source.data.left.length === 0")
-        tab.page.get_by_text("Undo").click()
+        tab.page.get_by_role("button", name="Undo").click()
         tab.wait_model("stale", "m.data_source.data.left.length === 1")
         # a server that is gone is no longer "Ready"
         process.send_signal(signal.SIGKILL)
@@ -209,7 +209,7 @@ def test_choose_a_volume_and_show_it_in_a_frame(survey, browser, tmp_path, monke
     with server("-o", tmp_path / "chosen.outcrop", "--size", SIZE) as (address, _):
         page = browser.new_page()
         page.goto(address)
-        page.get_by_text("survey.sgy").click()
+        page.get_by_role("button", name="survey.sgy").click()
         page.wait_for_selector(".class.add")
         page.close()
     explorer = oc.explore(survey, job=tmp_path / "frame.outcrop", size=SIZE)
@@ -230,7 +230,7 @@ def test_sticks_are_picked_and_accepted(survey, browser, tmp_path):
         tab.line(112)
         tab.exemplar("fault", 420, 560)
         tab.step("5 Geology")
-        tab.page.get_by_text("Look", exact=True).click()
+        tab.page.get_by_text("Navigate", exact=True).click()
         tab.wait_model("sticks", "m.data_source.data.xs.length > 1")
         xs, ys = (tab.model("sticks", f"m.data_source.data.{name}[0]") for name in ("xs", "ys"))
         tab.page.wait_for_timeout(300)

@@ -1,4 +1,4 @@
-"""Audits and what was not shown yet in a real browser: answers by keys and buttons, reload, undo, exemplars."""
+"""Audits and patches unlike anything marked in a real browser: answers by keys and buttons, reload, undo, exemplars."""
 
 import shutil
 
@@ -74,7 +74,7 @@ def test_patches_are_audited(job, browser, screen):
         assert answers(job)[-1] == ("patches", "no", None)
         tab.press("Control+z", "Control+z")
         tab.question(4)
-        tab.wait_model("status", "m.text.includes('Taken back: answer about')")
+        tab.wait_model("status", "m.text.includes('Undone: answer about')")
         assert len(answers(job)) == 3
         tab.page.locator(".question svg").click()
         tab.wait_model("section", "m.title.text.startsWith('inline ')")
@@ -108,11 +108,11 @@ def test_labels_are_audited(job, browser):
 
 
 def test_a_group_becomes_a_class(job, browser):
-    """What was not shown appears in groups; a click leads there, another makes a class, and undo takes it back."""
+    """Patches unlike anything marked appear in groups; a click leads there, another makes a class; undo takes it."""
     with server(job) as (address, _):
         tab = Tab(browser, address)
         tab.step("1 Exemplars")
-        tab.page.get_by_role("button", name="What was not shown").click()
+        tab.page.get_by_role("button", name="Find patches unlike anything marked").click()
         tab.wait_model("unseen-note", "m.text.includes('Nothing you marked looks like these')")
         cards = tab.page.locator(".card", has=tab.page.locator("button.exemplar"))
         assert cards.count() > 8

@@ -96,7 +96,7 @@ def test_corners_are_dropped_counted_and_kept(job, browser):
         tab.wait_model("section", "!m.stroke")
         assert len(strokes(job)) == 2
         tab.press("Control+z")
-        tab.wait_model("status", "m.text.includes('Taken back: stroke of fault')")
+        tab.wait_model("status", "m.text.includes('Undone: stroke of fault')")
         assert len(strokes(job)) == 1
         tab.press("ArrowRight")
         tab.wait_model("status", "m.text === 'Ready.'")

@@ -5,9 +5,11 @@
 // A drag is one stroke, and another one wherever it comes back into the section. With the line and the outline clicks are
 // corners; a double click or Enter ends it, Esc drops it, Ctrl+Z drops the last corner, and a reload keeps them. A stroke
 // belongs to the section, the tool and the class that it was begun with, whatever is in view or chosen when it ends.
+// A corner is moved by dragging it, or by Shift with the arrow keys; comma and full stop choose which.
 const BRUSH = 2, LINE = 3, OUTLINE = 4, SAME = 3;  // samples within which two clicks are one place
+const REACH = 10;  // pixels from the mouse to a corner that is taken hold of
 const FEWEST = { [BRUSH]: 1, [LINE]: 2, [OUTLINE]: 3 }, NAMES = { [LINE]: "A line", [OUTLINE]: "An outline" };
-const KEPT = `outcrop corners ${window.location.pathname}`;
+const KEPT = `outcrop corners ${window.location.pathname} ${window.outcropJob}`;
 const { x, y, event_name: event } = cb_obj, { axes, section } = plot.tags[0], [across, down] = axes;
 const radius = tool.active === OUTLINE ? 0.5 : slider.value;
 const says = plot.document.get_model_by_name("brush-class");
@@ -86,12 +88,23 @@ const outline = () => {
   });
 };
 
-const hide = () => show(preview, { image: [], x: [], y: [], dw: [], dh: [] });
+const hide = () => {
+  show(preview, { image: [], x: [], y: [], dw: [], dh: [] });
+  show(corners, { x: [], y: [], size: [] });
+};
+const chosen = (stroke) => Math.min(stroke.chosen ?? Infinity, stroke.points.length - 1);  // corner that keys move
+const mark = (stroke) => show(corners, stroke.dragged ? { x: [], y: [], size: [] } : {
+  x: stroke.points.map((p) => place(stroke.axes[0], p[0])), y: stroke.points.map((p) => place(stroke.axes[1], p[1])),
+  size: stroke.points.map((_, n) => n === chosen(stroke) ? 12 : 8),
+});
 const in_view = (stroke) => String(stroke.section) === String(plot.tags[0].section);
 const draw = (stroke, ...more) => {
   const points = [...stroke.points, ...more];
   if (!in_view(stroke)) hide();
-  else if (points.length) show(preview, cover(stroke, points));
+  else if (points.length) {
+    show(preview, cover(stroke, points));
+    mark(stroke);
+  }
 };
 
 const keep = () => {  // corners, until they are painted
@@ -118,6 +131,30 @@ const drop_corner = () => {
     draw(stroke);
     unfinished(stroke);
   }
+};
+
+const corner_under = (stroke) => {  // number of the corner under the mouse, -1 where there is none
+  const scale = [plot.inner_width / Math.abs(plot.x_range.end - plot.x_range.start),
+    plot.inner_height / Math.abs(plot.y_range.end - plot.y_range.start)];
+  const off = stroke.points.map((p) => Math.hypot(...p.map((at, n) => (at - exact[n]) * Math.abs(axes[n].step) * scale[n])));
+  const nearest = off.indexOf(Math.min(...off));
+  return off[nearest] <= REACH ? nearest : -1;
+};
+const put = (stroke, number, at) => {  // a corner where it is to be
+  stroke.points[number] = at;
+  stroke.chosen = number;
+  keep();
+  draw(stroke);
+};
+const nudge = (across, down) => {  // by samples
+  const stroke = plot.stroke, number = chosen(stroke), [x, y] = stroke.points[number];
+  const within = (at, { count }) => Math.max(0, Math.min(count - 1, at));
+  put(stroke, number, [within(x + across, stroke.axes[0]), within(y + down, stroke.axes[1])]);
+};
+const choose = (by) => {
+  const stroke = plot.stroke, { length } = stroke.points;
+  stroke.chosen = (chosen(stroke) + by + length) % length;
+  draw(stroke);
 };
 
 const send = (stroke) => {
@@ -150,6 +187,7 @@ const begin = (points, dragged) => {
 };
 const add = (at) => {
   const { points } = plot.stroke, last = points.at(-1);
+  delete plot.stroke.chosen;
   if (at[0] !== last?.[0] || at[1] !== last?.[1]) points.push(at);
 };
 const follow = (stroke) => {  // a drag from where the mouse was last
@@ -167,6 +205,8 @@ outline();
 plot.finish_stroke = finish;
 plot.drop_stroke = () => plot.stroke && drop();
 plot.drop_corner = drop_corner;
+plot.nudge_corner = nudge;
+plot.choose_corner = choose;
 plot.clear_preview = () => plot.stroke || hide();
 plot.redraw_stroke = () => plot.stroke ? draw(plot.stroke) : hide();
 if (event === undefined) {  // the page was opened: its document calls
@@ -189,7 +229,11 @@ if (armed && elsewhere && ["panstart", "tap", "doubletap"].includes(event)) {
 } else if (elsewhere) {
   if (event === "mousemove") draw(open);
 } else if (armed && event === "panstart") {
-  if (!open) begin(within ? [at] : [], true);  // a drag alone is a stroke; after a click it sets the next corner
+  if (open) open.held = corner_under(open);
+  else begin(within ? [at] : [], true);  // a drag alone is a stroke; after a click it sets the next corner
+} else if (open && !open.dragged && open.held >= 0 && (event === "pan" || event === "panend")) {
+  put(open, open.held, nearest(exact));
+  if (event === "panend") open.held = -1;
 } else if (open?.dragged && (event === "pan" || event === "panend")) {
   if (open.section[0] === section[0]) follow(open);
   if (event === "pan") draw(open);

@@ -35,13 +35,15 @@ export function render({ model }) {
       const row = element("div", { className: "class", title: "Click to choose, double click to rename" });
       row.dataset.name = item.name;
       row.onclick = () => model.send_msg({ verb: "select", name: item.name });
-      const colour = element("input", { type: "color", value: item.colour, title: "Colour" });
+      const colour = element("input", { type: "color", value: item.colour, title: `Colour of ${item.name}` });
+      colour.setAttribute("aria-label", colour.title);
       colour.onclick = (event) => event.stopPropagation();
       colour.onchange = () => model.send_msg({ verb: "recolour", name: item.name, value: colour.value });
       const name = item.name === renamed ? field : element("span", { textContent: item.name, ondblclick: () => rename(item.name) });
       name.style.flex = "1";
       const count = element("span", { className: "count", textContent: item.note });
-      const remove = element("button", { textContent: "✕", title: "Remove the class and its exemplars" });
+      const remove = element("button", { textContent: "✕", title: `Remove class ${item.name}` });
+      remove.setAttribute("aria-label", remove.title);
       remove.onclick = (event) => { event.stopPropagation(); model.send_msg({ verb: "remove", name: item.name }); };
       row.append(colour, name, count, remove);
       return row;
@@ -59,6 +61,7 @@ export function render({ model }) {
 
   const form = element("div", { className: "class add" });
   const name = element("input", { placeholder: "new class, e.g. fault" });
+  name.setAttribute("aria-label", "Name of a new class");
   const add = () => { if (name.value.trim()) model.send_msg({ verb: "add", value: name.value }); };
   name.onkeydown = (event) => { if (event.key === "Enter") add(); };
   const button = element("button", { textContent: "Add class", className: "primary" });

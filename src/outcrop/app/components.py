@@ -20,9 +20,11 @@ from outcrop.app.view import value_of
 
 HERE = Path(__file__).parent
 CSS = (HERE / "page.css").read_text(encoding="utf-8")
+PRIMARY = ".bk-btn-primary { background: #1769c4; border-color: #1769c4; }"  # white on it is read by all
 REFUSED = (ValueError, OSError, KeyError, IndexError, TypeError, ImportError)
 WIDE = {"sizing_mode": "stretch_width"}
 BOTH = {"sizing_mode": "stretch_both"}
+UNSEEN = {"width": 0, "height": 0, "margin": 0}
 SMALL = {"styles": {"font-size": "12px"}}
 Message = dict[str, Any]  # of a script
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -53,6 +55,8 @@ class Part:
 
     def button(self, label: str, action: Callable[[], object], name: str, **options: Any) -> Any:
         """A button that does something."""
+        if options.get("button_type") == "primary":
+            options["stylesheets"] = [PRIMARY]
         one = Button(label=label, name=name, **options)
         one.on_click(lambda: self.attempt(action))
         return one
@@ -94,6 +98,7 @@ class Cards(Talking, JSComponent):
     items = param.List(doc="key, src, title, note, colour, state, hint of every card")
     actions = param.List(doc="verb, sign and hint of every button")
     keys = param.Dict(default={}, doc="key of the keyboard -> verb")
+    several = param.Boolean(default=False, doc="whether Shift chooses several, on which a button or a key acts")
     _esm = HERE / "cards.js"
     _stylesheets: ClassVar = [CSS]
 
@@ -134,12 +139,38 @@ class Question(Talking, JSComponent):
     _stylesheets: ClassVar = [CSS]
 
 
+class Ask(Talking, JSComponent):
+    """A dialog that asks the interpreter to choose."""
+
+    title = param.String()
+    text = param.String()
+    choices = param.List(doc="key and text of every choice")
+    refusal = param.String(default="Cancel", doc="text of the button that chooses nothing")
+    asked = param.Integer(default=0, doc="counts how often it was asked")
+    _esm = HERE / "ask.js"
+    _stylesheets: ClassVar = [CSS]
+
+    def ask(self, title: str, text: str, choices: list[tuple[str, str]], refusal: str = "Cancel") -> None:
+        """Open the dialog; the handler gets the key of the choice."""
+        self.param.update(title=title, text=text, choices=choices, refusal=refusal)
+        self.asked += 1
+
+
 class Connection(Talking, JSComponent):
     """Strokes on their way to the server, and the banner where it is gone."""
 
     beat = param.Integer(default=0, doc="counts on while the server lives")
     stored = param.List(doc="ids of the last strokes that need not be sent again")
     _esm = HERE / "connection.js"
+
+
+class Splitter(JSComponent):
+    """The border between the section and the panel, which resizes and folds the panel."""
+
+    panel = param.Integer(default=0, doc="width of the panel in pixels, 0 for the default")
+    folded = param.Boolean(default=False)
+    _esm = HERE / "splitter.js"
+    _stylesheets: ClassVar = [CSS]
 
 
 class Keys(Talking, JSComponent):

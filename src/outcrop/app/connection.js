@@ -5,7 +5,8 @@
 // silent after six seconds. A server that answers again is left in peace: one small request at a time asks for it, and
 // one reload goes on; where it was only slow the next beat does, without a reload.
 const SILENCE = 6000, AGAIN = 700, PATIENCE = 10000, GRACE = 8000;  // milliseconds
-const STROKES = `outcrop strokes ${window.location.pathname}`, SECTION = `outcrop section ${window.location.pathname}`;
+const HERE = `${window.location.pathname} ${window.outcropJob}`;  // one server shows several jobs
+const STROKES = `outcrop strokes ${HERE}`, SECTION = `outcrop section ${HERE}`;
 
 const stored = (key) => { try { return JSON.parse(sessionStorage.getItem(key)); } catch { return null; } };
 const store = (key, value) => { try { sessionStorage.setItem(key, JSON.stringify(value)); } catch { /* only here */ } };

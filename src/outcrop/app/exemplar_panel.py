@@ -9,7 +9,9 @@ from bokeh.models import TextInput
 
 from outcrop.app.components import (
     SMALL,
+    UNSEEN,
     WIDE,
+    Ask,
     Cards,
     Classes,
     Message,
@@ -42,6 +44,7 @@ class ExemplarPanel(Panel):
         self.classes = Classes(self._on_class, **WIDE)
         remove = [["remove", "✕", "Delete"]]
         self.cards = Cards(self._on_card, actions=remove, keys={"Enter": "go", "Delete": "remove"}, **WIDE)
+        self.ask = Ask(self._on_remove, **UNSEEN)
         self._pictures: dict[Any, str] = {}  # thumbnails by place and size
         size = TextInput(title="patch size: height, width", width=170, name="size")
         self.warnings = warnings("class-warnings")
@@ -56,7 +59,7 @@ class ExemplarPanel(Panel):
             "Arrow keys and PgUp, PgDn go through the lines, the wheel zooms."
         )
         size = pn.Row(self.size, pn.Column(*self.actions, margin=(14, 0)))
-        return scrolled(what, self.classes, self.warnings, size, self.size_note, self.cards, *below)
+        return scrolled(what, self.ask, self.classes, self.warnings, size, self.size_note, self.cards, *below)
 
     @guarded
     def _on_class(self, message: Message) -> None:
@@ -73,7 +76,20 @@ class ExemplarPanel(Panel):
         elif verb == "recolour":
             session.decide(job.recolour_class, name, value)
         elif verb == "remove":
-            session.decide(job.remove_class, name)
+            self._remove(name)
+
+    def _remove(self, name: str) -> None:
+        """Remove a class; where something is decided about it, ask first."""
+        things = self.session.belongings(name)
+        if not things:
+            self.session.decide(self.job.remove_class, name)
+            return
+        text = f"Removes {things} with it. Undo brings all of it back."
+        self.ask.ask(f"Remove class {name}?", text, [(self.job.first_name(name), f"Remove {name}")], f"Keep {name}")
+
+    @guarded
+    def _on_remove(self, message: Message) -> None:
+        self.session.decide(self.job.remove_class, self.job.plan.names[message["key"]])
 
     def choose(self, name: str) -> None:
         """Take a class, to place exemplars of it."""

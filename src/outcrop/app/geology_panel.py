@@ -34,7 +34,7 @@ GLYPHS = (  # from below
 )  # fmt: skip
 DASHED = ("base-outlines", "bases", "rejected-outlines", "rejected-sticks")
 EXPORTS = {"sticks.csv": "Sticks as csv", "sticks.dat": "OpendTect", "sticks.charisma": "Charisma"}
-OLD = "Tops of older labels: find bodies again"
+OLD = "Tops out of date: recompute"
 
 
 class Chosen(NamedTuple):
@@ -76,7 +76,7 @@ class GeologyPanel(ExportPanel):
             self.button(text, functools.partial(self._on_verdict, what), f"stick-{what}")
             for what, text in verdicts.items()
         ]
-        self.extend = CheckboxGroup(labels=["the next click extends it"], active=[], name="stick-extend")
+        self.extend = CheckboxGroup(labels=["Extend to next click"], active=[], name="stick-extend")
         self.actions = [
             self.button("Pick the survey", self.geology.pick_all, "pick-all"),
             self.button("Find bodies", self._on_bodies, "find-bodies"),
@@ -122,7 +122,7 @@ class GeologyPanel(ExportPanel):
             pn.Row(*self.verdicts), self.extend, self.with_rejected,
         ]  # fmt: skip
         bodies = [heading("Bodies"), solid, pn.Row(find), self.bodies]
-        files = [heading("Export into the job folder"), self.stale, pn.FlexBox(*exports), self.written]
+        files = [heading("Export into the job folder"), self.stale, pn.FlexBox(*exports), self.written, self.downloads]
         return scrolled(*faults, *bodies, *files)
 
     # ---- showing ----------------------------------------------------------------------------------------------------

@@ -1,15 +1,16 @@
 // Keys that work wherever the focus is but in a field.
 const HELP = [
-  ["L  P", "look, place exemplars"], ["B  T  U", "brush, straight line, outline that is filled"],
+  ["L  P", "navigate, place exemplars"], ["B  T  U", "brush, straight line, outline that is filled"],
   ["E  R  W", "paint what erases, is right, is wrong"], ["1 ... 9", "class to place or to paint"],
-  ["Enter, Esc", "end, drop a line or an outline of clicks; Ctrl+Z: its last corner"], ["N", "next place to look at"],
+  ["Enter, Esc", "end, drop a line or an outline of clicks; Ctrl+Z: its last corner"],
+  ["Shift+arrows", "move a corner; comma and full stop choose which"], ["N", "next place to look at"],
   ["Shift+C, Shift+W", "the labels of this line are right, not right any more"],
   ["Shift+N", "the line to correct next, and where on it"],
   ["G", "lasso around fault sticks (step 5)"], ["J, Shift+J", "next, previous fault stick without a verdict"],
   ["A  X, Shift+A", "accept, reject the chosen sticks; choose all of the line"],
   ["[   ]", "smaller, larger brush"], ["Space, held", "pan with any tool; the wheel zooms"],
   ["→ ↑,  ← ↓", "next, previous section; PgUp, PgDn ten"], ["C, held", "labels before the last correction"],
-  ["S", "hide or show brush strokes"], ["O", "hide or show labels"], ["V", "linked inline, crossline and slice"], ["F", "fit the section into the window"], ["Ctrl+Z  Ctrl+Y", "undo, redo"], ["Y  N  U", "answer a question of an audit (step 4)"], ["?", "this list"],
+  ["S", "hide or show brush strokes"], ["O", "hide or show labels"], ["V", "linked inline, crossline and slice"], ["F", "fit the section into the window"], ["Ctrl+Z  Ctrl+Y", "undo, redo"], ["M", "fold the panel away, or show it"], ["H", "undo a decision of another kind or person"], ["Y  N  U", "answer a question of an audit (step 4)"], ["?", "this list"],
 ];
 
 const element = (css, ...children) => {
@@ -35,6 +36,8 @@ export function render({ model }) {
   // Bokeh takes a mouse that rests for .3 s before it moves for another gesture, which would lose the stroke.
   window.Bokeh.require("core/ui_gestures").UIGestures.press_threshold = 2 ** 31 - 1;
   const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowDown: -1, ArrowUp: 1, PageDown: -10, PageUp: 10 };
+  const moves = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] };
+  const open = () => named("section").stroke && !named("section").stroke.dragged;  // corners that are not painted yet
   const tools = ["l", "p", "b", "t", "u", "g"];  // in the order of the buttons
   const lines = { c: "confirm", w: "unconfirm", n: "next-line" };  // with Shift
   const says = { e: "erase", r: "right", w: "wrong" };
@@ -84,6 +87,8 @@ export function render({ model }) {
     else if (ctrl && (key === "y" || key === "z")) model.send_msg({ verb: "redo" });
     else if (ctrl || event.altKey) return;
     else if (event.composedPath()[0].closest?.("[role=tablist], .noUi-handle, .thumbnails") && (steps[key] || /^[ar]$/.test(key))) return;
+    else if (moves[key] && event.shiftKey && open()) named("section").nudge_corner(...moves[key]);
+    else if ((key === "," || key === ".") && open()) named("section").choose_corner(key === "." ? 1 : -1);
     else if (steps[key] && named("section").stroke?.dragged) ;  // the line stays while it is painted on
     else if (steps[key]) model.send_msg({ verb: "step", by: steps[key] });
     else if (key === " ") pan(true);
@@ -98,11 +103,12 @@ export function render({ model }) {
     else if (key === "Enter" && named("section").stroke) named("section").finish_stroke();
     else if (key === "Escape" && named("section").stroke) named("section").drop_stroke();
     else if (/^[1-9]$/.test(key)) {
-      const classes = named("brush-class").options.slice(2, -1);  // between right, wrong and erase
-      brush(classes[Number(key) - 1]?.[0]);
+      brush(named("brush-class").tags[0][key]);
       model.send_msg({ verb: "class", number: Number(key) });
     }
     else if (key === "[" || key === "]") model.send_msg({ verb: "radius", by: key === "]" ? 1 : -1 });
+    else if (key === "m") model.send_msg({ verb: "fold" });
+    else if (key === "h") model.send_msg({ verb: "history" });
     else if (key === "s") layer("strokes");
     else if (key === "o") layer("labels");
     else if (key === "j") stick(event.shiftKey ? "previous" : "next");

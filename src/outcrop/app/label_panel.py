@@ -42,7 +42,7 @@ class LabelPanel(Panel):
         self.scores, self.changed = note("scores"), note("changed")
         self.warnings = warnings("expert-warnings")
         self.next_cards = Cards(self._on_next, keys={"Enter": "go"}, **WIDE)
-        mapping = Select(title="mapping", options=[POINTS, *oc.MAPPERS], width=130, name="mapping")
+        mapping = Select(title="Method", options=[POINTS, *oc.MAPPERS], width=130, name="mapping")
         mapping.value = self.job.plan.label.mapping
         self.mapping = self.react(mapping, self.session.set_mapping)
         self.actions = [
@@ -57,7 +57,7 @@ class LabelPanel(Panel):
         plot = self.viewer.plot
         self.what = self.view.follow(RadioButtonGroup(labels=["all labels", "changes"], active=0, name="overlay"))
         self.limit = Slider(
-            start=0, end=100, step=1, value=0, title="least confidence (%)", name="confidence", width=190
+            start=0, end=100, step=1, value=0, title="Minimum confidence (%)", name="confidence", width=190
         )
         # a limit that is let go of is a decision: exports and the command line have it too
         self.limit.on_change(
@@ -80,7 +80,7 @@ class LabelPanel(Panel):
 
     def _make_brush(self) -> None:
         # of classes their first names
-        self.says = self.react(Select(title="brush says", width=120, name="brush-class"), self._on_says)
+        self.says = self.react(Select(title="Paint as", width=120, name="brush-class"), self._on_says)
 
     def layout(self) -> Any:
         """Everything, arranged."""
@@ -139,6 +139,8 @@ class LabelPanel(Panel):
 
     def show_classes(self) -> None:
         """Offer the classes to the brush, and show the mapping that is chosen."""
+        keys = self.session.class_keys()
+        self.says.tags = [{str(keys[name]): first for first, name in self.job.plan.names.items()}]  # see keys.js
         self.says.options = self.viewer.brush_options()
         self.says.value = self.viewer.says
         self.mapping.value = self.job.plan.label.mapping
@@ -180,7 +182,7 @@ class LabelPanel(Panel):
             yield f"<b style='color:#b01818'>{words}; undo takes the stroke back</b>"
         for name, part, share in labelling.taken if corrected else ():
             words = f"{100 * part:.0f} % of {escape(name)} ({100 * share:.1f} % of the line)"
-            yield f"<b style='color:#8a4b00'>it took {words} where nothing is painted: <i>changes</i> shows where</b>"
+            yield f"<b style='color:#8a4b00'>{words} removed outside your strokes: <i>changes</i> shows where</b>"
         if self.job.strokes:
             yield f"strokes painted: {len(self.job.strokes)}"
 

@@ -6,7 +6,7 @@ export function render({ model }) {
     const chip = document.createElement("button");
     chip.className = "chip" + (item.hidden ? " hidden" : "") + (item.hollow ? " hollow" : "") + (item.warning ? " warning" : "");
     chip.disabled = Boolean(item.fixed);
-    chip.title = item.fixed ? "Labels below the least confidence, or of no class" : `${item.hidden || item.hollow ? "Show" : "Hide"} the labels of ${item.name}`;
+    chip.title = item.fixed ? "Labels below the minimum confidence, or of no class" : `${item.hidden || item.hollow ? "Show" : "Hide"} the labels of ${item.name}`;
     chip.setAttribute("aria-pressed", String(!item.hidden && !item.hollow));
     chip.onclick = () => { chip.blur(); model.send_msg({ name: item.name }); };
     const colour = document.createElement("span");

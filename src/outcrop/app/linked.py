@@ -67,8 +67,8 @@ class Pane(Frame):
 class LinkedViews(Part):
     """A crosshair in the section in view and in the two other sections through it.
 
-    A click with the tool *Look*, or on a small view, moves the crosshair: the other sections follow. What is under the
-    mouse in one view is shown in the others.
+    A click with the tool *Navigate*, or on a small view, moves the crosshair: the other sections follow. What is under
+    the mouse in one view is shown in the others.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class LinkedViews(Part):
         shape = self.survey.volume.shape
         inside = len(kept) == 3 and all(isinstance(i, int) and 0 <= i < n for i, n in zip(kept, shape, strict=True))
         self.at = list(kept) if inside else [n // 2 for n in shape]  # positions of the crosshair along the three axes
-        self.toggle = self.react(viewer.view.follow(Toggle(label="linked ( V )", name="linked")), self._on_toggle)
+        self.toggle = self.react(viewer.view.follow(Toggle(label="Linked views ( V )", name="linked")), self._on_toggle)
         self.panes = [Pane(number, viewer.plot) for number in (1, 2)]
         self._views: list[Viewer | Pane] = [viewer, *self.panes]
         self._figures = [viewer.plot.figure, *(pane.figure for pane in self.panes)]

@@ -1,6 +1,5 @@
 """The page itself: a section viewer and five steps around one `Session`."""
 
-import functools
 import json
 import threading
 from typing import Any
@@ -9,7 +8,22 @@ import panel as pn
 from bokeh.models import Button, CustomJS, Div
 
 from outcrop.app.audit_panel import AuditPanel
-from outcrop.app.components import BOTH, WIDE, Connection, Keys, Message, Part, escape, guarded, hint, note, title
+from outcrop.app.components import (
+    BOTH,
+    UNSEEN,
+    WIDE,
+    Ask,
+    Connection,
+    Keys,
+    Message,
+    Part,
+    Splitter,
+    escape,
+    guarded,
+    note,
+    script,
+    title,
+)
 from outcrop.app.exemplar_panel import ExemplarPanel
 from outcrop.app.geology_panel import GeologyPanel
 from outcrop.app.guide import next_step
@@ -29,9 +43,20 @@ STEP_OF = {PLACE: EXEMPLARS, LASSO: GEOLOGY} | dict.fromkeys(PAINTING, LABELS)  
 MOST_STORED = 100  # ids that the browser is sent at once
 NARROW = 1200  # pixels of a window that holds a section with the expert's or with linked views, not with both
 TABS = ".bk-tab { padding: 4px 5px; font-size: 12.5px; } @media (max-width: 1240px) { .bk-tab { font-size: 11.5px; } }"
+TIPS = {  # widget -> what it does and its key, of each button where there are several
+    "tool": [
+        "Pan and look around (L)", "Click to place an exemplar (P)", "Paint (B)", "Paint a straight line (T)",
+        "Paint what an outline encloses (U)",
+    ],
+    "number": "Number of the line in view (arrows, PgUp, PgDn)", "linked": "Sections through one place (V)",
+    "fit": "Fit the section into the window (F)", "undo": "Undo your last decision (Ctrl+Z)",
+    "redo": "Redo (Ctrl+Y)", "history": "Undo a decision of another kind or person (H)", "keys": "List of keys (?)",
+    "start": "Other jobs and volumes of this folder", "find": "Rank all patches by the exemplars",
+    "accept-all": "Accept all patches that are shown (A on chosen ones)",
+    "reject-all": "Reject all patches that are shown (R on chosen ones)",
+}  # fmt: skip
 GUIDE = {"font-size": "13px", "padding": "2px 6px", "background": "#fff8dd", "border-bottom": "1px solid #e8dca8"}
 BEAT = 2000  # milliseconds between two signs of life; see connection.js
-UNSEEN = {"width": 0, "height": 0, "margin": 0}
 
 
 class Page(Part):
@@ -43,9 +68,11 @@ class Page(Part):
         Shared by all tabs.
     document : bokeh.document.Document
         Of this tab.
+    start : bool
+        Offer a way to the start screen.
     """
 
-    def __init__(self, session: Session, document: Any) -> None:
+    def __init__(self, session: Session, document: Any, *, start: bool = False) -> None:
         super().__init__(session, self._say)
         self.document = document
         self._pending: set[str] = set()
@@ -72,13 +99,24 @@ class Page(Part):
         undo = Button(label="↶ Undo", name="undo")
         undo.js_on_click(CustomJS(code="window.dispatchEvent(new Event('outcrop-undo'))"))  # see keys.js
         self.cancel_button = self.button("Cancel", session.work.cancel, "cancel", visible=False)
+        back = Button(label="◂ Jobs", name="start", visible=start)
+        back.js_on_click(CustomJS(code="window.location.search = '?start'"))
         self.bar = [
-            undo, self.button("↷ Redo", session.redo, "redo"), self.button("Keys ( ? )", self._on_help, "keys"),
+            back, undo, self.button("↷ Redo", session.redo, "redo"),
+            self.button("History ( H )", self._on_history, "history"), self.button("Keys ( ? )", self._on_help, "keys"),
             self.status, self.cancel_button,
         ]  # fmt: skip
+        self.history = Ask(self._on_undo_one, **UNSEEN)
         self.keys, self.connection = Keys(self._on_key, **UNSEEN), Connection(self._on_connection, **UNSEEN)
+        view = self.viewer.view
+        self.splitter = Splitter(
+            panel=min(max(view.get("panel", 0), 0), 4000), folded=view.get("folded", False), width=10,
+            sizing_mode="stretch_height", margin=0,
+        )  # fmt: skip
+        self.splitter.param.watch(lambda _: self._resize(), ["panel", "folded"])
         self._leave_room()
-        for one in (*self.viewer.on_ready, *self.labels.on_ready, *self.linked.on_ready):
+        ready = [*self.viewer.on_ready, *self.labels.on_ready, *self.linked.on_ready, script("names", tips=TIPS)]
+        for one in ready:
             document.js_on_event("document_ready", one)
         document.add_periodic_callback(self._beat, BEAT)
         document.config.notify_connection_status = False  # connection.js says it in words
@@ -132,7 +170,7 @@ class Page(Part):
         """Everything, arranged."""
         style = {"background": "#eef2f6", "border-bottom": "1px solid #cfd8e3"}
         name, space = title(self.session.path.name), pn.Spacer(width=20)
-        top = pn.Row(name, space, *self.bar, self.keys, self.connection, styles=style, **WIDE)
+        top = pn.Row(name, space, *self.bar, self.history, self.keys, self.connection, styles=style, **WIDE)
         self.steps = pn.Tabs(
             ("1 Exemplars", self.exemplars.layout(self.unseen.layout())),
             ("2 Retrieved", self.retrieved.layout()),
@@ -141,8 +179,8 @@ class Page(Part):
             ("5 Geology", self.geology.layout()),
             active=min(max(int(self.viewer.view.get("step", EXEMPLARS)), EXEMPLARS), GEOLOGY),
             dynamic=False, width=430, sizing_mode="stretch_height", stylesheets=[TABS],
-            styles={"max-width": "max(370px, 30vw)"},  # more of a small screen for the section
         )  # fmt: skip
+        self._resize()
         viewer = self.viewer.layout(
             looks=[self.linked.toggle], above=[self.layers.bar], others=[self.linked.column],
             strip=[self.strip.figure],
@@ -157,7 +195,15 @@ class Page(Part):
         away += f"if (step !== undefined && step !== cb_obj.active) tool.active = {LOOK}"
         self.steps.jscallback(active=away, args={"tool": self.viewer.tool_buttons})
         self.results.visible = lambda: self.steps.active == RESULTS
-        return pn.Column(top, self.guide, pn.Row(viewer, self.steps, **BOTH), **BOTH)
+        return pn.Column(top, self.guide, pn.Row(viewer, self.splitter, self.steps, **BOTH), **BOTH)
+
+    def _resize(self) -> None:
+        """Give the panel the width that the interpreter chose, or fold it away."""
+        panel, folded = self.splitter.panel, self.splitter.folded
+        # by default more of a small screen for the section
+        styles = {"max-width": "calc(100vw - 380px)" if panel else "max(370px, 30vw)"}
+        self.steps.param.update(visible=not folded, width=panel or 430, styles=styles)
+        self.viewer.view.keep(panel=panel, folded=folded)
 
     # ---- telling ----------------------------------------------------------------------------------------------------
 
@@ -243,6 +289,15 @@ class Page(Part):
         """Say what to do next."""
         self.guide.text = f"<span role='status'><b>Next:</b> {escape(next_step(self.session, self.viewer.line))}</span>"
 
+    def _on_history(self) -> None:
+        acts = self.session.last_acts()
+        text = "The last decision of each kind and person. Undo takes it back, whatever was decided since."
+        self.history.ask("Undo one decision", text if acts else "There is nothing to undo.", acts, "Close")
+
+    @guarded
+    def _on_undo_one(self, message: Message) -> None:
+        self.session.undo(message["key"])
+
     def _on_help(self) -> None:
         self.keys.help += 1
 
@@ -269,6 +324,8 @@ class Page(Part):
         verbs = {
             "step": lambda: viewer.step(by),
             "undo": self.session.undo,
+            "history": self._on_history,
+            "fold": lambda: self.splitter.param.update(folded=not self.splitter.folded),
             "redo": self.session.redo,
             "linked": lambda: toggle.update(active=not toggle.active),
             "next": labels.go_next,
@@ -285,32 +342,14 @@ class Page(Part):
 
     def _choose_class(self, number: int) -> None:
         """Take a class by its number: for the brush where labels are looked at, for exemplars otherwise."""
-        names = list(self.job.palette)
-        if not 1 <= number <= len(names):
-            raise ValueError(f"There is no class {number}; there are {len(names)}.")
+        keys = self.session.class_keys()
+        name = next((name for name, key in keys.items() if key == number), None)
+        if name is None:
+            numbers = ", ".join(map(str, sorted(keys.values())))
+            raise ValueError(f"No class has the key {number}; choose one of {numbers or 'none yet'}.")
         if self.steps.active == LABELS:
-            self.labels.brush_with(names[number - 1])
+            self.labels.brush_with(name)
         elif self.steps.active == RETRIEVED:
-            self.retrieved.class_buttons.active = number - 1
+            self.retrieved.class_buttons.active = list(keys).index(name)
         else:
-            self.exemplars.choose(names[number - 1])
-
-
-def chooser(desk: Any) -> Any:
-    """Page that lets choose one of the volumes and jobs of a folder."""
-    status = Div(text="", name="status", styles={"color": "#b01818"})
-    done = Div(text="", visible=False)
-    done.js_on_change("text", CustomJS(code="window.location.reload()"))
-
-    def open_one(name: str) -> None:
-        try:
-            desk.open(name)
-            done.text = name
-        except (ValueError, OSError) as error:
-            status.text = escape(error)
-
-    buttons = [Button(label=name, width=320) for name in desk.choices()]
-    for button in buttons:
-        button.on_click(functools.partial(open_one, button.label))
-    nothing = [] if buttons else [hint("No volume (.sgy, .zarr, .npy) and no job (.outcrop) lies in this folder.")]
-    return pn.Column(title(desk.folder), hint("Open a volume, or go on with a job:"), *buttons, *nothing, status, done)
+            self.exemplars.choose(name)

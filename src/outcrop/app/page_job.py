@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import xarray as xr
 
+import outcrop as oc
 from outcrop.job import fitting, labelling, retrieved
 from outcrop.job.advice import next_line
 from outcrop.job.core import Job
@@ -23,8 +25,11 @@ from outcrop.retrieval.index import build_index, finished_index
 from outcrop.retrieval.weak import WeakLabels
 from outcrop.storage.stages import digest
 from outcrop.storage.workspace import Workspace
+from outcrop.volumes.amplitude import volume_name
 from outcrop.volumes.identity import known_volume
 from outcrop.volumes.lengths import parse_size
+
+FEW_LINES = 16  # of a volume that are looked at before all others
 
 
 class PageLog(Decisions):
@@ -84,6 +89,11 @@ class PageJob(Job):
         super().close()
         if self._chooser is not None:
             self._chooser.log.close()
+
+    @property
+    def person(self) -> str:
+        """Name of the person who decides here."""
+        return self.log.who.rpartition("-")[0]
 
     def last_act(self) -> list[dict[str, Any]]:
         """Entries of the decision that was undone or redone last."""
@@ -256,6 +266,16 @@ class PageJob(Job):
         return sum(path.stat().st_size for path in (self.stages.root / "votes").glob("*/votes.done"))
 
 
+def refuse_empty(volume: xr.DataArray) -> None:
+    """Refuse a volume without a single amplitude, before a job is made for it; lines far apart are read first."""
+    lines = np.linspace(0, volume.shape[0] - 1, min(FEW_LINES, volume.shape[0])).astype(int)
+    for line in dict.fromkeys([*lines.tolist(), *range(volume.shape[0])]):
+        amplitudes = volume[line].values
+        if (np.isfinite(amplitudes) & (amplitudes != 0)).any():
+            return
+    raise ValueError(f"{volume_name(volume)} holds only zeros or NaN; give a volume with amplitudes.")
+
+
 def open_job(source: Any, job: str | Path | None, size: Any) -> PageJob:
     """The job of what the interpreter names: a volume, or a job folder.
 
@@ -276,6 +296,9 @@ def open_job(source: Any, job: str | Path | None, size: Any) -> PageJob:
     else:
         path = Path(job or f"{Path(source).stem}.outcrop")
     fresh = not Workspace(path).exists()
+    if fresh:
+        source = source if hasattr(source, "dims") else oc.open_volume(source)
+        refuse_empty(source)
     opened = PageJob(path, source)
     if not known_volume(path)["source"] and source is None:
         raise ValueError(f"Job {path} was made from an array; open it with outcrop.explore(volume, job=...).")

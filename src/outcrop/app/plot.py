@@ -19,7 +19,7 @@ NOTHING: dict[str, list[Any]] = {"image": [], "x": [], "y": [], "dw": [], "dh": 
 EDGES = ("left", "right", "top", "bottom")
 Columns = dict[str, list[Any]]  # of a glyph
 BOX = ("x", "y", "width", "height", "left", "top", "colour", "name", "ink")
-ALONE, SIDE_BY_SIDE, SWIPE = "alone", "expert beside", "swipe"  # ways to compare
+ALONE, SIDE_BY_SIDE, SWIPE = "Mine", "Side by side", "Swipe"  # ways to compare
 OPACITY = 0.5  # of labels
 ALPHAS = ("global_alpha", "line_alpha", "text_alpha", "background_fill_alpha")  # of glyphs, that an opacity sets
 BRUSH = "#ff7a00"  # of a brush that names no class
@@ -193,6 +193,11 @@ class SectionPlot(Frame):
         self.ink = LinearColorMapper(palette=["#00000000", BRUSH], low=0, high=1)
         self.figure.image(source=self.preview, color_mapper=self.ink, global_alpha=0.75, name="preview")
         shape = {"x": "x", "y": "y", "width": "width", "height": "height", "source": self.cursor, "fill_alpha": 0}
+        self.corners = source(("x", "y", "size"))  # of a line or an outline that is not finished
+        self.figure.scatter(
+            "x", "y", size="size", source=self.corners, marker="square", fill_color="white", line_color="black",
+            name="corners",
+        )  # fmt: skip
         for name, colour, width in (("shadow", "black", 3), ("cursor", "white", 1.2)):  # seen on any ground
             self.figure.ellipse(line_color=colour, line_width=width, name=name, **shape)
         self.pan, _ = add_tools(self.figure, self.expert)

@@ -3,11 +3,13 @@
 import functools
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote
 
 import panel as pn
 from bokeh.models import CheckboxGroup, Div
 
 from outcrop.app.components import escape, heading, hint, note, scrolled
+from outcrop.app.downloads import downloads_of
 from outcrop.app.results import shown_path
 from outcrop.app.viewer import Panel, Viewer
 
@@ -33,7 +35,7 @@ class ExportPanel(Panel):
         super().__init__(viewer)
         self.results, self._geology = self.session.results, geology
         self.stale = CheckboxGroup(labels=["include stale lines"], active=[], name=stale)
-        self.written = note(written)
+        self.written, self.downloads = note(written), note(f"{written}-downloads")
 
     @property
     def wants_stale(self) -> bool:
@@ -45,6 +47,12 @@ class ExportPanel(Panel):
         listed = [one for one in self.results.written if one.geology or not self._geology]
         texts = [one.text.replace(str(one.path), shown_path(one.path), 1) for one in listed]
         self.written.text = "".join(f"<div>{escape(text)}</div>" for text in texts)
+        self.downloads.text = ", ".join(map(self._link, downloads_of(self.session.path)))
+
+    def _link(self, name: str) -> str:
+        """Link that downloads a file of the job."""
+        way = f"download/{quote(self.session.path.name)}/{quote(name)}"
+        return f"<a href='{escape(way)}' download='{escape(name)}'>{escape(name)}</a>"
 
 
 class ResultPanel(ExportPanel):
@@ -72,7 +80,8 @@ class ResultPanel(ExportPanel):
         what = hint(
             "Yes and no to patches and brush strokes travel in a file of decisions to another job on the survey."
         )
-        return scrolled(*above, *exports, self.written, heading("The same from a terminal"), what, self.commands)
+        files = [self.written, heading("Download"), self.downloads]
+        return scrolled(*above, *exports, *files, heading("The same from a terminal"), what, self.commands)
 
     def _on_export(self, kind: str) -> None:
         self.results.start(kind, line=self.viewer.line, stale=self.wants_stale)

@@ -26,6 +26,7 @@ from outcrop.app.components import (
 from outcrop.app.viewer import Panel, Viewer
 
 SHOWN = 24  # thumbnails at once
+WHERE = {"survey": "in the survey", "neighbourhood": "on lines near this one"}  # by the scope of a search
 STATES = {True: "accepted", False: "rejected", None: ""}
 Patch = dict[str, Any]  # of the gallery: place, along, title, note, hint, and the picture once it was drawn
 
@@ -54,21 +55,25 @@ class RetrievedPanel(Panel):
         self.class_buttons = self.react(RadioButtonGroup(labels=[], name="gallery-class"), self._on_class)
         self.gallery = Cards(
             self._on_card, actions=[["accept", "✓", "Accept (A)"], ["reject", "✕", "Reject (R)"]],
-            keys={"a": "accept", "r": "reject", "Enter": "go"}, **WIDE,
+            keys={"a": "accept", "r": "reject", "Enter": "go"}, several=True, **WIDE,
         )  # fmt: skip
         self.note = note("gallery-note")
         self.rejected = self.react(Toggle(label="rejected", name="rejected"), self._sort)
-        self.telling = self.react(Toggle(label="most telling first", name="telling"), self._sort)
-        self.sort = self.button("Sort anew", self._sort, "sort")
+        self.telling = self.react(Toggle(label="Most informative first", name="telling"), self._sort)
+        self.sort = self.button("Re-rank", self._sort, "sort")
         self.actions = [self.button("Search again", find, "again")]
         self.turns = [
             self.button("◂ Back", lambda: self._turn(-SHOWN), "nearer"),
             self.button("More ▸", lambda: self._turn(SHOWN), "farther"),
             self.button("Last", lambda: self._turn(10**6), "least"),
         ]
-        count = Spinner(low=1, step=1, value=1, width=80, title="patches taken", name="count")
+        count = Spinner(low=1, step=1, value=1, width=80, title="Patches used", name="count")
         self.count = self.react(count, self._on_count)
         self.suggested = self.button("", lambda: self.session.set_count(viewer.outlined, None), "suggested")
+        self.judge_all = [
+            self.button("Accept all shown", lambda: self._on_all(True), "accept-all"),
+            self.button("Reject all shown", lambda: self._on_all(False), "reject-all"),
+        ]
         self.warnings = warnings("retrieved-warnings")
         self._make_curve()
 
@@ -91,12 +96,12 @@ class RetrievedPanel(Panel):
     def layout(self) -> Any:
         """Everything, arranged."""
         what = hint(
-            "Drag the line in the curve, or give a number: so many patches are used. Click a patch to see where it "
-            "lies; A accepts, R rejects, the same again takes it back, arrow keys choose. The percentage is an "
-            "estimate of how likely a patch is of the class. Most telling first: a yes or no to these changes most."
+            "Drag the line in the curve, or give a number: so many patches are used. Click a patch to see it in the "
+            "section; A accepts, R rejects, again takes it back; Shift with a click or arrows chooses several. The "
+            "percentage estimates how likely a patch is of the class."
         )
         taken = pn.Row(self.count, pn.Column(self.suggested, margin=(14, 0)))
-        listed = pn.FlexBox(self.telling, self.rejected, self.sort, *self.actions)
+        listed = pn.FlexBox(self.telling, self.rejected, self.sort, *self.actions, *self.judge_all)
         gallery = [self.warnings, self.note, listed, self.gallery, pn.Row(*self.turns)]
         return scrolled(self.class_buttons, what, self.curve, taken, *gallery)
 
@@ -133,14 +138,24 @@ class RetrievedPanel(Panel):
 
     @guarded
     def _on_card(self, message: Message) -> None:
-        patch = self._patches[int(message["key"])]
         if message["verb"] == "go":
-            self.viewer.jump(patch["place"])
+            self.viewer.jump(self._patches[int(message["key"])]["place"])
             return
         accept = message["verb"] == "accept"
-        verdict = None if self._verdicts().get(key_of(patch)) is accept else accept  # a second click takes it back
+        self._judge([self._patches[int(key)] for key in message.get("keys", [message["key"]])], accept)
+
+    def _judge(self, patches: list[Patch], accept: bool) -> None:
+        """Accept or reject patches as one decision; where all of them were, take that back."""
+        verdicts = self._verdicts()
+        left = [one for one in patches if verdicts.get(key_of(one)) is not accept]
         self._follows = False
-        self.session.judge(self.viewer.outlined, patch["place"], along=patch["along"], accept=verdict)
+        self.session.judge_all(self.viewer.outlined, map(key_of, left or patches), accept=accept if left else None)
+
+    def _on_all(self, accept: bool) -> None:
+        shown = self._patches[self.first : self.first + SHOWN]
+        if not shown:
+            raise ValueError("The gallery shows no patch; find similar patches first.")
+        self._judge(shown, accept)
 
     # ---- showing ----------------------------------------------------------------------------------------------------
 
@@ -212,8 +227,8 @@ class RetrievedPanel(Panel):
             members = members[np.argsort(np.where(judge > 0, judge, len(weak)), kind="stable")]
         for i, place in zip(members, self.search.places()[members].tolist(), strict=True):
             where = ", ".join(f"{part:g}" for part in place)
-            about = {"title": f"{weak.weights[i]:.0%}", "note": f"{ranks.iloc[i]}.  row {weak.rows[i]}"}
-            about["hint"] = f"Show {where}; similarity {weak.similarity[i]:.3f}"
+            about = {"title": f"{ranks.iloc[i]}. {weak.weights[i]:.0%}", "note": where}
+            about["hint"] = f"Show {where}; similarity {weak.similarity[i]:.3f}, row {weak.rows[i]}"
             found.append({"place": place, "along": str(weak.positions["along"].iloc[i])} | about)
         return found
 
@@ -221,7 +236,7 @@ class RetrievedPanel(Panel):
         """Say how many patches there are, where they were looked for, and whether they are of the decisions of now."""
         search, name, total = self.search, self.viewer.outlined, len(self._patches)
         which = f"{self.first + 1} to {min(total, self.first + SHOWN)} of {total}" if total else "none yet"
-        words = [f"<b>{escape(name)}</b>: {which}" + (f", in the {search.scope}" if search.scope else "")]
+        words = [f"<b>{escape(name)}</b>: {which}" + (f", {WHERE[search.scope]}" if search.scope else "")]
         rejected = sum(not accept for accept in self._verdicts().values())
         words += [f"{rejected} rejected"] if rejected else []
         self.rejected.update(label=f"rejected ({rejected})", visible=bool(rejected or self.rejected.active))
@@ -236,7 +251,7 @@ class RetrievedPanel(Panel):
         if moved and not search.searching and not search.stale:
             taken = int(np.count_nonzero(search.weak.classes == name))
             words += [f"<b>your yes and no made it {taken} patches instead of {total}</b>"] if taken != total else []
-            words.append("sort anew to see the order after your yes and no")
+            words.append("re-rank to see the order after your yes and no")
         if name and search.weak is not None and search.asked(name) is None:
             words.append("no exemplar of it was searched for: place one in step 1")
         self.note.text = "; ".join(words) if name else "Add a class and place an exemplar first."

@@ -236,6 +236,14 @@ class Search:
 
         def build(task: Task) -> None:
             self.job.build(whole, task)
-            self.work.say("The whole survey is indexed: search again to cover it.")
+            if self.job.plan.survey != whole:  # another patch size was chosen meanwhile
+                return
+            if not self.job.plan.by_points and self.job.labels_written():
+                self.work.say("The whole survey is indexed: search again to cover it. Labels become stale by it.")
+                return
+            self._decide(whole, None, by_page=True)
+            self.work.say("The whole survey is indexed and searched.")
+            self.work.tell("state")
+            self.refresh()
 
         self.work.start_behind("indexing the survey", build)

@@ -25,13 +25,16 @@ try:
     from tornado.routing import Router
     from tornado.web import Application, RequestHandler
 
-    from outcrop.app.page import Page, chooser
+    from outcrop.app.downloads import WAY, Download
+    from outcrop.app.page import Page
+    from outcrop.app.start import checked_job, jobs_in, start_screen, volumes_in
 except ImportError as error:
     raise ImportError("The page needs Panel and Bokeh; run pip install 'outcrop[app]'.") from error
 
 OPENING = (Path(__file__).parent / "opening.js").read_text(encoding="utf-8")
 TEMPLATE = BASE_TEMPLATE.environment.from_string(
-    '{% extends "base.html" %}{% block preamble %}{{ super() }}<script>{% raw %}'
+    '{% extends "base.html" %}{% block preamble %}{{ super() }}<script>'
+    "window.outcropJob = {{ (outcrop_job or '') | tojson }}; {% raw %}"
     + OPENING
     + "{% endraw %}</script>{% endblock %}"
 )
@@ -41,7 +44,6 @@ MOST_SERVERS = 20  # of one job whose addresses are remembered
 LOOPBACK = ("127.0.0.1", "localhost")
 UNUSED = 20_000  # milliseconds that a page waits for the browser; a later one would make it build everything again
 ALIVE = ("alive", "favicon.ico")  # answered by the gate itself, at no cost
-KINDS = (".outcrop", ".sgy", ".segy", ".npy", ".zarr", ".mdio")
 
 
 class Refusal(RequestHandler):
@@ -128,6 +130,7 @@ def make_server(desk: "Desk", *, port: int = 0, host: str = "127.0.0.1", token: 
         server = get_server(
             {"/": desk.page}, port=port, address=host, prefix=f"/{token}", title="Outcrop",
             allow_websocket_origin=hosts or ["*"], websocket_max_message_size=MOST_BYTES,
+            extra_patterns=[(WAY, Download, {"desk": desk})],
             http_server_kwargs={"max_body_size": MOST_BYTES, "max_header_size": 65536},
             check_unused_sessions_milliseconds=3000, unused_session_lifetime_milliseconds=UNUSED,
         )  # fmt: skip
@@ -139,40 +142,78 @@ def make_server(desk: "Desk", *, port: int = 0, host: str = "127.0.0.1", token: 
 
 
 class Desk:
-    """What a server shows: the page of its session, or a choice of what lies in a folder while there is none.
+    """What a server shows: the pages of its sessions, and the start screen of a folder.
+
+    The address ends in ``?job=NAME`` for the page of a job and in ``?start`` for the start screen; without either it
+    is the page of the session that was given.
 
     Parameters
     ----------
     session : Session, optional
-    folder : path
-        Where volumes and jobs to choose from lie; nothing outside it is opened.
+    folder : path, optional
+        Folder whose jobs and volumes are offered; nothing outside it is opened. None offers none.
     options : dict
-        Of the session that is made from a choice.
+        Of a session that is made on the start screen.
+
+    Attributes
+    ----------
+    sessions : dict
+        Name of a job -> its session.
     """
 
-    def __init__(self, session: Session | None = None, *, folder: str | Path = ".", **options: Any) -> None:
-        self.session, self.folder, self.options = session, Path(folder).resolve(), options
+    def __init__(self, session: Session | None = None, *, folder: str | Path | None = ".", **options: Any) -> None:
+        self.session, self.options = session, options
+        self.folder = None if folder is None else Path(folder).resolve()
+        self.sessions = {} if session is None else {session.path.name: session}
 
-    def choices(self) -> list[str]:
-        """Names of the volumes and jobs in the folder."""
-        found = [path.name for path in self.folder.iterdir() if path.suffix.lower() in KINDS]
-        return sorted(name for name in found if not name.endswith(".truth.sgy"))
+    def begin(self, volume: str, name: str) -> str:
+        """Open a volume of the folder in a job of a name, new or not; return the name of the job."""
+        volumes = [] if self.folder is None else [entry.name for entry in volumes_in(self.folder)]
+        if self.folder is None or volume not in volumes:
+            raise ValueError(f"{volume!r} is not among the volumes here; choose one of {', '.join(volumes)}.")
+        name = checked_job(name)
+        if name not in self.sessions:
+            asked = self.options.get("job")
+            path = Path(asked) if asked is not None and Path(asked).name == name else self.folder / name
+            options = {key: value for key, value in self.options.items() if key != "job"}
+            self.sessions[name] = Session(self.folder / volume, path, **options)
+        elif self.sessions[name].job.plan.volume["source"] != str(self.folder / volume):
+            raise ValueError(f"Job {name} is open on another volume; choose another job name.")
+        return name
 
-    def open(self, name: str) -> None:
-        """Open one of them."""
-        if name not in self.choices():
-            raise ValueError(f"{name!r} is not among the volumes and jobs here; choose {', '.join(self.choices())}.")
-        self.session = self.session or Session(self.folder / name, **self.options)
+    def find(self, name: str) -> Session:
+        """Return the session of a job of the folder, opened if it is not open yet."""
+        if name not in self.sessions:
+            if self.folder is None or name not in [entry.name for entry in jobs_in(self.folder)]:
+                raise ValueError(f"{name!r} is not among the jobs here; choose one below.")
+            self.sessions[name] = Session(self.folder / name)
+        return self.sessions[name]
+
+    def close(self) -> None:
+        """Close all sessions."""
+        for session in self.sessions.values():
+            session.close()
 
     def page(self) -> Any:
         """Contents of a new tab."""
         # Panel writes addresses of its CDN into the styles and replaces them when it answers the request for the page.
         # A document that is made for the websocket, because the first one expired meanwhile, had no such request.
-        pn.state.curdoc._template_variables["dist_url"] = LOCAL_DIST
-        pn.state.curdoc.template = TEMPLATE
-        if self.session is None:
-            return chooser(self)
-        one = Page(self.session, pn.state.curdoc)
+        document, problem = pn.state.curdoc, ""
+        document._template_variables["dist_url"] = LOCAL_DIST
+        document.template = TEMPLATE
+        asked = pn.state.session_args
+        session = None if "start" in asked and self.folder is not None else self.session
+        if "job" in asked:
+            try:
+                session = self.find(asked["job"][0].decode("utf-8", "replace"))
+            except (ValueError, OSError, ImportError) as error:
+                session, problem = self.session if self.folder is None else None, str(error)
+        if session is None and self.folder is not None:
+            job = self.options.get("job")
+            return start_screen(self.folder, self.begin, job and Path(job).name, problem)
+        assert session is not None  # without a folder there is a session
+        document._template_variables["outcrop_job"] = session.path.name
+        one = Page(session, document, start=self.folder is not None)
         pn.state.on_session_destroyed(lambda _: one.close())
         return one.layout()
 
@@ -256,8 +297,9 @@ def serve(
     options
         Of `Session`.
     """
-    desk = Desk(**options) if source is None else Desk(Session(source, **options))
-    known = Address(desk.folder if desk.session is None else desk.session.path, host)
+    given = None if source is None else Session(source, **options)
+    desk = Desk(**options) if given is None else Desk(given, folder=given.path.resolve().parent)
+    known = Address(Path.cwd() if given is None else given.path, host)
     server, address = make_server(desk, port=port or known.port, host=host, token=known.token)
     known.keep(address)
     server.start()
@@ -272,8 +314,7 @@ def serve(
     try:
         server.io_loop.start()
     finally:
-        if desk.session is not None:
-            desk.session.close()
+        desk.close()
 
 
 def explore(
@@ -326,7 +367,7 @@ class Explorer:
 
     def _run(self, started: threading.Event) -> None:
         asyncio.set_event_loop(asyncio.new_event_loop())
-        self._server, self.address = make_server(Desk(self.session))
+        self._server, self.address = make_server(Desk(self.session, folder=None))
         self._server.start()
         self._server.io_loop.add_callback(started.set)
         self._server.io_loop.start()

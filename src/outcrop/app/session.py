@@ -1,8 +1,10 @@
 """Everything the interpreter's page does, without a page: decisions, search, labels, exports, all in a `Job`."""
 
+import functools
+import itertools
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,11 +24,12 @@ from outcrop.app.search import Search
 from outcrop.app.survey import Place, Survey
 from outcrop.app.unseen import Unseen
 from outcrop.app.view import View
-from outcrop.app.words import in_words
+from outcrop.app.words import in_words, kind_of, person_of
 from outcrop.app.work import Work
 from outcrop.measures.curvelet import SMALLEST
 from outcrop.patches.grid import DIRECTIONS
 from outcrop.volumes.lengths import parse_size
+from outcrop.words import counted
 
 STRIPES = 6  # traces from one stripe to the next where a class is excluded
 POLL = 1.0  # seconds between two looks at what others decided
@@ -81,6 +84,7 @@ class Session:
         self.results = Results(self.labelling, truth_path)
         self.geology = Geology(self)
         self.audits, self.unseen = Audits(self), Unseen(self)
+        self._keys: dict[str, int] = self.view.get("class-keys", {})  # first name of a class -> its number
         self.advice = PageAdvice(self)
         self._seen = self._now()
         self._closed = threading.Event()
@@ -181,8 +185,12 @@ class Session:
 
     def judge(self, name: str, place: Place, *, along: str = "inline", accept: bool | None = None) -> None:
         """Accept (True) or reject (False) a retrieved patch, or take the verdict back (None); the rest re-ranks."""
+        self.judge_all(name, [(place, along)], accept=accept)
+
+    def judge_all(self, name: str, patches: Iterable[tuple[Place, str]], *, accept: bool | None = None) -> None:
+        """Do the same with several patches, given by place and direction, as one decision."""
         verdict = "forget" if accept is None else "accept" if accept else "reject"
-        self.decide(self.job.judge, [(name, place, along)], verdict)
+        self.decide(self.job.judge, [(name, place, along) for place, along in patches], verdict)
 
     def set_count(self, name: str, count: int | None) -> None:
         """Take that many patches of a class, or as many as ``auto_count`` says (None); other classes keep theirs."""
@@ -211,6 +219,28 @@ class Session:
         if abs(confidence - self.labelling.limit) > 1e-6:
             self.decide(self.job.choose_labels, min_confidence=float(confidence))
 
+    def class_keys(self) -> dict[str, int]:
+        """Class -> number by which a key calls it; it keeps its number when another class is removed."""
+        names = self.job.plan.names
+        kept = {first: self._keys[first] for first in names if first in self._keys}
+        free = (number for number in itertools.count(1) if number not in kept.values())
+        keys = {first: kept[first] if first in kept else next(free) for first in names}
+        if keys != self._keys:
+            self._keys = keys
+            self.view.keep(**{"class-keys": keys})
+        return {names[first]: number for first, number in keys.items()}
+
+    def belongings(self, name: str) -> str:
+        """Return what is decided about a class in words, "" where nothing is; removing the class removes it."""
+        exemplars = sum(one.name == name for one in self.job.exemplars)
+        strokes = sum(one["class"] == self.job.first_name(name) for one in self.job.strokes)
+        counts = {
+            "exemplars": exemplars,
+            "strokes": strokes,
+            "accepted or rejected patches": len(self.job.verdicts(name)),
+        }
+        return " and ".join(counted(n, things) for things, n in counts.items() if n)
+
     def _check_class(self, name: str) -> None:
         palette = self.job.palette
         if name not in palette:
@@ -218,9 +248,25 @@ class Session:
 
     # ---- undo -------------------------------------------------------------------------------------------------------
 
-    def undo(self) -> bool:
-        """Take the last decision of this page back; whether there was one."""
-        return self._go_back(self.job.undo, "undo")
+    def undo(self, act: str | None = None) -> bool:
+        """Take the last decision of this page back, or one of `last_acts` by its id; whether there was one."""
+        return self._go_back(functools.partial(self.job.undo, act), "undo")
+
+    def last_acts(self) -> list[tuple[str, str]]:
+        """Id of the last decision of every kind and person that can be undone, and what it is, whose and of when."""
+        names = self.job.plan.names
+        found: dict[tuple[str, str], tuple[str, str]] = {}
+        for entries in self.job.log.undoable():
+            last = entries[-1]
+            when = f"{last['time'][:16].replace('T', ' ')} UTC"
+            text = f"{in_words(entries, names)}, {self._whose(last)}, {when}"
+            found.setdefault((kind_of(entries), person_of(last)), (entries[0]["id"], text))
+        return list(found.values())
+
+    def _whose(self, entry: dict[str, Any]) -> str:
+        """Name of the person who decided something, `you` where it is the one at this page."""
+        person = person_of(entry)
+        return "you" if person == self.job.person else person
 
     def redo(self) -> bool:
         """Do again what was undone; whether there was anything."""
@@ -231,8 +277,9 @@ class Session:
         before = self.job.plan.names
         done = self.decide(self._follow_strokes, change)
         if done:
-            words = in_words(self.job.last_act(), before if verb == "undo" else self.job.plan.names)
-            self.work.say(f"{'Taken back' if verb == 'undo' else 'Done again'}: {words}.")
+            act = self.job.last_act()
+            words = in_words(act, before if verb == "undo" else self.job.plan.names)
+            self.work.say(f"{'Undone' if verb == 'undo' else 'Redone'}: {words} ({self._whose(act[-1])}).")
         else:
             self.work.say(f"There is nothing to {verb}.")
         return done

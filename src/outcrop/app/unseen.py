@@ -56,7 +56,7 @@ class Unseen:
             self.groups, self._of = groups, exemplars
             self.session.tell("unseen")
 
-        return self.session.work.start("looking for what was not shown", find)
+        return self.session.work.start("finding patches unlike anything marked", find)
 
     @property
     def old(self) -> bool:

@@ -27,7 +27,7 @@ class UnseenPanel(Panel):
         self.unseen = self.session.unseen
         self._made: dict[str, str] = {}  # places of a group -> first name of the class that was made from it
         self._pictures = Last()  # addresses that hold the pictures of the groups
-        self.actions = [self.button("What was not shown", self.unseen.look, "unseen")]
+        self.actions = [self.button("Find patches unlike anything marked", self.unseen.look, "unseen")]
         self.note = note("unseen-note", **SMALL)
         of = Select(title="+ makes an exemplar of", width=170, name="unseen-class")
         self.of = self.react(of, lambda _: self.show_classes())
@@ -41,7 +41,9 @@ class UnseenPanel(Panel):
         """Everything, arranged."""
         what = hint("Patches that nothing you marked looks like, in groups.")
         groups = [part for pair in zip(self.titles, self.cards, strict=True) for part in pair]
-        return pn.Column(heading("Not shown yet"), what, *self.actions, self.note, self.chosen, *groups, **WIDE)
+        return pn.Column(
+            heading("Unlike anything marked"), what, *self.actions, self.note, self.chosen, *groups, **WIDE
+        )
 
     @guarded
     def _on_card(self, number: int, message: Message) -> None:
@@ -69,7 +71,8 @@ class UnseenPanel(Panel):
 
     def show(self) -> None:
         """Bring it up to the groups, and to what was made of them."""
-        groups, scope = self.unseen.groups, self.session.search.scope or "survey"
+        groups, near = self.unseen.groups, self.session.search.scope == "neighbourhood"
+        scope = "lines near this one" if near else "survey"
         self.chosen.visible = bool(groups)
         total = sum(one.share for one in groups)
         least = f"the {100 * total:.0f} % of the {scope} that are least like your exemplars"

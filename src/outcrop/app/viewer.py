@@ -20,7 +20,7 @@ from outcrop.app.survey import Place
 from outcrop.mapping.confidence import UNCERTAIN
 from outcrop.plots.colours import COLOURS
 
-TOOLS = ("Look", "Place", "Brush", "Line", "Outline", "Lasso")
+TOOLS = ("Navigate", "Place exemplar", "Brush", "Line", "Outline", "Lasso")
 LOOK, PLACE, BRUSH, LINE, OUTLINE, LASSO = range(6)
 PAINTING = (BRUSH, LINE, OUTLINE)
 RADIUS = {BRUSH: ("radius", 4), LINE: ("line-radius", 1)}  # tool -> what it is called in the view, default radius
@@ -164,9 +164,9 @@ class Viewer(Part):
 
     def _make_looks(self) -> None:
         """What changes in the browser alone."""
-        scheme = RadioButtonGroup(labels=["grey", "seismic"], active=0, name="scheme")
+        scheme = RadioButtonGroup(labels=["Grey", "Red-white-blue"], active=0, name="scheme")
         gain = Slider(start=0.25, end=4, value=1, step=0.05, title="gain", width=90, name="gain")
-        polarity = Toggle(label="reversed", name="polarity")
+        polarity = Toggle(label="Reverse polarity", name="polarity")
         parts = {"scheme": scheme, "gain": gain, "polarity": polarity, "mapper": self.plot.amplitudes}
         self.scale = Div(text="", name="amplitude-bar", styles={"font-size": "11px"})
         parts |= {"bar": self.scale, "clip": self.survey.sections.clip}
@@ -192,7 +192,7 @@ class Viewer(Part):
         drag = CustomJS(args={"pan": plot.pan, "lasso": plot.lasso, "tool": self.tool_buttons}, code=hold)
         self.tool_buttons.js_on_change("active", drag)
         parts = {"plot": figure, "tool": self.tool_buttons, "slider": self.radius}
-        brush = script("brush", cursor=plot.cursor, preview=plot.preview, **parts)
+        brush = script("brush", cursor=plot.cursor, preview=plot.preview, corners=plot.corners, **parts)
         for event in MOUSE:
             figure.js_on_event(event, self.read, brush)
         for event in DRAG:
@@ -347,12 +347,14 @@ class Viewer(Part):
         lost = labelling.vanished if self.line is not None and labelling.corrected(self.position) else ()
         before = {name: f"was {100 * share:.1f} %" for name, share, _ in lost}
         percent = {name: f"{100 * share:.1f} %" for name, share in shares.items()}
+        keys = self.session.class_keys()
         items: list[dict[str, Any]] = [
             {
                 "name": name, "colour": colour, "share": percent.get(name, ""), "warning": before.get(name, ""),
-                "hidden": name in hidden, "hollow": name in self.unfilled - hidden, "key": str(i) if i < 10 else "",
+                "hidden": name in hidden, "hollow": name in self.unfilled - hidden,
+                "key": str(keys[name]) if keys[name] < 10 else "",
             }
-            for i, (name, colour) in enumerate(palette.items(), 1)
+            for name, colour in palette.items()
         ]  # fmt: skip
         unsure = 1 - sum(shares.values()) if shares else 0
         if unsure > 0.0005:  # no class: it is not hidden, and has no number
@@ -464,12 +466,19 @@ class Viewer(Part):
         try:
             if not name:
                 gone = f"its class {says!r} was removed" if says else "there is no class yet"
-                raise ValueError(
-                    f"The stroke was not stored, for {gone}; choose what the brush says and paint it again."
-                )
+                raise ValueError(f"The stroke was not stored, for {gone}; choose what to paint as and paint it again.")
             self.session.paint(name, *section, points, float(stroke["radius"]), id=stroke["id"], **how)
+            self._unhide(name)
         finally:
             self.show_painted()
+
+    def _unhide(self, name: str) -> None:
+        """Show a hidden class that was painted: nobody would see the stroke."""
+        if name in self.hidden:
+            self.hidden -= {name}
+            self.show_classes()
+            self.show_labels()
+            self.session.work.say(f"Class {name} was hidden; it is shown, for you painted it.")
 
 
 def seismic_palette() -> list[str]:

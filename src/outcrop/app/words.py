@@ -10,13 +10,37 @@ KINDS = {
     "exemplar": "exemplar of {name}", "move": "moving an exemplar", "remove": "removing an exemplar",
     "accept": "yes to a patch of {name}", "reject": "no to a patch of {name}", "forget": "taking a yes or no back",
     "stroke": "stroke of {name}", "exclude": "stroke of what is wrong", "audit": "answer about {name}",
-    "set": "choice of {option}", "confirm": "confirming {along} {line}",
+    "set": "choice of {option}", "import": "decisions of {option}", "confirm": "confirming {along} {line}",
     "unconfirm": "no longer confirming {along} {line}",
 }  # fmt: skip
 OPTIONS = {
-    "index": "patches", "neighbourhood": "patches", "count": "how many patches", "label": "the mapping",
-    "limits": "the least confidence",
+    "index": "patches", "neighbourhood": "patches", "count": "how many patches", "label": "the method",
+    "limits": "the minimum confidence",
 }  # fmt: skip
+
+
+GROUPS = {
+    "class": "class", "rename": "class", "remove class": "class", "exemplar": "exemplar", "move": "exemplar",
+    "remove": "exemplar", "accept": "verdict", "reject": "verdict", "forget": "verdict", "exclude": "stroke",
+    "unconfirm": "confirm",
+}  # fmt: skip
+
+
+def kind_of(entries: Sequence[Mapping[str, Any]]) -> str:
+    """Return the kind of an act: class, exemplar, verdict, stroke, confirm, audit, set or import."""
+    what = str(entries[-1]["what"])
+    return GROUPS.get(what, what)
+
+
+def person_of(entry: Mapping[str, Any]) -> str:
+    """Return the name of the person who wrote an entry.
+
+    Examples
+    --------
+    >>> person_of({"who": "ann@ws1-2"})
+    'ann@ws1'
+    """
+    return str(entry["who"]).rpartition("-")[0]
 
 
 def in_words(entries: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> str:

@@ -415,9 +415,12 @@ class JobChoices(JobFolder):
                 entries.append(entry | {"line": line, "runs": kept})
         return entries
 
-    def undo(self) -> list[Entry]:
-        """Take back the last decision of this person and return what it was; empty where there was none."""
-        return self._step(self.log.undo)
+    def undo(self, act: str | None = None) -> list[Entry]:
+        """Take back the last decision of this person, or the act whose first entry has an id, and return what it was.
+
+        Empty where there was none.
+        """
+        return self._step(lambda: self.log.undo(act))
 
     def redo(self) -> list[Entry]:
         """Repeat what was undone last and return what it was; empty where there was nothing."""

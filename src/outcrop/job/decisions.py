@@ -194,13 +194,34 @@ class Decisions:
                 self.refresh()
                 self._merge()
 
-    def undo(self) -> list[Entry]:
+    def undo(self, act: str | None = None) -> list[Entry]:
         """Take back the last act of this person and return its entries; none where there is nothing to take back.
 
         An act is one of this writer, or of another writer of the same person that has ended. Answers to one audit that
         follow each other are taken back together, on the page one by one.
+
+        Parameters
+        ----------
+        act : str, optional
+            Id of the first entry of another act in `undoable`, of whatever kind and person.
         """
-        return self._step("undo")
+        return self._step("undo") if act is None else self._take_back(act)
+
+    def undoable(self) -> list[list[Entry]]:
+        """Return the entries of every act that can be taken back, of all persons, the last act first."""
+        with self._lock:
+            self.refresh()
+            entries = {entry["id"]: entry for entry in self._entries if not scope(entry)}
+            past, _ = acts(entries.values())
+            return [[entries[one] for one in ids] for ids in reversed(past)]
+
+    def _take_back(self, act: str) -> list[Entry]:
+        with self._lock:
+            found = [entries for entries in self.undoable() if entries[0]["id"] == act]
+            if not found:
+                raise ValueError(f"Decision {act!r} cannot be undone; it was undone before, or is none of this job.")
+            self.add({"what": "undo", "of": [entry["id"] for entry in found[0]]})
+            return found[0]
 
     def redo(self) -> list[Entry]:
         """Repeat what this person took back last and return its entries; none where there is nothing to repeat."""
@@ -210,9 +231,10 @@ class Decisions:
         with self._lock:
             self.refresh()
             mine = self._mine()
-            own = {entry["id"]: entry for entry in self._entries if entry["who"] in mine and not scope(entry)}
-            past, future = acts(own.values())
-            stack = past if what == "undo" else future
+            own = {entry["id"]: entry for entry in self._entries if not scope(entry)}
+            left = {path[0]["id"] for path in self.undoable()}
+            past, future = acts(entry for entry in own.values() if entry["who"] in mine)
+            stack = [ids for ids in (past if what == "undo" else future) if (ids[0] in left) == (what == "undo")]
             if not stack:
                 return []
             ids = stack[-1]

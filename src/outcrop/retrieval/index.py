@@ -179,7 +179,7 @@ def build_index(
             log.add(number)
             finished += span.stop - span.start
             if progress:
-                progress("describing patches", finished, len(grid))
+                progress("computing features", finished, len(grid))
     stages.note("index", key, -(-len(grid) // BLOCK))
     if blocks:
         Workspace(path).log("index", key=key, patches=len(grid), seconds=round(time.monotonic() - begin, 3))

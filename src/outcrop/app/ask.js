@@ -1,0 +1,23 @@
+// A dialog with a list of choices; Esc closes it. The browser's own dialog keeps the focus and is announced as one.
+// Everything shown is set as text, never as markup.
+export function render({ model }) {
+  const element = (tag, properties, ...children) => {
+    const one = Object.assign(document.createElement(tag), properties);
+    one.append(...children);
+    return one;
+  };
+  const box = element("div", {}), dialog = element("dialog", { className: "ask" });
+  const draw = () => {
+    const title = element("h2", { textContent: model.title, id: "ask-title" });
+    const choices = model.choices.map(([key, text]) => element("button", {
+      textContent: text, type: "button", onclick: () => { dialog.close(); model.send_msg({ key }); },
+    }));
+    const close = element("button", { textContent: model.refusal, type: "button", onclick: () => dialog.close() });
+    dialog.setAttribute("aria-labelledby", "ask-title");
+    dialog.replaceChildren(title, element("p", { textContent: model.text }), ...choices, close);
+  };
+  dialog.onkeydown = (event) => event.stopPropagation();  // keys of the page mean nothing here
+  model.on("asked", () => { draw(); if (!dialog.open) dialog.showModal(); });
+  box.append(dialog);
+  return box;
+}
