@@ -1,1 +1,1 @@
-"""From weak labels of patches to scores of pixels: one registry, one interface."""
+"""Mappers: from weak labels of patches, or from points, to class scores of pixels."""

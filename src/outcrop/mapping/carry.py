@@ -1,11 +1,11 @@
 """Carry the labels of confirmed lines to other lines, along reflectors and across faults.
 
-Two shifts say where a sample of another line lies on a confirmed line. The first is vertical: traces of the two lines
-are aligned. The second is sideways, along the reflectors of the other line: faults and flanks that cut reflectors move
-along strike. It counts near boundaries that cut reflectors only. At these places the distances to the classes of the
-confirmed line are read, and blended between the confirmed lines on both sides. Boundaries are the more uncertain, the
-farther away the confirmed lines are and the less the vertical shift agrees from place to place; there the learner
-counts more. In a survey that is not layered, boundaries of structures change faster from line to line.
+Two shifts map each sample of a line to a position on a confirmed line. The vertical shift aligns the traces of the two
+lines. The sideways shift follows the reflectors, because faults and flanks that cut reflectors move along strike; it is
+applied only near boundaries that cut reflectors. The distances to the classes of the confirmed line are read at these
+positions and interpolated between the confirmed lines on both sides. Boundaries are more uncertain where the confirmed
+lines are farther away and where the vertical shift varies more; there the learner has more weight. In a survey that is
+not layered, boundaries of structures change faster from line to line.
 """
 
 from collections.abc import Mapping
@@ -21,31 +21,31 @@ from outcrop.features.energies import STRIDE, stretched
 from outcrop.mapping.pixels import upsample
 from outcrop.mapping.survey_sample import Floats, Nodes
 
-LINE = 25.0  # m between neighbouring lines, where distances are not known
+LINE = 25.0  # m between neighbouring lines, where the line spacing is unknown
 FAR = 6000.0  # m from a confirmed line up to which its labels are carried
 KNOWN = 0.1  # share of the samples of a confirmed line that must be labelled for the line to be carried
-HALF = 2  # traces that are averaged to one before two lines are aligned
+HALF = 2  # neighbouring traces averaged before two lines are aligned
 LARGEST_SHIFT = 20  # samples
 LARGEST_MOVE = 6  # grid points sideways
-LEAST_SHIFT, LEAST_MOVE = 4, 2  # the same next to a confirmed line; both grow by one in 25 and 100 m
-BEND, JUMP = 1.0, 8.0  # cost of one step of a shift between neighbours, and of any other change
-SIDEWAYS = 50.0  # m times cost: of one grid point sideways, which costs the less, the farther away the lines are
-OUTLIER = 4.0  # squared difference of balanced amplitudes above which it counts no more
-OUTLIER_SIDEWAYS = 9.0  # the same of predictions, in units of the variance within classes
-BOUNDARY = 8  # samples and traces by which labels are moved to see which boundaries cut reflectors
-BLUR = 0.1  # pixels by which a boundary is uncertain 100 m from a confirmed line
-BLUR_RISE = 1000.0  # m over which this uncertainty doubles what a constant rate gives
-ROUGH = 0.5  # pixels that are added where the shift varies by a sample from place to place; grows with its square
-WIDEST_BLUR = 4.0  # pixels; where boundaries are more uncertain, the learner counts more instead
+LEAST_SHIFT, LEAST_MOVE = 4, 2  # limits next to a confirmed line; they grow by one every 25 m and 100 m
+BEND, JUMP = 1.0, 8.0  # cost of a change of the shift by one step between neighbours, and of a larger change
+SIDEWAYS = 50.0  # m times cost of a move by one grid point; divided by the distance of the lines
+OUTLIER = 4.0  # upper limit of a squared difference of balanced amplitudes
+OUTLIER_SIDEWAYS = 9.0  # upper limit of a squared difference of predictions, in units of the variance within classes
+BOUNDARY = 8  # samples and traces by which labels are moved to find boundaries that cut reflectors
+BLUR = 0.1  # pixels: uncertainty of a boundary 100 m from a confirmed line
+BLUR_RISE = 1000.0  # m at which this uncertainty is twice its linear extrapolation
+ROUGH = 0.5  # pixels added where the shift has a standard deviation of one sample; grows with its square
+WIDEST_BLUR = 4.0  # pixels; beyond it the weight of the learner grows instead
 LEARNER = 0.1  # exponent of the learner's shares next to a confirmed line
 LEARNER_FAR = 4000.0  # m over which this exponent rises to 1
-STRUCTURES = 200.0  # m at which structures that cut layers are as uncertain as boundaries of layers twice as far away
-LEAST_SHARE = 0.02  # of each class by the learner
-WIDEST = 64.0  # pixels up to which distances to a class count
+STRUCTURES = 200.0  # m at which structures that cut layers are as uncertain as layer boundaries at twice the distance
+LEAST_SHARE = 0.02  # added to the learner's share of each class
+WIDEST = 64.0  # pixels: upper limit of distances to a class
 
 
 class ConfirmedLine(NamedTuple):
-    """What is kept of a confirmed line to carry its labels, about three bytes a sample."""
+    """Data of a confirmed line that carrying its labels needs, about three bytes a sample."""
 
     section: npt.NDArray[np.uint8]  # (n_samples, n_traces), 255 for amplitude 1
     codes: npt.NDArray[np.uint8]  # (n_samples, n_traces): position of the class from 1, or 0 where open
@@ -59,8 +59,8 @@ class Carried(NamedTuple):
     distance: Floats  # (n_samples, n_traces, n_classes): pixels to each class
     blur: Floats  # (n_samples, n_traces): uncertainty of the boundaries, pixels
     known: Floats  # (n_samples, n_traces): 1 where labels were carried, 0 where the confirmed line is open
-    metres: float  # to the confirmed lines, less between two
-    layered: bool  # the survey is
+    metres: float  # distance to the confirmed line; between two lines, smaller than to either
+    layered: bool  # whether the survey is layered
 
     def pooled(self, shares: Floats) -> Floats:
         """Pool the shares of a learner with the carried labels.
@@ -68,7 +68,7 @@ class Carried(NamedTuple):
         Parameters
         ----------
         shares : array, shape (n_samples, n_traces, n_classes)
-            They sum to 1.
+    Shares of the learner; they sum to 1.
 
         Notes
         -----
@@ -89,14 +89,14 @@ class Carried(NamedTuple):
 
 
 def confirmed_line(section: npt.ArrayLike, nodes: Nodes, codes: npt.ArrayLike) -> ConfirmedLine:
-    """Keep what carrying the labels of a line needs.
+    """Return the data of a confirmed line that carrying its labels needs.
 
     Parameters
     ----------
     section : array, shape (n_samples, n_traces)
-        In [0, 1].
+Amplitudes in [0, 1].
     nodes : Nodes
-        Of this section.
+        Grid points of this section.
     codes : array of uint8, shape (n_samples, n_traces)
         Position of the class of every sample from 1; 0 where the sample is open.
     """
@@ -118,21 +118,21 @@ def carry(
     *,
     layered: bool = False,
 ) -> Carried | None:
-    """Carry labels to a line from the nearest confirmed line on either side; None where none is near.
+    """Carry labels to a line from the nearest confirmed line on either side; None where none is within 6 km.
 
     Parameters
     ----------
     confirmed : mapping
-        Place of each confirmed line along the survey in metres, and the line.
+Position of each confirmed line along the survey in metres -> the line.
     section : array, shape (n_samples, n_traces)
-        In [0, 1].
+Amplitudes in [0, 1].
     nodes : Nodes
-        Of this section.
+        Grid points of this section.
     place : float
-        Of this line, in metres.
+        Position of this line, in metres.
     n_classes : int
     layered : bool
-        Whether the survey is layered, so that classes end at reflectors; other boundaries change faster along a survey.
+Whether classes end at reflectors; boundaries that cut reflectors change faster along a survey.
 
     Examples
     --------
@@ -156,7 +156,7 @@ def carry(
 
 
 def _blended(parts: list[Carried]) -> Carried:
-    """Blend labels carried from both sides, with weights that interpolate boundaries linearly."""
+    """Average labels carried from both sides, with weights that interpolate boundaries linearly."""
     if len(parts) == 1:
         return parts[0]
     metres = 1 / sum(1 / part.metres for part in parts)
@@ -184,7 +184,7 @@ def _from_line(
 
 
 def counted_metres(metres: float, layered: bool) -> float:
-    """Return the distance at which boundaries that follow reflectors are as uncertain as those of a survey.
+    """Return the distance at which layer boundaries are as uncertain as the boundaries of this survey at `metres`.
 
     Examples
     --------
@@ -195,7 +195,7 @@ def counted_metres(metres: float, layered: bool) -> float:
 
 
 def balanced(section: Floats) -> Floats:
-    """Amplitudes around 0 with about the same strength everywhere; missing samples are silent."""
+    """Return amplitudes around 0 with about equal strength everywhere; missing samples become 0."""
     values = np.where(np.isfinite(section), section, np.float32(0.5)) - np.float32(0.5)
     strength = gaussian_filter(values * values, 12, mode="nearest")
     floor = np.float32(0.1) * np.sqrt(np.mean(values * values)) + np.float32(1e-6)
@@ -204,21 +204,21 @@ def balanced(section: Floats) -> Floats:
 
 
 def vertical_shift(there: Floats, here: Floats, metres: float) -> tuple[Floats, Floats]:
-    """Samples by which a line lies lower than a confirmed line, at every sample, and how much they vary around it.
+    """Return the samples by which a line lies lower than a confirmed line, and the local spread of this shift.
 
     Parameters
     ----------
     there, here : array, shape (n_samples, n_traces)
         Balanced amplitudes of the confirmed line and of the other line.
     metres : float
-        Between them.
+Distance between the two lines.
 
     Notes
     -----
-    Squared differences are summed along paths of both axes that bend and jump at a cost, and the shift with the least
-    sum is taken (semi-global matching [1]_). It is averaged over its surroundings in proportion to the squared
-    correlation of the aligned lines; where nothing matches it is 0. The root mean square difference from this average
-    says how uncertain the shift is: where lines match it is below a sample, whatever their noise.
+Semi-global matching [1]_: squared differences are summed along paths on both axes, with a cost for changes of the
+    shift, and the shift with the smallest sum is taken. A local average of it is weighted by the squared correlation of
+    the aligned lines; it is 0 where nothing matches. The root mean square difference from this average measures the
+    uncertainty of the shift; where lines match it is below one sample, at any noise level.
 
     .. [1] H. Hirschmüller, Stereo processing by semiglobal matching and mutual information, IEEE TPAMI 30, 2008.
     """
@@ -237,28 +237,28 @@ def vertical_shift(there: Floats, here: Floats, metres: float) -> tuple[Floats, 
 
 
 def matching(there: Floats, here: Floats, width: tuple[float, float]) -> Floats:
-    """Correlation of two sections around every sample, 0 where it is negative."""
+    """Return the local correlation of two sections at every sample, 0 where it is negative."""
     product, one, other = (_smooth(part, width) for part in (there * here, there * there, here * here))
     result: Floats = np.maximum(product / np.sqrt(one * other + np.float32(1e-6)), 0)
     return result
 
 
 def sideways_move(line: ConfirmedLine, nodes: Nodes, shift: Floats, metres: float) -> Floats:
-    """Grid points along the reflectors by which structures lie farther right than on a confirmed line, at grid points.
+    """Return the grid points by which structures lie farther right than on a confirmed line, along the reflectors.
 
     Parameters
     ----------
     line : ConfirmedLine
     nodes : Nodes
-        Of the other line.
+Grid points of the other line.
     shift : array, shape (n_samples, n_traces)
-        Its vertical shift.
+        Vertical shift of the other line.
     metres : float
-        Between the lines.
+        Distance between the lines.
 
     Notes
     -----
-    The predictions of the encoder are compared on the axes that tell the classes of the confirmed line apart, scaled to
+The predictions of the encoder are compared on the discriminant axes of the classes of the confirmed line, scaled to
     unit variance within classes.
     """
     there, here = _discriminants(line, nodes)
@@ -273,7 +273,7 @@ def sideways_move(line: ConfirmedLine, nodes: Nodes, shift: Floats, metres: floa
 
 
 def places(shift: Floats, move: Floats, dips: Floats) -> tuple[Floats, Floats]:
-    """Row and column on the confirmed line of every sample of a line, from its shift and its move at grid points."""
+    """Return the row and column on the confirmed line of every sample of a line, from its shift and its move."""
     fine = upsample(np.stack([STRIDE * move, _smooth(dips, (2, 2))], axis=-1)[None], shift.shape)[0]
     rows, columns = _grid(shift.shape)
     rows, columns = rows - fine[..., 1] * fine[..., 0], columns - fine[..., 0]
@@ -281,7 +281,7 @@ def places(shift: Floats, move: Floats, dips: Floats) -> tuple[Floats, Floats]:
 
 
 def class_distances(codes: npt.NDArray[np.uint8], n_classes: int) -> Floats:
-    """Distance in pixels to the nearest sample of each class, at most 64, shape (n_samples, n_traces, n_classes).
+    """Return the distance in pixels to each class, at most 64, shape (n_samples, n_traces, n_classes).
 
     Examples
     --------
@@ -295,7 +295,7 @@ def class_distances(codes: npt.NDArray[np.uint8], n_classes: int) -> Floats:
 
 
 def _discriminants(line: ConfirmedLine, nodes: Nodes) -> tuple[Floats, Floats]:
-    """Predictions of a confirmed line and of another line on the axes that tell the classes apart."""
+    """Project the predictions of a confirmed line and of another line on the discriminant axes of the classes."""
     there, here = line.predictions.astype(np.float32), nodes.predictions
     codes = _at_nodes(line.codes)
     mean = there.mean(axis=(0, 1))
@@ -315,8 +315,8 @@ def _discriminants(line: ConfirmedLine, nodes: Nodes) -> tuple[Floats, Floats]:
 def _crossing(line: ConfirmedLine) -> Floats:
     """Return the share of the boundaries around each grid point of a confirmed line that cut reflectors.
 
-    Labels are moved along the reflectors, and as far vertically. Two classes whose boundary follows reflectors change
-    few samples in the first case; two that cut reflectors change as many as in the second.
+Labels are moved along the reflectors and, by the same distance, vertically. If the boundary of two classes follows
+    reflectors, the move along them changes few samples; if it cuts reflectors, both moves change about as many.
     """
     codes = line.codes.astype(np.intp)
     dips = upsample(_smooth(line.dips.astype(np.float32), (2, 2))[None, ..., None], codes.shape)[0, ..., 0]
@@ -341,7 +341,7 @@ def _crossing(line: ConfirmedLine) -> Floats:
 
 
 def _grid(shape: tuple[int, ...]) -> tuple[Floats, Floats]:
-    """Row and column of every sample."""
+    """Return the row and the column of every sample."""
     rows, columns = np.indices(shape).astype(np.float32)
     return np.asarray(rows), np.asarray(columns)
 
@@ -352,13 +352,13 @@ def _clipped(places: npt.NDArray[Any], size: int) -> npt.NDArray[np.intp]:
 
 
 def _at_nodes(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Values of the samples nearest to the grid points."""
+    """Return the values of the samples nearest to the grid points."""
     rows, columns = (np.minimum(np.arange(-(-n // STRIDE)) * STRIDE + 2, n - 1) for n in values.shape)
     return values[np.ix_(rows, columns)]
 
 
 def _paired(section: Floats) -> Floats:
-    """Means of two neighbouring traces."""
+    """Average pairs of neighbouring traces."""
     if section.shape[1] % 2:
         section = np.concatenate([section, section[:, -1:]], axis=1)
     result: Floats = (section[:, ::2] + section[:, 1::2]) * np.float32(0.5)
@@ -377,7 +377,7 @@ def _at(values: Floats, rows: Floats, columns: Floats) -> Floats:
 
 @numba.njit(nogil=True, cache=True)
 def sampled(values, rows, columns):  # type: ignore[no-untyped-def]
-    """Values of shape (n_rows, n_columns, n) between samples, linearly, and constant beyond the rim."""
+    """Interpolate values of shape (n_rows, n_columns, n) linearly; repeat the edge values beyond the rim."""
     height, width, n = values.shape
     out = np.empty((*rows.shape, n), np.float32)
     for i in range(rows.shape[0]):
@@ -396,7 +396,7 @@ def sampled(values, rows, columns):  # type: ignore[no-untyped-def]
 
 @numba.njit(nogil=True, cache=True)
 def _vertical_costs(there, here, most):  # type: ignore[no-untyped-def]
-    """Squared differences of two sections at shifts from -most to most, shape (n_samples, n_traces, n_shifts)."""
+    """Return squared differences of two sections at shifts from -most to most, (n_samples, n_traces, n_shifts)."""
     n_samples, n_traces = here.shape
     out = np.empty((n_samples, n_traces, 2 * most + 1), np.float32)
     for i in range(n_samples):
@@ -409,7 +409,7 @@ def _vertical_costs(there, here, most):  # type: ignore[no-untyped-def]
 
 @numba.njit(nogil=True, cache=True)
 def _sideways_costs(there, here, dips, most):  # type: ignore[no-untyped-def]
-    """Squared distances of features at moves from -most to most along reflectors, shape (rows, columns, n_moves)."""
+    """Return squared distances of features at moves from -most to most along reflectors, (rows, columns, n_moves)."""
     n_rows, n_columns, n = here.shape
     out = np.empty((n_rows, n_columns, 2 * most + 1), np.float32)
     for i in range(n_rows):
@@ -429,7 +429,7 @@ def _sideways_costs(there, here, dips, most):  # type: ignore[no-untyped-def]
 
 @numba.njit(nogil=True, cache=True)
 def _cheapest(costs, bend, jump):  # type: ignore[no-untyped-def]
-    """Shift with the least sum of costs over paths from all four sides, between the steps of the shift."""
+    """Return the shift with the smallest path cost summed over four directions, to a fraction of a step."""
     height, width, n = costs.shape
     bend, jump = np.float32(bend), np.float32(jump)
     total = np.zeros_like(costs)

@@ -1,9 +1,8 @@
-"""From class scores to labels and confidence: the one rule that every mapper shares.
+"""From class scores to labels and confidence: the rule that all mappers share.
 
 Scores are real numbers >= 0 of shape (n_patches, height, width, n_classes), NumPy or torch. Labels are uint8 codes:
 0 is `uncertain`, ``i + 1`` the class of ``scores[..., i]``. Every function treats patches one by one, so blocks may
-be streamed in any split. In label volumes, which have samples that nobody looked at, 0 is `not labelled` and 255
-`uncertain`.
+be split in any way. In label volumes 0 is `not labelled` and 255 `uncertain`.
 """
 
 from collections.abc import Callable, Iterable
@@ -21,7 +20,7 @@ BACKGROUNDS = (
 
 
 def labelled(codes: Array) -> Array:
-    """Where codes of a label volume name a class.
+    """Return where the codes of a label volume name a class.
 
     Examples
     --------
@@ -32,9 +31,9 @@ def labelled(codes: Array) -> Array:
 
 
 def as_codes(values: npt.ArrayLike) -> npt.NDArray[np.uint8]:
-    """Codes of a label volume as uint8, from a file too: NaN is not labelled, -1 (SEG-Y of signed bytes) uncertain.
+    """Convert codes of a label volume to uint8: NaN becomes 0, not labelled; -1 (SEG-Y of signed bytes) 255, uncertain.
 
-    Anything else below 0 or above 255 is refused, for it would become the code of another class.
+Other values below 0 or above 255 are refused, because they would wrap to the code of another class.
 
     Examples
     --------
@@ -53,13 +52,13 @@ def as_codes(values: npt.ArrayLike) -> npt.NDArray[np.uint8]:
 
 
 def find_background(classes: Iterable[str], background: str | None = None) -> str | None:
-    """Name of the class that may appear in any patch, or None.
+    """Return the name of the class that may appear in any patch, or None.
 
     Parameters
     ----------
     classes : sequence of str
     background : str, optional
-        The name, which must be among the classes; by default the first of `BACKGROUNDS` that is, in any case.
+Name, which must be among the classes; by default the first of `BACKGROUNDS` among them, upper or lower case.
 
     Examples
     --------
@@ -76,7 +75,7 @@ def find_background(classes: Iterable[str], background: str | None = None) -> st
 
 
 def winner(scores: Array) -> tuple[Array, Array]:
-    """Label code and score of the winning class of every pixel; the first class wins a tie.
+    """Return label code and score of the winning class of every pixel; the first class wins a tie.
 
     The score of the winner is the paper's confidence (eq. 9), a raw magnitude that grows with the amplitude.
 
@@ -90,7 +89,7 @@ def winner(scores: Array) -> tuple[Array, Array]:
     xp = array_namespace(scores)
     best = scores[..., 0]
     codes = xp.ones_like(best, dtype=xp.uint8)
-    # A loop over few classes: argmax and max over a short last axis took twice as long.
+# A loop over the classes takes half the time of argmax and max over a short last axis.
     for i in range(1, scores.shape[-1]):
         better = scores[..., i] > best
         codes = xp.where(better, xp.asarray(i + 1, dtype=xp.uint8), codes)
@@ -99,12 +98,12 @@ def winner(scores: Array) -> tuple[Array, Array]:
 
 
 def confidence(scores: Array) -> Array:
-    """Share of the winning class in all the evidence of a pixel, between 0 and 1.
+    """Return the share of the winning class in all the evidence of a pixel, between 0 and 1.
 
-    It reads as a probability, and is one where the scores are probabilities: 1 where a single class explains the pixel,
-    one half where two classes tie, 1 / n_classes where nothing is known, and 0 where no class has any evidence at all.
-    It does not change with the amplitude of the patch. A rescaled share or a margin would fill [0, 1] evenly, but could
-    not be compared with the accuracy of the labels, and that comparison (calibration) keeps a confidence honest.
+Where the scores are probabilities, it is a probability: 1 where a single class has evidence, one half where two
+    classes tie, 1 / n_classes where all classes tie, and 0 where no class has evidence. It does not depend on the
+    amplitude of the patch. A rescaled share or a margin would fill [0, 1] evenly, but could not be calibrated against
+    the accuracy of the labels.
 
     Examples
     --------
@@ -126,7 +125,7 @@ def label(
     ----------
     scores : array, shape (n_patches, height, width, n_classes)
     confident : bool array, shape (n_patches, height, width), optional
-        Pixels that keep their label; the others become 0, `uncertain`.
+Pixels that keep their label; all others become 0, `uncertain`.
     smooth : callable, optional
         `median_filter` or `majority_filter`.
     order : {"paper", "published"}
@@ -151,10 +150,10 @@ def label(
 
 
 def median_filter(labels: Array) -> Array:
-    """Median of the label codes in 3x3 neighbourhoods, the edge pixels repeated outwards.
+    """Return the median of the label codes in 3x3 neighbourhoods; edge pixels are repeated outwards.
 
-    The median works on numbers, so that between classes 1 and 3 it may answer 2, and renumbering the classes can change
-    single pixels; `majority_filter` does neither.
+The median works on code numbers: between classes 1 and 3 it may return 2, and renumbering the classes can change
+    single pixels. `majority_filter` has neither effect.
 
     Examples
     --------
@@ -171,7 +170,7 @@ def median_filter(labels: Array) -> Array:
 
 
 def majority_filter(labels: Array) -> Array:
-    """Most frequent label in 3x3 neighbourhoods, the edge pixels repeated outwards; on a tie a pixel keeps its label.
+    """Return the most frequent label in 3x3 neighbourhoods, edge pixels repeated; on a tie a pixel keeps its label.
 
     Examples
     --------
@@ -192,7 +191,7 @@ def majority_filter(labels: Array) -> Array:
 
 
 def neighbourhood_sum(x: Array, side: float = 1) -> Array:
-    """Weighted sum over 3x3 neighbourhoods of the last two axes, the edges repeated outwards.
+    """Return the weighted sum over 3x3 neighbourhoods of the last two axes; edge values are repeated outwards.
 
     The weights are the outer product of (side, 1, side) with itself.
 

@@ -1,9 +1,8 @@
-"""What strokes change: residuals of the votes at painted grid points, carried to samples that look alike or lie near.
+"""Correction by strokes: residuals of the votes at painted grid points, interpolated to similar or nearby samples.
 
-A Gaussian process with mean 0 is fitted to the difference between what was painted and the votes before. On lines
-without strokes, it takes this difference to samples that look much alike. On painted lines a second one does, whose
-kernel also joins samples near each other that look alike less closely. Samples that resemble nothing painted keep their
-votes.
+A Gaussian process with mean 0 is fitted to the difference between the painted classes and the votes before the strokes.
+On lines without strokes, its kernel compares features alone. On painted lines a second process is used, whose kernel
+also links nearby samples with less similar features. Samples unlike all painted samples keep their votes.
 """
 
 from typing import NamedTuple
@@ -15,11 +14,11 @@ import scipy.linalg
 from outcrop.mapping.survey_sample import Floats
 
 ALIKE = 0.7  # width of the kernel, in distances between neighbouring landmarks
-NEARBY = 40.0  # samples and traces, width of the part of the kernel that counts near a stroke
-ALIKE_NEARBY = 3.0  # widths of the kernel at which samples near a stroke are as alike
-NOISE = 1.0  # variance of what is painted on a grid point, where that of the votes is 1
+NEARBY = 40.0  # samples and traces: width of the part of the kernel that acts near a stroke
+ALIKE_NEARBY = 3.0  # width of the kernel near a stroke, as a multiple of the width elsewhere
+NOISE = 1.0  # noise variance at a painted grid point, where the variance of the votes is 1
 MOST = 1500  # painted grid points that are kept, drawn at random
-N_PLACES = 3  # last columns of what is compared: line, trace and sample
+N_PLACES = 3  # last columns of the compared points: line, trace and sample
 
 
 class Correction(NamedTuple):
@@ -30,21 +29,21 @@ class Correction(NamedTuple):
     line_weights: Floats  # (n, n_classes), for painted lines
 
     def at(self, points: Floats) -> Floats:
-        """Return what to add to the votes of grid points of one line, shape (n, n_classes)."""
+        """Return the correction of the votes at grid points of one line, shape (n, n_classes)."""
         similarity, near = _similarity(points, self.painted)
         weights = self.line_weights if near.any() else self.weights
         added: Floats = ((similarity + near) @ weights).astype(np.float32)
         return added
 
     def without_places(self) -> "Correction":
-        """Return the same correction for another survey, where nothing lies near a stroke."""
+        """Return the same correction for another survey: by features alone, without positions."""
         elsewhere = self.painted.copy()
         elsewhere[:, -N_PLACES:] = np.inf
         return self._replace(painted=elsewhere)
 
 
 def with_places(features: Floats, line: float | None, rows: npt.ArrayLike, columns: npt.ArrayLike) -> Floats:
-    """Return features with the line, trace and sample of grid points; without a line, they lie nowhere."""
+    """Append line, trace and sample of grid points to their features; without a line, the line is infinity."""
     places = np.empty((*features.shape[:-1], N_PLACES), np.float32)
     places[..., 0] = np.inf if line is None else line
     places[..., 1], places[..., 2] = columns, rows
@@ -52,7 +51,7 @@ def with_places(features: Floats, line: float | None, rows: npt.ArrayLike, colum
 
 
 def _similarity(these: Floats, those: Floats) -> tuple[Floats, Floats]:
-    """Return how much points look alike, and how much they do so near each other on one line, each between 0 and 1."""
+    """Return the similarity of points by features, and by features and distance on one line, each between 0 and 1."""
     unlike = _squares(these[:, :-N_PLACES], those[:, :-N_PLACES])
     near = np.zeros_like(unlike)
     lines = those[:, -N_PLACES]
@@ -64,18 +63,18 @@ def _similarity(these: Floats, those: Floats) -> tuple[Floats, Floats]:
 
 
 def _squares(these: Floats, those: Floats) -> Floats:
-    """Return squared distances between rows."""
+    """Return the squared distances between the rows of two arrays."""
     squares: Floats = (these**2).sum(axis=1)[:, None] + (those**2).sum(axis=1) - 2 * these @ those.T
     return np.maximum(squares, 0)
 
 
 def fit_correction(points: Floats, residuals: Floats) -> Correction:
-    """Fit residuals at painted grid points.
+    """Fit a correction to the residuals at painted grid points.
 
     Parameters
     ----------
     points : array, shape (n, n_features + 3)
-        As `with_places` gives them, features in widths of the kernel.
+From `with_places`, with features in widths of the kernel.
     residuals : array, shape (n, n_classes)
 
     Examples
@@ -93,7 +92,7 @@ def fit_correction(points: Floats, residuals: Floats) -> Correction:
 
 
 def _solved(similarity: Floats, residuals: Floats) -> Floats:
-    """Return the weights of the mean of a Gaussian process with this covariance."""
+    """Return the weights for the posterior mean of a Gaussian process with this covariance."""
     system = similarity.astype(np.float64)
     system[np.diag_indices_from(system)] += NOISE
     weights: Floats = scipy.linalg.solve(system, residuals, assume_a="pos").astype(np.float32)

@@ -41,7 +41,7 @@ PENALTIES = Penalties()
 
 
 class Variant(NamedTuple):
-    """What the paper, the authors' released code and the exact gradient of F do differently."""
+    """Differences between the paper, the authors' released code and the exact gradient of F."""
 
     pull: int  # multiple of gamma H in the numerator of the H update
     push: int  # multiple of gamma H H^T H in its denominator
@@ -62,7 +62,7 @@ VARIANTS = {
 
 
 class Paint(NamedTuple):
-    """Pixels labelled by hand: which patches have some, and where in them each class would be wrong."""
+    """Pixels labelled by hand: the patches that have some, and the pixels on which each class would be wrong."""
 
     columns: Array  # positions of the painted patches
     wrong: list[Array]  # one (n_pixels, n_painted) array of 0 and 1 per class
@@ -80,7 +80,7 @@ class _Factors(NamedTuple):
 
 
 def objective(X: Array, W: Array, H: Array, *, penalties: Penalties = PENALTIES, paint: Paint | None = None) -> Array:
-    """The objective F, the part that the W update lowers and the part that the H update lowers.
+    """Return the objective F, the part that the W update lowers and the part that the H update lowers.
 
     Returns
     -------
@@ -89,7 +89,7 @@ def objective(X: Array, W: Array, H: Array, *, penalties: Penalties = PENALTIES,
     Notes
     -----
     The misfit comes from the products of the updates, ``||X - W H||^2 = ||X||^2 - 2 <H, W^T X> + <W^T W, H H^T>``, so
-    that following F through the iterations costs no matrix product.
+that computing F in every iteration costs no further matrix product.
     """
     factors = _Factors(W, H, W.T @ X, W.T @ W, H @ H.T)
     return _evaluator(X, W.shape[1], penalties, paint)(factors, _painted_misfit(W, H, paint))
@@ -98,7 +98,7 @@ def objective(X: Array, W: Array, H: Array, *, penalties: Penalties = PENALTIES,
 def _evaluator(
     X: Array, n_atoms: int, penalties: Penalties, paint: Paint | None
 ) -> Callable[[_Factors, list[Array]], Array]:
-    """The objective as a function of the factors and the evidence on painted pixels: a few weighted inner products."""
+    """Return the objective as a function of the factors and the evidence on painted pixels."""
     xp = array_namespace(X)
     gamma, lambda1, lambda2, charge = penalties
     charges = [] if paint is None else [charge] * len(paint.groups)
@@ -109,7 +109,7 @@ def _evaluator(
     ]
     weights = constant(xp, np.array(weights, float), like=X)
 
-    # Sums are methods here, which NumPy and torch share: the standard's function would first copy to float64.
+# NumPy and torch share the method `sum`; the function of the array standard would first copy to float64.
     def dot(x: Array, y: Array) -> Array:
         return (x * y).sum(dtype=xp.float64)
 
@@ -127,7 +127,7 @@ def _evaluator(
 
 
 def _painted_misfit(W: Array, H: Array, paint: Paint | None, rows: slice = slice(None)) -> list[Array]:
-    """Evidence of every class on the pixels painted as another: one (n_rows, n_painted) array per class."""
+    """Return the evidence of every class on pixels painted as another: one (n_rows, n_painted) array per class."""
     if paint is None:
         return []
     return [
@@ -137,14 +137,14 @@ def _painted_misfit(W: Array, H: Array, paint: Paint | None, rows: slice = slice
 
 
 def _row_blocks(x: Array) -> list[slice]:
-    """Slices of rows whose temporaries stay in the cache of a CPU; all rows at once on an accelerator."""
+    """Return slices of rows whose temporary arrays fit the cache of a CPU; one slice of all rows on an accelerator."""
     n_rows, n_columns = x.shape
     size = max(256, 2**20 // n_columns) if on_cpu(x) else n_rows
     return [slice(start, start + size) for start in range(0, n_rows, size)]
 
 
 def update_atoms(X: Array, W: Array, H: Array, G: Array, *, penalties: Penalties, paint: Paint | None = None) -> Array:
-    """One multiplicative step of W, in place (the paper's eq. WMUR); G is H H^T + lambda1 I."""
+    """Take one multiplicative step of W, in place (the paper's eq. WMUR); G is H H^T + lambda1 I."""
     xp = array_namespace(W)
     for rows in _row_blocks(W):
         target = X[rows, :] @ H.T
@@ -163,7 +163,7 @@ def update_atoms(X: Array, W: Array, H: Array, G: Array, *, penalties: Penalties
 def update_coefficients(
     A: Array, S: Array, H: Array, G: Array, *, variant: Variant, penalties: Penalties, painted_misfit: Array = None
 ) -> Array:
-    """One multiplicative step of H (the paper's eq. HMUR, or the cubic-root rule).
+    """Take one multiplicative step of H (the paper's eq. HMUR, or the cubic-root rule).
 
     A is W^T X, S is W^T W + lambda2 I, G is H H^T; `painted_misfit` is W^T times the evidence of wrong classes on
     pixels, in the shape of H.
@@ -176,7 +176,7 @@ def update_coefficients(
     """
     xp = array_namespace(H)
     pull, push = variant.pull * penalties.orthogonality, variant.push * penalties.orthogonality
-    # The ratio rule needs b + c alone, one product instead of two.
+# The ratio rule needs only b + c, one product instead of two.
     gram = S if variant.root else S + push * G
     updated = []
     for rows in _row_blocks(H):
@@ -194,10 +194,10 @@ def update_coefficients(
 
 
 def _cubic_root(a: Array, b: Array, c: Array) -> Array:
-    """The positive root of c r^3 + b r = a, by Newton's method from above, where it only descends."""
+    """Return the positive root of c r^3 + b r = a, by Newton's method from above, where it decreases monotonically."""
     xp = array_namespace(a)
     r = xp.minimum(a / b, (a / (c + EPSILON)) ** (1 / 3))
-    # The start is at most half as large again as the root, so these steps reach the precision of the type.
+# The start is at most 1.5 times the root, so these steps reach the precision of the type.
     for _ in range(5 if a.dtype == xp.float64 else 3):
         square = c * r * r
         r = (2 * square * r + a) / (3 * square + b)
@@ -214,20 +214,20 @@ def factorise(
     paint: Paint | None = None,
     accelerate: bool = False,
 ) -> Iterator[tuple[Array, Array, Array]]:
-    """Factorise X into W H, yielding W, H and the `objective` at the start and after every iteration, without end.
+    """Factorise X into W H; yield W, H and the `objective` at the start and after every iteration, without end.
 
     Parameters
     ----------
     X : array, shape (n_pixels, n_patches)
     W : array, shape (n_pixels, n_atoms)
-        Changed in place; its zeros stay.
+Changed in place; zeros stay zero.
     H : array, shape (n_atoms, n_patches)
     variant : {"paper", "published", "exact"}
     penalties : Penalties
     paint : Paint, optional
     accelerate : bool
-        Same fixed points in far fewer iterations, see `_accelerated`. Not for `published`, whose fixed points depend
-        on the scaling between the steps.
+Reach the same fixed points in far fewer iterations, see `_accelerated`. Not for `published`, whose fixed points
+        depend on the scaling between the steps.
     """
     rule = VARIANTS[variant]
     if accelerate and rule.normalise:
@@ -239,7 +239,7 @@ def factorise(
 
 
 def _plain(X: Array, factors: _Factors, rule: Variant, penalties: Penalties, paint: Paint | None) -> Iterator[_Factors]:
-    """The iterations of a variant, one step of W and one of H each."""
+    """Iterate a variant: one step of W and one of H each."""
     while True:
         yield factors
         factors = _iterate(X, factors, rule, penalties, paint)
@@ -254,12 +254,12 @@ def _plain(X: Array, factors: _Factors, rule: Variant, penalties: Penalties, pai
 def _accelerated(
     X: Array, factors: _Factors, rule: Variant, penalties: Penalties, paint: Paint | None
 ) -> Iterator[_Factors]:
-    """Iterations that start ahead of the last factors, in the direction in which these moved.
+    """Iterate with extrapolation: each iteration starts ahead of the last factors, in the direction of their change.
 
-    The step of H is repeated, since its costly products stay the same, and follows the root rule, which has the fixed
-    points of the ratio rule without its swings. An iteration that raises the objective which the rule lowers (F with
-    push / 2 times gamma) is done again from the last factors themselves. H takes ten steps before W takes its first:
-    a random H would spoil the atoms.
+The step of H is repeated, because its costly products are reused, and follows the root rule, which has the fixed
+    points of the ratio rule without oscillations. If an iteration raises the objective of the rule (F with push / 2
+    times gamma), it is repeated from the last factors without extrapolation. H takes ten steps before the first step of
+    W, because a random H would spoil the atoms.
     """
     xp = array_namespace(X)
     rule = rule._replace(root=True)
@@ -287,14 +287,14 @@ def _accelerated(
 def _iterate(
     X: Array, factors: _Factors, rule: Variant, penalties: Penalties, paint: Paint | None, *, steps: int = 1
 ) -> _Factors:
-    """One step of W, in place, and some of H."""
+    """Take one step of W, in place, and `steps` steps of H."""
     W, H, _, _, G = factors
     W = update_atoms(X, W, H, _with_ridge(G, penalties.atoms), penalties=penalties, paint=paint)
     return _settle(_Factors(W, H, W.T @ X, W.T @ W, G), steps, rule, penalties, paint)
 
 
 def _settle(factors: _Factors, steps: int, rule: Variant, penalties: Penalties, paint: Paint | None) -> _Factors:
-    """Some steps of H."""
+    """Take `steps` steps of H."""
     W, H, A, S, G = factors
     gram = _with_ridge(S, penalties.coefficients)
     for _ in range(steps):
@@ -315,14 +315,14 @@ def _scaled_eye(xp: Any, n: int, dtype: Any, device: Any, scale: float) -> Array
 
 
 def _inverse_norms(gram: Array) -> Array:
-    """One over the norms whose squares stand on the diagonal; 1 where the norm is 0."""
+    """Return the inverse of the norms whose squares are on the diagonal; 1 where the norm is 0."""
     xp = array_namespace(gram)
     squares = xp.linalg.diagonal(gram)
     return 1 / xp.sqrt(xp.where(squares > 0, squares, xp.ones_like(squares)))
 
 
 def _pull(W: Array, H: Array, paint: Paint | None) -> Array:
-    """W^T times the evidence of wrong classes, in the columns of the painted patches."""
+    """Return W^T times the evidence of wrong classes, in the columns of the painted patches."""
     if paint is None:
         return None
     xp = array_namespace(H)
@@ -333,14 +333,14 @@ def _pull(W: Array, H: Array, paint: Paint | None) -> Array:
 
 
 class Solver(NamedTuple):
-    """What `solve_coefficients` needs to know of the atoms."""
+    """Constants of `solve_coefficients` that depend on the atoms."""
 
     inverse: Array
     length: Array
 
 
 def prepare_solver(S: Array, *, penalty: float) -> Solver:
-    """The part of `solve_coefficients` that depends on the atoms alone; S is W^T W."""
+    """Compute the constants of `solve_coefficients` from S = W^T W."""
     xp = array_namespace(S)
     gram = xp.astype(S, xp.float64)
     gram = _with_ridge(gram, penalty + 1e-9 * xp.max(gram))
@@ -349,13 +349,13 @@ def prepare_solver(S: Array, *, penalty: float) -> Solver:
 
 
 def solve_coefficients(A: Array, solver: Solver) -> Array:
-    """The H >= 0 of least ``||X - W H||^2 + penalty ||H||^2`` for given atoms; A is W^T X.
+    """Return the H >= 0 that minimises ``||X - W H||^2 + penalty ||H||^2`` for given atoms; A is W^T X.
 
     Notes
     -----
-    Alternating directions (ADMM) with over-relaxation: every step is one product with a fixed matrix, patches do not
-    depend on each other, and a step length at the geometric mean of the eigenvalues of W^T W makes 40 steps enough
-    where multiplicative updates take thousands.
+Alternating directions (ADMM) with over-relaxation: every step is one product with a fixed matrix, and patches are
+    independent. With the geometric mean of the eigenvalues of W^T W as step length, 40 steps are enough; multiplicative
+    updates take thousands.
     """
     xp = array_namespace(A)
     H, dual = xp.zeros_like(A), xp.zeros_like(A)

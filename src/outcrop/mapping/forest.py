@@ -11,17 +11,17 @@ TRIED = 0.2  # share of the features that are tried at each split
 
 
 class Forest(NamedTuple):
-    """Trees one after another; the left child of a leaf is -1."""
+    """Nodes of all trees in one array each, tree after tree; the left child of a leaf is -1."""
 
     roots: npt.NDArray[np.int32]  # (n_trees,): first node of every tree
     left: npt.NDArray[np.int32]  # (n_nodes,)
     right: npt.NDArray[np.int32]
     feature: npt.NDArray[np.int32]
-    threshold: npt.NDArray[np.float64]  # features up to it go left
+    threshold: npt.NDArray[np.float64]  # samples whose feature is at most this go left
     share: npt.NDArray[np.float32]  # (n_nodes, n_classes)
 
     def shares(self, features: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """Mean share of every class in the leaves that samples reach, shape (n_samples, n_classes)."""
+        """Return the mean share of every class in the leaves that samples reach, shape (n_samples, n_classes)."""
         total = np.zeros((len(features), self.share.shape[1]), np.float32)
         samples = np.arange(len(features))
         for root in self.roots:
@@ -38,7 +38,7 @@ class Forest(NamedTuple):
 def grow_forest(
     features: npt.NDArray[np.float32], labels: npt.NDArray[np.intp], n_classes: int, *, random_state: int = 0
 ) -> Forest:
-    """Learn classes from samples; every class counts alike, however many samples it has.
+    """Grow trees on labelled samples; all classes have equal weight, however many samples they have.
 
     Parameters
     ----------

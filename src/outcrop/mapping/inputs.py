@@ -1,4 +1,4 @@
-"""Checks of what a mapper is fitted on."""
+"""Validation of the inputs of `fit`."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from outcrop.arrays import Array, array_namespace, as_floats, constant, to_numpy
 
 
 def check_patches(patches: Array) -> tuple[Array, Any]:
-    """Patches as floats and their namespace, or one clear ValueError."""
+    """Return patches as floats and their namespace; refuse invalid patches with a ValueError."""
     patches, xp = as_floats(patches)
     if patches.ndim != 3 or 0 in patches.shape or patches.shape[1] * patches.shape[2] < 2:
         raise ValueError(
@@ -23,7 +23,7 @@ def check_patches(patches: Array) -> tuple[Array, Any]:
 
 
 def class_codes(classes: npt.ArrayLike, *, n_patches: int) -> tuple[np.ndarray, np.ndarray]:
-    """Class names in order of first appearance, and the position of every patch's class among them.
+    """Return class names in order of first appearance, and the position of every patch's class among them.
 
     Examples
     --------
@@ -42,7 +42,7 @@ def class_codes(classes: npt.ArrayLike, *, n_patches: int) -> tuple[np.ndarray, 
 
 
 def check_masks(masks: Array | None, patches: Array, *, n_classes: int) -> Array | None:
-    """Painted pixels as uint8 on the device of the patches, or None without any."""
+    """Return painted pixels as uint8 on the device of the patches, or None without any."""
     if masks is None:
         return None
     masks = to_numpy(masks)

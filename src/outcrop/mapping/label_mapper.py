@@ -1,8 +1,8 @@
-"""Label mapping by factorisation: which pixels of a patch carry the class that the whole patch was given.
+"""Label mapping by factorisation: find the pixels of a patch that carry the weak label of the patch.
 
 Patches are written as non-negative sums of sparse atoms, and every atom belongs to one class, so the atoms used at a
 pixel vote for its label (Alaudah, Alfarraj and AlRegib, GEOPHYSICS 84(1), 2019). `mapping.factorisation` has the
-numerical core in the paper's symbols; everything here speaks of atoms and coefficients, samples first.
+numerical core in the paper's symbols; this module uses the words atoms and coefficients, with samples first.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from outcrop.mapping.sparsity import cluster_means, project_sparsity
 from outcrop.parallel import Progress
 
 BLOCK = 128  # patches whose scores are held at a time
-LEARNT = ("atoms", "atom_classes", "coefficients", "objective", "objective_parts")  # arrays that are saved
+LEARNT = ("atoms", "atom_classes", "coefficients", "objective", "objective_parts")  # names of the saved arrays
 SMOOTHERS = {"median": median_filter, "majority": majority_filter, None: None}
 
 
@@ -58,13 +58,13 @@ class LabelMapper(Saved, BaseEstimator):
         By default 200, for `published` 400, and 40 where accelerated.
     min_confidence : float, optional
         Pixels whose `confidence` is lower become `uncertain`. It is a share of the evidence, so values up to
-        1 / n_classes do nothing. None keeps the threshold of the variant, which is practically dead: the paper's fires
-        on every pixel at the first iteration and on none from about the tenth, the published one never.
+1 / n_classes have no effect. None keeps the threshold of the variant, which has almost no effect: the paper's
+        makes every pixel uncertain at the first iteration and none from about the tenth, the published one never any.
     smoothing : {"median", "majority", None}
         3x3 filter of the labels. The median, the paper's, works on codes; the majority does not depend on them.
     accelerate : bool
-        Move towards the same fixed points by longer steps: about 20 iterations, each half as long again, bring the
-        objective as low as 200 plain ones. Not for `published`.
+Take longer steps towards the same fixed points: about 20 iterations, each 1.5 times as long, lower the objective
+        as much as 200 plain ones. Not for `published`.
     tf32 : bool
         Allow 10-bit mantissas in matrix products on CUDA, about three times as fast.
     random_state : int, optional
@@ -73,7 +73,7 @@ class LabelMapper(Saved, BaseEstimator):
     Attributes
     ----------
     classes_ : array of str, shape (n_classes,)
-        In the order in which `fit` first met them; label ``i + 1`` is ``classes_[i]``, 0 is `uncertain`.
+In order of first appearance in `fit`; label ``i + 1`` is ``classes_[i]``, 0 is `uncertain`.
     atoms_ : array, shape (n_atoms, height, width)
     atom_classes_ : int array, shape (n_atoms,)
         Position in `classes_` of each atom's class.
@@ -81,7 +81,7 @@ class LabelMapper(Saved, BaseEstimator):
     objective_ : float64 array, shape (n_iterations + 1,)
         The objective at the start and after every iteration.
     objective_parts_ : float64 array, shape (n_iterations + 1, 2)
-        What the updates of atoms and of coefficients lower.
+Parts of the objective that the updates of atoms and of coefficients lower.
     labels_ : uint8 array, shape (n_patches, height, width)
     confidence_ : array, shape (n_patches, height, width)
 
@@ -116,20 +116,20 @@ class LabelMapper(Saved, BaseEstimator):
         Parameters
         ----------
         patches : array, shape (n_patches, height, width)
-            Values >= 0, as a rule in [0, 1]. NumPy or torch; float64 is computed in float64, anything else in float32.
+    Values >= 0, usually in [0, 1]. NumPy or torch; float64 is computed in float64, other types in float32.
         classes : sequence of str, length n_patches
         masks : int array, shape (n_patches, height, width), optional
-            Pixels painted by hand: ``i + 1`` for ``classes_[i]``, 0 elsewhere. The factorisation is charged
-            for every other class that shows up on a painted pixel, and the fitted labels keep what was painted.
+Pixels painted by hand: ``i + 1`` for ``classes_[i]``, 0 elsewhere. The factorisation penalises the
+            evidence of other classes on a painted pixel, and the fitted labels keep the painted classes.
         progress : callable, optional
-            Called as ``progress(what, done, total)`` before every iteration; what it raises ends the fit.
+Called as ``progress(what, done, total)`` before every iteration; an exception from it ends the fit.
         """
         self._check_parameters()
         patches, xp = check_patches(patches)
         self.classes_, codes = class_codes(classes, n_patches=patches.shape[0])
         masks = check_masks(masks, patches, n_classes=len(self.classes_))
         flat = xp.reshape(patches, (patches.shape[0], -1))
-        # A GPU multiplies rows of odd length at half speed, so that one turns; a CPU saves the copy.
+# A GPU multiplies rows of odd length at half speed, so X is transposed by a copy; a CPU needs no copy.
         X = flat.T if on_cpu(flat) else _transposed(flat)
         rng = np.random.default_rng(self.random_state)
         with _float32_products(X, tf32=self.tf32):
@@ -142,7 +142,7 @@ class LabelMapper(Saved, BaseEstimator):
         return self
 
     def fit_predict(self, patches: Array, classes: npt.ArrayLike, masks: Array | None = None) -> Array:
-        """Label the pixels of the patches it is fitted on, from the coefficients of the fit.
+        """Fit on patches and return the labels of their pixels, from the coefficients of the fit.
 
         Returns
         -------
@@ -151,7 +151,7 @@ class LabelMapper(Saved, BaseEstimator):
         return self.fit(patches, classes, masks).labels_
 
     def predict(self, patches: Array) -> Array:
-        """Label the pixels of any patches: atoms held, coefficients solved without the orthogonality term.
+        """Label the pixels of any patches: atoms are fixed, coefficients are solved without the orthogonality term.
 
         Returns
         -------
@@ -160,7 +160,7 @@ class LabelMapper(Saved, BaseEstimator):
         return self._by_blocks(self._label, patches)
 
     def confidence(self, patches: Array) -> Array:
-        """Share of the winning class in the evidence at every pixel, between 0 and 1.
+        """Return the share of the winning class in the evidence at every pixel, between 0 and 1.
 
         Returns
         -------
@@ -169,7 +169,7 @@ class LabelMapper(Saved, BaseEstimator):
         return self._by_blocks(confidence, patches)
 
     def scores(self, patches: Array) -> Array:
-        """Evidence for every class at every pixel, from the class's atoms alone.
+        """Return the evidence for every class at every pixel, from the class's atoms alone.
 
         Returns
         -------
@@ -178,14 +178,14 @@ class LabelMapper(Saved, BaseEstimator):
         return self._by_blocks(lambda scores: scores, patches)
 
     def saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """What the mapper consists of: a dict for JSON, and arrays; labels of the fitted patches are left out."""
+        """Return the parameters for JSON, and the arrays; labels of the fitted patches are left out."""
         check_is_fitted(self, "atoms_")
         about = {"kind": type(self).__name__, "parameters": self.get_params(), "classes": self.classes_.tolist()}
         return about, {name: to_numpy(getattr(self, f"{name}_")) for name in LEARNT}
 
     @classmethod
     def restored(cls, about: dict[str, Any], arrays: dict[str, np.ndarray]) -> LabelMapper:
-        """The mapper that `saved` took apart, with NumPy arrays wherever it was fitted."""
+        """Rebuild the mapper from the results of `saved`; its arrays are NumPy arrays."""
         mapper = cls(**known_parameters(cls, about))
         mapper.classes_ = np.array(about["classes"])
         for name in LEARNT:
@@ -208,7 +208,7 @@ class LabelMapper(Saved, BaseEstimator):
                 raise ValueError(f"{name} is {getattr(self, name)}; choose 0 or more.")
 
     def _initial_atoms(self, patches: Array, codes: np.ndarray, *, seed: int) -> tuple[Array, np.ndarray]:
-        """Sparse k-means centres of every class, and the class of each."""
+        """Return sparse k-means centres of every class, and the class of each."""
         xp = array_namespace(patches)
         groups = []
         for i, name in enumerate(self.classes_):
@@ -228,7 +228,7 @@ class LabelMapper(Saved, BaseEstimator):
     def _iterate(
         self, X: Array, W: Array, H: Array, masks: Array | None, progress: Progress | None
     ) -> tuple[Array, Array]:
-        """Run the iterations, keep the course of the objective and return the last W and H."""
+        """Run the iterations, record the objective and return the last W and H."""
         xp = array_namespace(X)
         default = 40 if self.accelerate else VARIANTS[self.variant].iterations
         iterations = default if self.iterations is None else self.iterations
@@ -245,7 +245,7 @@ class LabelMapper(Saved, BaseEstimator):
         return step[:2]
 
     def _label_fitted(self, masks: Array | None) -> tuple[Array, Array]:
-        """Labels and confidence of the fitted patches; painted pixels keep their label and are sure."""
+        """Return labels and confidence of the fitted patches; painted pixels keep their label with confidence 1."""
         labels, sure = (self._by_blocks(function) for function in (self._label, confidence))
         if masks is None:
             return labels, sure
@@ -253,7 +253,7 @@ class LabelMapper(Saved, BaseEstimator):
         return xp.where(masks > 0, masks, labels), xp.where(masks > 0, xp.ones_like(sure), sure)
 
     def _by_blocks(self, function: Callable[[Array], Array], patches: Array | None = None) -> Array:
-        """A function of the scores of given patches, or of the fitted ones, a block at a time."""
+        """Apply a function to the scores of given patches, or of the fitted ones, block by block."""
         check_is_fitted(self, "atoms_")
         coefficients = self.coefficients_ if patches is None else self._solve(patches)
         xp = array_namespace(coefficients)
@@ -265,7 +265,7 @@ class LabelMapper(Saved, BaseEstimator):
             return xp.concat([function(some) for some in scores])
 
     def _solve(self, patches: Array) -> Array:
-        """Coefficients of given patches, the atoms held."""
+        """Return the coefficients of given patches for the fitted atoms."""
         patches, xp = check_patches(patches)
         sizes = [" x ".join(map(str, x.shape[1:])) for x in (patches, self.atoms_)]
         if sizes[0] != sizes[1]:
@@ -275,7 +275,7 @@ class LabelMapper(Saved, BaseEstimator):
         X = xp.reshape(patches, (patches.shape[0], -1)).T
         atoms = xp.reshape(_moved(self.atoms_, like=X), (-1, X.shape[0]))
         with _float32_products(X, tf32=self.tf32):
-            # Kept from call to call: blocks of a stream come often, and it costs as much as a block.
+# Kept between calls, because preparing the solver takes as long as solving a block.
             key = f"{xp.__name__} {X.dtype} {array_api_compat.device(X)} {self.coefficient_penalty}"
             kept: Any = getattr(self, "_kept", (None, "", None))
             if kept[0] is not self.atoms_ or kept[1] != key:
@@ -296,7 +296,7 @@ class LabelMapper(Saved, BaseEstimator):
 
 
 def class_scores(atoms: Array, coefficients: Array, atom_classes: np.ndarray, *, smooth: bool = False) -> Array:
-    """Evidence for every class at every pixel: what the atoms of the class put there (the paper's eq. 7).
+    """Return the evidence for every class at every pixel: the sum of the atoms of the class (the paper's eq. 7).
 
     Parameters
     ----------
@@ -324,7 +324,7 @@ def class_scores(atoms: Array, coefficients: Array, atom_classes: np.ndarray, *,
 
 
 def _paint(masks: Array | None, atom_classes: np.ndarray, *, like: Array) -> Paint | None:
-    """Painted pixels in the layout of the factorisation, or None without any."""
+    """Convert painted pixels to the layout of the factorisation; None without any."""
     if masks is None:
         return None
     xp = array_namespace(like)
@@ -336,26 +336,26 @@ def _paint(masks: Array | None, atom_classes: np.ndarray, *, like: Array) -> Pai
 
 
 def _groups(atom_classes: np.ndarray) -> list[slice]:
-    """The slice of atoms of every class."""
+    """Return the slice of atoms of every class."""
     ends = np.cumsum(np.bincount(atom_classes)).tolist()
     return [slice(start, stop) for start, stop in zip([0, *ends], ends, strict=False)]
 
 
 def _moved(x: Array, *, like: Array) -> Array:
-    """An array of NumPy or torch as one of the library, type and device of another."""
+    """Convert an array of NumPy or torch to the library, type and device of another."""
     xp = array_namespace(like)
     return constant(xp, to_numpy(x) if array_namespace(x) is not xp else x, like=like, dtype=like.dtype)
 
 
 def _transposed(x: Array) -> Array:
-    """The transpose, copied so that its rows are contiguous."""
+    """Return the transpose as a copy with contiguous rows."""
     xp = array_namespace(x)
     return xp.reshape(xp.reshape(x.T, (-1,)), (x.shape[1], x.shape[0]))
 
 
 @contextlib.contextmanager
 def _float32_products(x: Array, *, tf32: bool) -> Iterator[None]:
-    """Matrix products of torch in full float32, or with TF32 where the user chose it."""
+    """Compute matrix products of torch in full float32, or with TF32 where the user chose it."""
     if not array_api_compat.is_torch_array(x):
         yield
         return

@@ -1,4 +1,4 @@
-"""Graph of a survey's landmarks: how far the resemblance to a click reaches, and which share of the survey it holds."""
+"""Graph of a survey's landmarks: similarity to a click spreads over it and gives the share of the survey of a class."""
 
 from typing import Any
 
@@ -11,9 +11,9 @@ from sklearn.neighbors import NearestNeighbors
 from outcrop.mapping.survey_sample import N_ENERGIES, Floats, SurveySample
 
 GRAPH_SIZE = 2000  # landmarks of a graph
-N_NEIGHBOURS = 25  # landmarks that each landmark is tied to
-N_NEAREST = 6  # landmarks from which a grid point takes its values
-ALPHA = 0.999  # chance of a walker to go on at each step
+N_NEIGHBOURS = 25  # landmarks linked to each landmark
+N_NEAREST = 6  # landmarks from which values at a grid point are interpolated
+ALPHA = 0.999  # probability that a random walk continues at each step
 FINE_VARIANCE = 1.5  # total variance of the decoder features, where that of the energies is 1
 SHARES = np.geomspace(0.01, 0.7, 33)  # shares of the survey that a class may hold
 SHARE_PRIOR = 0.35  # exponent of share (1 - share) in the prior of the share
@@ -21,19 +21,19 @@ SHARE_SMOOTHING = 1.5  # steps of `SHARES` over which contrasts are averaged
 
 
 class LandmarkGraph:
-    """Landmarks tied to those that resemble them.
+    """Graph that links each landmark to the most similar landmarks.
 
     Parameters
     ----------
     survey : SurveySample
     mean, scale : array, shape (n_features,)
-        Features less the mean, times the scale, are compared.
+Compared are (features - mean) * scale.
 
     Notes
     -----
     A class spreads from its seeds :math:`s` as :math:`u = D^{-1/2} (I - \\alpha D^{-1/2} W D^{-1/2})^{-1} D^{-1/2} s`
-    with ties :math:`W` and their sums :math:`D`: the density with which a random walk from the seeds visits a landmark
-    [1]_. The system is factorised once, so another click costs milliseconds.
+with link weights :math:`W` and their row sums :math:`D`: the density with which a random walk from the seeds visits a
+    landmark [1]_. The system is factorised once, so another click costs milliseconds.
 
     .. [1] D. Zhou et al., Learning with local and global consistency, NIPS 16, 2004.
     """
@@ -56,23 +56,23 @@ class LandmarkGraph:
         self.pairs = [(pairs[0], other) for other in pairs[1:]]
 
     def embedded(self, features: Floats) -> Floats:
-        """Features with mean 0 and the variances at which they count."""
+        """Return features with mean 0 and the variances by which they are weighted."""
         embedded: Floats = ((features - self.mean) * self.scale).astype(np.float32)
         return embedded
 
     def weights(self, points: Floats) -> tuple[npt.NDArray[np.intp], Floats]:
-        """Nearest landmarks of embedded points, and weights that sum to 1, both of shape (n, 6 or fewer)."""
+        """Return the nearest landmarks of embedded points, and weights that sum to 1, both of shape (n, 6 or fewer)."""
         return nearest_weights(self.search, points)
 
     def reach(self, seeds: Floats) -> Floats:
-        """Relative density of walks from seeds at every landmark, with mean 1, shape (n_landmarks, n_classes)."""
+        """Return the density of walks from seeds at every landmark, with mean 1, shape (n_landmarks, n_classes)."""
         spread = scipy.linalg.cho_solve(self.factor, self.root[:, None] * seeds, check_finite=False)
         spread = np.maximum(self.root[:, None] * spread, 1e-9)
         relative: Floats = (spread / spread.mean(axis=0)).astype(np.float32)
         return relative
 
     def membership(self, reach: Floats) -> Floats:
-        """Probability that each landmark belongs to one class, when the share of the class is not known.
+        """Return the probability that each landmark belongs to one class, over all possible shares of the class.
 
         Parameters
         ----------
@@ -80,9 +80,9 @@ class LandmarkGraph:
 
         Notes
         -----
-        A class that holds a share q of the survey holds the landmarks of the largest reach. Each q is the likelier, the
-        more log reach changes between neighbours in space on either side of the limit: classes end at edges. The
-        probability of a landmark is that of all shares that include it.
+    A class with share q of the survey holds the landmarks of largest reach. Because classes end at edges, q is more
+        likely where log reach changes more between spatial neighbours on either side of the limit. The probability of a
+        landmark is the sum over all shares that include it.
         """
         log_reach = np.log(reach)
         levels = np.quantile(log_reach, 1 - SHARES)
@@ -102,27 +102,27 @@ class LandmarkGraph:
 
 
 def nearest_weights(search: NearestNeighbors, points: Floats) -> tuple[npt.NDArray[np.intp], Floats]:
-    """Nearest fitted points of other points, and weights by distance that sum to 1."""
+    """Return the nearest fitted points of other points, and weights by distance that sum to 1."""
     distance, nearest = search.kneighbors(points, min(N_NEAREST, search.n_samples_fit_))
     weight = np.exp(-((distance / np.maximum(distance[:, -1:], 1e-6)) ** 2)).astype(np.float32)
     return nearest, weight / weight.sum(axis=1, keepdims=True)
 
 
 def interpolated(values: Floats, nearest: npt.NDArray[np.intp], weight: Floats) -> Floats:
-    """Values at points from those of their nearest landmarks, shape (n,) or (n, n_values)."""
+    """Interpolate values at points from their nearest landmarks, shape (n,) or (n, n_values)."""
     result: Floats = np.einsum("nk,nk...->n...", weight, values[nearest])
     return result
 
 
 def landmark_graphs(survey: SurveySample) -> list[LandmarkGraph]:
-    """Graphs of parts of the landmarks of a survey; the mean of their votes depends less on what was drawn."""
+    """Make graphs of disjoint parts of the landmarks; the mean of their votes depends less on the random draw."""
     mean, scale = survey.landmarks.mean(axis=0), _block_scale(survey.landmarks)
     n_graphs = max(1, len(survey.landmarks) // GRAPH_SIZE)
     return [LandmarkGraph(survey.part(slice(first, None, n_graphs)), mean, scale) for first in range(n_graphs)]
 
 
 def _block_scale(features: Floats) -> Floats:
-    """Factors that give the energies a total variance of 1 and the decoder features `FINE_VARIANCE`."""
+    """Return factors that give the energies a total variance of 1 and the decoder features `FINE_VARIANCE`."""
     n = N_ENERGIES
     variance = np.concatenate([np.full(n, 1 / n), np.full(features.shape[1] - n, FINE_VARIANCE)])
     variance[n:] /= max(features.shape[1] - n, 1)

@@ -13,11 +13,11 @@ LAYERED = (
     0.65  # variance of the energies that relative time must explain; .77 in a layered survey, .37 to .53 in others
 )
 
-DOUBT = 0.3  # chance that a boundary lies anywhere between the two clicks around it, not where it was found
+DOUBT = 0.3  # probability that a boundary lies elsewhere between its two clicks than where it was found
 
 
 def layered_share(survey: SurveySample) -> float:
-    """Share of the variance of the energies that relative time explains, between 0 and 1."""
+    """Return the share of the variance of the energies that relative time explains, between 0 and 1."""
     energies = np.arange(N_ENERGIES)
     count = np.maximum(survey.layer_count, 1)[:, None]
     total = survey.layer_count.sum()
@@ -28,7 +28,7 @@ def layered_share(survey: SurveySample) -> float:
 
 
 def profile_of(survey: SurveySample) -> npt.NDArray[np.float64]:
-    """Mean predictions of each relative time on uncorrelated axes of unit variance, shape (rows, n)."""
+    """Return mean predictions of each relative time on uncorrelated axes of unit variance, shape (rows, n)."""
     known = np.flatnonzero(survey.layer_count)
     means = survey.layer_sum[known][:, N_ENERGIES:] / survey.layer_count[known, None]
     every = np.arange(len(survey.layer_count))
@@ -41,7 +41,7 @@ def profile_of(survey: SurveySample) -> npt.NDArray[np.float64]:
 def ordered_layers(
     profile: npt.NDArray[np.float64], rows: npt.ArrayLike, labels: npt.ArrayLike
 ) -> npt.NDArray[np.intp]:
-    """Class of every row such that each click keeps its class and the rows of a layer are as alike as possible.
+    """Assign a class to every row: each click keeps its class, and rows within a layer are as similar as possible.
 
     Parameters
     ----------
