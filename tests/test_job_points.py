@@ -109,6 +109,17 @@ def test_another_survey_takes_the_look_of_classes_and_no_places(job, tmp_path):
     np.testing.assert_array_equal(job.label([102])["label"].values, before["label"].values)
 
 
+def test_a_saved_mapper_labels_any_volume_without_places(job, tmp_path, made):
+    """Clicks of the survey of the fit do not show on another volume; the job itself keeps them."""
+    before = job.label([102]).load()
+    job.mapper().save(tmp_path / "mapper")
+    loaded = oc.load_mapper(tmp_path / "mapper")
+    assert job.mapper().points_ and not loaded.points_
+    again = oc.Job(job.path, volume=made[0])  # its mapper is read from the folder
+    assert again.mapper().points_
+    np.testing.assert_array_equal(again.label([102])["label"].values, before["label"].values)
+
+
 def test_cleaning_keeps_the_sample_of_the_survey(job):
     """What the present decisions lead to stays."""
     job.label([102], mapping="points")

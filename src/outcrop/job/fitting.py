@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,7 +61,7 @@ def job_mapper(job: "Job", plan: Plan, **where: Any) -> Any:
         raise ValueError(f"{job.path} has no exemplars yet; add some before labelling.")
 
     def fitted() -> Any:
-        return job.stages.get(stage, "mapper", lambda: fit(job, plan, **where), load_mapper)
+        return job.stages.get(stage, "mapper", lambda: fit(job, plan, **where), partial(load_mapper, places=True))
 
     return job._held("mapper", stage.key, fitted)
 

@@ -68,7 +68,7 @@ class Carried(NamedTuple):
         Parameters
         ----------
         shares : array, shape (n_samples, n_traces, n_classes)
-    Shares of the learner; they sum to 1.
+            Shares of the learner; they sum to 1.
 
         Notes
         -----
@@ -94,7 +94,7 @@ def confirmed_line(section: npt.ArrayLike, nodes: Nodes, codes: npt.ArrayLike) -
     Parameters
     ----------
     section : array, shape (n_samples, n_traces)
-Amplitudes in [0, 1].
+        Amplitudes in [0, 1].
     nodes : Nodes
         Grid points of this section.
     codes : array of uint8, shape (n_samples, n_traces)
@@ -123,16 +123,16 @@ def carry(
     Parameters
     ----------
     confirmed : mapping
-Position of each confirmed line along the survey in metres -> the line.
+        Position of each confirmed line along the survey in metres -> the line.
     section : array, shape (n_samples, n_traces)
-Amplitudes in [0, 1].
+        Amplitudes in [0, 1].
     nodes : Nodes
         Grid points of this section.
     place : float
         Position of this line, in metres.
     n_classes : int
     layered : bool
-Whether classes end at reflectors; boundaries that cut reflectors change faster along a survey.
+        Whether classes end at reflectors; boundaries that cut reflectors change faster along a survey.
 
     Examples
     --------
@@ -211,11 +211,11 @@ def vertical_shift(there: Floats, here: Floats, metres: float) -> tuple[Floats, 
     there, here : array, shape (n_samples, n_traces)
         Balanced amplitudes of the confirmed line and of the other line.
     metres : float
-Distance between the two lines.
+        Distance between the two lines.
 
     Notes
     -----
-Semi-global matching [1]_: squared differences are summed along paths on both axes, with a cost for changes of the
+    Semi-global matching [1]_: squared differences are summed along paths on both axes, with a cost for changes of the
     shift, and the shift with the smallest sum is taken. A local average of it is weighted by the squared correlation of
     the aligned lines; it is 0 where nothing matches. The root mean square difference from this average measures the
     uncertainty of the shift; where lines match it is below one sample, at any noise level.
@@ -250,7 +250,7 @@ def sideways_move(line: ConfirmedLine, nodes: Nodes, shift: Floats, metres: floa
     ----------
     line : ConfirmedLine
     nodes : Nodes
-Grid points of the other line.
+        Grid points of the other line.
     shift : array, shape (n_samples, n_traces)
         Vertical shift of the other line.
     metres : float
@@ -258,7 +258,7 @@ Grid points of the other line.
 
     Notes
     -----
-The predictions of the encoder are compared on the discriminant axes of the classes of the confirmed line, scaled to
+    The predictions of the encoder are compared on the discriminant axes of the classes of the confirmed line, scaled to
     unit variance within classes.
     """
     there, here = _discriminants(line, nodes)
@@ -315,7 +315,7 @@ def _discriminants(line: ConfirmedLine, nodes: Nodes) -> tuple[Floats, Floats]:
 def _crossing(line: ConfirmedLine) -> Floats:
     """Return the share of the boundaries around each grid point of a confirmed line that cut reflectors.
 
-Labels are moved along the reflectors and, by the same distance, vertically. If the boundary of two classes follows
+    Labels are moved along the reflectors and, by the same distance, vertically. If the boundary of two classes follows
     reflectors, the move along them changes few samples; if it cuts reflectors, both moves change about as many.
     """
     codes = line.codes.astype(np.intp)

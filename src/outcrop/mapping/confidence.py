@@ -33,7 +33,7 @@ def labelled(codes: Array) -> Array:
 def as_codes(values: npt.ArrayLike) -> npt.NDArray[np.uint8]:
     """Convert codes of a label volume to uint8: NaN becomes 0, not labelled; -1 (SEG-Y of signed bytes) 255, uncertain.
 
-Other values below 0 or above 255 are refused, because they would wrap to the code of another class.
+    Other values below 0 or above 255 are refused, because they would wrap to the code of another class.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def find_background(classes: Iterable[str], background: str | None = None) -> st
     ----------
     classes : sequence of str
     background : str, optional
-Name, which must be among the classes; by default the first of `BACKGROUNDS` among them, upper or lower case.
+        Name, which must be among the classes; by default the first of `BACKGROUNDS` among them, upper or lower case.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def winner(scores: Array) -> tuple[Array, Array]:
     xp = array_namespace(scores)
     best = scores[..., 0]
     codes = xp.ones_like(best, dtype=xp.uint8)
-# A loop over the classes takes half the time of argmax and max over a short last axis.
+    # A loop over the classes takes half the time of argmax and max over a short last axis.
     for i in range(1, scores.shape[-1]):
         better = scores[..., i] > best
         codes = xp.where(better, xp.asarray(i + 1, dtype=xp.uint8), codes)
@@ -100,7 +100,7 @@ def winner(scores: Array) -> tuple[Array, Array]:
 def confidence(scores: Array) -> Array:
     """Return the share of the winning class in all the evidence of a pixel, between 0 and 1.
 
-Where the scores are probabilities, it is a probability: 1 where a single class has evidence, one half where two
+    Where the scores are probabilities, it is a probability: 1 where a single class has evidence, one half where two
     classes tie, 1 / n_classes where all classes tie, and 0 where no class has evidence. It does not depend on the
     amplitude of the patch. A rescaled share or a margin would fill [0, 1] evenly, but could not be calibrated against
     the accuracy of the labels.
@@ -125,7 +125,7 @@ def label(
     ----------
     scores : array, shape (n_patches, height, width, n_classes)
     confident : bool array, shape (n_patches, height, width), optional
-Pixels that keep their label; all others become 0, `uncertain`.
+        Pixels that keep their label; all others become 0, `uncertain`.
     smooth : callable, optional
         `median_filter` or `majority_filter`.
     order : {"paper", "published"}
@@ -152,7 +152,7 @@ Pixels that keep their label; all others become 0, `uncertain`.
 def median_filter(labels: Array) -> Array:
     """Return the median of the label codes in 3x3 neighbourhoods; edge pixels are repeated outwards.
 
-The median works on code numbers: between classes 1 and 3 it may return 2, and renumbering the classes can change
+    The median works on code numbers: between classes 1 and 3 it may return 2, and renumbering the classes can change
     single pixels. `majority_filter` has neither effect.
 
     Examples

@@ -74,7 +74,7 @@ def fit_correction(points: Floats, residuals: Floats) -> Correction:
     Parameters
     ----------
     points : array, shape (n, n_features + 3)
-From `with_places`, with features in widths of the kernel.
+        From `with_places`, with features in widths of the kernel.
     residuals : array, shape (n, n_classes)
 
     Examples

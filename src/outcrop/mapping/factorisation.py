@@ -89,7 +89,7 @@ def objective(X: Array, W: Array, H: Array, *, penalties: Penalties = PENALTIES,
     Notes
     -----
     The misfit comes from the products of the updates, ``||X - W H||^2 = ||X||^2 - 2 <H, W^T X> + <W^T W, H H^T>``, so
-that computing F in every iteration costs no further matrix product.
+    that computing F in every iteration costs no further matrix product.
     """
     factors = _Factors(W, H, W.T @ X, W.T @ W, H @ H.T)
     return _evaluator(X, W.shape[1], penalties, paint)(factors, _painted_misfit(W, H, paint))
@@ -109,7 +109,7 @@ def _evaluator(
     ]
     weights = constant(xp, np.array(weights, float), like=X)
 
-# NumPy and torch share the method `sum`; the function of the array standard would first copy to float64.
+    # NumPy and torch share the method `sum`; the function of the array standard would first copy to float64.
     def dot(x: Array, y: Array) -> Array:
         return (x * y).sum(dtype=xp.float64)
 
@@ -176,7 +176,7 @@ def update_coefficients(
     """
     xp = array_namespace(H)
     pull, push = variant.pull * penalties.orthogonality, variant.push * penalties.orthogonality
-# The ratio rule needs only b + c, one product instead of two.
+    # The ratio rule needs only b + c, one product instead of two.
     gram = S if variant.root else S + push * G
     updated = []
     for rows in _row_blocks(H):
@@ -197,7 +197,7 @@ def _cubic_root(a: Array, b: Array, c: Array) -> Array:
     """Return the positive root of c r^3 + b r = a, by Newton's method from above, where it decreases monotonically."""
     xp = array_namespace(a)
     r = xp.minimum(a / b, (a / (c + EPSILON)) ** (1 / 3))
-# The start is at most 1.5 times the root, so these steps reach the precision of the type.
+    # The start is at most 1.5 times the root, so these steps reach the precision of the type.
     for _ in range(5 if a.dtype == xp.float64 else 3):
         square = c * r * r
         r = (2 * square * r + a) / (3 * square + b)
@@ -220,13 +220,13 @@ def factorise(
     ----------
     X : array, shape (n_pixels, n_patches)
     W : array, shape (n_pixels, n_atoms)
-Changed in place; zeros stay zero.
+        Changed in place; zeros stay zero.
     H : array, shape (n_atoms, n_patches)
     variant : {"paper", "published", "exact"}
     penalties : Penalties
     paint : Paint, optional
     accelerate : bool
-Reach the same fixed points in far fewer iterations, see `_accelerated`. Not for `published`, whose fixed points
+        Reach the same fixed points in far fewer iterations, see `_accelerated`. Not for `published`, whose fixed points
         depend on the scaling between the steps.
     """
     rule = VARIANTS[variant]
@@ -256,7 +256,7 @@ def _accelerated(
 ) -> Iterator[_Factors]:
     """Iterate with extrapolation: each iteration starts ahead of the last factors, in the direction of their change.
 
-The step of H is repeated, because its costly products are reused, and follows the root rule, which has the fixed
+    The step of H is repeated, because its costly products are reused, and follows the root rule, which has the fixed
     points of the ratio rule without oscillations. If an iteration raises the objective of the rule (F with push / 2
     times gamma), it is repeated from the last factors without extrapolation. H takes ten steps before the first step of
     W, because a random H would spoil the atoms.
@@ -353,7 +353,7 @@ def solve_coefficients(A: Array, solver: Solver) -> Array:
 
     Notes
     -----
-Alternating directions (ADMM) with over-relaxation: every step is one product with a fixed matrix, and patches are
+    Alternating directions (ADMM) with over-relaxation: every step is one product with a fixed matrix, and patches are
     independent. With the geometric mean of the eigenvalues of W^T W as step length, 40 steps are enough; multiplicative
     updates take thousands.
     """

@@ -58,13 +58,13 @@ class LabelMapper(Saved, BaseEstimator):
         By default 200, for `published` 400, and 40 where accelerated.
     min_confidence : float, optional
         Pixels whose `confidence` is lower become `uncertain`. It is a share of the evidence, so values up to
-1 / n_classes have no effect. None keeps the threshold of the variant, which has almost no effect: the paper's
+        1 / n_classes have no effect. None keeps the threshold of the variant, which has almost no effect: the paper's
         makes every pixel uncertain at the first iteration and none from about the tenth, the published one never any.
     smoothing : {"median", "majority", None}
         3x3 filter of the labels. The median, the paper's, works on codes; the majority does not depend on them.
     accelerate : bool
-Take longer steps towards the same fixed points: about 20 iterations, each 1.5 times as long, lower the objective
-        as much as 200 plain ones. Not for `published`.
+        Take longer steps towards the same fixed points: about 20 iterations, each 1.5 times as long, lower the
+        objective as much as 200 plain ones. Not for `published`.
     tf32 : bool
         Allow 10-bit mantissas in matrix products on CUDA, about three times as fast.
     random_state : int, optional
@@ -73,7 +73,7 @@ Take longer steps towards the same fixed points: about 20 iterations, each 1.5 t
     Attributes
     ----------
     classes_ : array of str, shape (n_classes,)
-In order of first appearance in `fit`; label ``i + 1`` is ``classes_[i]``, 0 is `uncertain`.
+        In order of first appearance in `fit`; label ``i + 1`` is ``classes_[i]``, 0 is `uncertain`.
     atoms_ : array, shape (n_atoms, height, width)
     atom_classes_ : int array, shape (n_atoms,)
         Position in `classes_` of each atom's class.
@@ -81,7 +81,7 @@ In order of first appearance in `fit`; label ``i + 1`` is ``classes_[i]``, 0 is 
     objective_ : float64 array, shape (n_iterations + 1,)
         The objective at the start and after every iteration.
     objective_parts_ : float64 array, shape (n_iterations + 1, 2)
-Parts of the objective that the updates of atoms and of coefficients lower.
+        Parts of the objective that the updates of atoms and of coefficients lower.
     labels_ : uint8 array, shape (n_patches, height, width)
     confidence_ : array, shape (n_patches, height, width)
 
@@ -116,20 +116,20 @@ Parts of the objective that the updates of atoms and of coefficients lower.
         Parameters
         ----------
         patches : array, shape (n_patches, height, width)
-    Values >= 0, usually in [0, 1]. NumPy or torch; float64 is computed in float64, other types in float32.
+            Values >= 0, usually in [0, 1]. NumPy or torch; float64 is computed in float64, other types in float32.
         classes : sequence of str, length n_patches
         masks : int array, shape (n_patches, height, width), optional
-Pixels painted by hand: ``i + 1`` for ``classes_[i]``, 0 elsewhere. The factorisation penalises the
+            Pixels painted by hand: ``i + 1`` for ``classes_[i]``, 0 elsewhere. The factorisation penalises the
             evidence of other classes on a painted pixel, and the fitted labels keep the painted classes.
         progress : callable, optional
-Called as ``progress(what, done, total)`` before every iteration; an exception from it ends the fit.
+            Called as ``progress(what, done, total)`` before every iteration; an exception from it ends the fit.
         """
         self._check_parameters()
         patches, xp = check_patches(patches)
         self.classes_, codes = class_codes(classes, n_patches=patches.shape[0])
         masks = check_masks(masks, patches, n_classes=len(self.classes_))
         flat = xp.reshape(patches, (patches.shape[0], -1))
-# A GPU multiplies rows of odd length at half speed, so X is transposed by a copy; a CPU needs no copy.
+        # A GPU multiplies rows of odd length at half speed, so X is transposed by a copy; a CPU needs no copy.
         X = flat.T if on_cpu(flat) else _transposed(flat)
         rng = np.random.default_rng(self.random_state)
         with _float32_products(X, tf32=self.tf32):
@@ -275,7 +275,7 @@ Called as ``progress(what, done, total)`` before every iteration; an exception f
         X = xp.reshape(patches, (patches.shape[0], -1)).T
         atoms = xp.reshape(_moved(self.atoms_, like=X), (-1, X.shape[0]))
         with _float32_products(X, tf32=self.tf32):
-# Kept between calls, because preparing the solver takes as long as solving a block.
+            # Kept between calls, because preparing the solver takes as long as solving a block.
             key = f"{xp.__name__} {X.dtype} {array_api_compat.device(X)} {self.coefficient_penalty}"
             kept: Any = getattr(self, "_kept", (None, "", None))
             if kept[0] is not self.atoms_ or kept[1] != key:

@@ -27,13 +27,13 @@ class LandmarkGraph:
     ----------
     survey : SurveySample
     mean, scale : array, shape (n_features,)
-Compared are (features - mean) * scale.
+        Compared are (features - mean) * scale.
 
     Notes
     -----
     A class spreads from its seeds :math:`s` as :math:`u = D^{-1/2} (I - \\alpha D^{-1/2} W D^{-1/2})^{-1} D^{-1/2} s`
-with link weights :math:`W` and their row sums :math:`D`: the density with which a random walk from the seeds visits a
-    landmark [1]_. The system is factorised once, so another click costs milliseconds.
+    with link weights :math:`W` and their row sums :math:`D`: the density with which a random walk from the seeds visits
+    a landmark [1]_. The system is factorised once, so another click costs milliseconds.
 
     .. [1] D. Zhou et al., Learning with local and global consistency, NIPS 16, 2004.
     """
@@ -80,7 +80,7 @@ with link weights :math:`W` and their row sums :math:`D`: the density with which
 
         Notes
         -----
-    A class with share q of the survey holds the landmarks of largest reach. Because classes end at edges, q is more
+        A class with share q of the survey holds the landmarks of largest reach. Because classes end at edges, q is more
         likely where log reach changes more between spatial neighbours on either side of the limit. The probability of a
         landmark is the sum over all shares that include it.
         """

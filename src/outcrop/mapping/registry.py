@@ -42,13 +42,16 @@ DEFAULT_MAPPING = POINTS
 KINDS: dict[str, Any] = {kind.__name__: kind for kind in (LabelMapper, PointMapper)}  # of saved mappers
 
 
-def load_mapper(path: str | Path) -> Any:
+def load_mapper(path: str | Path, *, places: bool = False) -> Any:
     """Open a mapper that ``mapper.save(path)`` wrote; its scores are those of the saved one to the bit.
 
     Parameters
     ----------
     path : path
         The folder. A damaged one, or one that something else wrote, is refused with a ValueError.
+    places : bool
+        Keep where clicks and confirmed lines lie, to label the survey of the fit; without, any volume is labelled by
+        what its samples look like.
 
     Examples
     --------
@@ -72,7 +75,10 @@ def load_mapper(path: str | Path) -> Any:
     if kind not in KINDS:
         raise ValueError(f"{path} holds a mapper of kind {kind!r}; this program knows {', '.join(KINDS)}.")
     with damage(path, "fit the mapper again and save it"):
-        return KINDS[kind].restored(about, arrays)
+        mapper = KINDS[kind].restored(about, arrays)
+    if isinstance(mapper, PointMapper) and not places:
+        mapper.forget_places()
+    return mapper
 
 
 def make_mapper(mapping: str, *, seed: int = 0, device: str | None = None, background: str | None = None) -> Any:
