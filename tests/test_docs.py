@@ -2,6 +2,7 @@
 
 import ast
 import doctest
+import importlib
 import inspect
 import re
 import shlex
@@ -141,13 +142,13 @@ def test_messages_of_troubleshooting_are_those_of_the_program():
     assert not missing
 
 
-def readme_block():
-    """README's lines for a notebook."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    return re.search(r"^## In a notebook\n```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[1]
+def python_block(page):
+    """The first block of Python of a page."""
+    return re.search(r"^```python\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)[1]
 
 
-def test_the_notebook_lines_of_the_readme_run(tmp_path, monkeypatch):
+@pytest.mark.parametrize("page", ["README.md", "docs/notebook.md"])
+def test_lines_for_a_notebook_run(page, tmp_path, monkeypatch):
     """All of them, on a synthetic survey with the numbers that they name."""
     pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
@@ -158,10 +159,11 @@ def test_the_notebook_lines_of_the_readme_run(tmp_path, monkeypatch):
         for row, (section, _) in enumerate(oc.datasets.synthetic_lines(shape)):
             write(row, section)
     names: dict = {}
-    exec(compile(readme_block(), "README.md", "exec"), names)
-    assert (tmp_path / "labels.sgy").is_file()
+    exec(compile(python_block(page), page, "exec"), names)
     assert names["labels"].sizes["inline"] == 2
-    assert names["weight"].shape == names["mask"].shape
+    if page != "README.md":
+        assert (tmp_path / "labels.sgy").is_file()
+        assert names["weight"].shape == names["mask"].shape
 
 
 def test_the_page_of_commands_has_all_of_them():
@@ -198,3 +200,46 @@ def test_python_of_the_pages_is_python():
     for page in PAGES:
         for block in re.findall(r"^```python.*\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
             ast.parse(textwrap.dedent(block), page.name)
+
+
+def constant_tables():
+    """Name of every module of the page of constants, and its table: constant -> value."""
+    text = (ROOT / "docs" / "constants.md").read_text(encoding="utf-8")
+    for heading, section in re.findall(r"^## `([\w.]+)`\n(.*?)(?=^## )", text, re.MULTILINE | re.DOTALL):
+        yield heading, dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \|", section, re.MULTILINE))
+
+
+@pytest.mark.parametrize(("module", "table"), constant_tables())
+def test_the_page_of_constants_has_the_values_of_the_code(module, table):
+    """Each value equals that of the module."""
+    home = importlib.import_module(f"outcrop.{module}")
+    for name, value in table.items():
+        found = eval(value, {"geomspace": np.geomspace})
+        np.testing.assert_array_equal(found, getattr(home, name), err_msg=name)
+
+
+@pytest.mark.parametrize(("module", "table"), constant_tables())
+def test_the_page_of_constants_is_complete(module, table):
+    """Each number in capitals at the top of a module is in its table, or named as not tuned."""
+    text = (ROOT / "docs" / "constants.md").read_text(encoding="utf-8").split("## Not tuned")[1]
+    row = re.search(rf"^\| (.*?) \| `{re.escape(module)}` \|", text, re.MULTILINE)
+    known = set(table) | set(re.findall(r"`(\w+)`", row[1] if row else ""))
+    home = importlib.import_module(f"outcrop.{module}")
+    names = {
+        name.id
+        for node in ast.parse(inspect.getsource(home)).body
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        for name in ast.walk(target)
+        if isinstance(name, ast.Name)
+    }
+    numbers = {name for name in names if name.isupper() and np.asarray(getattr(home, name)).dtype.kind in "iuf"}
+    assert numbers <= known
+
+
+def test_the_page_of_constants_has_all_that_are_measured():
+    """What benchmarks/constants.py halves and doubles has a row."""
+    text = (ROOT / "benchmarks" / "constants.py").read_text(encoding="utf-8")
+    tables = dict(constant_tables())
+    for module, name in re.findall(r'^    Constant\((\w+), "(\w+)"', text, re.MULTILINE):
+        assert name in tables[f"mapping.{module}"], name
