@@ -17,6 +17,7 @@ import typer
 import outcrop as oc
 from docs.hooks import command_reference, run_page, run_python
 from outcrop import cli
+from outcrop.retrieval.weak import WeakLabels
 from outcrop.volumes import segy_write
 
 ROOT = Path(__file__).parent.parent
@@ -243,3 +244,24 @@ def test_the_page_of_constants_has_all_that_are_measured():
     tables = dict(constant_tables())
     for module, name in re.findall(r'^    Constant\((\w+), "(\w+)"', text, re.MULTILINE):
         assert name in tables[f"mapping.{module}"], name
+
+
+def test_each_column_of_retrieved_patches_is_explained():
+    """The page on retrieval has a row for each column of retrieved.csv, and no other."""
+    text = (ROOT / "docs" / "retrieval.md").read_text(encoding="utf-8")
+    section = text.split("## Columns of `retrieved.csv`")[1].split("\n## ")[0]
+    named = re.findall(r"`(\w+)`", "".join(row.split("|")[1] for row in section.splitlines() if row.startswith("| `")))
+    volume = oc.datasets.synthetic((2, 64, 80), seed=0)[0]
+    grid = oc.PatchGrid(volume, size=32)
+    empty = WeakLabels(*np.zeros((4, 0), int), np.zeros((0, 4), int), grid)
+    assert set(named) == {*empty.table.columns, "depth"}
+
+
+def test_each_option_of_label_is_explained():
+    """The page on the shell has a row for each option of `outcrop label`, and no other."""
+    text = (ROOT / "docs" / "shell.md").read_text(encoding="utf-8")
+    section = text.split("## Options of `outcrop label`")[1].split("\n## ")[0]
+    cells = "".join(row.split("|")[1] for row in section.splitlines() if row.startswith("| `"))
+    named = set(re.findall(r"(?<!\S)`?(--?[\w-]+)", cells))
+    command = typer.main.get_command(cli.app).commands["label"]
+    assert named == {flag for part in command.params for flag in part.opts if flag.startswith("-")}
