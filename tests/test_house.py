@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import outcrop as oc
-from tools import check, house, rooms, walk
+from tools import check, house, prose, rooms, walk
 
 ROOT = Path(__file__).parents[1]
 LAYERS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"][0]["layers"]
@@ -85,6 +85,26 @@ def test_lines_of_code_leave_out_docstrings_comments_and_blank_lines():
 def test_functions_without_types_are_found(text, annotated):
     """Every argument but self has a type, and the result of every function but `__init__`."""
     assert [house.is_annotated(function) for function in house.functions(text)] == [annotated]
+
+
+@pytest.mark.parametrize("planted", ["as it {}", "as_it_{}", 'as it "\n    "{}', "as\n    # it {}", "As it {}"])
+def test_unused_words_are_found(planted):
+    """A phrase is found in prose and names, and across line breaks, quotes and comment signs."""
+    text = f"\n{planted.format('is')}"
+    assert [(line, better) for line, _, better in prose.unused_words(text)] == [
+        (2, prose.BETTER["as it is|as they are"])
+    ]
+    assert not list(prose.unused_words("Was it isolated?"))
+
+
+def test_drawn_texts_are_docstrings_help_texts_and_messages():
+    """The same seed draws the same texts, as many of each kind as asked for, with file and line."""
+    counts = {"docstring": 3, "help": 2, "message": 1}
+    texts = list(prose.drawn(ROOT, 0, counts))
+    assert texts == list(prose.drawn(ROOT, 0, counts))
+    for kind, n in counts.items():
+        found = [text for text in texts if re.match(rf"{kind} \d+  src/outcrop/[\w/]+\.py:\d+\n    \S", text)]
+        assert len(found) == n
 
 
 def test_calls_are_counted_in_every_module_that_imported_the_function(monkeypatch):

@@ -1,13 +1,10 @@
-"""Counts of the source: lines of code by room, files, functions without types, and words of a private dialect.
+"""Count the source: lines of code by room, files, and functions without types.
 
-Run ``python tools/house.py``. A line of code is one that is not blank, a comment or part of a docstring. The words of
-the dialect are those that `WORDS` lists; each should become a word of the field.
+Run ``python tools/house.py``. A line of code is one that is not blank, a comment or part of a docstring.
 """
 
 import ast
 import io
-import keyword
-import re
 import tokenize
 from collections import Counter
 from collections.abc import Iterator
@@ -16,7 +13,6 @@ from statistics import median
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "outcrop"
-WORDS = ("own", "said", "there", "usual", "ask", "beside", "told", "strife")
 EMPTY = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -61,19 +57,6 @@ def is_annotated(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return result and all(one.annotation is not None for one in arguments)
 
 
-def dialect(text: str) -> tuple[Counter[str], Counter[str]]:
-    """Return how often each word stands in names (as one of their words) and in comments and docstrings."""
-    names: Counter[str] = Counter()
-    prose: Counter[str] = Counter()
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        words = re.findall(r"[a-z]+", token.string.lower())
-        if token.type == tokenize.NAME and not keyword.iskeyword(token.string):
-            names.update(word for word in words if word in WORDS)
-        elif token.type in (tokenize.COMMENT, tokenize.STRING):
-            prose.update(word for word in words if word in WORDS)
-    return names, prose
-
-
 def public_names(name: str) -> list[str]:
     """Return the public attributes of a class of the package, those of its bases included."""
     import outcrop
@@ -101,9 +84,6 @@ def report() -> Iterator[str]:
         f"without all types {sum(not is_annotated(function) for function in found)}"
     )
     yield f"public names of Job {len(public_names('Job'))}"
-    for kind, part in zip(("names", "prose"), zip(*map(dialect, texts.values()), strict=True), strict=True):
-        counts: Counter[str] = sum(part, Counter())
-        yield f"dialect in {kind}: {sum(counts.values())} (" + ", ".join(f"{w} {counts[w]}" for w in WORDS) + ")"
 
 
 if __name__ == "__main__":
