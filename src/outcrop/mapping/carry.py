@@ -48,9 +48,9 @@ class ConfirmedLine(NamedTuple):
     """Data of a confirmed line that carrying its labels needs, about three bytes a sample."""
 
     section: npt.NDArray[np.uint8]  # (n_samples, n_traces), 255 for amplitude 1
-    codes: npt.NDArray[np.uint8]  # (n_samples, n_traces): position of the class from 1, or 0 where open
+    codes: npt.NDArray[np.uint8]  # (n_samples, n_traces): i + 1 for class i, 0 where the sample is not confirmed
     predictions: npt.NDArray[np.float16]  # (rows, columns, 7) of the encoder at grid points
-    dips: npt.NDArray[np.float16]  # (rows, columns), samples a trace
+    dips: npt.NDArray[np.float16]  # (rows, columns), samples per trace
 
 
 class Carried(NamedTuple):
@@ -58,7 +58,7 @@ class Carried(NamedTuple):
 
     distance: Floats  # (n_samples, n_traces, n_classes): pixels to each class
     blur: Floats  # (n_samples, n_traces): uncertainty of the boundaries, pixels
-    known: Floats  # (n_samples, n_traces): 1 where labels were carried, 0 where the confirmed line is open
+    known: Floats  # (n_samples, n_traces): 1 where labels were carried, 0 where they were not
     metres: float  # distance to the confirmed line; between two lines, smaller than to either
     layered: bool  # whether the survey is layered
 
@@ -98,7 +98,7 @@ def confirmed_line(section: npt.ArrayLike, nodes: Nodes, codes: npt.ArrayLike) -
     nodes : Nodes
         Grid points of this section.
     codes : array of uint8, shape (n_samples, n_traces)
-        Position of the class of every sample from 1; 0 where the sample is open.
+        ``i + 1`` for class i, 0 where the sample is not confirmed.
     """
     values, known = np.asarray(section, np.float32), np.asarray(codes, np.uint8)
     if known.shape != values.shape:
@@ -123,7 +123,7 @@ def carry(
     Parameters
     ----------
     confirmed : mapping
-        Position of each confirmed line along the survey in metres -> the line.
+        Position along the survey in metres -> confirmed line.
     section : array, shape (n_samples, n_traces)
         Amplitudes in [0, 1].
     nodes : Nodes
