@@ -30,23 +30,23 @@ def test_the_nearest_are_the_most_similar(features):
 
 def test_ties_are_symmetric_and_contract(features):
     """The matrix is its transpose and its largest eigenvalue is 1, so that what spreads fades."""
-    matrix = graph.ties(*graph.nearest(features, np.array([0, 24]), count=6)).toarray()
+    matrix = graph.link_matrix(*graph.nearest(features, np.array([0, 24]), count=6)).toarray()
     np.testing.assert_allclose(matrix, matrix.T, atol=1e-6)
     assert np.abs(np.linalg.eigvalsh(matrix)).max() == pytest.approx(1, abs=1e-5)
 
 
 def test_what_spreads_solves_its_equation(features):
     """F = a W f + y, to the share that is left out."""
-    matrix = graph.ties(*graph.nearest(features, np.array([0, 24]), count=6))
+    matrix = graph.link_matrix(*graph.nearest(features, np.array([0, 24]), count=6))
     sources = np.random.default_rng(1).random((len(features), 2))
     found = graph.spread(matrix, sources)
-    exact = np.linalg.solve(np.eye(len(features)) - graph.PASSED_ON * matrix.toarray(), sources)
+    exact = np.linalg.solve(np.eye(len(features)) - graph.DAMPING * matrix.toarray(), sources)
     np.testing.assert_allclose(found, exact, rtol=2e-3)
 
 
 def test_what_nothing_reaches_belongs_to_no_class(features):
     """Exemplars in two of three groups: the third, which nobody showed, has no share; the others have their class."""
-    matrix = graph.ties(*graph.nearest(features, np.array([0, 24]), count=6))
+    matrix = graph.link_matrix(*graph.nearest(features, np.array([0, 24]), count=6))
     exemplars = np.zeros((180, 2))
     exemplars[[3, 63], [0, 1]] = 1
     none = np.zeros((180, 2))
