@@ -11,7 +11,7 @@ from outcrop.cli.deciding import prompt_audit
 from outcrop.cli.program import main
 from outcrop.cli.tables import picture
 from outcrop.job.unseen import draw_unseen
-from outcrop.retrieval.audit import confidence_shift, draw_order, estimate, groups_alike, iou_estimates
+from outcrop.retrieval.audit import confidence_shift, draw_order, estimate, iou_estimates, similar_groups
 
 PLACES = {"fault": (104, 350, 200), "other": (105, 330, 100), "salt dome": (103, 380, 260)}
 
@@ -76,7 +76,7 @@ def test_groups_hold_similar_patches():
     """Two clouds of descriptors never share a group."""
     rng = np.random.default_rng(0)
     clouds = np.concatenate([rng.normal(size=(40, 5)), 50 + rng.normal(size=(40, 5))])
-    groups = groups_alike(clouds, rng.random(80))
+    groups = similar_groups(clouds, rng.random(80))
     assert not set(groups[:40]) & set(groups[40:])
 
 

@@ -53,7 +53,7 @@ def test_mirroring_reverses_the_dip(section):
 
 @pytest.mark.parametrize(("width", "tolerance"), [(172, 1e-3), (164, 1e-3), (161, 0.3)])
 def test_mirroring_has_no_other_effect_at_any_width(section, width, tolerance):
-    """This is exact if the width is a multiple of 4; otherwise one side is padded by up to three traces."""
+    """Mirroring is exact if the width is a multiple of 4; otherwise one side is padded by up to three traces."""
     part = section[..., :width]
     before, after = Encoder().answers(part)["fault"], Encoder().answers(part[..., ::-1])["fault"][..., ::-1]
     np.testing.assert_allclose(after, before, atol=tolerance)

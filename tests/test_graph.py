@@ -64,11 +64,11 @@ def test_every_patch_is_chosen_for_one_class(features):
     values = rng.random((180, 3))
     values[::7] = -1
     near = rng.random((180, 180))
-    chosen = choose(values, [40, 50, 60], near.__getitem__, apart=[0.3, 0.3, 1])
+    chosen = choose(values, [40, 50, 60], near.__getitem__, penalties=[0.3, 0.3, 1])
     rows = np.concatenate(chosen)
     assert [len(some) for some in chosen] == [40, 50, 60] and len(np.unique(rows)) == 150
     assert (rows % 7 > 0).all()
-    plain = choose(values, [10, 10, 10], near.__getitem__, apart=[0, 0, 0])
+    plain = choose(values, [10, 10, 10], near.__getitem__, penalties=[0, 0, 0])
     best = [row for row in np.argsort(-values[:, 1]) if values[row].argmax() == 1][:10]
     assert plain[1].tolist() == best
 
@@ -77,4 +77,4 @@ def test_chosen_patches_are_spread_out():
     """Of two equal patches at one position, the second is chosen after a slightly weaker patch elsewhere."""
     values = np.array([[0.9], [0.89], [0.8]])
     same = np.array([[1, 1, 0], [1, 1, 0], [0, 0, 1]], float)
-    assert choose(values, [2], same.__getitem__, apart=[0.3])[0].tolist() == [0, 2]
+    assert choose(values, [2], same.__getitem__, penalties=[0.3])[0].tolist() == [0, 2]

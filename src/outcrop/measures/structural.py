@@ -299,14 +299,14 @@ def agreement(a: Array, b: Array, *, stabilizer: float = 1e-3) -> Array:
 def _agreement(x: Array, y: Array, stabilizer: float) -> Array:
     xp = array_namespace(x)
     x, y = ([xp.expand_dims(z[:, i, ...], axis=axis) for i in range(6)] for z, axis in ((x, 1), (y, 0)))
-    product = _alike(x[0], y[0], stabilizer) * _alike(x[1], y[1], stabilizer)
+    product = _closeness(x[0], y[0], stabilizer) * _closeness(x[1], y[1], stabilizer)
     for i in (2, 4):
         product *= 1 - 0.5 * ((x[i] - y[i]) ** 2 + (x[i + 1] - y[i + 1]) ** 2) ** 0.5
     product = xp.where(product > 0, product, xp.zeros_like(product))
     return xp.sum((product**0.5) ** 0.5, axis=-1)
 
 
-def _alike(x: Array, y: Array, stabilizer: float) -> Array:
+def _closeness(x: Array, y: Array, stabilizer: float) -> Array:
     return (2 * x * y + stabilizer) / (x**2 + (y**2 + stabilizer))
 
 

@@ -8,8 +8,13 @@ from outcrop.patches.grid import PatchGrid
 from outcrop.volumes.neighbours import NEAR
 
 AHEAD = 4  # rows sorted at first, as a multiple of the requested number
-APART, BACKGROUND_APART = 0.2, 1.0  # penalty on the value of a patch that covers a chosen one, as factor of the overlap
-SURE = 2.0  # added to the value of accepted patches, which then come first; larger than any share or similarity
+OVERLAP_PENALTY, BACKGROUND_PENALTY = (
+    0.2,
+    1.0,
+)  # penalty on the value of a patch that covers a chosen one, as factor of the overlap
+ACCEPTED_BONUS = (
+    2.0  # added to the value of accepted patches, which then come first; larger than any share or similarity
+)
 
 
 class Overlap:
@@ -36,7 +41,7 @@ class Overlap:
 
 
 def choose(
-    values: np.ndarray, counts: Sequence[int], overlap: Callable[[int], np.ndarray], *, apart: Sequence[float]
+    values: np.ndarray, counts: Sequence[int], overlap: Callable[[int], np.ndarray], *, penalties: Sequence[float]
 ) -> list[np.ndarray]:
     """Choose rows of high values for every request, each for one request only and spread over the survey.
 
@@ -50,7 +55,7 @@ def choose(
         Number of rows for each request.
     overlap : callable
         ``overlap(row)`` returns the share of every patch that overlaps that row, shape (n,).
-    apart : sequence of float
+    penalties : sequence of float
         For each request, the penalty on the value of a row that lies entirely over a chosen one.
 
     Returns
@@ -62,7 +67,7 @@ def choose(
     --------
     >>> values = np.array([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.4, 0.6]])
     >>> same_place = lambda row: np.array([row < 2, row < 2, row == 2, row == 3])
-    >>> choose(values, [2, 1], same_place, apart=[0.3, 0.3])
+    >>> choose(values, [2, 1], same_place, penalties=[0.3, 0.3])
     [array([0, 2]), array([3])]
     """
     free = np.asarray((values >= 0).any(axis=1))
@@ -73,7 +78,7 @@ def choose(
         for w, count in enumerate(counts):
             allowed: np.ndarray = free & (values[:, w] >= 0) & ((winner == w) | (not first))
             while len(chosen[w]) < count and allowed.any():
-                left = np.where(allowed, values[:, w] - apart[w] * covered[w], -np.inf)
+                left = np.where(allowed, values[:, w] - penalties[w] * covered[w], -np.inf)
                 row = int(left.argmax())
                 chosen[w].append(row)
                 allowed[row] = free[row] = False

@@ -29,7 +29,7 @@ class Estimate(NamedTuple):
     answers: int
 
 
-def groups_alike(descriptors: np.ndarray, confidence: np.ndarray) -> np.ndarray:
+def similar_groups(descriptors: np.ndarray, confidence: np.ndarray) -> np.ndarray:
     """Group the patches of one class by similarity and confidence.
 
     Parameters
@@ -73,7 +73,7 @@ def groups_by_class(
     owners: list[str] = []
     for name in dict.fromkeys(classes):
         members = np.flatnonzero(classes == name)
-        found = groups_alike(descriptors[members], confidence[members])
+        found = similar_groups(descriptors[members], confidence[members])
         groups[members] = len(owners) + found
         owners += [str(name)] * (int(found.max()) + 1)
     return groups, owners

@@ -11,7 +11,15 @@ from scipy.sparse import csr_matrix
 from outcrop.measures.curvelet_svd import CurveletSVD
 from outcrop.parallel import memory_budget
 from outcrop.retrieval import graph
-from outcrop.retrieval.assignment import APART, BACKGROUND_APART, SURE, Overlap, assign, choose, falling_rows
+from outcrop.retrieval.assignment import (
+    ACCEPTED_BONUS,
+    BACKGROUND_PENALTY,
+    OVERLAP_PENALTY,
+    Overlap,
+    assign,
+    choose,
+    falling_rows,
+)
 from outcrop.retrieval.counts import NEAREST, Count, auto_count, counts_of, highest
 from outcrop.retrieval.exemplars import exemplar_patch, rows_near
 from outcrop.retrieval.feedback import number_most_informative
@@ -192,7 +200,7 @@ def _with_verdicts(values: np.ndarray, requests: Requests, accepted: Verdicts, r
     """Change values so that accepted patches come first, for their class only, and rejected ones are left out."""
     for w, (name, *_) in enumerate(requests):
         for other, rows in accepted.items():
-            values[rows, w] = values[rows, w] + SURE if other == name else -1
+            values[rows, w] = values[rows, w] + ACCEPTED_BONUS if other == name else -1
         values[rejected[name], w] = -1
     return values
 
@@ -220,7 +228,10 @@ def _by_graph(
     shares = _shares(rows, matrix, near, requests, against, accepted, rejected)
     values = _with_verdicts(shares.copy(), requests, accepted, rejected)
     chosen = choose(
-        values, counts, overlap, apart=[BACKGROUND_APART if name == background else APART for name, *_ in requests]
+        values,
+        counts,
+        overlap,
+        penalties=[BACKGROUND_PENALTY if name == background else OVERLAP_PENALTY for name, *_ in requests],
     )
     chosen = [some[np.argsort(-values[some, w], kind="stable")] for w, some in enumerate(chosen)]
     likely = [np.clip(shares[some, w], 1e-3, 1) for w, some in enumerate(chosen)]
