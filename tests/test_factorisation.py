@@ -98,8 +98,8 @@ def test_updates_follow_the_gradient_of_the_objective(variant, paint):
     ratio = update_coefficients(A, S, H, G, variant=rule, penalties=PENALTIES, painted_misfit=cross_H) / H
     numeric = gradient(lambda h: objective(X, W, h, penalties=of, paint=paint)[2], H)
     b, c = S @ H + of.paint * cross_H, rule.push * gamma * G @ H
-    told = b * (1 - ratio) + c * (1 - ratio**3) if rule.root else (b + c) * (1 - ratio)
-    np.testing.assert_allclose(numeric, 2 * told, atol=2e-5)
+    predicted = b * (1 - ratio) + c * (1 - ratio**3) if rule.root else (b + c) * (1 - ratio)
+    np.testing.assert_allclose(numeric, 2 * predicted, atol=2e-5)
 
 
 @pytest.mark.parametrize("scale", [1, 0.1, 0.01])

@@ -53,7 +53,7 @@ def test_parts_are_read_back(store, votes, traces):
         np.testing.assert_array_equal(store.read_lines([0, 1, 4], traces, samples), expected[[0, 1, 4]].swapaxes(0, 1))
 
 
-def test_chunks_equal_those_that_zarr_reads(tmp_path, votes):
+def test_chunks_equal_chunks_read_by_zarr(tmp_path, votes):
     """Chunks are equal, also of an unwritten line and without votes; damage is found."""
     votes[1, :, : 2 * TRACES] = 0
     store = filled(VoteStore.make(tmp_path, SHAPE, ["a", "other"]), votes[:3])

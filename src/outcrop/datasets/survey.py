@@ -85,7 +85,7 @@ def write_synthetic(path: str | Path, shape: Shape, *, seed: int = 0, progress: 
             write_truth(row, labels)
             if progress is not None:
                 progress("making a volume", row + 1, shape[0])
-        write_class_table(truth_path, CLASSES)  # the volume is completed last, so if it exists, so does the rest
+        write_class_table(truth_path, CLASSES)  # the volume is completed last, so if it exists, all files do
     return truth_path
 
 

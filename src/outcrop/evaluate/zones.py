@@ -32,7 +32,7 @@ def boundary_distance(
     -------
     dict
         ``pixels`` (straight line), ``vertical`` and ``horizontal`` (its two components, times the spacing), each a pair
-        (median, 95 % quantile), NaN if no section has both boundaries; ``sections``, the number of those that have.
+        (median, 95 % quantile), NaN if no section has both boundaries; ``sections``, the number of sections with both.
 
     Examples
     --------

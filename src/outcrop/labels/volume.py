@@ -126,7 +126,7 @@ def _sections(
 ) -> Iterable[dict[str, np.ndarray]]:
     """Yield the labels of lines, given by position, while the votes of the next lines are computed."""
     votes = line_votes(volume, grid, mapper, volume[grid.along].values[lines], **where)
-    # Locally, more threads would compete with those that compute votes; with a cluster or a device, one is too slow.
+    # Locally, more threads would compete with the threads of the votes; with a cluster or a device, one is too slow.
     workers = None if where["client"] or where["device"] else 1
     memory = where["memory"] or memory_budget()
     one = cost(volume, grid, mapper.classes_)

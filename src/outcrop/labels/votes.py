@@ -84,7 +84,7 @@ def written_votes(
     """
     if client is None:
         votes = line_votes(volume, grid, mapper, lines, **where)
-        # more threads would compete with those that compute votes; with a device they write while it computes
+        # more threads would compete with the threads of the votes; with a device they write while it computes
         yield from map_blocks(lambda pair: (pair[0], write(*pair)), votes, workers=None if where.get("device") else 1)
         return
     rows = lines_of(grid, mapper)
