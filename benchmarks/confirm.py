@@ -1,8 +1,8 @@
 """A few confirmed lines label a survey: `python benchmarks/confirm.py --lines 104,112,119 --picture docs/confirm.png`.
 
 A synthetic survey without any click; the true labels of some lines are confirmed, one after the other, and all lines
-are labelled. Prints the mean IU of the lines nobody touched, by their distance to the nearest confirmed one, against
-copying that line.
+are labelled. Prints the mean IU of the other lines, by their distance to the nearest confirmed one, and that of
+copying the labels of that line.
 """
 
 import argparse
