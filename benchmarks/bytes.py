@@ -1,10 +1,10 @@
-"""Bytes of votes and descriptors on disk, and what a crossline of labels costs against an inline.
+"""Bytes of votes and descriptors on disk, and the cost of reading a crossline of labels compared with an inline.
 
 python benchmarks/bytes.py                  # about three minutes on two cores
 
-Votes are those of real sections (OUTCROP_DATA), or of a synthetic volume without them. Those of every line are written
-as they are kept now, and in chunks of 128 traces without differences, as they were before. A survey of 651 lines, as F3
-has, is made of them line by line, each rolled by some traces.
+Votes are computed on real sections (OUTCROP_DATA), or on a synthetic volume without them. They are written in the
+current format, and in the earlier one: chunks of 128 traces without differences. A survey of 651 lines, like F3, is
+made of these lines, each rolled by some traces.
 """
 
 import argparse
@@ -33,14 +33,14 @@ def votes_of():
     return np.stack([votes for _, votes in found]), mapper.classes_
 
 
-def as_before(path, shape):
-    """An array of votes as it was kept before: 128 traces a chunk, no differences."""
+def earlier_format(path, shape):
+    """Create an array of votes in the earlier format: 128 traces per chunk, no differences."""
     checked = {"dtype": "uint8", "compressors": [ZstdCodec(), Crc32cCodec()], "fill_value": 0}
     return zarr.create_array(path, shape=shape, chunks=(1, shape[1], 128, shape[3]), **checked)
 
 
 def best(function, rounds=5):
-    """Least seconds of some calls, on cores: other programs do not count."""
+    """Return the smallest CPU time of several calls; other programs have no effect."""
     seconds = []
     for _ in range(rounds):
         begin = time.process_time()
@@ -58,7 +58,7 @@ def main():
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         store = VoteStore.make(folder, (n_lines, n_traces, n_samples), list(map(str, names)))
-        before = as_before(folder / "before.zarr", (n_lines, n_classes, n_traces, n_samples))
+        before = earlier_format(folder / "before.zarr", (n_lines, n_classes, n_traces, n_samples))
         writing = 0.0
         for line in range(n_lines):
             own = np.roll(votes[line % len(votes)], 3 * line, axis=1)
@@ -84,7 +84,7 @@ def main():
         )
         inline = best(lambda: before[5])
         crossline = best(lambda: [before.oindex[line, :, slice(500, 501)] for line in range(n_lines)], rounds=1)
-        print(f"votes as they were before, read as before: a crossline {crossline / inline:.0f} times an inline")
+        print(f"votes in the earlier format: a crossline {crossline / inline:.0f} times an inline")
     describe_bytes()
 
 

@@ -35,7 +35,7 @@ def mean_score(labels: Codes, truth: Codes, survey: Survey) -> float:
 
 
 def fitted(survey: Survey, confirmed: dict[int, Codes]) -> PointMapper:
-    """Mapper that has learnt from confirmed lines alone."""
+    """Fit a mapper to confirmed lines alone."""
     lines = list(survey.sections.items())
     sample = sample_survey(lines[:: max(1, len(lines) // 8)])
     graphs = landmark_graphs(sample)
@@ -45,7 +45,7 @@ def fitted(survey: Survey, confirmed: dict[int, Codes]) -> PointMapper:
 
 
 def labelled(mapper: PointMapper, survey: Survey, line: int) -> tuple[Codes, float]:
-    """Codes of a line, and the mean share of the winning class less the share of right labels."""
+    """Return codes of a line, and its overconfidence: mean confidence minus share of correct labels."""
     votes = mapper.votes(survey.sections[line], line).swapaxes(0, 1)
     codes = np.array([survey.classes.index(name) + 1 for name in mapper.classes_], np.uint8)
     labels = codes[votes.argmax(axis=-1)]
@@ -58,7 +58,7 @@ def copied(confirmed: dict[int, Codes], line: int) -> Codes:
 
 
 def interpolated(confirmed: dict[int, Codes], line: int, n_classes: int) -> Codes:
-    """Boundaries between the nearest lines on both sides, linearly; beyond the last line its labels."""
+    """Interpolate boundaries linearly between the nearest lines; beyond the last line, copy its labels."""
     before, after = [at for at in confirmed if at <= line], [at for at in confirmed if at >= line]
     if not before or not after:
         return copied(confirmed, line)
@@ -69,7 +69,7 @@ def interpolated(confirmed: dict[int, Codes], line: int, n_classes: int) -> Code
 
 
 def signed_distance(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
-    """Distance in pixels to the boundary of a class, positive inside."""
+    """Return the distance in pixels to the boundary of a class, positive inside."""
     if mask.all() or not mask.any():
         return np.full(mask.shape, 64.0 if mask.all() else -64.0)
     return np.where(mask, distance_transform_edt(mask) - 0.5, 0.5 - distance_transform_edt(~mask))
@@ -89,7 +89,7 @@ def synthetic_survey(seed: int) -> Survey:
 
 
 def synthetic(n_confirmed: int) -> None:
-    """Scores by distance from the nearest confirmed line, over three volumes."""
+    """Print scores by distance to the nearest confirmed line, for three volumes."""
     found: dict[int, list[list[float]]] = {distance: [] for distance in DISTANCES}
     for seed in (0, 1, 2):
         survey = synthetic_survey(seed)
@@ -119,7 +119,7 @@ def synthetic(n_confirmed: int) -> None:
 
 
 def noisy(truth: Codes, seed: int = 0) -> Codes:
-    """Labels of a person in a hurry: boundaries a few pixels off that wander along the line, and ten open patches."""
+    """Return careless labels: boundaries with smooth errors of a few pixels, and ten unlabelled patches."""
     rng = np.random.default_rng(seed)
     rows, columns = np.indices(truth.shape)
     down, across = (gaussian_filter(rng.normal(size=truth.shape), 12) for _ in range(2))
@@ -132,7 +132,7 @@ def noisy(truth: Codes, seed: int = 0) -> Codes:
     return labels
 
 
-def surveys_at_hand(name: str) -> None:
+def print_survey(name: str) -> None:
     (survey,) = surveys([name])
     experts = list(survey.truth)
     for line in experts if name == "f3" else experts[:1] + experts[-1:]:
@@ -157,7 +157,7 @@ def surveys_at_hand(name: str) -> None:
 
 
 def times() -> None:
-    """Seconds from confirming a line to the labels of the next, and of a section of 951 x 462 samples."""
+    """Measure the time from confirming a line to the labels of the next, and of a section of 951 x 462 samples."""
     (survey,) = surveys(["f3"])
     taller = {line: np.pad(section, [(52, 0), (0, 0)], mode="reflect") for line, section in survey.sections.items()}
     truth = {line: np.pad(labels, [(52, 0), (0, 0)]) for line, labels in survey.truth.items()}
@@ -198,7 +198,7 @@ def main() -> None:
             synthetic(n_confirmed)
     for name in ("penobscot", "f3"):
         if name in options.names and os.environ.get("OUTCROP_DATA"):
-            surveys_at_hand(name)
+            print_survey(name)
     if "times" in options.names:
         times()
 

@@ -153,8 +153,8 @@ def scored(
         known = truth > 0
         scores.append(class_scores(labels, truth, n))
         confidence = np.round(255 * votes.max(axis=-1))[known].astype(np.uint8)
-        sure_enough = confidence >= np.ceil(255 * confidence_for(confidence, MAX_ERROR) - 1e-6)
-        limited.append((sure_enough.mean(), (labels != truth)[known][sure_enough].mean() if sure_enough.any() else 0))
+        confident = confidence >= np.ceil(255 * confidence_for(confidence, MAX_ERROR) - 1e-6)
+        limited.append((confident.mean(), (labels != truth)[known][confident].mean() if confident.any() else 0))
         tops.append(salt_top(labels, truth, survey.classes))
         rules.append(np.nanmean(class_scores(nearest_in_time(points, survey.classes, truth.shape), truth, n)))
         sure.append(votes.max(axis=-1)[known].mean())

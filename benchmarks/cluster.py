@@ -39,7 +39,7 @@ def processor_seconds(process=None):
 
 
 class Spent:
-    """Wall seconds and processor seconds of this process and of each worker while something runs."""
+    """Measure wall-clock and CPU seconds of this process and of each worker while a block runs."""
 
     def __init__(self, client):
         self.workers = [psutil.Process(pid) for pid in client.run(os.getpid).values()] if client else []
@@ -57,12 +57,12 @@ class Spent:
 
     @property
     def share(self):
-        """Of the processor time, what the process that gathers took."""
+        """Share of the CPU time that the gathering process took."""
         return self.gathering / (self.gathering + sum(self.each))
 
 
 def warm_up(client):
-    """Workers have loaded the package and its kernels."""
+    """Load the package and its kernels on all workers."""
     describe = oc.CurveletSVD().describe
     x = np.random.default_rng(0).random((4, 99, 99), "f4")
     list(map_blocks(lambda _: (describe(x), time.sleep(0.5)), range(2 * len(client.nthreads())), client=client))
@@ -141,7 +141,7 @@ def main():
 
 
 def rest(volume, index, client):
-    """Search and overhead of a block on a cluster."""
+    """Measure search, and the overhead of a block, on a cluster."""
     place = volume.inline.values[3], volume.crossline.values[150], 800.0
     index.client = client
     _, searching = timed(lambda: oc.retrieve(index, {"a": [place]}, 100))

@@ -4,9 +4,9 @@ python benchmarks/confirm.py --lines 104,112,119 --picture docs/confirm.png
 OUTCROP_DATA=FOLDER python benchmarks/confirm.py --f3   # one line of F3, confirmed after 20 strokes
 
 A synthetic survey without any click; the true labels of some lines are confirmed, one after the other, and all lines
-are labelled. Prints the mean IU of the lines nobody touched, by their distance to the nearest confirmed one, against
-copying that line. With --f3 a simulated interpreter corrects a line of F3 by 20 strokes, starting from the exemplars
-chosen by eye on that line, and confirms it; the other line with an expert's labels is scored.
+are labelled. Prints the mean IU of the other lines, by their distance to the nearest confirmed one, and that of
+copying the labels of that line. With --f3 a simulated interpreter corrects a line of F3 by 20 strokes, starting from
+the exemplars chosen by eye on that line, and confirms it; the other line with an expert's labels is scored.
 """
 
 import argparse

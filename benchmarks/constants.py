@@ -1,4 +1,4 @@
-"""What each constant and each part of the mapping from points is worth, by labels from one random click for each class.
+"""Effect of each constant and part of the mapping from points on labels from one random click for each class.
 
 OUTCROP_DATA=FOLDER python benchmarks/constants.py          # every constant at half and at double
 OUTCROP_DATA=FOLDER python benchmarks/constants.py --parts  # without graph, position, encoder, energies; graph sizes
@@ -137,7 +137,7 @@ def main() -> None:
     def show(what: str, samples: Samples) -> None:
         print(f"{what:44}", *(f"{score:6.3f}" for score in scores(every, samples)), flush=True)
 
-    show("as it is", samples)
+    show("unchanged", samples)
     if options.parts:
         for what, changes in parts():
             with contextlib.ExitStack() as stack:

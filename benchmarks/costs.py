@@ -1,13 +1,13 @@
-"""What --dry-run predicts against what index and label take, and 500 GB on machines and GPUs computed from rates.
+"""Compare the predictions of --dry-run with measured costs, and compute costs of 500 GB on machines and GPUs.
 
 python benchmarks/costs.py                           # .2 GB: threads, 1 and 2 workers; six minutes on two cores
 python benchmarks/costs.py --gigabytes 2             # 2 GB
 python benchmarks/costs.py --gigabytes 20            # 20 GB; needs as much disk
 python benchmarks/costs.py --paper                   # the table for 500 GB, from rates measured here in a minute
 
-Times are those of whole commands, from start to end. Of index and labels a part is done that takes a minute or so
-(every Nth line; some lines), and the dry run is asked for the same part. Lines of a large volume are those of a small
-one, back and forth, so that it is made as fast as it is written.
+Times are those of whole commands, from start to end. Index and labels are computed for a part that takes about a minute
+(every Nth line; some lines), and the dry run predicts the same part. The lines of a large volume repeat those of a
+small one, forwards and backwards, so that making it is limited by the disk.
 """
 
 import argparse
@@ -38,7 +38,7 @@ H200 = {"descriptors": 21_019, "samples": 38.2e6}  # a second, reading and writi
 
 
 def command(*words):
-    """Seconds of a command, and what it printed."""
+    """Run a command; return its seconds and its output."""
     begin = time.perf_counter()
     ran = subprocess.run([sys.executable, "-m", "outcrop", *map(str, words)], capture_output=True, text=True)
     if ran.returncode:
@@ -47,14 +47,14 @@ def command(*words):
 
 
 def described_bytes(path, name):
-    """Bytes of the files of an array of a job."""
+    """Return the bytes of the files of an array of a job."""
     return sum(file.stat().st_size for file in path.rglob(f"{name}/c/**/*") if file.is_file())
 
 
 def compare(what, words, array, folder, scale):
-    """One line: predicted against measured."""
-    _, told, _ = command(*words, "--dry-run", "--json")
-    predicted = json.loads(told)
+    """Print one line: predicted and measured costs."""
+    _, printed, _ = command(*words, "--dry-run", "--json")
+    predicted = json.loads(printed)
     before = described_bytes(folder, array) if folder.exists() else 0
     seconds, *_ = command(*words)
     size = described_bytes(folder, array) - before
@@ -66,7 +66,7 @@ def compare(what, words, array, folder, scale):
 
 
 def write_volume(path, n_lines):
-    """A SEG-Y file of so many lines."""
+    """Write a SEG-Y file with a number of lines."""
     made = [section for section, _ in synthetic_lines((min(n_lines, MADE), *SHAPE))]
     back_and_forth = made + made[-2:0:-1]
     axes = 100 + np.arange(n_lines), 300 + np.arange(SHAPE[0]), 4.0 * np.arange(SHAPE[1])
@@ -76,7 +76,7 @@ def write_volume(path, n_lines):
 
 
 def checked(gigabytes, patches, n_labelled):
-    """Predicted against measured on a synthetic volume of a size, for threads and for 1 and 2 workers."""
+    """Compare predicted and measured costs on a synthetic volume, for threads and for 1 and 2 workers."""
     lines = max(8, round(gigabytes * 1e9 / (4 * SHAPE[0] * SHAPE[1] + 240 * SHAPE[0])))
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
@@ -97,7 +97,7 @@ def checked(gigabytes, patches, n_labelled):
 
 
 def paper():
-    """The table for 500 GB, from rates of one core that are measured now and those of an H200 that were measured."""
+    """Print the table for 500 GB, from rates of one core measured now and recorded rates of an H200."""
     volume, truth = oc.datasets.synthetic((6, 400, 400), seed=0)
     options = IndexOptions(size=99, step=33).fitted(volume.shape)
     grid = oc.PatchGrid(volume, size=99, step=33)

@@ -9,7 +9,7 @@ from scipy.ndimage import convolve1d, gaussian_filter, gaussian_filter1d, unifor
 from scipy.spatial import cKDTree
 
 BIN, DEPTH_STEP = 25.0, 5.0  # metres between lines and traces, and between samples
-VISIBLE = 1.5  # samples of throw below which nobody can see a plane
+VISIBLE = 1.5  # samples: smallest visible throw
 NEAR = 2.0  # traces within which a point counts as found
 
 

@@ -107,7 +107,7 @@ def compare_gsb(folder):
                 default = drawn
     for method, (score, threshold, _) in best.items():
         print(f"{method:20} best F1 {score:.3f} at {threshold:.2f}")
-    print("\nDefault of the product, section by section, as it is and moved across traces")
+    print("\nDefault of the product, section by section, unchanged and moved across traces")
     for (name, *_), drawn, human in zip(sections, default, real, strict=True):
         scores = {shift: f1(counts(moved(drawn, shift), human))[2] for shift in range(-3, 6)}
         print(f"{name}: F1 {scores[0]:.3f}; moved by " + ", ".join(f"{k:+d}: {v:.3f}" for k, v in scores.items()))

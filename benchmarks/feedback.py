@@ -52,7 +52,7 @@ def f3_jobs(folder, data, draws=4):
 
 
 def patch_jobs(folder, data, draws=4):
-    """The 2000 patches as a volume of one patch a line, so that everything is asked as it is of a survey."""
+    """Return jobs on the 2000 patches as a volume with one patch per line, to be used like a survey."""
     patches = oc.datasets.seg2017_patches(data)
     classes = patches["weak"].values.astype(str)
     volume = xr.DataArray(patches["image"].values.swapaxes(1, 2), dims=("inline", "crossline", "time"))

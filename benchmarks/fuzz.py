@@ -34,25 +34,25 @@ def job_case(seed, folder, _):
 
 def batch(case, seeds, folder, sources):
     limits(MEMORY)
-    with open(folder / "told", "a") as told:
+    with open(folder / "written", "a") as written:
         for seed in seeds:
-            print(json.dumps([seed]), file=told, flush=True)
+            print(json.dumps([seed]), file=written, flush=True)
             for outcome in case(seed, folder, sources):
-                print(json.dumps([seed, *outcome]), file=told, flush=True)
+                print(json.dumps([seed, *outcome]), file=written, flush=True)
 
 
 def run(case, seeds, folder, sources):
-    """Outcomes of the cases, each batch in a process; one that dies is an outcome of the case it died at."""
+    """Outcomes of the cases, each batch in a process; a process that crashes gives an outcome of its last case."""
     outcomes = []
     seeds = list(seeds)
     while seeds:
-        (folder / "told").write_text("")
+        (folder / "written").write_text("")
         process = context.Process(target=batch, args=(case, seeds[:BATCH], folder, sources))
         process.start()
         process.join()
-        told = [json.loads(line) for line in (folder / "told").read_text().splitlines()]
-        outcomes += [line for line in told if len(line) > 1]
-        last = told[-1][0]
+        written = [json.loads(line) for line in (folder / "written").read_text().splitlines()]
+        outcomes += [line for line in written if len(line) > 1]
+        last = written[-1][0]
         if process.exitcode:
             outcomes.append([last, case.__name__, "?", f"DIED with {process.exitcode}"])
         seeds = [seed for seed in seeds if seed > last]

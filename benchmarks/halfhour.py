@@ -1,10 +1,10 @@
-"""An interpreter's half hour on the demo, from nothing to labels worth keeping, by the page alone.
+"""Simulate half an hour of an interpreter on the demo volume, from a new job to useful labels, on the page alone.
 
-A script opens the page in Chromium and does what an interpreter does: names the classes, places an exemplar of each,
-looks through the patches that are found, labels a line, corrects it by strokes, labels the survey, goes where the page
-says that a correction teaches most, labels again, exports. The truth of the synthetic volume stands for the
-interpreter's eye: it tells where a class shows, which patches are wrong and where labels are. Everything is done by
-mouse and keys, and counted; each act is given seconds to look and think, and the rest is what the page takes.
+A script opens the page in Chromium and works like an interpreter: it names the classes, places an exemplar of each,
+judges retrieved patches, labels a line, corrects it by strokes, labels the survey, corrects the places that the page
+suggests, labels again, and exports. The truth of the synthetic volume replaces the eye of the interpreter: it decides
+where exemplars lie, which patches are wrong and which labels are wrong. All actions use mouse and keys and are counted.
+Each has an assumed time to look and think; the time of the page itself is measured.
 
 python benchmarks/halfhour.py                     # about ten minutes on two cores
 python benchmarks/halfhour.py --strokes 5 --places 1 --screenshots FOLDER
@@ -33,7 +33,7 @@ MOST_REJECTED = 5  # of a class
 
 
 class Hand:
-    """The interpreter's hand: does things on the page and counts them.
+    """The interpreter's hand: acts on the page and counts the actions.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Hand:
         self.counts["key"] += 1
 
     def type(self, text):
-        """Type into the field in hand and end it by Enter."""
+        """Type into the active field and press Enter."""
         self.page.keyboard.type(text)
         self.page.keyboard.press("Enter")
         self.counts["key"] += len(text) + 1
@@ -74,22 +74,22 @@ class Hand:
         self.counts["drag"] += 1
 
     def look(self):
-        """Take time to look at what is new."""
+        """Count the time for looking at a new view."""
         self.counts["look"] += 1
 
     @property
     def clicks(self):
-        """Clicks and drags."""
+        """Number of clicks and drags."""
         return self.counts["click"] + self.counts["drag"]
 
     @property
     def waited(self):
-        """Minutes that page and script took so far."""
+        """Minutes that page and script have taken."""
         return (time.perf_counter() - self.begin) / 60
 
     @property
     def minutes(self):
-        """Minutes with those of the interpreter."""
+        """Minutes including those of the interpreter."""
         return self.waited + sum(THOUGHT[what] * count for what, count in self.counts.items()) / 60
 
 
@@ -105,7 +105,7 @@ class Eye:
         self.truth, self.names = truth, list(truth.attrs["classes"])
 
     def line(self, tab):
-        """Labels and truth of the line in view, shape (n_traces, n_samples), in the codes of the truth."""
+        """Return labels and truth of the line in view, shape (n_traces, n_samples), in the codes of the truth."""
         number = int(tab.model("section", "m.title.text").split()[1])
         truth = self.truth.sel(inline=number).values
         codes = tab.model("labels", "Array.from(m.data_source.data.image[0] ?? [])")
@@ -117,14 +117,14 @@ class Eye:
         return table[np.reshape(codes, truth.shape[::-1]).T], truth
 
     def survey(self, job):
-        """Mean IU over all labelled lines of a job, and how many there are."""
+        """Return the mean IU over all labelled lines of a job, and the number of lines."""
         with oc.Job(job) as reader:
             lines = sorted(int(reader.lines[i]) for i in reader.labelled)
             labels = reader.labels["label"].sel(inline=lines).load()
         return oc.pixel_scores(labels, self.truth.sel(inline=lines))["MIU"], len(lines)
 
     def wrong(self, job, name):
-        """Rows of the retrieved patches of a class that hardly show it, of those that the gallery shows."""
+        """Return the rows of patches in the gallery that hardly show their class."""
         table = pd.read_csv(job / "retrieved.csv").query("`class` == @name").head(SHOWN)
         code, found = self.names.index(name) + 1, []
         for one in table.to_dict("records"):
@@ -138,7 +138,7 @@ class Eye:
 
 
 def place_exemplars(hand, places):
-    """A class and an exemplar of it, one after the other."""
+    """Add each class with one exemplar."""
     tab = hand.tab
     for name, (inline, crossline, when) in places.items():
         hand.click(hand.page.locator("input[type=text]").first)
@@ -155,7 +155,7 @@ def place_exemplars(hand, places):
 
 
 def look_through(hand, eye, job, names):
-    """Find patches, and reject those that show something else."""
+    """Find patches, and reject patches that do not show their class."""
     hand.click(hand.page.get_by_text("Find similar patches"))
     hand.page.wait_for_selector(".card button.reject", timeout=300_000)
     hand.tab.wait_model("status", "m.text.includes('whole survey is indexed')", timeout=1_200_000)
@@ -177,20 +177,20 @@ def look_through(hand, eye, job, names):
 
 
 def wait_labelled(hand):
-    """Wait until work in hand is done."""
+    """Wait until the current work is done."""
     hand.tab.wait_model("label", "m.disabled")
     hand.tab.wait_model("label", "!m.disabled", timeout=1_800_000)
 
 
 def correct(hand, eye, painted, count):
-    """Strokes where the line in view is most wrong; how many there were."""
+    """Paint strokes on the largest errors of the line in view; return the number of strokes."""
     tab, made = hand.tab, 0
     axes = tab.model("section", "m.tags[0].axes")
     for _ in range(count):
         labels, truth = eye.line(tab)
         mask = painted.setdefault(tab.model("section", "m.title.text"), np.zeros(truth.shape, bool))
         region, code = largest_error(labels, truth, mask)
-        if region is None or region.sum() < 40:  # nobody sees less
+        if region is None or region.sum() < 40:  # too small to see
             break
         hand.look()
         stroke = line_along(region, code)
@@ -219,7 +219,7 @@ def correct(hand, eye, painted, count):
 
 
 def walk(tab, job, truth, options):
-    """The half hour; a row of the table for every stage."""
+    """Run all stages; return a table row for each."""
     hand, eye, rows = Hand(tab), Eye(truth), []
     painted: dict = {}
 

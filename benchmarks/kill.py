@@ -1,4 +1,4 @@
-"""SIGKILL at random moments of every stage, in one process and on a local cluster: all go on, and nothing differs.
+"""SIGKILL at random moments of every stage, in one process and on a local cluster: runs resume with equal results.
 
 python benchmarks/kill.py                  # 30 kills; about six minutes
 """
@@ -42,7 +42,7 @@ def finish(folder, words, cluster=False):
 
 
 def kill(folder, words, cluster, seconds):
-    """Start a command and kill it with all its processes after some seconds; whether it was still alive."""
+    """Start a command and kill it with all its processes after some seconds; return whether it was still running."""
     process = start(folder, words, cluster)
     time.sleep(seconds)
     alive = process.poll() is None

@@ -1,9 +1,9 @@
-"""Time and memory of the default mapping: the survey sampled, three clicks learnt, whole sections labelled.
+"""Time and memory of the default mapping: sampling the survey, fitting three clicks, labelling whole sections.
 
 python benchmarks/labelling.py                  # sections of F3 where OUTCROP_DATA has them, synthetic ones elsewhere
 python benchmarks/labelling.py --lines 48
 
-Every line is another one (the sections at hand, each rolled by some traces), so nothing is kept from the last.
+Every line is different (a section rolled by some traces), so that caches have no effect.
 """
 
 import argparse

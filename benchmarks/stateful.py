@@ -1,4 +1,4 @@
-"""Whatever people, programs and disks do to one job, 20,000 steps of it: `python benchmarks/stateful.py --steps 20000`.
+"""Random actions of people, programs and disks on jobs: `python benchmarks/stateful.py --steps 20000`.
 
 The machine is that of tests/stateful.py. Prints how many steps were done, by kind, and how long a step took.
 """

@@ -22,7 +22,7 @@ NETS = runpy.run_path(str(Path(__file__).parents[1] / "src" / "outcrop" / "exper
 
 
 def write_examples(path, sources, lines, tasks, classes):
-    """Keep what all nets need in one file; `tasks` maps (labels, scored line, seed) to examples."""
+    """Write the examples of all nets into one file; `tasks` maps (labels, scored line, seed) to examples."""
     arrays = {f"values/{name}": values for name, values in sources.items()}
     about: dict = {"lines": [int(line) for line in lines], "classes": list(classes), "tasks": []}
     for number, ((labels, line, seed), examples) in enumerate(tasks.items()):
@@ -34,7 +34,7 @@ def write_examples(path, sources, lines, tasks, classes):
 
 
 def read_examples(path):
-    """What `write_examples` kept: sources, lines, tasks and classes."""
+    """Read sources, lines, tasks and classes from a file of `write_examples`."""
     with np.load(path, allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}
     about = json.loads(str(arrays["about"]))
@@ -47,13 +47,13 @@ def read_examples(path):
 
 
 def write_nets(path, found, made):
-    """Keep the codes of nets, (labels, scored line, seed) -> section, with what they were made by."""
+    """Write the codes of nets, (labels, scored line, seed) -> section, with the options of the nets."""
     about = {"made": made, "nets": [list(key) for key in found]}
     np.savez_compressed(path, about=json.dumps(about), **{str(i): codes for i, codes in enumerate(found.values())})
 
 
 def make_examples(options):
-    """Label what the nets learn from, in every way, and write it to one file."""
+    """Write training labels of all kinds to one file."""
     from outcrop.datasets.section import CLASSES
     from outcrop.experiments import training
     from outcrop.experiments.expert import opened
@@ -72,7 +72,7 @@ def make_examples(options):
 
 
 def train_nets(options):
-    """Train a net on each of the examples; the file is written anew after each, and goes on where it was stopped."""
+    """Train a net on each example; the file is written after each, so that an interrupted run can be resumed."""
     sources, lines, tasks, classes = read_examples(options.path)
     sizes = {"patches": options.patches or NETS["PATCHES"], "epochs": options.epochs or NETS["EPOCHS"]}
     made = {"version": outcrop.__version__, **sizes, "examples": sha256(options.path.read_bytes()).hexdigest()}

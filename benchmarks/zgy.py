@@ -69,16 +69,16 @@ def mutations(folder, count):
         sources.append((path.read_bytes(), header_size(path)))
     outcomes, seeds = [], list(range(count))
     while seeds:
-        (folder / "told").write_text("")
+        (folder / "written").write_text("")
         process = context.Process(target=look, args=(folder, sources, seeds[:BATCH]))
         process.start()
         process.join(SECONDS * BATCH)
-        told = [json.loads(line) for line in (folder / "told").read_text().splitlines()]
-        outcomes += [line for line in told if len(line) > 1]
+        written = [json.loads(line) for line in (folder / "written").read_text().splitlines()]
+        outcomes += [line for line in written if len(line) > 1]
         if process.exitcode != 0:
             process.kill()
-            outcomes.append([told[-1][0], "?", f"died with {process.exitcode}", 0.0])
-        seeds = [seed for seed in seeds if seed > told[-1][0]]
+            outcomes.append([written[-1][0], "?", f"died with {process.exitcode}", 0.0])
+        seeds = [seed for seed in seeds if seed > written[-1][0]]
     table = collections.Counter()
     for seed, kind, outcome, seconds in outcomes:
         known = outcome in ("answered", "refused") and seconds < SECONDS
@@ -94,14 +94,14 @@ def mutations(folder, count):
 
 def look(folder, sources, seeds):
     limits(MEMORY)
-    with open(folder / "told", "a") as told:
+    with open(folder / "written", "a") as written:
         for seed in seeds:
-            print(json.dumps([seed]), file=told, flush=True)
+            print(json.dumps([seed]), file=written, flush=True)
             kind, raw = mutate_zgy(sources[seed % 3][0], np.random.default_rng(seed), sources[seed % 3][1])
             (folder / "m.zgy").write_bytes(raw)
             begin = time.perf_counter()
             outcome = look_at(folder / "m.zgy")
-            print(json.dumps([seed, kind, outcome, time.perf_counter() - begin]), file=told, flush=True)
+            print(json.dumps([seed, kind, outcome, time.perf_counter() - begin]), file=written, flush=True)
 
 
 def line_times(folder, shape):

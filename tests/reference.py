@@ -383,7 +383,7 @@ def majority(labels):
 
 
 def trace_table(inline, crossline, dead, inlines, crosslines):
-    """Number of the last live trace at each crossing of a grid, -1 where there is none."""
+    """Number of the last live trace at each crossing of a grid, -1 at a crossing without a live trace."""
     table = np.full((len(inlines), len(crosslines)), -1)
     for number, (a, b) in enumerate(zip(inline, crossline, strict=True)):
         if number not in dead:
@@ -392,7 +392,7 @@ def trace_table(inline, crossline, dead, inlines, crosslines):
 
 
 def bridge(section, live, most):
-    """Slow twin of `outcrop.patches.gaps.bridge`: every missing trace by itself, from the nearest live traces."""
+    """Slow twin of `outcrop.patches.gaps.bridge`: each missing trace independently, from the nearest live traces."""
     out = np.full(section.shape, np.nan)
     for trace in range(len(live)):
         left = next((t for t in range(trace, -1, -1) if live[t]), None)

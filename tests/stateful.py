@@ -238,7 +238,7 @@ class JobMachine(RuleBasedStateMachine):
         code, said = self._shell("retrieve", self.path, "--accept" if accept else "--reject", int(one["row"]))
         if self._entries() > before:
             self._note("verdicts", payload)
-        assert code == 0 or "No patch is more like" in said or "damaged" in said, said
+        assert code == 0 or "No patch is most similar" in said or "damaged" in said, said
 
     @rule(name=st.sampled_from(NAMES[:2]), place=st.sampled_from(PLACES), radius=st.integers(1, 6))
     def paint(self, name, place, radius):

@@ -1,4 +1,4 @@
-"""Audits: intervals hold the truth as often as they say, and answers are decisions like any other."""
+"""Audits: intervals contain the truth at their confidence level, and answers are stored as decisions."""
 
 import json
 import sys
@@ -11,7 +11,7 @@ from outcrop.cli.deciding import prompt_audit
 from outcrop.cli.program import main
 from outcrop.cli.tables import picture
 from outcrop.job.unseen import draw_unseen
-from outcrop.retrieval.audit import confidence_shift, draw_order, estimate, groups_alike, iou_estimates
+from outcrop.retrieval.audit import confidence_shift, draw_order, estimate, iou_estimates, similar_groups
 
 PLACES = {"fault": (104, 350, 200), "other": (105, 330, 100), "salt dome": (103, 380, 260)}
 
@@ -27,8 +27,8 @@ def job(source, tmp_path):
 
 
 @pytest.mark.parametrize("shares", [(0.5, 0.5, 0.5, 0.5), (1.0, 0.95, 0.4, 0.1), (0.9, 0.9, 0.95, 1.0)])
-def test_intervals_hold_the_truth(shares):
-    """Of 400 audits of 30 answers at least 93 % hold the truth; groups that differ make them narrower."""
+def test_intervals_contain_the_truth(shares):
+    """Intervals of at least 93 % of 400 audits with 30 answers contain the truth; different groups narrow them."""
     groups = np.repeat(np.arange(4), [400, 300, 200, 100])
     right = np.random.default_rng(0).random(1000) < np.repeat(shares, [400, 300, 200, 100])
     sizes, found = np.bincount(groups), []
@@ -42,23 +42,23 @@ def test_intervals_hold_the_truth(shares):
     assert abs(np.mean([one.share for one in found]) - truth) < 0.01  # of 400 audits, six standard errors
 
 
-def test_equal_answers_are_worth_no_more_than_their_number():
-    """Ten times yes leaves the interval of ten independent answers, however many groups they come from."""
+def test_equal_answers_do_not_narrow_the_interval():
+    """Ten equal answers give the interval of ten independent answers for any number of groups."""
     found = estimate(np.arange(5), np.full(5, 10**6), np.repeat(np.arange(5), 2), np.ones(10))
     assert found.share == found.high == 1
     # Wilson's lower end is n / (n + z^2) where all answers are yes
     assert found.low == pytest.approx(10 / (10 + 1.96**2), abs=1e-3)
 
 
-def test_a_whole_that_was_asked_about_is_known():
-    """When every member was asked about, nothing is left to guess."""
+def test_a_complete_audit_has_no_uncertainty():
+    """If every member has an answer, the interval is the share itself."""
     found = estimate([0, 1], [3, 2], [0, 0, 0, 1, 1], [1, 0, 1, 1, 1])
     assert found.share == pytest.approx(0.8)
     assert found.high - found.low < 0.01
 
 
-def test_a_longer_draw_goes_on_where_a_shorter_one_ended():
-    """Every question of a short audit is one of the long audit with the same seed; every group is asked about."""
+def test_a_longer_draw_extends_a_shorter_one():
+    """The questions of a short audit are part of a long audit with the same seed; every group has a question."""
     groups = np.repeat([0, 1, 2], [50, 30, 3])
     short, long = (draw_order(groups, n, seed=5) for n in (8, 20))
     assert set(short) <= set(long) and len(long) == 20
@@ -66,22 +66,22 @@ def test_a_longer_draw_goes_on_where_a_shorter_one_ended():
 
 
 @pytest.mark.parametrize("n", [1, 3, 4, 12, 40])
-def test_as_many_questions_as_were_asked_for(n):
-    """Small groups, each of which gets a question, do not make the draw longer."""
+def test_the_draw_has_the_requested_size(n):
+    """Small groups, each with at least one question, do not make the draw longer."""
     groups = np.repeat(np.arange(10), [200, 150, 120, 90, 2, 2, 2, 1, 1, 1])
     assert len(draw_order(groups, n, seed=2)) == n
 
 
-def test_groups_are_of_what_looks_alike():
+def test_groups_hold_similar_patches():
     """Two clouds of descriptors never share a group."""
     rng = np.random.default_rng(0)
     clouds = np.concatenate([rng.normal(size=(40, 5)), 50 + rng.normal(size=(40, 5))])
-    groups = groups_alike(clouds, rng.random(80))
+    groups = similar_groups(clouds, rng.random(80))
     assert not set(groups[:40]) & set(groups[40:])
 
 
 def test_answers_are_decisions(job):
-    """Answers are kept, seen by who opens the job again, undone as one act, and leave the retrieved patches alone."""
+    """Answers are stored, found on opening the job again, undone together, and do not change retrieved patches."""
     key = job.plan.keys["retrieved"]
     audit = job.audit(12)
     audit.answer(yes=range(1, 9), no=[9, 10], unknown=[11])
@@ -97,7 +97,7 @@ def test_answers_are_decisions(job):
 
 
 def test_the_last_answer_counts(job):
-    """A question answered again has the last answer alone."""
+    """A question that is answered again has only its last answer."""
     audit = job.audit(10)
     audit.answer(yes=[1])
     audit.answer(no=[1])
@@ -105,7 +105,7 @@ def test_the_last_answer_counts(job):
 
 
 def test_answers_of_another_table_are_kept_and_not_counted(job):
-    """Another exemplar leads to other patches: their audit begins anew, and says how many answers are older."""
+    """Another exemplar changes the patches: their audit starts again and reports the number of older answers."""
     job.audit(10).answer(yes=[1, 2, 3])
     job.add_exemplar("fault", (106, 352, 220))
     audit = job.audit(10)
@@ -125,7 +125,7 @@ def test_answers_of_another_table_are_kept_and_not_counted(job):
     ],
 )
 def test_wrong_input_is_refused(job, asked, message):
-    """What cannot be audited is said, with a remedy, and nothing is decided."""
+    """Wrong input gives an error with a remedy, and no decision is stored."""
     job.retrieve()
     before = len(job.decisions)
     with pytest.raises(ValueError, match=message):
@@ -133,8 +133,8 @@ def test_wrong_input_is_refused(job, asked, message):
     assert len(job.decisions) == before
 
 
-def test_what_no_answer_is_about_has_no_estimate(job):
-    """Neither share nor IoU are guessed: of a class that was not asked about, and of all where one is missing."""
+def test_classes_without_answers_have_no_estimate(job):
+    """A class without answers has neither share nor IoU; if one class lacks them, so does the mean."""
     job.label([103, 104])
     audit = job.audit(30, of="samples")
     name = audit.questions["class"][1]
@@ -148,7 +148,7 @@ def test_what_no_answer_is_about_has_no_estimate(job):
 
 
 def test_samples_of_labels(job):
-    """Samples are drawn where labels are, with the class and place that the labels have there."""
+    """Samples are drawn from labelled lines, with the class and position of the labels."""
     job.label([103, 104])
     audit = job.audit(20, of="samples")
     labels = job.labels
@@ -161,8 +161,8 @@ def test_samples_of_labels(job):
     assert audit.draw().is_file()
 
 
-def test_what_was_not_shown_is_unlike_the_exemplars(job):
-    """The groups hold patches less like any exemplar than most are; one of them can become an exemplar."""
+def test_patches_unlike_anything_marked_are_unlike_the_exemplars(job):
+    """The groups hold patches less similar to all exemplars than most are; one can become an exemplar."""
     table = job.unseen(3)
     assert set(table["group"]) == {1, 2, 3} and table["share"].groupby(table["group"]).first().is_monotonic_decreasing
     weak = job.retrieve()
@@ -174,7 +174,7 @@ def test_what_was_not_shown_is_unlike_the_exemplars(job):
 
 
 def test_the_shell_asks_and_answers(job, monkeypatch, capsys):
-    """`outcrop audit` draws its questions, keeps what is answered, and prints shares with their intervals."""
+    """`outcrop audit` draws its questions, stores answers, and prints shares with their intervals."""
 
     def outcrop(*words):
         monkeypatch.setattr(sys, "argv", ["outcrop", *map(str, words)])
@@ -192,7 +192,7 @@ def test_the_shell_asks_and_answers(job, monkeypatch, capsys):
 
 
 def test_questions_are_asked_on_a_terminal(job, monkeypatch, capsys):
-    """Each open question is drawn, and its answer kept; what is no answer ends the questions."""
+    """Each open question is drawn and its answer stored; any other input ends the questions."""
     replies = iter(["y", "n", "q"])
     monkeypatch.setattr("typer.prompt", lambda *_, **__: next(replies))
     for stream in (sys.stdin, sys.stdout):
@@ -203,7 +203,7 @@ def test_questions_are_asked_on_a_terminal(job, monkeypatch, capsys):
 
 
 def test_a_picture_in_the_shell_has_its_frame():
-    """Two pixels a character, grey as the amplitudes, and the frame in the colour of the class."""
+    """Two pixels per character: grey for amplitudes, and the frame in the colour of the class."""
     text = picture(np.full((8, 6), 0.5), (2, 1, 4, 3), "#ff0000")
     assert text.plain.count("\n") == 4 and all(len(line) == 6 for line in text.plain.split())
     assert any("#ff0000" in str(span.style) for span in text.spans)
@@ -223,8 +223,8 @@ def confusions(seed):
     return np.array(sizes), np.array(labels), np.array(shares)
 
 
-def test_intervals_of_iou_hold_the_truth():
-    """Of 120 audits of some 30 answers nearly nine tenths hold IoU of each class and its mean, without a bias."""
+def test_intervals_of_iou_contain_the_truth():
+    """Intervals of about 90 % of 120 audits with some 30 answers contain IoU of each class and its mean, unbiased."""
     names, held, off = np.array(list("abcd")), [], []
     for number in range(120):
         sizes, labels, shares = confusions(number)
@@ -243,7 +243,7 @@ def test_intervals_of_iou_hold_the_truth():
 
 
 def test_answers_move_the_confidence():
-    """Samples that are wrong more often than they say need a higher limit; a few answers move it little."""
+    """Overconfident labels need a higher minimum confidence; a few answers change it little."""
     rng = np.random.default_rng(0)
     says = rng.uniform(0.6, 0.99, 400)
     right = rng.random(400) < 1 / (1 + np.exp(-(np.log(says / (1 - says)) - 1)))
@@ -252,7 +252,7 @@ def test_answers_move_the_confidence():
 
 
 def test_audits_of_samples_move_the_limit_of_error(job):
-    """What the confidence promised and did not keep is asked of it from then on; undo takes it back."""
+    """An audit that finds overconfident labels raises the minimum confidence for an error rate; undo restores it."""
     job.label(lines=[103, 104], max_error=0.4)
     limit = job.labels.attrs["min_confidence"]
     audit = job.audit(20, of="samples")
@@ -263,7 +263,7 @@ def test_audits_of_samples_move_the_limit_of_error(job):
 
 
 def test_labels_that_are_all_uncertain_have_no_questions(job):
-    """Where nothing is sure enough to count there is nothing to ask about, and the audit says what to change."""
+    """If all labels are uncertain, the audit has no questions, and its error says what to change."""
     for one in job.plan.state.exemplars:
         if one.name != "fault":
             job.remove_exemplar(one.id)
@@ -275,7 +275,7 @@ def test_labels_that_are_all_uncertain_have_no_questions(job):
 
 
 def test_wrong_samples_with_their_class_give_iou(job):
-    """With the class of every wrong one there is IoU by class and its mean; without one there is none."""
+    """IoU by class and its mean need the true class of every wrong sample; without one they are missing."""
     job.label(lines=[103, 104])
     audit = job.audit(20, of="samples")
     other = next(name for name in job.classes if name != audit.questions["class"][1])

@@ -1,4 +1,4 @@
-"""Labels of confirmed lines on the lines around them: laws of shifts, moves, trust and blending."""
+"""Labels carried from confirmed lines to other lines: laws of shifts, moves, uncertainty and blending."""
 
 import numpy as np
 import pytest
@@ -46,14 +46,14 @@ CODES = (1 + (ROWS >= 60) + (ROWS >= 100)).astype(np.uint8)
 
 
 def test_a_line_carried_to_the_same_section_keeps_its_labels():
-    """A line of another place with the same amplitudes gets the same labels: a flat volume equals copying."""
+    """Another line with the same amplitudes gets the same labels: in a flat volume, labels are copied."""
     section = layered()
     np.testing.assert_array_equal(labels({0.0: kept(section, CODES)}, section, 300.0), CODES)
 
 
 @pytest.mark.parametrize("by", [-7, 4])
 def test_labels_follow_a_line_that_is_shifted_as_a_whole(by):
-    """A line that lies some samples lower has its labels as many samples lower, at every sample off the rim."""
+    """If a line is shifted down by some samples, so are its labels, at every sample off the rim."""
     section = layered()
     lower = shift(section, (by, 0), mode="nearest", order=1)
     found = labels({0.0: kept(section, CODES)}, lower, 200.0)
@@ -61,7 +61,7 @@ def test_labels_follow_a_line_that_is_shifted_as_a_whole(by):
 
 
 def test_labels_follow_a_shift_that_changes_along_the_line():
-    """A tilt of four samples over the line between two lines is followed within a sample."""
+    """A tilt of four samples between two lines is followed within one sample."""
     section = layered()
     tilt = 4 * (COLUMNS - 60) / 120
     tilted = sampled(section[..., None], (ROWS - tilt).astype(np.float32), COLUMNS.astype(np.float32))[..., 0]
@@ -72,7 +72,7 @@ def test_labels_follow_a_shift_that_changes_along_the_line():
 
 
 def test_a_fault_zone_moves_sideways_while_layers_stay():
-    """A zone that cuts the reflectors is found where it lies on the other line; flat boundaries do not move."""
+    """A zone that cuts reflectors is found at its position on the other line; flat boundaries do not move."""
 
     def line(at):
         dropped = 9 * (at < COLUMNS)
@@ -93,8 +93,8 @@ def test_a_fault_zone_moves_sideways_while_layers_stay():
     assert (found == truth)[away].mean() > 0.97
 
 
-def test_trust_falls_with_distance_and_with_mismatch():
-    """Boundaries are the more uncertain, the farther away the confirmed line is and the worse it matches."""
+def test_uncertainty_grows_with_distance_and_mismatch():
+    """Boundaries are more uncertain if the confirmed line is farther away or matches worse."""
     section, noise = layered(), layered(1)
     line = kept(section, CODES)
     blurs = [carry({0.0: line}, section, nodes_of(section), metres, 3).blur.mean() for metres in (25.0, 100.0, 500.0)]
@@ -104,7 +104,7 @@ def test_trust_falls_with_distance_and_with_mismatch():
 
 
 def test_the_learner_decides_far_away():
-    """The same shares of a learner win far from the confirmed line and lose next to it."""
+    """The same shares of a learner decide labels far from the confirmed line and not next to it."""
     section, noise = layered(), layered(1)
     line, shares = kept(section, CODES), np.eye(3, dtype=np.float32)[3 - CODES]
     near = carry({0.0: line}, section, nodes_of(section), 25.0, 3).pooled(shares).argmax(axis=-1)
@@ -113,8 +113,8 @@ def test_the_learner_decides_far_away():
     assert (far == 3 - CODES).mean() > 0.9
 
 
-def test_structures_far_away_leave_more_to_the_learner_than_layers():
-    """Half a kilometre away the labels of a layered survey are carried, those of structures are the learner's."""
+def test_the_learner_has_more_weight_for_structures_than_for_layers():
+    """At half a kilometre, labels of a layered survey are carried; those of structures come from the learner."""
     section = layered()
     line, nodes = kept(section, CODES), nodes_of(section)
     learner = np.full((*CODES.shape, 3), [0.2, 0.2, 0.6], np.float32)
@@ -126,7 +126,7 @@ def test_structures_far_away_leave_more_to_the_learner_than_layers():
 
 
 def test_boundaries_are_interpolated_between_two_lines():
-    """Halfway between two lines whose amplitudes are equal, a boundary lies halfway between theirs."""
+    """Midway between two lines with equal amplitudes, a boundary lies midway between theirs."""
     section = layered()
     upper, lower = (kept(section, np.where(at > ROWS, 1, 2)) for at in (60, 80))
     found = labels({0.0: upper, 200.0: lower}, section, 100.0, 2)
@@ -135,8 +135,8 @@ def test_boundaries_are_interpolated_between_two_lines():
     np.testing.assert_array_equal(found, np.where(ROWS < 65, 1, 2))
 
 
-def test_open_samples_are_not_carried():
-    """Where the confirmed line is open, the learner keeps its shares."""
+def test_unconfirmed_samples_are_not_carried():
+    """At samples without a confirmed label, the shares of the learner are unchanged."""
     section, codes = layered(), CODES.copy()
     codes[:, :60] = 0
     found = carry({0.0: kept(section, codes)}, section, nodes_of(section), 25.0, 3)
@@ -147,14 +147,14 @@ def test_open_samples_are_not_carried():
 
 
 def test_wrong_codes_are_refused():
-    """Codes of another shape than the section are refused with both shapes."""
+    """The error for codes of another shape than the section names both shapes."""
     section = layered()
     with pytest.raises(ValueError, match=r"\(10, 10\).*\(160, 120\)"):
         confirmed_line(section, nodes_of(section), np.ones((10, 10)))
 
 
 def slow_cheapest(costs, bend, jump):
-    """Sums along paths from four sides, with NumPy, one row of shifts after another."""
+    """Slow twin: sums along paths from four sides, row by row, with NumPy."""
     total = np.zeros(costs.shape)
     for axis in (0, 1):
         for flip in (False, True):
@@ -171,14 +171,14 @@ def slow_cheapest(costs, bend, jump):
 
 
 def test_cheapest_shifts_are_those_of_a_slow_twin():
-    """The kernel finds the same steps as sums with NumPy; parabolas add half a step at most."""
+    """The kernel finds the same steps as NumPy; the parabola adds half a step at most."""
     costs = gaussian_filter(np.random.default_rng(0).random((30, 25, 9)), (1, 1, 0)).astype(np.float32)
     found = _cheapest(costs, 0.1 * BEND, 0.05 * JUMP)
     assert np.abs(found - slow_cheapest(costs, 0.1 * BEND, 0.05 * JUMP)).max() <= 0.51
 
 
 def test_costs_are_squared_differences_at_each_shift():
-    """At shift s a sample is compared with the one s samples higher up; at a move with one as far left."""
+    """At shift s, a sample is compared with the one s samples higher; at move s, with the one s grid points left."""
     rng = np.random.default_rng(0)
     there, here = rng.random((2, 20, 15)).astype(np.float32)
     costs = _vertical_costs(there, here, 3)
@@ -189,29 +189,29 @@ def test_costs_are_squared_differences_at_each_shift():
     np.testing.assert_allclose(costs[5, 6], expected, rtol=1e-5)
 
 
-def test_samples_between_samples_are_linear():
-    """Sampling at half rows and columns gives means, and the rim beyond the section."""
+def test_interpolation_is_linear():
+    """Half rows and columns give means; positions outside the section give values of the rim."""
     values = np.arange(12, dtype=np.float32).reshape(3, 4, 1)
     found = sampled(values, np.array([[0.5, -2.0]], np.float32), np.array([[1.5, 9.0]], np.float32))
     np.testing.assert_allclose(found[0, :, 0], [3.5, 3.0])
 
 
 def test_distances_to_a_class_that_is_missing_are_the_largest():
-    """Classes that a line lacks are as far as distances count."""
+    """The distance to a class without samples is the maximum."""
     distance = class_distances(CODES, 4)
     assert (distance[..., 3] == 64).all()
     assert (distance.argmin(axis=-1) + 1 == CODES).all()
 
 
-def test_matching_lies_between_none_and_one():
-    """A section matches itself and not its negative."""
+def test_matching_lies_between_zero_and_one():
+    """A section matches itself with 1 and its negative with 0."""
     section = balanced(layered())
     np.testing.assert_allclose(matching(section, section, (8, 8)), 1, atol=1e-3)
     assert matching(section, -section, (8, 8)).max() == 0
 
 
-def test_a_confirmed_line_is_itself_and_labels_lines_around_it():
-    """Votes of a confirmed line are its labels, exactly; those of others are carried, alike from a saved mapper."""
+def test_a_confirmed_line_keeps_its_labels_and_labels_other_lines():
+    """Votes of a confirmed line equal its labels; other lines get carried labels, also from a saved mapper."""
     sections = {line: np.roll(layered(), line // 2, axis=0) for line in range(0, 13, 2)}
     codes = CODES.copy()
     codes[20:40, 30:50] = 0
@@ -231,8 +231,8 @@ def test_a_confirmed_line_is_itself_and_labels_lines_around_it():
     assert (mapper.votes(sections[4], 4).max(axis=-1) < 1).any()
 
 
-def test_distances_come_in_metres():
-    """Lines whose places are known count by them: between two lines far apart nothing is carried."""
+def test_distances_are_in_metres():
+    """Known positions of lines decide: nothing is carried between two distant lines."""
     sections = {0: layered(), 1: layered(1)}
     sample = sample_survey(sections.items(), n_landmarks=300)
     taught = {"confirmed": ConfirmedSamples(["upper", "middle", "lower"], {0: CODES})}

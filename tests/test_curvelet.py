@@ -1,4 +1,4 @@
-"""The curvelet frame keeps energy, inverts, treats stacks like images, and puts plane waves where they belong."""
+"""The curvelet frame preserves energy, inverts, treats stacks like images, and maps plane waves to their wedges."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def golden():
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_keeps_energy_and_inverts(shape):
+def test_preserves_energy_and_inverts(shape):
     """Parseval and perfect reconstruction to rounding, at odd, even and oblong sizes."""
     x, frame = images(shape), Curvelet(shape)
     c = frame.forward(x)
@@ -34,7 +34,7 @@ def test_keeps_energy_and_inverts(shape):
 
 @pytest.mark.parametrize("shape", [(99, 99), (64, 65), (33, 47)])
 def test_adjoint_passes_the_dot_test(shape):
-    """<forward(x), c> = <x, adjoint(c)> for coefficients that come from no image."""
+    """<forward(x), c> = <x, adjoint(c)> for random coefficients."""
     frame, rng = Curvelet(shape), np.random.default_rng(1)
     x = rng.normal(size=shape)
     c = [[rng.normal(size=s) for s in scale] for scale in frame.shapes]
@@ -53,7 +53,7 @@ def test_equals_the_slow_twin(shape):
 
 
 def test_stack_equals_loop():
-    """Leading axes are the batch, however many there are."""
+    """Any number of leading axes forms the batch."""
     x, frame = images((48, 50), 6), Curvelet((48, 50))
     stacked = frame.forward(x.reshape(2, 3, 48, 50))
     for i in range(6):
@@ -85,8 +85,8 @@ def test_sizes_at_99():
 
 @pytest.mark.parametrize("wedge", range(16))
 def test_plane_wave_lands_in_its_wedge(wedge):
-    """Most energy of a dipping plane wave sits in the wedge whose middle direction it has."""
-    slope = (wedge % 8 + 0.5) / 4 - 1  # eight wedges a quadrant, evenly spaced by tangent
+    """Most energy of a dipping plane wave is in the wedge of its direction."""
+    slope = (wedge % 8 + 0.5) / 4 - 1  # eight wedges per quadrant, evenly spaced by tangent
     along = np.array([-1, slope] if wedge < 8 else [slope, 1])  # wave vector (rows, columns): first north, then east
     r, c = np.mgrid[:99, :99] - 49
     cycles = 13 * along / abs(along).max()  # per image: the middle of scale 3
@@ -99,7 +99,7 @@ def test_plane_wave_lands_in_its_wedge(wedge):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_torch_agrees_with_numpy(dtype):
-    """One code, two libraries: same coefficients, same precision, back to the same image."""
+    """NumPy and torch give the same coefficients in the same precision, and the same image back."""
     x, frame = images((65, 70), 3, dtype), Curvelet((65, 70))
     ours, theirs = frame.forward(x), frame.forward(torch.from_numpy(x))
     tolerance = 1e-5 if dtype == "float32" else 1e-12
@@ -110,7 +110,7 @@ def test_torch_agrees_with_numpy(dtype):
     np.testing.assert_allclose(frame.adjoint(theirs).numpy(), x, atol=tolerance)
 
 
-def test_refuses_what_it_cannot_do():
+def test_refuses_wrong_image_sizes():
     """Images below 32 samples and images of another shape are refused with their size."""
     with pytest.raises(ValueError, match="at least 32"):
         Curvelet((31, 99))

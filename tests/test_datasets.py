@@ -1,4 +1,4 @@
-"""Published data lie where they say, and synthetic volumes obey the laws that a line, a fault and a dome must obey."""
+"""Published data have correct positions, and synthetic volumes obey the laws of lines, faults and domes."""
 
 import functools
 import hashlib
@@ -24,7 +24,7 @@ SHAPES = [((120, 200, 256), 0), ((120, 200, 256), 7), ((60, 160, 200), 1), ((60,
 
 @pytest.fixture
 def data():
-    """Folder of the real data, or a skip."""
+    """Folder of the real data; skips the test without it."""
     if not os.environ.get("OUTCROP_DATA"):
         pytest.skip("OUTCROP_DATA names no folder of real data")
     return Path(os.environ["OUTCROP_DATA"])
@@ -32,7 +32,7 @@ def data():
 
 @functools.cache
 def volume_of(shape, seed):
-    """Samples and truth of a synthetic volume that several tests look at."""
+    """Samples and truth of a synthetic volume that several tests use."""
     volume, truth = datasets.synthetic(shape, seed=seed)
     return volume.values, truth.values
 
@@ -52,15 +52,15 @@ def test_f3_sections_have_the_survey_axes(data):
 
 
 def test_f3_labels_align_with_the_sections_by_label(data):
-    """The expert says nothing before 500 ms and something of every later sample of the lines he labelled."""
+    """Expert labels start at 500 ms and cover every later sample of the labelled lines."""
     sections, labels = datasets.f3_sections(data / "f3_sections")
     assert {310, 330} <= set(labels.inline.values.tolist()) <= set(sections.inline.values.tolist())
     assert sections.sel(inline=labels.inline).shape == labels.shape
     assert not labels.sel(time=slice(None, 499)).any() and labels.sel(time=slice(500, None)).all()
 
 
-def test_f3_experts_salt_is_where_amplitudes_jump(data):
-    """The boundary of the expert's salt is brighter than the volume: picture and labels are not shifted apart."""
+def test_f3_salt_labels_follow_strong_amplitudes(data):
+    """Amplitudes at the boundary of the expert's salt are stronger than average: labels are not shifted."""
     sections, labels = datasets.f3_sections(data)
     strength = np.abs(sections.sel(inline=310) - 0.5)
     salt = (labels.sel(inline=310) == 4).astype(int)
@@ -83,34 +83,34 @@ def test_f3_pictures_are_read_by_position(tmp_path):
 
 
 def test_f3_without_labels_still_opens(tmp_path):
-    """No label file at all gives no labelled inline, not an error."""
+    """Without any label file there is no labelled inline, and no error."""
     for name in datasets.F3_PICTURES.values():
         Image.new("RGB", (6, 10)).save(tmp_path / name)
     _, labels = datasets.f3_sections(tmp_path)
     assert labels.shape == (0, 6, 10)
 
 
-def test_f3_registry_is_that_of_the_originals(data):
-    """Every file at hand has the sha256 that a download would be checked against."""
+def test_f3_files_have_the_recorded_digests(data):
+    """Every available file has the SHA-256 against which a download is checked."""
     files = [path for path in (data / "f3_sections").iterdir() if path.name in F3_SHA256]
     assert len(files) >= 6
     for path in files:
         assert hashlib.sha256(path.read_bytes()).hexdigest() == F3_SHA256[path.name]
 
 
-def test_f3_offline_says_what_to_do(monkeypatch, tmp_path):
+def test_f3_offline_gives_a_remedy(monkeypatch, tmp_path):
     """Without a folder and without a network the error is one line with the remedy."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     for name in ("OUTCROP_DATA", "NO_PROXY", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
     for name in ("HTTPS_PROXY", "https_proxy"):
-        monkeypatch.setenv(name, "http://127.0.0.1:9")  # the discard port: nobody answers
+        monkeypatch.setenv(name, "http://127.0.0.1:9")  # the discard port never answers
     with pytest.raises(OSError, match=r"61\.bmp .* cannot be downloaded .* OUTCROP_DATA\.$"):
         datasets.f3_sections()
 
 
-def test_f3_folder_without_pictures_is_named(tmp_path):
-    """A folder that lacks the pictures is refused with their names."""
+def test_f3_folder_without_pictures_is_refused(tmp_path):
+    """The error for a folder without pictures names the missing files."""
     with pytest.raises(FileNotFoundError, match=r"lacks 61\.bmp, 211\.bmp"):
         datasets.f3_sections(tmp_path)
 
@@ -118,7 +118,7 @@ def test_f3_folder_without_pictures_is_named(tmp_path):
 # --- SEG 2017 patches
 
 
-def test_seg2017_patches_lie_where_they_say(data):
+def test_seg2017_patches_have_correct_positions(data):
     """The patches on the four inlines equal the pictures at their stated position within the pictures' quantisation."""
     patches = datasets.seg2017_patches(data)
     sections, _ = datasets.f3_sections(data)
@@ -142,7 +142,7 @@ def test_seg2017_patches_are_500_of_each_class(data):
 
 
 def test_seg2017_layout_equals_the_compact_file(data):
-    """Patches read from the repository's own layout are those of the compact file with the same numbers."""
+    """Patches from the layout of the repository equal those of the compact file with the same numbers."""
     compact, layout = datasets.seg2017_patches(data), datasets.seg2017_patches(data / "seg2017")
     same = compact.sel(patch=layout.patch)
     assert layout.sizes["patch"] == 100 and "inline" not in layout.coords
@@ -152,7 +152,7 @@ def test_seg2017_layout_equals_the_compact_file(data):
 
 
 def test_seg2017_class_follows_the_number(tmp_path):
-    """Numbers 1-500 are chaotic, then other, fault and salt dome; files may be any of them, in numeric order."""
+    """Numbers 1-500 are chaotic, then other, fault and salt dome; any subset of files is read in numeric order."""
     numbers = [1, 500, 501, 1000, 1001, 1500, 1501, 2000]
     for folder in ("imgs", "lbls"):
         (tmp_path / "results" / folder).mkdir(parents=True)
@@ -165,8 +165,8 @@ def test_seg2017_class_follows_the_number(tmp_path):
     np.testing.assert_allclose(patches.image[:, 0, 0], np.array(numbers) / 2000, rtol=1e-6)
 
 
-def test_seg2017_absent_says_what_is_looked_for(tmp_path, monkeypatch):
-    """A folder without patches, and no folder at all, are refused with the names that would be found."""
+def test_seg2017_without_patches_is_refused(tmp_path, monkeypatch):
+    """The error for a folder without patches, or without a folder, names the expected files."""
     with pytest.raises(FileNotFoundError, match=r"neither seg2017_patches\.npz nor results/imgs"):
         datasets.seg2017_patches(tmp_path)
     monkeypatch.delenv("OUTCROP_DATA", raising=False)
@@ -188,8 +188,8 @@ def landmass_folder(root, sizes):
     return root
 
 
-def test_landmass_keeps_the_published_range(data):
-    """Genuine LANDMASS-1 patches: four classes, 99 x 99, amplitudes in [-1, 1] as published."""
+def test_landmass_has_the_published_range(data):
+    """Real LANDMASS-1 patches have four classes, 99 x 99 pixels and amplitudes in [-1, 1]."""
     patches = datasets.landmass(data / "landmass1")
     assert patches.image.shape == (79, 99, 99) and patches.image.dtype == np.float32
     assert (patches.image.min(), patches.image.max()) == (-1, 1) and not patches.image.attrs["scaled"]
@@ -199,7 +199,7 @@ def test_landmass_keeps_the_published_range(data):
 
 @pytest.mark.parametrize("size", [(99, 99), (150, 300)])
 def test_landmass_scalings(tmp_path, size):
-    """The common scaling is (x + 1) / 2; the other sends every image to exactly [0, 1]."""
+    """Scaling `range` is (x + 1) / 2; `image` maps every image exactly to [0, 1]."""
     folder = landmass_folder(tmp_path, {"fault": size, "horizon": size})
     raw = datasets.landmass(folder).image
     common, own = datasets.landmass(folder, scaling="range").image, datasets.landmass(folder, scaling="image").image
@@ -218,17 +218,17 @@ def test_landmass_scalings(tmp_path, size):
         ({}, "of 0 classes"),
     ],
 )
-def test_landmass_refuses_what_cannot_be_compared(tmp_path, sizes, message):
-    """Mixed sizes, one class or none are one clear error."""
+def test_landmass_refuses_mixed_or_missing_images(tmp_path, sizes, message):
+    """Mixed sizes, one class and no class give a clear error."""
     with pytest.raises(ValueError, match=message):
         datasets.landmass(landmass_folder(tmp_path, sizes))
 
 
 def test_landmass_names_a_damaged_file(tmp_path):
-    """A file that is not MATLAB's, or lacks the variable, is named."""
+    """The error names a file that is no MATLAB file or lacks the variable."""
     folder = landmass_folder(tmp_path, {"fault": (9, 9), "horizon": (9, 9)})
     (folder / "fault" / "fault_0.mat").write_bytes(b"no matrix")
-    with pytest.raises(ValueError, match=r"fault_0\.mat gives no array 'img'"):
+    with pytest.raises(ValueError, match=r"fault_0\.mat holds no readable array 'img'"):
         datasets.landmass(folder)
     with pytest.raises(ValueError, match="scaling is 'own'"):
         datasets.landmass(folder, scaling="own")
@@ -237,7 +237,7 @@ def test_landmass_names_a_damaged_file(tmp_path):
 # --- Synthetic
 
 
-def test_synthetic_is_seeded():
+def test_synthetic_depends_on_its_seed():
     """The same seed gives the same volume and truth, another seed gives others."""
     (a, a_truth), (b, b_truth), (c, c_truth) = (datasets.synthetic((4, 70, 90), seed=seed) for seed in (5, 5, 6))
     np.testing.assert_array_equal(a, b)
@@ -245,8 +245,8 @@ def test_synthetic_is_seeded():
     assert (a != c).mean() > 0.99 and (a_truth != c_truth).any()
 
 
-def test_a_line_alone_is_that_line_of_the_volume():
-    """Lines made alone and out of order are bit for bit those of the whole volume."""
+def test_a_single_line_equals_the_line_of_the_volume():
+    """Lines computed one by one in any order equal those of the whole volume bit for bit."""
     shape, rows = (23, 70, 90), [22, 3, 11]
     volume, truth = datasets.synthetic(shape, seed=2)
     for row, (section, labels) in zip(rows, datasets.synthetic_lines(shape, seed=2, rows=rows), strict=True):
@@ -254,7 +254,7 @@ def test_a_line_alone_is_that_line_of_the_volume():
         np.testing.assert_array_equal(labels, truth[row])
 
 
-def test_streamed_equals_whole(tmp_path):
+def test_streamed_volume_equals_the_volume_in_memory(tmp_path):
     """The SEG-Y files hold the same samples, axes and classes as the volume in memory."""
     shape, done = (5, 60, 80), []
     truth_path = datasets.write_synthetic(tmp_path / "a.sgy", shape, seed=4, progress=lambda what, *at: done.append(at))
@@ -283,7 +283,7 @@ def test_memory_does_not_grow_with_the_number_of_lines():
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (1, 40, 3), (2, 3, 700), (3, 1, 50)])
 def test_any_size_is_finite(shape):
-    """A volume of any size, however small, has finite amplitudes and labels within the table."""
+    """Even the smallest volume has finite amplitudes and valid labels."""
     volume, truth = datasets.synthetic(shape)
     assert volume.shape == truth.shape == shape and np.isfinite(volume).all() and truth.isin([1, 2, 3, 4]).all()
 
@@ -297,7 +297,7 @@ def test_impossible_shapes_are_refused(shape):
 
 @pytest.mark.parametrize(("shape", "seed"), SHAPES)
 def test_every_class_has_a_fair_share(shape, seed):
-    """Every class takes a reasonable share of the volume, and amplitudes are survey-like."""
+    """Every class has a reasonable share of the volume, and amplitudes resemble those of a survey."""
     volume, truth = volume_of(shape, seed)
     shares = np.bincount(truth.ravel(), minlength=5)[1:] / truth.size
     assert shares.min() > 0.05 and shares.max() < 0.7 and shares[datasets.OTHER - 1] > 0.2
@@ -306,7 +306,7 @@ def test_every_class_has_a_fair_share(shape, seed):
 
 @pytest.mark.parametrize(("shape", "seed"), SHAPES)
 def test_every_class_dominates_dozens_of_patches(shape, seed):
-    """On a grid of step 33 at least 50 patches are half one class or more: of 99 x 99, in small surveys of 48 x 48."""
+    """On a grid of step 33, each class fills at least half of 50 patches of 99 x 99 (48 x 48 in small surveys)."""
     _, truth = volume_of(shape, seed)
     size = 99 if shape == (120, 200, 256) else 48
     for code in (1, 2, 3, 4):
@@ -315,15 +315,15 @@ def test_every_class_dominates_dozens_of_patches(shape, seed):
 
 
 def test_larger_surveys_have_more_structures_not_larger_ones():
-    """Counts of domes and faults grow with the area, their sizes stay."""
+    """The numbers of domes and faults grow with the area, and their sizes stay the same."""
     small, large = (draw_earth(shape, 0) for shape in ((120, 200, 256), (1200, 2000, 768)))
     assert len(small.domes) == 1 and len(small.faults) >= 4 and len(small.bands) == 1
     assert len(large.domes) > 20 and len(large.faults) > 200 and len(large.bands) == 3
     assert all(0.75 < dome.radius / small.domes[0].radius < 1.3 for dome in large.domes)
 
 
-def test_amplitude_alone_does_not_give_the_class_away():
-    """The root mean square of every class lies within a factor of two of the volume's."""
+def test_amplitude_alone_does_not_reveal_the_class():
+    """The RMS amplitude of every class is within a factor of two of that of the volume."""
     for shape, seed in SHAPES:
         volume, truth = volume_of(shape, seed)
         for code in (1, 2, 3, 4):
@@ -331,7 +331,7 @@ def test_amplitude_alone_does_not_give_the_class_away():
 
 
 def test_chaotic_bands_and_salt_are_less_continuous_than_layers():
-    """Traces six apart resemble each other less in chaotic bands and in salt than in the layers."""
+    """Traces at a distance of six are less similar in chaotic bands and salt than in layers."""
     volume, truth = volume_of((120, 200, 256), 0)
     left, right = volume[:, :-6], volume[:, 6:]
     alike = {}
@@ -345,7 +345,7 @@ def test_chaotic_bands_and_salt_are_less_continuous_than_layers():
 
 
 def test_structures_are_coherent_from_line_to_line():
-    """Neighbouring lines are nearly alike in samples and truth, as in a real survey."""
+    """Neighbouring lines have nearly equal samples and truth, as in a real survey."""
     volume, truth = volume_of((120, 200, 256), 0)
     assert np.corrcoef(volume[1:].ravel(), volume[:-1].ravel())[0, 1] > 0.75
     assert (truth[1:] == truth[:-1]).mean() > 0.97
@@ -357,7 +357,7 @@ def lag(before, after):
 
 
 def quiet_line(earth, row):
-    """A line of an earth without its random texture."""
+    """A line of a synthetic survey without its random texture."""
     n_crossline, n_sample = earth.shape[1:]
     flat = np.zeros((2, n_crossline, n_sample + 1), np.float32)
     return make_line(earth, row, lambda number: flat)
@@ -365,7 +365,7 @@ def quiet_line(earth, row):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_normal_fault_drops_its_hanging_wall_by_its_throw(seed):
-    """Across a plane the layers on the side to which it leans lie deeper, by most of the throw (the rest is drag)."""
+    """Layers on the side to which a fault leans lie deeper by most of the throw (drag takes a part of it)."""
     full = draw_earth((120, 200, 256), seed)
     fault = full.faults[1]._replace(line=60, trace=100, sample=128, strike=0)
     earth = full._replace(faults=[fault], domes=[], bands=[])
@@ -378,8 +378,8 @@ def test_a_normal_fault_drops_its_hanging_wall_by_its_throw(seed):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_dome_drags_up_the_layers_beside_it(seed):
-    """Layers outside the flank of a dome lie higher than they would without it."""
+def test_a_dome_drags_up_the_layers_around_it(seed):
+    """Layers outside the flank of a dome lie higher than without the dome."""
     full = draw_earth((120, 200, 256), seed)
     dome = full.domes[0]._replace(line=60, trace=100, top=100)
     earth = full._replace(domes=[dome], faults=[], bands=[])
@@ -394,7 +394,7 @@ def test_a_dome_drags_up_the_layers_beside_it(seed):
 
 
 def test_exemplars_show_their_class():
-    """Every exemplar is the centre of a patch inside the volume with the share asked for, on different inlines."""
+    """Exemplars are centres of patches inside the volume with the requested share, on different inlines."""
     _, truth = datasets.synthetic((60, 160, 200), seed=1)
     found = datasets.exemplars(truth, (64, 48), count=3, min_share=0.7, seed=9)
     assert list(found) == truth.attrs["classes"] and found == datasets.exemplars(
@@ -409,15 +409,15 @@ def test_exemplars_show_their_class():
 
 
 def test_exemplars_that_cannot_be_found_are_refused():
-    """A patch larger than the section, or a share that none has, is one clear error."""
+    """A patch larger than the section and a share that no patch has give clear errors."""
     _, truth = datasets.synthetic((2, 40, 60))
     with pytest.raises(ValueError, match=r"99 x 99 per class .* lower size or count"):
         datasets.exemplars(truth, 99)
 
 
 @pytest.mark.parametrize("seed", [0, 12, 2**62])
-def test_a_synthetic_file_tells_its_seed(tmp_path, seed):
-    """Volume and truth do, however long the number; another SEG-Y, another file and no file do not."""
+def test_the_seed_of_a_synthetic_file_is_found(tmp_path, seed):
+    """Files of volume and truth hold their seed, even a long one; any other or missing file gives None."""
     truth_path = datasets.write_synthetic(tmp_path / "a.sgy", (2, 20, 30), seed=seed)
     assert datasets.synthetic_seed(tmp_path / "a.sgy") == datasets.synthetic_seed(truth_path) == seed
     with segy_write.create(tmp_path / "b.sgy", [1], [1, 2], [0, 4], text="A survey, seed 3") as write:

@@ -1,4 +1,4 @@
-"""The pretrained encoder: what it must not see, and that tiles and sizes do not matter."""
+"""The pretrained encoder: its invariances, and independence of tiles and sizes."""
 
 import numpy as np
 import pytest
@@ -17,12 +17,12 @@ def section():
 
 
 def test_the_weights_are_small():
-    """They travel in the wheel."""
+    """They are part of the wheel."""
     assert WEIGHTS.stat().st_size < 4e6
 
 
-def test_it_sees_a_fault_and_the_dip(section):
-    """The plane is found where it is, nowhere else, and layers dip as they were made."""
+def test_it_finds_a_fault_and_the_dip(section):
+    """The fault plane is found at its position and nowhere else, and the dip of layers is correct."""
     found = Encoder().answers(section)
     assert list(found) == list(ANSWERS) and all(values.shape == section.shape for values in found.values())
     across = found["fault"][0, 20:120].mean(axis=0)
@@ -36,31 +36,31 @@ def test_it_sees_a_fault_and_the_dip(section):
     [lambda x: 0.5 + 0.25 * (x - 0.5), lambda x: 1 - x, lambda x: x[..., ::-1]],
     ids=["gain", "polarity", "mirror"],
 )
-def test_what_should_not_matter_does_not(section, change):
-    """Gain, polarity and direction leave the features as they are, mirrored where the section is."""
+def test_features_do_not_depend_on_gain_polarity_and_direction(section, change):
+    """Gain and polarity do not change the features; mirroring the section mirrors them."""
     before, after = Encoder().describe(section), Encoder().describe(change(section))
     if change(section)[0, 0, 0] == section[0, 0, -1]:
         after = after[:, :, ::-1]
     np.testing.assert_allclose(after, before, atol=2e-3)
 
 
-def test_the_dip_is_the_other_way_round_in_a_mirror(section):
-    """Everything else is where it was."""
+def test_mirroring_reverses_the_dip(section):
+    """All other predictions are mirrored without change."""
     before, after = Encoder().answers(section), Encoder().answers(section[..., ::-1])
     np.testing.assert_allclose(after["fault"][..., ::-1], before["fault"], atol=1e-3)
     np.testing.assert_allclose(after["dip"][..., ::-1], -before["dip"], atol=1e-2)
 
 
 @pytest.mark.parametrize(("width", "tolerance"), [(172, 1e-3), (164, 1e-3), (161, 0.3)])
-def test_direction_does_not_matter_at_any_width(section, width, tolerance):
-    """Exactly where the width is a multiple of 4; elsewhere up to three mirrored traces more lie on one side."""
+def test_mirroring_has_no_other_effect_at_any_width(section, width, tolerance):
+    """Mirroring is exact if the width is a multiple of 4; otherwise one side is padded by up to three traces."""
     part = section[..., :width]
     before, after = Encoder().answers(part)["fault"], Encoder().answers(part[..., ::-1])["fault"][..., ::-1]
     np.testing.assert_allclose(after, before, atol=tolerance)
 
 
-def test_missing_samples_are_silence(section):
-    """One of them does not take the whole section along."""
+def test_missing_samples_have_a_local_effect(section):
+    """One missing sample does not change the whole section."""
     holed = section.copy()
     holed[0, 50, 50] = np.nan
     found = Encoder().answers(holed)
@@ -69,13 +69,13 @@ def test_missing_samples_are_silence(section):
 
 
 def test_one_section_needs_a_stack(section):
-    """A shape that cannot be meant is refused in words."""
+    """A single section without a stack axis gives a clear error."""
     with pytest.raises(ValueError, match="shape"):
         Encoder().describe(section[0])
 
 
-def test_tiles_do_not_matter(section, monkeypatch):
-    """A large section is seen by tiles with as much around them as the answers depend on."""
+def test_results_do_not_depend_on_tiles(section, monkeypatch):
+    """Tiles of a large section have sufficient margins."""
     large = np.tile(section, (1, 3, 4))[:, :416, :608]
     whole = Encoder().answers(large)
     monkeypatch.setattr(encoder, "TILE", 208)
@@ -85,14 +85,14 @@ def test_tiles_do_not_matter(section, monkeypatch):
 
 
 @pytest.mark.parametrize("shape", [(1, 5, 7), (3, 99, 99), (1, 33, 130)])
-def test_any_size(shape):
-    """Every fourth pixel has features."""
+def test_sections_may_have_any_size(shape):
+    """Every fourth pixel of a section of any size has features."""
     sections = np.random.default_rng(1).random(shape, np.float32)
     features = Encoder().describe(sections)
     assert features.shape[:3] == (shape[0], -(-shape[1] // 4), -(-shape[2] // 4))
     assert np.isfinite(features).all()
 
 
-def test_silence_is_answered():
-    """A dead section gives finite answers."""
+def test_a_constant_section_has_finite_predictions():
+    """A section without signal gives finite predictions."""
     assert all(np.isfinite(values).all() for values in Encoder().answers(np.full((1, 40, 40), 0.5)).values())

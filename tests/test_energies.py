@@ -1,4 +1,4 @@
-"""Energies of sections, and votes at grid points: where they lie, and along which reflectors they are averaged."""
+"""Energies at grid points, and averages of votes along reflectors."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from outcrop.mapping.pixels import NODE_WEIGHT, REACH, along_reflectors, dips, u
 
 
 def test_descriptor_follows_direction_and_wavelength():
-    """The energy of stripes is largest in their own wavelength and direction."""
+    """The energy of stripes is largest at their wavelength and direction."""
     t, x = np.mgrid[:96, :96]
     flat = describe((0.5 + 0.4 * np.sin(2 * np.pi * t / 7))[None])[0, 12, 12, :32].reshape(4, 8)
     steep = describe((0.5 + 0.4 * np.sin(2 * np.pi * x / 12))[None])[0, 12, 12, :32].reshape(4, 8)
@@ -18,16 +18,16 @@ def test_descriptor_follows_direction_and_wavelength():
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 8, 37, 300])
-def test_smoothing_by_products_is_the_filter(n):
-    """Of stacks shorter than the Gaussian, of one block and of several; odd and even."""
+def test_smoothing_by_products_equals_the_filter(n):
+    """Results are equal for stacks shorter than the Gaussian, for one and several blocks, odd and even."""
     x = np.random.default_rng(n).random((2, n, 6), dtype=np.float32)
     for sigma in (2.5, 7):
         expected = every_second(np.repeat(gaussian_filter1d(x, sigma, axis=1, truncate=3), 2, axis=2))[:, :, :6]
         np.testing.assert_allclose(smoothed(x, sigma), expected, atol=1e-6)
 
 
-def test_upsampled_grid_points_lie_where_they_say():
-    """A single grid point comes back at its place."""
+def test_upsampled_grid_points_have_correct_positions():
+    """The maximum after upsampling a single grid point is at its position."""
     nodes = np.zeros((1, 8, 11, 1))
     nodes[0, 2, 4] = 3
     back = upsample(nodes, (30, 41))[0, ..., 0]
@@ -35,7 +35,7 @@ def test_upsampled_grid_points_lie_where_they_say():
 
 
 def test_votes_along_flat_reflectors_fall_off_exponentially():
-    """On flat reflectors the two sweeps are the sum written out, row by row."""
+    """On flat reflectors the two sweeps equal the explicit sum, row by row."""
     values = np.random.default_rng(0).random((2, 3, 9, 2)).astype("f4")
     away = np.abs(np.subtract.outer(np.arange(9), np.arange(9)))
     weights = np.where(away == 0, NODE_WEIGHT, np.exp(-4 * away / REACH))
@@ -44,7 +44,7 @@ def test_votes_along_flat_reflectors_fall_off_exponentially():
 
 
 def test_votes_follow_a_dipping_reflector():
-    """What is the same all along a dipping reflector stays, and noise on it goes; flat smoothing would blur it."""
+    """Constant values along a dipping reflector stay, and noise is removed; horizontal smoothing would blur them."""
     rows, columns = np.mgrid[:120, :200]
     section = (0.5 + 0.5 * np.sin((rows - 0.5 * columns) / 3)).astype("f4")[None]
     nodes = np.mgrid[:30, :50] * 4 + 2.5

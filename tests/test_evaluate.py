@@ -1,4 +1,4 @@
-"""Scores equal their definitions written out, and answer known questions with known numbers."""
+"""Scores equal their definitions, and known cases have known scores."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ CLASSES = np.repeat(["chaotic", "fault", "salt"], [7, 9, 12])
 
 
 def similarities(levels=None, n=28):
-    """Random similarities, asymmetric as row-normalised ones are; few levels give many ties."""
+    """Random, asymmetric similarities; few levels give many ties."""
     S = np.random.default_rng(0).random((n, n))
     S = S if levels is None else np.round(S * levels) / levels
     np.fill_diagonal(S, 1)
@@ -48,7 +48,7 @@ def test_retrieval_by_class_averages_to_the_whole():
 
 
 def test_perfect_and_reversed_similarities():
-    """Same class above, other class below: every score is one; turned round, the AUC is zero."""
+    """If all pairs of one class are more similar, every score is 1; with reversed similarities, AUC is 0."""
     S = (CLASSES[:, None] == CLASSES).astype(float)
     got = retrieval_scores(S, CLASSES)
     assert got["RA"] == got["MAP"] == got["AUC"] == got["AUC_row"] == 1
@@ -56,7 +56,7 @@ def test_perfect_and_reversed_similarities():
 
 
 def test_the_query_never_ranks_itself():
-    """The diagonal does not matter for any score but the row normalisation."""
+    """The diagonal affects no score except that with row normalisation."""
     S = similarities()
     T = S.copy()
     np.fill_diagonal(T, -5)
@@ -65,7 +65,7 @@ def test_the_query_never_ranks_itself():
 
 
 def test_row_normalisation_is_that_of_the_distances():
-    """AUC_row is the AUC of 1 - D / rowmax with D = 1 - S, and leaves a row-normalised matrix as it is."""
+    """AUC_row is the AUC of 1 - D / rowmax with D = 1 - S, and equals AUC for a row-normalised matrix."""
     S = similarities()
     rows = 1 - (1 - S) / (1 - S).max(1, keepdims=True)
     assert retrieval_scores(S, CLASSES)["AUC_row"] == pytest.approx(retrieval_scores(rows, CLASSES)["AUC"], abs=1e-12)
@@ -85,7 +85,7 @@ def test_roc_encloses_the_auc():
 
 
 def test_torch_and_float32_similarities():
-    """A torch matrix gets the scores of the same numbers in NumPy."""
+    """A torch matrix has the same scores as a NumPy matrix."""
     S = similarities().astype("f4")
     assert retrieval_scores(torch.from_numpy(S), CLASSES)["AUC"] == retrieval_scores(S, CLASSES)["AUC"]
 
@@ -100,14 +100,14 @@ def test_torch_and_float32_similarities():
     ],
 )
 def test_retrieval_refuses(S, classes, words):
-    """A matrix that cannot be scored is refused with what is wrong."""
+    """A matrix that cannot be scored gives an error that names the problem."""
     with pytest.raises(ValueError, match=words):
         retrieval_scores(S, classes)
 
 
 @pytest.mark.parametrize("n", [60, 1200])
-def test_embedding_gives_distances_in_the_plane_back(n):
-    """Points of a plane return up to a rigid motion, from either solver, with the sign fixed."""
+def test_embedding_reproduces_distances_in_the_plane(n):
+    """Points of a plane are found up to a rigid motion, by either solver, with a fixed sign."""
     points = np.random.default_rng(1).normal(size=(n, 2)) * [3, 1]
     D = np.linalg.norm(points[:, None] - points, axis=-1)
     plane = retrieval._embed(D)
@@ -115,8 +115,8 @@ def test_embedding_gives_distances_in_the_plane_back(n):
     assert np.all(plane[np.abs(plane).argmax(0), [0, 1]] > 0)
 
 
-def test_clusters_that_stand_apart_are_found():
-    """Three far groups have a Rand index of 1 under every seed; noise does not, and spreads."""
+def test_separate_clusters_are_found():
+    """Three distant groups have a Rand index of 1 for every seed; noise has lower and varying ones."""
     S = 0.9 * (CLASSES[:, None] == CLASSES) + 0.1 * (similarities() + similarities().T) / 2
     good, bad = cluster_scores(S, CLASSES, seeds=3), cluster_scores(similarities(), CLASSES, seeds=3)
     assert good["rand_index"] == 1 and good["rand_index_sd"] == 0 and good["embedding"].shape == (28, 2)
@@ -126,7 +126,7 @@ def test_clusters_that_stand_apart_are_found():
 
 @pytest.mark.parametrize("shape", [(50,), (9, 11), (3, 8, 9)])
 def test_pixel_scores_equal_the_slow_twin(shape):
-    """PA, MA, MIU, FWIU and coverage pixel by pixel, uncertain labels and unknown truth among them."""
+    """PA, MA, MIU, FWIU and coverage are equal, with uncertain labels and unknown truth."""
     labels, truth = codes(shape), codes(shape, seed=1)
     got = pixel_scores(labels, truth)
     want = reference.pixel_scores(labels, truth)
@@ -136,14 +136,14 @@ def test_pixel_scores_equal_the_slow_twin(shape):
 
 
 def test_means_run_over_classes_in_the_truth():
-    """A class that only the labels use costs its pixels but has no score of its own."""
+    """A class that occurs only in the labels makes its pixels wrong but has no score."""
     got = pixel_scores([[1, 1, 3, 2]], [[1, 1, 1, 2]], ["other", "fault", "salt dome"])
     assert got["IU"] == {"other": pytest.approx(2 / 3), "fault": 1}
     assert got["MIU"] == pytest.approx(5 / 6) and got["PA"] == 0.75
 
 
 def test_names_match_classes_numbered_differently():
-    """The same picture under two numberings scores one; names only one side knows count as wrong."""
+    """The same labels with two numberings score 1; names that only one side has count as wrong."""
     names = ["other", "chaotic", "fault"]
     truth = xr.DataArray(codes((5, 6), 3), dims=("time", "crossline"), attrs={"classes": names})
     turned = xr.DataArray(
@@ -157,7 +157,7 @@ def test_names_match_classes_numbered_differently():
 
 
 def test_truth_on_some_lines_only():
-    """Labels of a volume are scored on the samples that the truth covers, whatever the order of the axes."""
+    """Labels of a volume are scored on the samples of the truth, for any order of axes."""
     axes = {"inline": [310, 320, 330], "crossline": np.arange(7), "time": 4.0 * np.arange(5)}
     labels = xr.DataArray(codes((3, 7, 5)), dims=tuple(axes), coords=axes)
     truth = xr.DataArray(codes((3, 7, 5), seed=1), dims=tuple(axes), coords=axes)
@@ -169,7 +169,7 @@ def test_truth_on_some_lines_only():
 
 
 def test_band_around_boundaries_is_left_out():
-    """Labels wrong only near boundaries are perfect without the band; the band is that of the definition."""
+    """Labels that are wrong only near boundaries are perfect outside the band, which follows its definition."""
     truth = np.kron(codes((3, 3)), np.ones((14, 15), int))
     near = reference.near_boundary(truth, 5)
     labels = np.where(near, 0, truth)
@@ -204,7 +204,7 @@ def test_boundary_distance_equals_the_slow_twin():
 
 
 def test_boundary_distance_has_units_and_directions():
-    """A flat top is 8 ms off and 0 m, a flank 75 m and 0 ms; unknown truth makes no boundary."""
+    """A flat top is wrong by 8 ms and 0 m, a flank by 75 m and 0 ms; unknown truth makes no boundary."""
     top, deeper, flank, further = np.ones((4, 30, 30), int)
     top[10:], deeper[12:], flank[:, :10], further[:, :13] = 2, 2, 2, 2
     got = boundary_distance(deeper, top, "salt", classes=["other", "salt"], spacing=(4, 25))
@@ -215,8 +215,8 @@ def test_boundary_distance_has_units_and_directions():
     assert got["horizontal"] == (75, 75) and got["vertical"] == (0, 0)
 
 
-def test_boundary_distance_where_the_body_is_missing():
-    """Sections without both boundaries are left out; with none left the distances are NaN."""
+def test_boundary_distance_without_a_geobody():
+    """Sections without both boundaries are left out; if all are, the distances are NaN."""
     empty, body = np.ones((2, 9, 9), int)
     body[3:] = 2
     got = boundary_distance(np.stack([empty, body]), np.stack([body, body]), 2)
@@ -237,7 +237,7 @@ def test_zones_are_counted_section_by_section():
 
 
 def test_calibration_error_of_known_confidences():
-    """Confidence that says its accuracy has no error; twice too sure has the gap; full confidence has a bin."""
+    """Calibrated confidence has no error, overconfidence has its gap, and a confidence of 1 has a bin."""
     confidence, correct = np.repeat([0.25, 0.75], 40), np.concatenate([np.arange(40) < 10, np.arange(40) < 30])
     assert calibration_error(confidence, correct) == pytest.approx(0)
     assert calibration_error(np.ones(10), np.arange(10) < 5) == pytest.approx(0.5)
@@ -246,8 +246,8 @@ def test_calibration_error_of_known_confidences():
         calibration_error([3, 255], [True, False])
 
 
-def test_risk_falls_to_zero_for_sure_labels():
-    """Confidence that orders right before wrong has no risk until the right ones are used up, and ends at the error."""
+def test_risk_is_zero_for_the_most_confident_labels():
+    """If all correct labels are more confident, risk is 0 up to their share and ends at the error rate."""
     confidence = np.linspace(1, 0, 5000)
     coverage, risk = risk_coverage(confidence, np.arange(5000) < 4000)
     assert len(coverage) <= 200 and coverage[-1] == 1 and risk[-1] == pytest.approx(0.2)
@@ -256,7 +256,7 @@ def test_risk_falls_to_zero_for_sure_labels():
 
 @pytest.mark.parametrize("code", [255, -1])
 def test_uncertain_pixels_count_as_not_labelled(code):
-    """Scores are those of 0 in labels and truth alike, with names or without."""
+    """Scores equal those with code 0, in labels and truth, with and without names."""
     labels, truth = np.array([[1, 0, 2, 2, 1]]), np.array([[1, 1, 0, 2, 2]])
     for classes in (None, ["other", "fault"]):
         plain = pixel_scores(labels, truth, classes)

@@ -29,7 +29,7 @@ def problem(seed=0, n_pixels=30, n_patches=20, n_atoms=6, scale=1.0):
 
 
 def painted(X, n_atoms, seed=0):
-    """Paint on three patches, two classes."""
+    """Painted pixels on three patches, two classes."""
     rng = np.random.default_rng(seed)
     codes = rng.integers(0, 3, (X.shape[0], 3))
     half = n_atoms // 2
@@ -46,7 +46,7 @@ def last(X, W, H, n, **options):
 
 
 def test_objective_equals_its_definition():
-    """The objective from matrix products is the sum of the norms, whole and in parts."""
+    """The objective from matrix products equals the sum of the norms, in total and in parts."""
     X, W, H = problem()
     slow = reference.factorisation_objective(X, W, H, *PENALTIES[:3])
     np.testing.assert_allclose(objective(X, W, H, penalties=PENALTIES), slow, rtol=1e-12)
@@ -54,7 +54,7 @@ def test_objective_equals_its_definition():
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_iterations_equal_the_slow_twin(variant):
-    """Five iterations are the printed formulas, and every yielded objective is that of W and H."""
+    """Five iterations equal the printed formulas, and every yielded objective is that of W and H."""
     X, W, H = problem()
     steps = factorise(X, W.copy(), H, variant=variant, penalties=PENALTIES)
     for _ in range(6):
@@ -68,7 +68,7 @@ def test_iterations_equal_the_slow_twin(variant):
 @pytest.mark.parametrize("variant", ["paper", "exact"])
 @pytest.mark.parametrize("paint", [False, True])
 def test_updates_follow_the_gradient_of_the_objective(variant, paint):
-    """Central differences of F equal what the update ratios say: `exact` of F, `paper` of F with half gamma."""
+    """Update ratios agree with central differences of F: `exact` with F, `paper` with F at half gamma."""
     X, W, H = problem()
     W += 0.1
     paint = painted(X, W.shape[1]) if paint else None
@@ -98,14 +98,14 @@ def test_updates_follow_the_gradient_of_the_objective(variant, paint):
     ratio = update_coefficients(A, S, H, G, variant=rule, penalties=PENALTIES, painted_misfit=cross_H) / H
     numeric = gradient(lambda h: objective(X, W, h, penalties=of, paint=paint)[2], H)
     b, c = S @ H + of.paint * cross_H, rule.push * gamma * G @ H
-    told = b * (1 - ratio) + c * (1 - ratio**3) if rule.root else (b + c) * (1 - ratio)
-    np.testing.assert_allclose(numeric, 2 * told, atol=2e-5)
+    predicted = b * (1 - ratio) + c * (1 - ratio**3) if rule.root else (b + c) * (1 - ratio)
+    np.testing.assert_allclose(numeric, 2 * predicted, atol=2e-5)
 
 
 @pytest.mark.parametrize("scale", [1, 0.1, 0.01])
 @pytest.mark.parametrize("paint", [False, True])
 def test_exact_never_raises_the_objective(scale, paint):
-    """No half step of 40 random problems raises F, for gamma from 0 to 50, painted pixels or not."""
+    """No half step of 40 random problems raises F, for gamma from 0 to 50, with and without painted pixels."""
     for seed in range(40):
         rng = np.random.default_rng(seed)
         X, W, H = problem(seed, n_pixels=rng.integers(2, 20), n_patches=rng.integers(6, 15), n_atoms=4, scale=scale)
@@ -131,7 +131,7 @@ def test_exact_never_raises_the_objective(scale, paint):
 
 
 def test_accelerated_exact_never_raises_the_objective():
-    """The repeated half steps of the acceleration, on painted patches too, only descend."""
+    """No repeated half step of the acceleration raises F, with painted patches either."""
     for seed in range(20):
         X, W, H = problem(seed)
         steps = factorise(X, W, H, variant="exact", paint=painted(X, 6, seed), accelerate=True)
@@ -141,7 +141,7 @@ def test_accelerated_exact_never_raises_the_objective():
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_factors_stay_non_negative_and_zeros_of_the_atoms_stay(variant):
-    """Multiplicative updates cannot leave the non-negative orthant nor fill the zeros of W0."""
+    """Multiplicative updates keep factors non-negative and the zeros of W0."""
     X, W0, H0 = problem()
     W, H, _ = last(X, W0, H0, 30, variant=variant)
     assert (W >= 0).all() and (H >= 0).all() and (W[W0 == 0] == 0).all()
@@ -150,7 +150,7 @@ def test_factors_stay_non_negative_and_zeros_of_the_atoms_stay(variant):
 
 @pytest.mark.parametrize("variant", ["paper", "exact"])
 def test_acceleration_keeps_the_fixed_points(variant):
-    """Where plain iterations have come to rest, accelerated ones stay; from the start they get lower sooner."""
+    """Accelerated iterations stay at a fixed point of plain ones, and reach a lower objective sooner."""
     X, W0, H0 = problem(n_pixels=10, n_patches=8, n_atoms=3)
     W, H, rest = last(X, W0, H0, 5000, variant=variant, penalties=PENALTIES)
     _, _, kept = last(X, W, H, 100, variant=variant, penalties=PENALTIES, accelerate=True)
@@ -161,7 +161,7 @@ def test_acceleration_keeps_the_fixed_points(variant):
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_permuting_the_classes_permutes_the_scores(variant):
-    """W0 and H0 permuted alike give the same scores in another order."""
+    """Permuting W0 and H0 in the same way permutes the scores."""
     X, W, H = problem(n_atoms=6)
     order = np.array([2, 3, 4, 5, 0, 1])
     W1, H1, _ = last(X, W, H, 20, variant=variant)

@@ -167,7 +167,7 @@ def test_damaged_stores_say_what_to_do(folder):
             chunk.write_bytes(raw[:-9] + bytes([raw[-9] ^ 1]) + raw[-8:])
         words = ["retrieve", "job.outcrop", "--count", "11"]
         assert command(words) == "refused"
-        assert "described anew" in Path("said.txt").read_text()
+        assert "compute it again" in Path("said.txt").read_text()
         assert command(words) == "answered", Path("said.txt").read_text()
 
 

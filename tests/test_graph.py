@@ -1,4 +1,4 @@
-"""A graph of the most similar patches: its ties, what spreads over them, and which patches are chosen."""
+"""A graph of similar patches: its links, the evidence that spreads over them, and the choice of patches."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ def features():
 
 
 def test_the_nearest_are_the_most_similar(features):
-    """Against all pairs: all of them where the overlaps leave no patch out, and nearly all otherwise."""
+    """Equal to comparing all pairs if the preselection keeps all patches, and nearly equal otherwise."""
     edges = np.array([0, 10, 24])
     everything = search(features, features, edges)
     np.fill_diagonal(everything, -1)
@@ -28,25 +28,25 @@ def test_the_nearest_are_the_most_similar(features):
         assert (similarity >= least - 1e-6).mean() >= share
 
 
-def test_ties_are_symmetric_and_contract(features):
-    """The matrix is its transpose and its largest eigenvalue is 1, so that what spreads fades."""
-    matrix = graph.ties(*graph.nearest(features, np.array([0, 24]), count=6)).toarray()
+def test_links_are_symmetric_and_damp(features):
+    """The matrix is symmetric with largest eigenvalue 1, so that evidence is damped at each link."""
+    matrix = graph.link_matrix(*graph.nearest(features, np.array([0, 24]), count=6)).toarray()
     np.testing.assert_allclose(matrix, matrix.T, atol=1e-6)
     assert np.abs(np.linalg.eigvalsh(matrix)).max() == pytest.approx(1, abs=1e-5)
 
 
-def test_what_spreads_solves_its_equation(features):
-    """F = a W f + y, to the share that is left out."""
-    matrix = graph.ties(*graph.nearest(features, np.array([0, 24]), count=6))
+def test_spread_evidence_solves_its_equation(features):
+    """F = a W f + y holds up to the truncation error."""
+    matrix = graph.link_matrix(*graph.nearest(features, np.array([0, 24]), count=6))
     sources = np.random.default_rng(1).random((len(features), 2))
     found = graph.spread(matrix, sources)
-    exact = np.linalg.solve(np.eye(len(features)) - graph.PASSED_ON * matrix.toarray(), sources)
+    exact = np.linalg.solve(np.eye(len(features)) - graph.DAMPING * matrix.toarray(), sources)
     np.testing.assert_allclose(found, exact, rtol=2e-3)
 
 
-def test_what_nothing_reaches_belongs_to_no_class(features):
-    """Exemplars in two of three groups: the third, which nobody showed, has no share; the others have their class."""
-    matrix = graph.ties(*graph.nearest(features, np.array([0, 24]), count=6))
+def test_patches_without_evidence_belong_to_no_class(features):
+    """With exemplars in two of three groups, the third group has no share and the others have their class."""
+    matrix = graph.link_matrix(*graph.nearest(features, np.array([0, 24]), count=6))
     exemplars = np.zeros((180, 2))
     exemplars[[3, 63], [0, 1]] = 1
     none = np.zeros((180, 2))
@@ -59,22 +59,22 @@ def test_what_nothing_reaches_belongs_to_no_class(features):
 
 
 def test_every_patch_is_chosen_for_one_class(features):
-    """No row twice, as many as asked for, none that is barred; without a discount the highest values come first."""
+    """Rows are chosen once, in the requested number and only if allowed; without penalty the highest come first."""
     rng = np.random.default_rng(2)
     values = rng.random((180, 3))
     values[::7] = -1
     near = rng.random((180, 180))
-    chosen = choose(values, [40, 50, 60], near.__getitem__, apart=[0.3, 0.3, 1])
+    chosen = choose(values, [40, 50, 60], near.__getitem__, penalties=[0.3, 0.3, 1])
     rows = np.concatenate(chosen)
     assert [len(some) for some in chosen] == [40, 50, 60] and len(np.unique(rows)) == 150
     assert (rows % 7 > 0).all()
-    plain = choose(values, [10, 10, 10], near.__getitem__, apart=[0, 0, 0])
+    plain = choose(values, [10, 10, 10], near.__getitem__, penalties=[0, 0, 0])
     best = [row for row in np.argsort(-values[:, 1]) if values[row].argmax() == 1][:10]
     assert plain[1].tolist() == best
 
 
-def test_chosen_patches_lie_apart():
-    """Of two equal patches at one place the second comes after a slightly weaker one elsewhere."""
+def test_chosen_patches_are_spread_out():
+    """Of two equal patches at one position, the second is chosen after a slightly weaker patch elsewhere."""
     values = np.array([[0.9], [0.89], [0.8]])
     same = np.array([[1, 1, 0], [1, 1, 0], [0, 0, 1]], float)
-    assert choose(values, [2], same.__getitem__, apart=[0.3])[0].tolist() == [0, 2]
+    assert choose(values, [2], same.__getitem__, penalties=[0.3])[0].tolist() == [0, 2]

@@ -1,4 +1,4 @@
-"""The house is as it is described: rooms in the picture and the table, templates that run, tests that are found."""
+"""The package matches its description: rooms in picture and table, working templates, unused words, quick checks."""
 
 import re
 import subprocess
@@ -18,7 +18,7 @@ ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
 
 
 def test_rooms_of_the_picture_are_those_of_the_contract():
-    """Every room of the import contract is drawn, in a row below those that may import it."""
+    """Every room of the import contract is drawn, in a row below the rooms that may import it."""
     drawn = [room for row in rooms.ROWS for room in row]
     assert sorted(drawn) == sorted(set(LAYERS) - {"__main__"})
     rank = {room: number for number, row in enumerate(rooms.ROWS) for room in row}
@@ -41,15 +41,15 @@ def test_the_table_of_rooms_names_every_room():
 
 
 @pytest.mark.parametrize("name", sorted(set(re.findall(r"^\| (`.+?`) \|", ARCHITECTURE, re.MULTILINE))))
-def test_the_walk_names_modules_that_exist(name):
-    """Each station of the walk is a file or a folder."""
+def test_the_architecture_page_names_existing_modules(name):
+    """Each module of the table is a file or a folder."""
     for module in re.findall(r"`([\w.]+)`", name):
         path = Path(oc.__file__).parent / module.replace(".", "/")
         assert path.is_dir() or path.with_suffix(".py").is_file(), module
 
 
 def test_templates_of_a_measure_and_a_mapper_run():
-    """The blocks of the page run as they stand, in ten lines of class body or so."""
+    """The code blocks of the page run without changes."""
     blocks = re.findall(r"^```python\n(.*?)^```", ARCHITECTURE, re.MULTILINE | re.DOTALL)
     before = dict(oc.MEASURES), dict(oc.MAPPERS)
     names: dict = {}
@@ -64,13 +64,13 @@ def test_templates_of_a_measure_and_a_mapper_run():
 
 
 def test_the_quick_check_finds_the_tests_of_a_module():
-    """Editing the windows of patches asks for their doctests and for the tests of patches."""
+    """A change of the windows of patches selects their doctests and the tests of patches."""
     found = [path.name for path in check.tests_of([ROOT / "src" / "outcrop" / "patches" / "windows.py"])]
     assert found[0] == "windows.py" and "test_patches.py" in found and len(found) <= 1 + check.MOST
 
 
-def test_lines_of_code_leave_out_docstrings_comments_and_blank_lines():
-    """Of a function with all of them only its head and its body count, and every line of a long statement."""
+def test_lines_of_code_exclude_docstrings_comments_and_blank_lines():
+    """Only the head and the body of a function count, with every line of a long statement."""
     docstring = '    """Say.\n\n    More.\n    """\n'
     text = "def f(a):\n" + docstring + '\n    # why\n    return (\n        a,\n        """text\n""",\n    )\n'
     assert house.code_lines(text) == 6
@@ -83,7 +83,7 @@ def test_lines_of_code_leave_out_docstrings_comments_and_blank_lines():
      ("def __init__(self): ...", True), ("def __init__(self, a): ...", False)],
 )  # fmt: skip
 def test_functions_without_types_are_found(text, annotated):
-    """Every argument but self has a type, and the result of every function but `__init__`."""
+    """Every argument except self, and the result of every function except `__init__`, needs a type."""
     assert [house.is_annotated(function) for function in house.functions(text)] == [annotated]
 
 
@@ -108,10 +108,10 @@ def test_drawn_texts_are_docstrings_help_texts_and_messages():
 
 
 def test_calls_are_counted_in_every_module_that_imported_the_function(monkeypatch):
-    """The walk counts a function of one module that another one calls by the name it imported."""
+    """A call is counted in a module that imported the function by name."""
     from outcrop.patches import area, grid, windows
 
-    for module in (area, grid, windows):  # put back after the test
+    for module in (area, grid, windows):  # restored after the test
         monkeypatch.setattr(module, "patch_starts", windows.patch_starts)
     counts: Counter = Counter()
     walk.count_calls(counts, "starts", windows, "patch_starts")
@@ -119,8 +119,8 @@ def test_calls_are_counted_in_every_module_that_imported_the_function(monkeypatc
     assert counts == {"starts": 1}
 
 
-def test_a_command_does_nothing_twice():
-    """One job, one grid, one plan, one scan of the headers, no table; a trace is read once, and a few samples more."""
+def test_a_command_repeats_no_work():
+    """A command opens one job, plans one grid, scans headers once, parses no table and reads each trace about once."""
     found = subprocess.run([sys.executable, ROOT / "tools" / "walk.py"], capture_output=True, text=True, check=True)
     rows = [re.split(r"  +", line.strip()) for line in found.stdout.splitlines()[1:]]
     counts = {name: dict(zip(walk.COLUMNS, map(int, numbers), strict=True)) for name, *numbers in rows}

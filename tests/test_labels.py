@@ -1,4 +1,4 @@
-"""Label volumes: patches vote with weights, every live sample is labelled, streams go on, and changes are told."""
+"""Label volumes: patches vote with weights, every live sample is labelled, interrupted runs are resumed."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from outcrop.mapping.registry import MAPPERS, make_mapper
 
 
 class ByAmplitude:
-    """A mapper whose answer is known: bright samples are `high`, dark ones `low`, by how far they are from 0.5."""
+    """A mapper with known scores: bright samples are `high`, dark ones `low`, by their distance from 0.5."""
 
     classes_ = np.array(["low", "high"])
     min_confidence = None
@@ -24,7 +24,7 @@ class ByAmplitude:
 
 
 def ramp(shape=(4, 70, 60), missing=None):
-    """Volume in [0, 1] that grows along the crosslines."""
+    """Volume with values in [0, 1] that grow along the crosslines."""
     values = np.broadcast_to(np.linspace(0, 1, shape[1])[None, :, None], shape).astype(np.float32).copy()
     live = np.ones(shape[:2], bool)
     if missing is not None:
@@ -38,8 +38,8 @@ def ramp(shape=(4, 70, 60), missing=None):
 
 
 @pytest.mark.parametrize("along", ["inline", "crossline"])
-def test_vote_of_a_local_mapper_is_its_own_answer(along):
-    """Where every patch says the same of a sample, the vote says it too, on the volume's axes."""
+def test_votes_of_a_local_mapper_equal_its_scores(along):
+    """If all patches give a sample the same score, the vote is that score, on the axes of the volume."""
     volume = ramp((70, 70, 60))
     out = label_volume(volume, PatchGrid(volume, size=33, step=11, along=along), ByAmplitude())
     expected = np.where(volume.values > 0.5, 2, 1)
@@ -52,7 +52,7 @@ def test_vote_of_a_local_mapper_is_its_own_answer(along):
 
 
 def test_every_live_sample_gets_a_label_and_missing_ones_none():
-    """Up to the rim of a gap; missing traces are not labelled and have confidence 0."""
+    """Labels reach the rim of a gap; missing traces are not labelled and have confidence 0."""
     volume = ramp((3, 120, 60), missing=(1, slice(50, 60)))
     out = label_volume(volume, PatchGrid(volume, size=33, step=11), ByAmplitude())
     live = np.isfinite(volume.values)
@@ -62,7 +62,7 @@ def test_every_live_sample_gets_a_label_and_missing_ones_none():
 
 
 def test_unsure_samples_become_uncertain():
-    """With a limit the middle of the ramp, and only it, is uncertain."""
+    """With a minimum confidence, only the middle of the ramp is uncertain."""
     volume = ramp()
     out = label_volume(volume, PatchGrid(volume, size=33, step=11), ByAmplitude(), min_confidence=0.75)
     unsure = np.maximum(volume.values, 1 - volume.values) < 0.75
@@ -70,8 +70,8 @@ def test_unsure_samples_become_uncertain():
     assert (out["label"].values > 0).all()
 
 
-def test_stream_equals_memory_and_goes_on(tmp_path):
-    """Written to disk, stopped and continued, the result equals the one in memory; chosen lines only are done first."""
+def test_stored_labels_equal_labels_in_memory_and_are_resumed(tmp_path):
+    """Written to disk, stopped and resumed, the result equals that in memory; chosen lines are labelled first."""
     volume = ramp((6, 70, 60))
     grid = PatchGrid(volume, size=33, step=11)
     whole = label_volume(volume, grid, ByAmplitude())
@@ -96,12 +96,12 @@ def test_stream_equals_memory_and_goes_on(tmp_path):
 
     streamed = label_volume(volume, grid, Counted(), path=path)
     xr.testing.assert_equal(streamed.load(), whole)
-    assert sum(calls) == 3 * len(grid) // 6  # line 14, and two before it was stopped, were there
+    assert sum(calls) == 3 * len(grid) // 6  # line 14, and two lines before the stop, were finished
 
 
 @pytest.mark.parametrize("along", ["inline", "crossline"])
-def test_scores_are_kept_where_asked_for(along, tmp_path):
-    """The largest score is that of the label, streamed or not; they are read back and exported by name."""
+def test_scores_are_stored_on_request(along, tmp_path):
+    """The largest score is that of the label, in memory and on disk; scores are read back and exported by name."""
     volume = ramp((40, 40, 36))
     grid = PatchGrid(volume, size=33, step=11, along=along)
     held = label_volume(volume, grid, ByAmplitude(), scores=True)
@@ -117,7 +117,7 @@ def test_scores_are_kept_where_asked_for(along, tmp_path):
 
 
 def test_paper_mapper_labels_a_volume():
-    """The real mapper end to end: two textures, each labelled where it lies, bit for bit the same twice."""
+    """The mapper labels two textures at their positions, twice with the same result bit for bit."""
     from outcrop import LabelMapper
 
     x, t = np.meshgrid(np.arange(120), np.arange(60), indexing="ij")
@@ -136,8 +136,8 @@ def test_paper_mapper_labels_a_volume():
         assert (first[:, part][:, bright] == names.index(name) + 1).mean() > 0.8
 
 
-def test_decide_needs_votes():
-    """No votes, no label; too few, uncertain; shares and bytes, classes last and first, say the same."""
+def test_decide_turns_votes_into_labels():
+    """No votes give no label, too few give uncertain; shares and bytes, classes last and first, agree."""
     votes = np.array([[[0.0, 0.0], [0.2, 0.8], [0.6, 0.4]]])
     for own in (votes, np.moveaxis(np.round(255 * votes).astype("u1"), -1, 0)):
         labels, sure = decide(own, 0.7)
@@ -145,14 +145,14 @@ def test_decide_needs_votes():
         assert sure.tolist() == [[0, 204, 153]]
 
 
-def test_a_single_class_labels_nothing():
-    """Nothing stands against it: its votes are the confidence, and every sample is uncertain."""
+def test_a_single_class_gives_no_labels():
+    """With a single class, its votes are the confidence, and every sample is uncertain."""
     labels, sure = decide(np.array([[0, 1, 255]], np.uint8))
     assert labels.tolist() == [0, 255, 255] and sure.tolist() == [0, 1, 255]
 
 
-def test_votes_of_lines_are_what_labels_are_made_of():
-    """Kept by a caller and decided later they give the label volume."""
+def test_stored_votes_give_the_same_labels():
+    """Votes that are stored and decided later give the label volume."""
     volume = ramp((5, 41, 36))
     noise = np.random.default_rng(0).uniform(-0.2, 0.2, volume.shape).astype("f4")
     volume = volume.copy(data=np.clip(volume.values + noise, 0, 1))
@@ -167,8 +167,8 @@ def test_votes_of_lines_are_what_labels_are_made_of():
         np.testing.assert_array_equal(sure, labels["confidence"][line])
 
 
-def test_a_store_is_of_one_mapper(tmp_path):
-    """Another mapper, grid or limit is refused with the remedy; the same one goes on."""
+def test_a_store_belongs_to_one_mapper(tmp_path):
+    """Another mapper, grid or minimum confidence is refused with a remedy; the same ones resume the run."""
     from outcrop import LabelMapper
 
     volume = ramp((3, 70, 60))
@@ -190,7 +190,7 @@ def test_a_store_is_of_one_mapper(tmp_path):
 
 @pytest.mark.parametrize("mapping", list(MAPPERS))
 def test_a_mapper_is_made_by_its_name(mapping):
-    """Seed, device and background reach whoever has them; patches move to the device for factorisations alone."""
+    """Seed, device and background are set if the mapper has them; only factorisations need patches on a device."""
     mapper = make_mapper(mapping, seed=7, device="cpu", background="shale")
     known = mapper.get_params()
     assert known["random_state"] == 7
@@ -201,8 +201,8 @@ def test_a_mapper_is_made_by_its_name(mapping):
         make_mapper("sparse")
 
 
-def test_stability_tells_what_changes():
-    """A mapper of amplitudes is blind to mirroring, grids, lines and seeds, and turned around by polarity."""
+def test_stability_measures_changes():
+    """Labels by amplitude do not depend on mirroring, grids, lines and seeds; reversed polarity swaps them."""
     volume = ramp((5, 70, 60))
     table = stability(volume, PatchGrid(volume, size=33, step=11), lambda seed: ByAmplitude(), lines=[11, 13])
     shares = table.set_index("change")
@@ -211,13 +211,13 @@ def test_stability_tells_what_changes():
     assert shares.loc["polarity reversed", "all"] < 0.05
 
 
-def test_refuses_what_it_cannot_label(tmp_path):
-    """Unknown lines, both directions at once, no labels yet."""
+def test_refuses_wrong_lines_and_grids(tmp_path):
+    """Unknown lines, a grid along both directions, and a store without labels are refused."""
     volume = ramp((40, 70, 60))
     grid = PatchGrid(volume, size=33)
     with pytest.raises(ValueError, match="inline 99 is not among"):
         label_volume(volume, grid, ByAmplitude(), lines=[99])
-    with pytest.raises(ValueError, match="along one of them"):
+    with pytest.raises(ValueError, match="make a grid along inline or crossline"):
         label_volume(volume, PatchGrid(volume, size=33, along="both"), ByAmplitude())
     with pytest.raises(ValueError, match="no labels yet"):
         open_labels(tmp_path / "labels.zarr")

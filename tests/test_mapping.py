@@ -1,4 +1,4 @@
-"""The mapper starts from sparse atoms, finds what it is shown and does not depend on what it should not."""
+"""The mapper starts from sparse atoms, locates the weak labels and is invariant to irrelevant changes."""
 
 import os
 import pickle
@@ -38,7 +38,7 @@ ROWS = st.integers(2, 40).flatmap(
 @settings(max_examples=300, deadline=None)
 @given(ROWS, st.floats(0.01, 0.99))
 def test_projection_laws(rows, wanted):
-    """Asked sparsity to 1e-6, norm kept, non-negative, idempotent, and it ends: also on equal and zero entries."""
+    """Sparsity is exact to 1e-6, the norm stays, values are non-negative, equal and zero entries work; idempotent."""
     once = project_sparsity(rows, wanted)
     live = np.linalg.norm(rows, axis=1) > 1e-150
     assert (once >= 0).all()
@@ -49,7 +49,7 @@ def test_projection_laws(rows, wanted):
 
 @pytest.mark.parametrize("wanted", [0.2, 0.4, 0.8])
 def test_projection_equals_hoyers_alternation(wanted):
-    """On generic rows the closed form is where Hoyer's loop of hyperplane and sphere ends."""
+    """On generic rows the closed form equals the limit of Hoyer's alternating projection."""
     rows = np.random.default_rng(1).random((5, 60)) ** 3
     np.testing.assert_allclose(
         project_sparsity(rows, wanted), [reference.hoyer_projection(row, wanted) for row in rows], atol=1e-7
@@ -60,7 +60,7 @@ def test_projection_equals_hoyers_alternation(wanted):
 
 
 def test_clusters_of_the_rotated_patches_are_those_of_the_patches():
-    """k-means on the Cholesky factor finds the groups that k-means on the pixels finds; a mean per group."""
+    """k-means on the Cholesky factor finds the same groups as k-means on the pixels; one mean per group."""
     rng = np.random.default_rng(0)
     groups = np.repeat(np.arange(4), 8)
     patches = rng.random((4, 50))[groups] + 0.01 * rng.random((32, 50))
@@ -76,7 +76,7 @@ def test_equal_patches_can_be_clustered():
 
 
 def test_small_class_gets_one_atom_per_patch():
-    """A class with fewer patches than atoms_per_class keeps them all as atoms, with a warning that names it."""
+    """A class with fewer patches than atoms_per_class uses them all as atoms, with a warning that names it."""
     patches, classes = scene()
     with pytest.warns(UserWarning, match="'right' has 3 patches, fewer than atoms_per_class 5"):
         mapper = LabelMapper(5, iterations=3).fit(patches[:15], classes[:15])
@@ -84,8 +84,8 @@ def test_small_class_gets_one_atom_per_patch():
     assert mapper.atoms_.shape == (8, 12, 12) and mapper.coefficients_.shape == (15, 8)
 
 
-def test_class_scores_are_the_papers():
-    """Scores equal W (Q * h 1^T) patch by patch; smoothing keeps their total away from the edges."""
+def test_class_scores_equal_those_of_the_paper():
+    """Scores equal W (Q * h 1^T) patch by patch; smoothing preserves their total away from the edges."""
     rng = np.random.default_rng(0)
     W, H = rng.random((42, 6)), rng.random((6, 20))
     codes = np.array([0, 0, 0, 1, 1, 2])
@@ -102,7 +102,7 @@ def test_class_scores_are_the_papers():
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_prediction_does_not_depend_on_blocks(variant):
-    """Scores of a stack are those of its patches one by one, to rounding, and labels derive from them."""
+    """Scores of a stack equal those of its patches one by one, up to rounding, and labels derive from them."""
     patches, classes = scene()
     mapper = LabelMapper(4, variant=variant, iterations=30).fit(patches, classes)
     whole = mapper.scores(patches)
@@ -117,7 +117,7 @@ def test_prediction_does_not_depend_on_blocks(variant):
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_labels_find_the_bright_halves(variant):
-    """On patches whose class sits in one half, that half gets the class."""
+    """If the class of a patch fills one half, that half gets its label."""
     patches, classes = scene()
     mapper = LabelMapper(4, variant=variant)
     labels = mapper.fit_predict(patches, classes)
@@ -130,7 +130,7 @@ def test_labels_find_the_bright_halves(variant):
 
 
 def test_same_seed_same_labels():
-    """Two fits with one seed agree bit for bit, a clone too; another seed starts elsewhere."""
+    """Two fits with one seed agree bit for bit, so does a clone; another seed gives another start."""
     patches, classes = scene()
     one = LabelMapper(4, iterations=20).fit(patches, classes)
     two = clone(one).fit(patches, classes)
@@ -142,7 +142,7 @@ def test_same_seed_same_labels():
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_numpy_and_torch_agree(variant):
-    """The same code gives the same factors on either library, in kind, for either type."""
+    """NumPy and torch give the same factors in arrays of their own kind, for both types."""
     patches, classes = scene()
     masks = np.zeros(patches.shape, "int64")
     masks[3, :4, 8:] = 1
@@ -156,14 +156,14 @@ def test_numpy_and_torch_agree(variant):
 
 
 def test_codes_follow_the_first_appearance():
-    """classes_ lists names as they come, whatever their alphabet, and reversing the patches reverses the codes."""
+    """The names of classes are in the order of appearance, so reversing the patches reverses the codes."""
     patches, classes = scene()
     mapper = LabelMapper(4, iterations=2).fit(patches[::-1], classes[::-1])
     assert mapper.classes_.tolist() == ["right", "left"]
 
 
 def test_baselines_are_parameters():
-    """Plain factorisation leaves the atoms of k-means dense and has the misfit alone as objective."""
+    """Plain factorisation starts with dense k-means atoms, and its objective is the misfit alone."""
     patches, classes = scene()
     plain = LabelMapper(4, None, orthogonality=0, atom_penalty=0, coefficient_penalty=0, iterations=50)
     plain.fit(patches, classes)
@@ -173,8 +173,8 @@ def test_baselines_are_parameters():
     assert (plain.atoms_ > 0).all()
 
 
-def test_uncertain_appears_where_asked_and_nowhere_else():
-    """min_confidence marks the pixels below it; the variants' own thresholds are dead, as documented."""
+def test_min_confidence_decides_which_pixels_are_uncertain():
+    """Pixels below min_confidence are uncertain; the thresholds of the variants have no effect, as documented."""
     patches, classes = scene()
     sure = LabelMapper(4, 0.1, smoothing=None, iterations=50).fit(patches, classes)
     assert (sure.labels_ > 0).all()
@@ -183,8 +183,8 @@ def test_uncertain_appears_where_asked_and_nowhere_else():
     assert 0 < (strict.labels_ == 0).mean() < 1
 
 
-def test_painted_pixels_bind():
-    """Painted pixels keep their label, and the wrong class loses evidence there against a fit without paint."""
+def test_painted_pixels_keep_their_label():
+    """Painted pixels keep their label, and wrong classes have less evidence there than without paint."""
     patches, classes = scene()
     masks = np.zeros(patches.shape, "uint8")
     masks[:6, :, 6:] = 2
@@ -216,7 +216,7 @@ def test_painted_pixels_bind():
     ],
 )
 def test_refuses_bad_input(change, message):
-    """Negative, missing, empty, single-class and mismatched input gets one clear ValueError."""
+    """Negative, missing, empty, single-class and mismatched input gives a clear ValueError."""
     with pytest.raises(ValueError, match=message):
         LabelMapper(4).fit(*change(*scene()))
 
@@ -234,13 +234,13 @@ def test_refuses_bad_input(change, message):
     ],
 )
 def test_refuses_bad_parameters(parameters, message):
-    """Parameters are checked in fit, with the remedy."""
+    """Parameters are checked in fit; errors name the remedy."""
     with pytest.raises(ValueError, match=message):
         LabelMapper(**{"atoms_per_class": 4, **parameters}).fit(*scene())
 
 
-def test_a_fitted_mapper_can_be_sent_and_refitted():
-    """Pickled after a prediction it predicts the same; fitted again it does not use what it kept."""
+def test_a_fitted_mapper_can_be_pickled_and_refitted():
+    """A pickled mapper predicts the same; a refitted one does not use its earlier solver."""
     patches, classes = scene()
     mapper = LabelMapper(4, iterations=10).fit(patches, classes)
     scores = mapper.scores(patches)
@@ -250,8 +250,8 @@ def test_a_fitted_mapper_can_be_sent_and_refitted():
     np.testing.assert_array_equal(again, fresh.scores(patches))
 
 
-def test_predicts_only_what_it_knows():
-    """Prediction needs a fit and patches of the fitted size."""
+def test_prediction_needs_a_fit_and_the_fitted_size():
+    """Prediction before a fit, or of patches of another size, is refused."""
     patches, classes = scene()
     with pytest.raises(NotFittedError):
         LabelMapper().predict(patches)

@@ -46,7 +46,7 @@ def patches(n, shape=(48, 50), dtype="float64"):
 
 
 def value(name, x, y, **parameters):
-    """The measure itself of one pair."""
+    """Similarity or distance of one pair."""
     measure = MEASURES[name](**parameters)
     return float(measure.compare(measure.describe(x[None]), measure.describe(y[None]))[0, 0])
 
@@ -73,7 +73,7 @@ def test_symmetric_and_perfect_with_itself(name):
 
 
 @pytest.mark.parametrize("name", MEASURES)
-def test_blocks_do_not_matter(name, monkeypatch):
+def test_results_do_not_depend_on_blocks(name, monkeypatch):
     """One pair at a time, blocks of pairs and the mirrored half of a symmetric matrix give the same numbers."""
     x, y = patches(5), patches(5)[::-1][:2]
     measure = MEASURES[name]()
@@ -90,7 +90,7 @@ def test_blocks_do_not_matter(name, monkeypatch):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", MEASURES)
 def test_torch_agrees_with_numpy(name, dtype):
-    """One code, two libraries: same numbers in the same precision; histograms may move single counts in float32."""
+    """NumPy and torch give the same numbers in the same precision; float32 may move single histogram counts."""
     x = patches(4, (64, 65), dtype)
     ours, theirs = similarity(x, x[:3], name), similarity(torch.from_numpy(x), torch.from_numpy(x[:3]), name)
     assert ours.dtype == dtype and theirs.dtype == getattr(torch, dtype) and theirs.shape == (4, 3)
@@ -100,7 +100,7 @@ def test_torch_agrees_with_numpy(name, dtype):
 
 @pytest.mark.parametrize("name", ["stsim-1", "stsim-2", "seisim"])
 def test_torch_agrees_with_numpy_in_local_windows(name):
-    """The same with local windows, where float32 must not lose small variances."""
+    """The same holds for local windows, where float32 must keep small variances."""
     x = patches(2, (36, 37))
     ours = similarity(x, x, name, window="local")
     np.testing.assert_allclose(
@@ -122,7 +122,7 @@ def test_euclidean_equals_the_norm():
 
 @pytest.mark.parametrize(("shape", "levels"), [((48, 50), 3), ((65, 67), 4)])
 def test_cw_ssim_equals_the_slow_twin(shape, levels):
-    """Window by window with Gaussian weights; four levels are clipped to what fits."""
+    """Equal window by window with Gaussian weights; four levels are reduced to the maximum for the size."""
     x, y = patches(2, shape)
     assert value("cw-ssim", x, y) == pytest.approx(reference.cw_ssim(x, y, levels), abs=1e-12)
 
@@ -130,7 +130,7 @@ def test_cw_ssim_equals_the_slow_twin(shape, levels):
 @pytest.mark.parametrize("window", ["global", "local"])
 @pytest.mark.parametrize("name", ["stsim-1", "stsim-2"])
 def test_stsim_equals_the_slow_twin(name, window):
-    """Band by band, window by window, with the cross terms of STSIM-2; bands smaller than a window are taken whole."""
+    """Equal band by band and window by window, with the cross terms of STSIM-2; small bands are one window."""
     x, y = patches(2, (18, 21))
     want = reference.stsim(x, y, window, name == "stsim-2", levels=2, orientations=3)
     assert value(name, x, y, window=window, levels=2, orientations=3) == pytest.approx(want, abs=1e-11)
@@ -144,7 +144,7 @@ def test_seisim_is_the_geometric_mean_of_texture_and_geology():
 
 
 def test_discontinuity_equals_the_slow_twin():
-    """Semblance along the dip, pixel by pixel, at odd and even heights."""
+    """Semblance along the dip is equal pixel by pixel, at odd and even heights."""
     for shape in ((33, 40), (40, 33)):
         x = patches(2, shape)
         np.testing.assert_allclose(discontinuity(x)[1], reference.discontinuity(x[1]), atol=1e-10)
@@ -164,7 +164,7 @@ def test_plane_layers_are_continuous(degrees):
 @pytest.mark.parametrize("parameters", [{}, {"standardize": False}, {"finest": True}])
 @pytest.mark.parametrize("shape", [(99, 99), (48, 50)])
 def test_histogram_distance_equals_the_slow_twin(shape, parameters):
-    """Array by array with the bins of each pair, compiled and vectorised; small patches use the finest scale."""
+    """Equal array by array with the bins of each pair, compiled and vectorised; small patches use the finest scale."""
     x, y = patches(2, shape)
     want = reference.curvelet_histogram(x, y, **parameters)
     assert value("curvelet-histogram", x, y, **parameters) == pytest.approx(want, rel=1e-12)
@@ -175,7 +175,7 @@ def test_histogram_distance_equals_the_slow_twin(shape, parameters):
 
 @pytest.mark.parametrize("name", ["stsim-1", "curvelet-histogram"])
 def test_without_numba(name, monkeypatch):
-    """Where numba is missing, NumPy answers the same, more slowly."""
+    """Without numba, NumPy gives the same results, more slowly."""
     x = patches(4)
     want = similarity(x, x, name)
     for module in (curvelet_histogram, structural):
@@ -184,7 +184,7 @@ def test_without_numba(name, monkeypatch):
 
 
 def test_curvelet_svd_equals_the_slow_twin():
-    """Features cut at the effective rank, array by array, and their similarity."""
+    """Features, truncated at the effective rank, and their similarities are equal."""
     x = patches(3, (99, 99))
     features = CurveletSVD().describe(x)
     want = np.stack([reference.curvelet_svd(p) for p in x])
@@ -195,7 +195,7 @@ def test_curvelet_svd_equals_the_slow_twin():
 
 @pytest.mark.parametrize("name", MEASURES)
 def test_oblong_patches_and_empty_stacks(name):
-    """Measures take oblong patches, and no patches at all."""
+    """Measures accept oblong patches and empty stacks."""
     x = patches(2, (40, 70))
     assert similarity(x, x, name).shape == (2, 2)
     measure = MEASURES[name]()
@@ -204,7 +204,7 @@ def test_oblong_patches_and_empty_stacks(name):
 
 @pytest.mark.parametrize("name", MEASURES)
 def test_constant_patches_are_alike(name):
-    """Muted patches have no structure to tell them apart: similarity 1, no NaN beside a live patch."""
+    """Constant patches have similarity 1 to each other, and no NaN in comparison with a live patch."""
     x = np.concatenate([np.zeros((2, 48, 50)), patches(1)])
     S = similarity(x, x, name)
     assert np.isfinite(S).all() and S[0, 1] == pytest.approx(1)
@@ -220,7 +220,7 @@ def test_distances_become_row_normalised_similarities(name):
 
 
 def test_parameters_reach_the_measure():
-    """Open choices are parameters of `similarity` and change its answer."""
+    """Parameters of `similarity` change its result."""
     x = patches(3, (64, 64))
     for name, parameters in (
         ("cw-ssim", {"levels": 2}),
@@ -232,7 +232,7 @@ def test_parameters_reach_the_measure():
 
 
 def test_refuses_what_it_cannot_compare():
-    """Unknown names and windows, patches that are no stack, of two sizes or with NaN: one clear line each."""
+    """Unknown names and windows, patches that are no stack, two sizes, and NaN give clear errors."""
     x = patches(2)
     for words, call in (
         ("Unknown measure 'ssim'", lambda: similarity(x, x, "ssim")),
@@ -246,7 +246,7 @@ def test_refuses_what_it_cannot_compare():
 
 
 def test_real_patches_score_as_measured():
-    """RA and MAP of METHOD section 9 on 100 real patches a class, for the two fastest measures."""
+    """RA and MAP of METHOD section 9 on 100 real patches per class, for the two fastest measures."""
     folder = os.environ.get("OUTCROP_DATA")
     if not folder or not os.path.exists(f"{folder}/seg2017_patches.npz"):
         pytest.skip("OUTCROP_DATA does not name a folder with seg2017_patches.npz")
@@ -258,19 +258,19 @@ def test_real_patches_score_as_measured():
         assert (got["RA"], got["MAP"]) == (pytest.approx(ra, abs=0.01), pytest.approx(average, abs=0.01))
 
 
-def test_the_encoder_does_not_see_gain_and_polarity():
-    """Balanced amplitudes and even filters: another gain, or the other sign, is the same patch."""
+def test_the_encoder_ignores_gain_and_polarity():
+    """Another gain or the opposite polarity gives the same descriptor."""
     x = patches(4, (64, 65))
     measure = MEASURES["encoder"]()
     described = measure.describe(x)
     assert described.min() >= 0
-    np.testing.assert_allclose(described.sum(axis=1), 1, atol=0.01)  # but for what keeps an empty patch from 0 / 0
+    np.testing.assert_allclose(described.sum(axis=1), 1, atol=0.01)  # not exactly 1, because a constant prevents 0 / 0
     for changed in (0.5 + 0.3 * (x - 0.5), 1 - x):
         np.testing.assert_allclose(measure.describe(changed), described, atol=1e-4)
 
 
 def test_the_encoder_refuses_small_patches():
-    """Below 32 x 32 there is nothing to see, and that is said."""
+    """Patches smaller than 32 x 32 give a clear error."""
     with pytest.raises(ValueError, match="20 x 40"):
         similarity(patches(2, (20, 40)), patches(2, (20, 40)), "encoder")
 
@@ -278,7 +278,7 @@ def test_the_encoder_refuses_small_patches():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 @pytest.mark.parametrize("solver", ["_jax", "_cupy", None])
 def test_eigenvalues_on_a_gpu(solver, monkeypatch):
-    """Whatever package solves them, descriptors are those of NumPy; without one that is said."""
+    """With each solver, descriptors equal those of NumPy; without a batched solver, a warning says so."""
 
     def missing():
         raise ImportError
@@ -295,8 +295,8 @@ def test_eigenvalues_on_a_gpu(solver, monkeypatch):
     assert bool(said) == (solver is None)
 
 
-def test_without_a_batched_solver_it_is_said(monkeypatch):
-    """One line, once."""
+def test_a_missing_batched_solver_gives_a_warning(monkeypatch):
+    """The warning has one line and appears once."""
 
     def missing():
         raise ImportError

@@ -1,4 +1,4 @@
-"""End to end, one number: what one exemplar per class retrieves from a synthetic volume shows the class."""
+"""End to end: patches retrieved by one exemplar per class from a synthetic volume show the class."""
 
 import numpy as np
 

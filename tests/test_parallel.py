@@ -1,4 +1,4 @@
-"""Blocks come back in order, errors name their block, and few blocks are in flight."""
+"""Results of blocks come in order, errors name their block, and few blocks are in flight."""
 
 import threading
 import time
@@ -23,7 +23,7 @@ def test_keeps_order(workers):
 
 
 def test_error_carries_its_block():
-    """The exception is the function's own, with a note that names the block."""
+    """The exception of the function is raised with a note that names the block."""
 
     def work(i):
         if i == 3:
@@ -36,7 +36,7 @@ def test_error_carries_its_block():
 
 
 def test_few_blocks_in_flight():
-    """A consumer that stops asking stops the work, whatever the number of blocks."""
+    """If results are no longer consumed, work stops, for any number of blocks."""
     begun, lock = [], threading.Lock()
 
     def work(i):
@@ -52,13 +52,13 @@ def test_few_blocks_in_flight():
 
 
 def blas_threads():
-    """Threads of every BLAS that is loaded; NumPy's is."""
+    """Numbers of threads of all loaded BLAS libraries; NumPy loads one."""
     np.eye(2) @ np.eye(2)
     return [pool["num_threads"] for pool in ThreadpoolController().select(user_api="blas").info()]
 
 
 def test_overlapping_limits_end_with_all_threads():
-    """One BLAS thread from the first in to the last out, whoever leaves first; then as many as before."""
+    """BLAS has one thread until the last holder leaves, in any order; then the earlier number is restored."""
     first_in, second_in, first_out = threading.Event(), threading.Event(), threading.Event()
     inside = []
 
@@ -92,7 +92,7 @@ def test_overlapping_limits_end_with_all_threads():
 
 
 def openmp_threads():
-    """Threads that OpenMP would take for work begun in this thread; scikit-learn brings one."""
+    """Number of OpenMP threads for work in this thread; scikit-learn loads an OpenMP library."""
     import sklearn.cluster  # noqa: F401
 
     return {pool["num_threads"] for pool in ThreadpoolController().select(user_api="openmp").info()}
@@ -100,7 +100,7 @@ def openmp_threads():
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_one_thread_inside_a_block(workers):
-    """BLAS and OpenMP have one thread in every block, in whichever thread it runs; outside they keep theirs."""
+    """BLAS and OpenMP have one thread inside every block, in every thread; outside their numbers are unchanged."""
     with threadpool_limits(3):
         inside = list(map_blocks(lambda _: (set(blas_threads()), openmp_threads()), range(6), workers=workers))
         assert inside == [({1}, {1})] * 6
@@ -108,7 +108,7 @@ def test_one_thread_inside_a_block(workers):
 
 
 def test_torch_has_one_thread_inside_a_block():
-    """Its threads are those of OpenMP, which every thread of a pool counts for itself."""
+    """Torch uses the threads of OpenMP, whose number is set for each thread of a pool."""
     torch = pytest.importorskip("torch")
     before = torch.get_num_threads()
     assert set(map_blocks(lambda _: torch.get_num_threads(), range(4), workers=2)) == {1}
@@ -117,7 +117,7 @@ def test_torch_has_one_thread_inside_a_block():
 
 @pytest.mark.parametrize(("blocks", "most"), [(1, 4), (2, 4), (4, 4), (9, 4)])
 def test_blocks_of_blocks_share_the_cores(monkeypatch, blocks, most):
-    """Whatever is divided again inside a block, no more threads work at once than there are cores."""
+    """With nested blocks, no more threads work at once than there are cores."""
     monkeypatch.setattr("outcrop.parallel.n_cores", lambda: most)
     running, peak, lock = [0], [0], threading.Lock()
 
@@ -137,7 +137,7 @@ def test_blocks_of_blocks_share_the_cores(monkeypatch, blocks, most):
 
 
 def test_nets_have_one_thread():
-    """Sessions of onnxruntime take the options of `parallel`, so that threads of blocks are the only ones."""
+    """Sessions of onnxruntime use the options of `parallel`, so they start no further threads."""
     from outcrop.features import encoder, patch_encoder
 
     for weights in (encoder.WEIGHTS, patch_encoder.WEIGHTS):
@@ -145,14 +145,14 @@ def test_nets_have_one_thread():
         assert (options.intra_op_num_threads, options.inter_op_num_threads) == (1, 1)
 
 
-def test_spans_cover():
+def test_spans_cover_every_position_once():
     """Every position lies in exactly one span."""
     assert [i for span in spans(17, 5) for i in range(17)[span]] == list(range(17))
     assert spans(0, 5) == []
 
 
-def test_memory_bounds_the_threads():
-    """As many blocks at once as the budget holds, one at the least."""
+def test_memory_limits_the_number_of_threads():
+    """The number of blocks at once is limited by the memory budget, but at least one."""
     taken = psutil.Process().memory_info().rss
     for memory, most in ((1, 1), (taken + 25 * 10**8, 2), (taken + 10**11, 4)):
         running, peak, lock = [0], [0], threading.Lock()
@@ -170,7 +170,7 @@ def test_memory_bounds_the_threads():
 
 
 def test_memory_budget_reads_sizes():
-    """Units of both kinds; a quarter of the machine by default; nonsense and crumbs are refused."""
+    """Decimal and binary units are read; the default is a quarter of the machine; tiny sizes are refused."""
     assert memory_budget("500 MB") == 5 * 10**8
     assert memory_budget("2gib") == 2 << 30
     assert 10**8 < memory_budget() < 1 << 50
@@ -179,8 +179,8 @@ def test_memory_budget_reads_sizes():
             memory_budget(text)
 
 
-def test_refuses_clusters_it_cannot_have():
-    """Threads without a request; no workers, both kinds at once and nonsense addresses are one clear line."""
+def test_refuses_wrong_cluster_options():
+    """Without options there is no cluster; zero workers, both options at once and nonsense addresses are refused."""
     with cluster() as client:
         assert client is None
     for options in ({"workers": 0}, {"workers": 2, "scheduler": "tcp://a:1"}, {"scheduler": "nonsense"}):

@@ -1,4 +1,4 @@
-"""Patches cover every sample, skip missing traces, lie where they say, and stitch back to the section."""
+"""Patches cover every sample, skip missing traces, have correct positions, and stitch back to the section."""
 
 import pickle
 
@@ -17,7 +17,7 @@ from outcrop.patches.windows import patch_starts, stitch
 
 
 def coded(shape=(6, 50, 60), *, missing=None, scaled=True):
-    """Volume whose value tells its position: inline + crossline / 100 + sample / 10000, squeezed into [0, 1]."""
+    """Volume whose values encode their positions: inline + crossline / 100 + sample / 10000, scaled to [0, 1]."""
     i, x, t = np.meshgrid(*(np.arange(n) for n in shape), indexing="ij")
     values = ((100 + 2 * i) + (300 + x) / 1000 + t / 1e6).astype(np.float64) / 200
     live = np.ones(shape[:2], bool)
@@ -42,7 +42,7 @@ def noise(shape=(2, 40, 80), scale=1000.0):
 
 @given(st.integers(1, 200), st.integers(1, 200), st.integers(1, 200))
 def test_starts_cover_every_sample(length, size, step):
-    """Every sample lies in a patch where the step is no longer than the patch; the last patch touches the end."""
+    """Patches cover every sample if the step is at most their size; the last patch touches the end."""
     if size > length:
         with pytest.raises(ValueError, match="exceeds"):
             patch_starts(length, size, step)
@@ -55,8 +55,8 @@ def test_starts_cover_every_sample(length, size, step):
 
 
 @pytest.mark.parametrize("options", [{}, {"along": "both"}, {"sample": 60}, {"every": 2, "step": 5}])
-def test_starts_of_some_rows_are_those_of_all(options):
-    """Rows by number, slice or mask have the starts and centres of the whole plan, and are found again by them."""
+def test_starts_of_rows_equal_those_of_the_whole_plan(options):
+    """Rows by number, slice or mask have the starts and centres of the whole plan, and are found by their starts."""
     rng, volume = np.random.default_rng(0), coded((30, 50, 60), missing=(1, 20))
     grid = PatchGrid(volume, size=24, **{"step": 9, **options})
     mask = rng.random(len(grid)) < 0.1
@@ -74,8 +74,8 @@ def test_starts_of_some_rows_are_those_of_all(options):
 
 
 @pytest.mark.parametrize("options", [{}, {"sample": 60}])
-def test_a_part_of_a_plan_stays_that_part_in_another_process(options):
-    """Pickled, the whole plan is the whole plan, a part is that part, and so is a part of it; no rows, no rows."""
+def test_a_pickled_plan_stays_the_same(options):
+    """A whole plan, a part, a part of a part and an empty part are equal after pickling."""
     volume = coded((30, 50, 60))
     grid = PatchGrid(volume, size=24, step=9, **options)
     part = grid.take([7, 3, 50])
@@ -90,7 +90,7 @@ def test_a_part_of_a_plan_stays_that_part_in_another_process(options):
 
 @pytest.mark.parametrize("along", ["inline", "crossline", "both"])
 def test_patch_holds_the_samples_its_table_names(along):
-    """The centre sample of every patch is the volume's value at the labels in the table, rows are time downwards."""
+    """The centre sample of every patch is the value of the volume at the position in the table; time is downwards."""
     volume = coded((45, 50, 60))
     grid = PatchGrid(volume, size=(40, 36), step=9, along=along, every=7)
     patches = grid.extract(volume, slice(None))
@@ -103,14 +103,14 @@ def test_patch_holds_the_samples_its_table_names(along):
 
 
 def test_f3_at_step_33_has_210924_patches():
-    """The size of the paper's survey: 651 inlines, 951 crosslines, 462 samples, every line."""
+    """The paper's survey has 651 inlines, 951 crosslines and 462 samples; every line is used."""
     lazy = xr.DataArray(np.broadcast_to(np.float32(0), (651, 951, 462)), dims=("inline", "crossline", "time"))
     lazy = lazy.assign_coords({name: np.arange(n) for name, n in lazy.sizes.items()})
     assert len(PatchGrid(lazy, size=99, step=33)) == 210_924
 
 
 def test_skips_missing_traces_and_counts_them():
-    """No patch touches a long gap; each live run is covered to its end; what does not fit is counted."""
+    """No patch contains a long gap, each live run is covered to its end, and patches left out are counted."""
     volume = coded((3, 100, 60), missing=(1, slice(40, 46)))
     grid = PatchGrid(volume, size=32, step=10)
     assert np.isfinite(grid.extract(volume, slice(None))).all()
@@ -121,7 +121,7 @@ def test_skips_missing_traces_and_counts_them():
 
 
 def holed(shape=(9, 60, 40), *, share=0.2, seed=0, mark=True):
-    """Volume of noise that lacks runs of 1 to 9 traces, and a line that lacks all but one."""
+    """Volume of noise with gaps of 1 to 9 traces, and with a line that has one trace."""
     rng, live = np.random.default_rng(seed), np.ones(shape[:2], bool)
     for line, trace in np.argwhere(rng.random(shape[:2]) < share / 5):
         live[line, trace : trace + rng.integers(1, 10)] = False
@@ -135,7 +135,7 @@ def holed(shape=(9, 60, 40), *, share=0.2, seed=0, mark=True):
 @pytest.mark.parametrize("gain", ["volume", "agc:80"])
 @pytest.mark.parametrize("seed", range(4))
 def test_short_gaps_are_bridged(along, gain, seed):
-    """Sections and patches equal those of a volume whose gaps the slow twin filled; patches lie on such traces only."""
+    """Sections and patches equal those of a volume whose gaps the slow twin filled; other gaps have no patches."""
     volume, live = holed(seed=seed)
     direction, filled = int(along == "crossline"), volume.copy().drop_vars("live")
     for line in range(volume.shape[direction]):
@@ -150,13 +150,13 @@ def test_short_gaps_are_bridged(along, gain, seed):
     np.testing.assert_allclose(grid.extract(volume, slice(None)), whole.cut(filled, grid.starts), atol=1e-5)
     one_by_one = [grid.cut(volume, start)[0] for start in grid.starts]
     np.testing.assert_allclose(one_by_one, whole.cut(filled, grid.starts), atol=1e-5)
-    there = filled.assign_coords(live=filled.notnull().all("time"))  # has no short gap left
+    there = filled.assign_coords(live=filled.notnull().all("time"))  # without short gaps
     np.testing.assert_array_equal(grid.starts, PatchGrid(there, **options).starts)
     assert np.isfinite(grid.extract(volume, slice(None))).all()
 
 
-def test_one_missing_trace_in_a_hundred_loses_no_line():
-    """Lone missing traces change neither the plan nor what it leaves out, on a lattice or at random places."""
+def test_single_missing_traces_change_no_plan():
+    """Single missing traces change neither the plan nor the patches left out, on a lattice and at random."""
     volume = coded((20, 100, 60), missing=np.random.default_rng(1).random((20, 100)) < 0.01)
     volume.coords["live"][:, [0, -1]], volume.coords["live"][[0, -1]] = True, True  # a rim cannot be bridged
     for options in ({}, {"along": "crossline", "size": 16}, {"sample": 50}):
@@ -166,8 +166,8 @@ def test_one_missing_trace_in_a_hundred_loses_no_line():
         assert grid.left_out == whole.left_out == 0
 
 
-def test_nan_traces_that_are_not_marked_stay():
-    """Without the coordinate `live` nothing is bridged: patches and sections have NaN where the volume has."""
+def test_nan_traces_stay_without_the_coordinate_live():
+    """Without the coordinate `live` nothing is bridged: patches and sections have the NaN of the volume."""
     volume, live = holed(mark=False, seed=1)
     grid = PatchGrid(volume, size=16, step=8)
     patches = grid.extract(volume, slice(None))
@@ -179,15 +179,15 @@ def test_nan_traces_that_are_not_marked_stay():
 
 
 def test_a_section_under_gain_patch_is_in_range():
-    """The whole line is scaled by its RMS, however loud the survey is; missing traces stay missing."""
+    """The whole line is scaled by its RMS at any gain; missing traces stay missing."""
     volume, _ = holed()
     sections = [PatchGrid(v, size=16, gain="patch").section(v, 0, 0)[0] for v in (volume, 50 * volume)]
     np.testing.assert_allclose(*sections, atol=1e-5)
     assert np.nanmin(sections[0]) >= 0 and np.nanmax(sections[0]) <= 1 and np.nanstd(sections[0]) > 0.1
 
 
-def test_live_lines_are_all_that_have_a_trace():
-    """A line with one trace counts although no patch fits, an empty one does not; area and every hold."""
+def test_live_lines_have_a_live_trace():
+    """A line with one trace is live although no patch fits, an empty line is not; area and every apply."""
     volume, live = holed()
     grid = PatchGrid(volume, size=16, step=8)
     assert grid.live_lines().tolist() == [line for line in range(9) if live[line].any()]
@@ -200,7 +200,7 @@ def test_live_lines_are_all_that_have_a_trace():
 
 
 def test_area_of_interest_holds_every_patch():
-    """Patches lie wholly between the limits, ends included."""
+    """Patches lie entirely between the limits, ends included."""
     volume = coded((10, 80, 90))
     grid = PatchGrid(volume, size=32, step=8, area={"inline": (104, 108), "crossline": (310, 360), "time": (40, 300)})
     assert set(grid.table.inline) == {104, 106, 108}
@@ -213,7 +213,7 @@ def test_area_of_interest_holds_every_patch():
 
 
 def test_between_horizons(tmp_path):
-    """Centres lie between the two picked surfaces; where a horizon was not picked there is no patch."""
+    """Centres lie between the two horizons; traces without a pick have no patch."""
     volume = coded((4, 60, 120))
     for name, time in (("top.txt", 150), ("base.txt", 250)):
         picks = [f"{i} {x} {time + (x - 300) / 10}" for i in (100, 102) for x in range(300, 360)]
@@ -229,8 +229,8 @@ def test_between_horizons(tmp_path):
 
 
 @pytest.mark.parametrize("separator", [",", " "])
-def test_names_of_columns_decide_what_a_horizon_is(tmp_path, separator):
-    """A csv that Outcrop wrote has X and Y before the time: they are not taken for it, and depth is not time."""
+def test_columns_of_a_horizon_are_found_by_name(tmp_path, separator):
+    """X and Y before the time, as in a csv file of Outcrop, are not read as line numbers; depth is not time."""
     volume, plain = coded((4, 60, 120)), []
     for name, time in (("top", 150), ("base", 250)):
         places = [(i, x, 4e5 + x, 6e6 + i, time) for i in (100, 102) for x in range(300, 360)]
@@ -246,8 +246,8 @@ def test_names_of_columns_decide_what_a_horizon_is(tmp_path, separator):
         PatchGrid(volume, size=32, between=[tmp_path / f"{name}-depth.csv" for name in ("top", "base")])
 
 
-def test_random_places_repeat_with_their_seed():
-    """As many patches as asked, all different, none on a missing trace, the same for the same seed."""
+def test_random_positions_depend_on_the_seed():
+    """The requested number of patches, all different and on live traces, is the same for the same seed."""
     volume = coded((5, 90, 90), missing=(2, slice(30, 60)))
     grids = [PatchGrid(volume, size=32, sample=200, seed=seed) for seed in (1, 1, 2)]
     assert len(np.unique(grids[0].starts, axis=0)) == 200
@@ -256,8 +256,8 @@ def test_random_places_repeat_with_their_seed():
     assert not np.array_equal(grids[0].starts, grids[2].starts)
 
 
-def test_stitching_patches_gives_the_section_back():
-    """Overlap weights sum out: the weighted mean of a section's own patches is the section."""
+def test_stitched_patches_give_the_section():
+    """The weighted mean of the patches of a section is the section."""
     volume = coded((2, 70, 80))
     grid = PatchGrid(volume, size=(40, 33), step=15)
     for direction, line, rows in grid.lines():
@@ -268,13 +268,13 @@ def test_stitching_patches_gives_the_section_back():
 
 
 def test_stitch_leaves_uncovered_samples_at_weight_zero():
-    """Where no patch lies the weight says so."""
+    """Outside all patches the weight is 0."""
     _, weight = stitch(np.ones((1, 2, 2, 3)), [(1, 1)], (4, 4))
     assert (weight > 0).sum() == 4
 
 
-def test_exemplar_is_cut_where_it_was_put():
-    """A position names the centre, off the grid too; at the rim the patch is shifted inwards, outside it is refused."""
+def test_exemplar_is_cut_at_its_position():
+    """A position is the centre, on or off the grid; a patch at the rim is shifted inwards; one outside is refused."""
     volume = coded((6, 90, 90))
     grid = PatchGrid(volume, size=33, step=33)
     patch = grid.cut(volume, grid.start_at((104, 333, 4 + 4 * 41)))[0]
@@ -288,8 +288,8 @@ def test_exemplar_is_cut_where_it_was_put():
         grid.start_at((104, 305))
 
 
-def test_gain_makes_patches_blind_to_amplitude():
-    """A volume twice as loud gives the same patches under every gain, a louder patch only under `patch` and `agc`."""
+def test_patches_do_not_depend_on_gain():
+    """A volume twice as loud gives the same patches with every gain, a single louder patch with `patch` and `agc`."""
     volume = noise()
     loud = volume * np.where(np.arange(40) < 20, 1.0, 4.0).astype(np.float32)[:, None]
     for gain in ("volume", "patch", "agc:80"):
@@ -308,15 +308,15 @@ def test_gain_makes_patches_blind_to_amplitude():
 
 
 def test_sliding_rms_equals_its_definition():
-    """Window by window, shortened at the ends."""
+    """The RMS is equal window by window; windows are shorter at the ends."""
     trace = np.random.default_rng(3).normal(size=(2, 50))
     fast = sliding_rms(trace, 7)
     slow = [[np.sqrt(np.mean(t[max(0, i - 3) : i + 4] ** 2)) for i in range(50)] for t in trace]
     np.testing.assert_allclose(fast, slow, rtol=1e-5)
 
 
-def test_quiet_patches_show_nothing():
-    """Constant, zero and mostly muted patches are quiet; noise and reflectors are not."""
+def test_empty_patches_are_found():
+    """Constant, zero and mostly muted patches are empty; noise and reflectors are not."""
     reflectors = 0.5 + 0.3 * np.sin(np.arange(40) / 3)[:, None] * np.ones(40)
     muted = reflectors.copy()
     muted[:25] = 0.5
@@ -324,7 +324,7 @@ def test_quiet_patches_show_nothing():
 
 
 def test_refuses_nonsense():
-    """Sizes, steps, directions and places that cannot be."""
+    """Impossible sizes, steps, directions and positions give clear errors."""
     volume = coded()
     for wrong, says in [
         ({"size": 2000}, "exceeds"),

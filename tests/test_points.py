@@ -1,4 +1,4 @@
-"""Mapping from points: what a click, a stroke, an exclusion and an order of layers teach."""
+"""Mapping from points: effects of clicks, strokes, exclusions and ordered layers."""
 
 from itertools import combinations, pairwise
 
@@ -34,7 +34,7 @@ def survey():
 
 
 def innermost(truth, line, names):
-    """Click of each class at the sample farthest from its edges."""
+    """One click for each class at the sample farthest from its boundaries."""
     points = []
     for code, name in enumerate(names, 1):
         far = distance_transform_edt(truth == code)
@@ -45,7 +45,7 @@ def innermost(truth, line, names):
 
 @pytest.fixture(scope="module")
 def fitted(survey):
-    """Mapper that has learnt from one innermost click for each class on line 0."""
+    """Mapper fitted to one click for each class on line 0."""
     sections, truth, names, sample, graphs = survey
     points = innermost(truth[0], 0, names)
     return PointMapper("other").fit(sample, points, sections.__getitem__, graphs=graphs), points
@@ -60,12 +60,12 @@ def accuracy(mapper, survey, line):
 
 
 def test_clicks_label_a_line_without_clicks(survey, fitted):
-    """One click for each of four classes labels three quarters of another line of a synthetic volume rightly."""
+    """With one click for each of four classes, three quarters of another synthetic line have the right label."""
     assert accuracy(fitted[0], survey, 7) > 0.75
 
 
 def test_votes_are_shares(survey, fitted):
-    """Votes of a section are of its shape, not negative, and sum to 1."""
+    """Votes of a section have its shape, are non-negative and sum to 1."""
     votes = fitted[0].votes(survey[0][4], 4)
     assert votes.shape == (200, 256, 4)
     assert votes.min() >= 0
@@ -73,7 +73,7 @@ def test_votes_are_shares(survey, fitted):
 
 
 def test_a_clicked_sample_has_its_class(survey):
-    """Any set of clicks, even a wrong one, keeps the class of every click at its own sample and around it."""
+    """Every clicked sample and those around it have the class of the click, even if clicks are wrong."""
     sections, _, names, sample, graphs = survey
     rng = np.random.default_rng(0)
     for _ in range(5):
@@ -86,7 +86,7 @@ def test_a_clicked_sample_has_its_class(survey):
 
 
 def test_background_needs_no_click(survey):
-    """Without a click for the background, it still takes what no class reaches."""
+    """The background takes samples that no other class reaches, even without a click."""
     sections, truth, names, sample, graphs = survey
     points = [point for point in innermost(truth[0], 0, names) if point.name != "other"]
     mapper = PointMapper("other").fit(sample, points, sections.__getitem__, graphs=graphs)
@@ -96,7 +96,7 @@ def test_background_needs_no_click(survey):
 
 
 def test_an_excluded_point_lowers_its_class(survey, fitted):
-    """A rejected point takes votes of its class where the survey resembles it, without painting another class."""
+    """A rejected point lowers the votes of its class at similar samples, without favouring another class."""
     sections, _, _, sample, graphs = survey
     mapper, points = fitted
     before = mapper.votes(sections[7], 7)[..., mapper.classes_ == "fault"]
@@ -108,8 +108,8 @@ def test_an_excluded_point_lowers_its_class(survey, fitted):
     assert after.mean() < before.mean()
 
 
-def test_a_confirmed_line_teaches_the_others(survey, fitted):
-    """A confirmed line labels another line much better than one click for each class, saved or not."""
+def test_a_confirmed_line_improves_other_lines(survey, fitted):
+    """With a confirmed line, labels of another line are much better than with clicks, also from a saved mapper."""
     sections, truth, names, sample, graphs = survey
     confirmed = ConfirmedSamples(names, {4: truth[4]})
     mapper = PointMapper("other").fit(sample, fitted[1], sections.__getitem__, graphs=graphs, confirmed=confirmed)
@@ -119,8 +119,8 @@ def test_a_confirmed_line_teaches_the_others(survey, fitted):
     np.testing.assert_array_equal(again.votes(sections[7], 7), mapper.votes(sections[7], 7))
 
 
-def test_a_forest_is_that_of_scikit_learn():
-    """Trees as arrays give the shares of the trees they were made from."""
+def test_a_forest_equals_that_of_scikit_learn():
+    """Trees as arrays give the same shares as the trees of scikit-learn."""
     rng = np.random.default_rng(0)
     features, labels = rng.random((300, 4), dtype=np.float32), rng.integers(0, 3, 300)
     options = {"min_samples_leaf": 4, "max_features": 0.2, "class_weight": "balanced", "random_state": 0}
@@ -131,7 +131,7 @@ def test_a_forest_is_that_of_scikit_learn():
 
 
 def test_one_class_without_background_has_scores(survey, fitted):
-    """One class alone gives its probability, which does not fill the section."""
+    """A single class gives its probability, which is not 1 everywhere."""
     sections, _, _, sample, graphs = survey
     mapper = PointMapper().fit(sample, fitted[1][:1], sections.__getitem__, graphs=graphs)
     scores = mapper.votes(sections[7], 7)
@@ -139,8 +139,8 @@ def test_one_class_without_background_has_scores(survey, fitted):
     assert 0 <= scores.min() < 0.1 < 0.8 < scores.max() <= 1.00001
 
 
-def test_position_does_not_carry_to_other_surveys(survey, fitted):
-    """Without a line, the points of the line have no effect by their place."""
+def test_positions_have_no_effect_in_other_surveys(survey, fitted):
+    """Without a line number, the positions of points have no effect."""
     sections, mapper = survey[0], fitted[0]
     near, far = mapper.votes(sections[0], 0), mapper.votes(sections[0])
     assert np.abs(near - far).max() > 0.01
@@ -155,8 +155,8 @@ def test_same_input_same_votes(survey, fitted):
     np.testing.assert_array_equal(again.votes(sections[7], 7), fitted[0].votes(sections[7], 7))
 
 
-def test_a_mapper_comes_back_from_its_arrays(survey, fitted):
-    """A restored mapper has the same votes; one of other encoder weights is refused."""
+def test_a_mapper_is_restored_from_its_arrays(survey, fitted):
+    """A restored mapper has the same votes; one with other encoder weights is refused."""
     about, arrays = fitted[0].saved()
     again = PointMapper.restored(about, dict(arrays))
     np.testing.assert_array_equal(again.votes(survey[0][0], 0), fitted[0].votes(survey[0][0], 0))
@@ -165,14 +165,14 @@ def test_a_mapper_comes_back_from_its_arrays(survey, fitted):
 
 
 def test_no_shown_class_is_refused(survey):
-    """Exclusions alone teach nothing."""
+    """Exclusions without any other point are refused."""
     sections, _, _, sample, graphs = survey
     with pytest.raises(ValueError, match="at least one"):
         PointMapper("other").fit(sample, [Point(0, 5, 5, "fault", excluded=True)], sections.__getitem__, graphs=graphs)
 
 
 def test_reach_solves_the_walk(survey):
-    """Reach is the density of a walk that goes on with the chance alpha: it solves the linear system of its ties."""
+    """Reach is the density of a walk that continues with probability alpha: it solves a linear system."""
     graph = survey[4][0]
     seeds = np.zeros((1000, 1), np.float32)
     seeds[3] = 1
@@ -182,7 +182,7 @@ def test_reach_solves_the_walk(survey):
 
 
 def test_membership_grows_with_reach(survey):
-    """A landmark that a class reaches better belongs to it at least as likely; the best of all for sure."""
+    """Membership does not decrease with reach, and is 1 for the landmark of largest reach."""
     reach = np.random.default_rng(0).lognormal(size=1000).astype(np.float32)
     member = survey[4][0].membership(reach)
     assert (np.diff(member[np.argsort(reach)]) >= -1e-6).all()
@@ -197,8 +197,8 @@ def test_interpolation_keeps_constants(survey):
     np.testing.assert_allclose(interpolated(np.ones(1000, np.float32), nearest, weight), 1, atol=1e-6)
 
 
-def test_sample_does_not_depend_on_how_lines_are_divided():
-    """Every grid point of a survey is drawn with the same chance, whichever line it lies on."""
+def test_every_grid_point_is_drawn_with_the_same_probability():
+    """The probability of a grid point does not depend on its line."""
     lines = np.random.default_rng(0).random((6, 64, 64), dtype=np.float32)
     sample = sample_survey(enumerate(lines), n_landmarks=900)
     counts = np.bincount(sample.place[:, 0].astype(int), minlength=6)
@@ -207,7 +207,7 @@ def test_sample_does_not_depend_on_how_lines_are_divided():
 
 
 def test_encoder_features_lie_at_the_grid_points_of_the_energies():
-    """A narrow disturbance is seen at the same place by the energies and by the encoder's features."""
+    """Energies and encoder features show a narrow disturbance at the same position."""
     rows = np.indices((160, 160))[0]
     section = (0.5 + 0.2 * np.sin(rows / 3)).astype(np.float32)
     disturbed = section.copy()
@@ -229,7 +229,7 @@ def test_relative_time_follows_the_dip():
 
 
 def slow_ordered_layers(profile, rows, labels):
-    """Best of all boundaries, one after another."""
+    """Best of all possible boundaries, by trying each."""
     best = np.inf, None
     gaps = [range(a + 1, b + 1) for a, b in pairwise(rows)]
     for ends in np.stack(np.meshgrid(*gaps), axis=-1).reshape(-1, len(gaps)):
@@ -241,8 +241,8 @@ def slow_ordered_layers(profile, rows, labels):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_ordered_layers_are_the_best_of_all(seed):
-    """Dynamic programming finds the boundaries that trying all of them finds."""
+def test_ordered_layers_are_optimal(seed):
+    """Dynamic programming finds the same boundaries as an exhaustive search."""
     rng = np.random.default_rng(seed)
     profile = rng.normal(size=(24, 3)) + np.repeat(rng.normal(size=(4, 3)), 6, axis=0)
     rows, labels = np.sort(rng.choice(24, 4, replace=False)), np.array([2, 0, 3, 1])
@@ -252,14 +252,14 @@ def test_ordered_layers_are_the_best_of_all(seed):
 
 
 def test_clicks_at_the_same_time_give_layers_of_at_most_one_row():
-    """Clicks of several classes at one relative time do not fail, at the rim of the survey either."""
+    """Clicks of several classes at one relative time do not fail, even at the rim of the survey."""
     layers = ordered_layers(np.random.default_rng(0).normal(size=(10, 2)), [9, 9, 9, 0], [1, 2, 3, 0])
     assert len(layers) == 10
     assert layers[0] == 0
 
 
-def test_layers_follow_clicks_where_no_background_is_named():
-    """In a layered survey without background, units end where the layers change, far from the middle of the clicks."""
+def test_layers_end_at_changes_of_facies():
+    """In a layered survey without background, classes end where layers change, not midway between the clicks."""
     rng = np.random.default_rng(0)
     rows = np.arange(192)
     rough = gaussian_filter(rng.normal(size=(3, 192, 120)), (0, 1.5, 2))
@@ -277,14 +277,14 @@ def test_layers_follow_clicks_where_no_background_is_named():
 
 
 def test_a_section_smaller_than_the_windows_is_labelled(survey, fitted):
-    """Sections of few samples and traces, and missing samples, have votes."""
+    """Sections of few samples and traces, and with missing samples, have votes."""
     section = survey[0][7][:21, :18].copy()
     section[:5, :5] = np.nan
     assert np.isfinite(fitted[0].votes(section)).all()
 
 
-def test_strokes_change_what_looks_alike_and_leave_the_rest(survey, fitted):
-    """What is painted wins where it lies; lines without strokes gain; samples like no stroke keep their votes."""
+def test_strokes_change_similar_samples_only(survey, fitted):
+    """Painted classes win under the stroke, similar samples of other lines follow, other samples keep their votes."""
     sections, truth, names, sample, graphs = survey
     mapper, clicks = fitted
     code = names.index("salt dome") + 1
@@ -299,7 +299,7 @@ def test_strokes_change_what_looks_alike_and_leave_the_rest(survey, fitted):
 
 
 def test_a_correction_is_a_gaussian_process(survey):
-    """It is the mean of a process by its formula: of looks on other lines, of looks and places on a painted line."""
+    """It is the posterior mean, by features on other lines, by features and positions on a painted line."""
     rng = np.random.default_rng(0)
     features, others = (rng.random((n, 5), dtype=np.float32) for n in (30, 4))
     residuals, rows = rng.random((30, 2), dtype=np.float32), rng.integers(0, 90, (2, 30))

@@ -1,4 +1,4 @@
-"""The steerable pyramid keeps energy, treats stacks like images, and is right at odd sizes."""
+"""The steerable pyramid preserves energy, treats stacks like images, and is correct at odd sizes."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ def images(shape, n=2, dtype="float64"):
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("orientations", [4, 8])
-def test_keeps_energy_without_decimation(shape, orientations):
+def test_preserves_energy_without_decimation(shape, orientations):
     """Energy of the image = both residuals + half the bands, to rounding, at odd, even and oblong sizes."""
     x = images(shape)
     high, bands, low = SteerablePyramid(shape, max_levels(shape), orientations, decimate=False).forward(x)
@@ -51,7 +51,7 @@ def test_golden_values():
 
 
 def test_decimation_keeps_every_second_sample():
-    """At sizes that halve evenly, a decimated band is the full one thinned, and 4 times as strong a level."""
+    """At even sizes, a decimated band is every second sample of the full band, 4 times stronger per level."""
     x = images((64, 96))
     small, full = (SteerablePyramid((64, 96), decimate=d).forward(x)[1] for d in (True, False))
     for level, (a, b) in enumerate(zip(small, full, strict=True)):
@@ -59,7 +59,7 @@ def test_decimation_keeps_every_second_sample():
 
 
 def test_stack_equals_loop():
-    """Leading axes are the batch, however many there are, or none."""
+    """Any number of leading axes, or none, forms the batch."""
     x, pyramid = images((33, 34), 6), SteerablePyramid((33, 34), 3)
     high, bands, low = pyramid.forward(x.reshape(2, 3, 33, 34))
     for i in range(6):
@@ -84,7 +84,7 @@ def test_plane_wave_lands_in_its_band(band):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_torch_agrees_with_numpy(dtype):
-    """One code, two libraries: same bands in the same precision."""
+    """NumPy and torch give the same bands in the same precision."""
     x, pyramid = images((65, 70), 3, dtype), SteerablePyramid((65, 70))
     (high, bands, low), theirs = pyramid.forward(x), pyramid.forward(torch.from_numpy(x))
     assert high.dtype == low.dtype == dtype
@@ -92,8 +92,8 @@ def test_torch_agrees_with_numpy(dtype):
         np.testing.assert_allclose(a, b.numpy(), atol=1e-3 if dtype == "float32" else 1e-11)
 
 
-def test_refuses_what_it_cannot_do():
-    """More levels than fit, and images of another shape, are refused with their size."""
+def test_refuses_too_many_levels_and_other_shapes():
+    """Too many levels and images of another shape give errors that state the size."""
     with pytest.raises(ValueError, match=r"6 pyramid levels on images of shape \(99, 99\); choose 1 to 4"):
         SteerablePyramid((99, 99), 6)
     with pytest.raises(ValueError, match="this pyramid is for"):

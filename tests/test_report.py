@@ -1,4 +1,4 @@
-"""A report is one file that asks for nothing else, and shows what it was given."""
+"""A report is one self-contained file that shows its content."""
 
 import base64
 import io
@@ -18,7 +18,7 @@ from outcrop.report import versions, write_report
 
 
 class Page(HTMLParser):
-    """Tags with their attributes, text, and tags that were never closed."""
+    """Parser that collects tags with attributes, text, and tags that are still open."""
 
     def __init__(self, page):
         super().__init__()
@@ -57,7 +57,7 @@ def page(tmp_path):
     return Page((tmp_path / "report.html").read_text(encoding="utf-8"))
 
 
-def test_the_page_asks_for_nothing_outside_itself(page):
+def test_the_page_is_self_contained(page):
     """Every source is data, every link an anchor of the page, and there is no script."""
     for tag, attrs in page.tags:
         assert tag != "script"
@@ -71,7 +71,7 @@ def test_the_page_asks_for_nothing_outside_itself(page):
 
 
 def test_pictures_are_embedded_whole(page):
-    """Two drawn figures, a PNG and an SVG come back from the page as what they were."""
+    """Two drawn figures, a PNG and an SVG are unchanged on the page."""
     sources = [attrs["src"] for tag, attrs in page.tags if tag == "img"]
     assert [re.match(r"data:([^;]+)", source)[1] for source in sources] == [*["image/png"] * 3, "image/svg+xml"]
     raw = [base64.b64decode(source.split(",", 1)[1]) for source in sources]
@@ -82,7 +82,7 @@ def test_pictures_are_embedded_whole(page):
 
 
 def test_tables_parameters_and_versions_are_shown_as_text(page):
-    """Markup in names stays text; fractions line up, nothing is a dash, nested parameters have full names."""
+    """Markup in names is escaped, decimals are aligned, missing values are dashes, nested names are complete."""
     text = [part.strip() for part in page.text if part.strip()]
     expected = ["F3 <inline 310>", "Scores & more", "First line.\nSecond <line>.", "<b>salt</b>", "0.250", "12345", "–"]
     expected += ["seed", "index.size", "99, 99", "index.clip", "1235", "a <b> c", "Confidence", versions()]
@@ -92,8 +92,8 @@ def test_tables_parameters_and_versions_are_shown_as_text(page):
     assert f"Outcrop {outcrop.__version__}, Python 3." in versions() and "numpy 2" in versions()
 
 
-def test_a_report_that_fails_leaves_the_old_one(tmp_path):
-    """What cannot be shown is named, and the page that was there stays."""
+def test_a_failed_report_keeps_the_old_one(tmp_path):
+    """The error names the item that cannot be shown, and the existing page stays."""
     path = tmp_path / "report.html"
     write_report(path, title="old", sections={})
     before = path.read_bytes()

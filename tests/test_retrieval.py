@@ -1,4 +1,4 @@
-"""The index survives interruption, search is exact, and every patch goes to the class it resembles most."""
+"""An index survives interruption, search is exact, and every patch goes to its most similar class."""
 
 import numpy as np
 import pytest
@@ -36,13 +36,13 @@ def index(volume, tmp_path):
 
 @pytest.fixture
 def paper(volume, tmp_path):
-    """The same by the paper's measure."""
+    """Index of the volume with the paper's measure."""
     grid = PatchGrid(volume, size=33, step=11)
     return build_index(volume, grid, tmp_path / "paper.outcrop", measure="curvelet-svd")
 
 
 def test_index_holds_the_descriptor_of_every_patch(volume, paper):
-    """Each row equals the descriptor of its patch; quiet patches are marked and left zero."""
+    """Each row equals the descriptor of its patch; empty patches have their status and a zero row."""
     index = paper
     patches = index.grid.extract(volume, slice(None))
     expected = CurveletSVD().describe(patches)
@@ -52,8 +52,8 @@ def test_index_holds_the_descriptor_of_every_patch(volume, paper):
     assert not index.features[:][~used].any()
 
 
-def test_an_index_by_the_encoder_is_another(volume, paper, tmp_path):
-    """It has another key than that of the paper's measure, opens again, and its search is the measure itself."""
+def test_an_index_depends_on_its_measure(volume, paper, tmp_path):
+    """Encoder and paper's measure give different keys; the index opens again, and its search equals the measure."""
     index = paper
     built = build_index(volume, index.grid, tmp_path / "paper.outcrop")
     assert built.key != index.key and open_index(tmp_path / "paper.outcrop", volume=volume).key == built.key
@@ -68,7 +68,7 @@ def test_an_index_by_the_encoder_is_another(volume, paper, tmp_path):
         build_index(volume, index.grid, tmp_path / "job.outcrop", measure="euclidean")
 
 
-def test_blocks_of_values_are_compared_one_by_one():
+def test_similarity_is_the_mean_over_blocks():
     """The similarity of several blocks is the mean of the Bray-Curtis similarities of each."""
     rng = np.random.default_rng(0)
     features, queries = (rng.random((n, 12)).astype("f4") for n in (30, 5))
@@ -76,8 +76,8 @@ def test_blocks_of_values_are_compared_one_by_one():
     np.testing.assert_allclose(search(features, queries, np.array([0, 4, 12])), sum(parts) / 2, atol=1e-6)
 
 
-def test_an_interrupted_index_goes_on_to_the_same_result(volume, tmp_path, monkeypatch):
-    """Stopped after any block, the next run does the rest only, and the arrays are equal bit for bit."""
+def test_a_resumed_index_equals_an_uninterrupted_one(volume, tmp_path, monkeypatch):
+    """Stopped after any block, the next run computes only the missing blocks; arrays are equal bit for bit."""
     monkeypatch.setattr("outcrop.retrieval.index.BLOCK", 64)
     grid = PatchGrid(volume, size=33, step=11)
     whole = build_index(volume, grid, tmp_path / "whole.outcrop")
@@ -101,8 +101,8 @@ def test_an_interrupted_index_goes_on_to_the_same_result(volume, tmp_path, monke
     np.testing.assert_array_equal(whole.status, rest.status)
 
 
-def test_every_index_is_kept_under_its_key(volume, tmp_path):
-    """Same volume and parameters: nothing is read; another step or volume is added, and the first is found again."""
+def test_every_index_is_stored_under_its_key(volume, tmp_path):
+    """The same volume and parameters need no reading; another step or volume adds an index and keeps the first."""
     grid, path, calls = PatchGrid(volume, size=33, step=22), tmp_path / "j.outcrop", []
     first = build_index(volume, grid, path)
     build_index(volume, grid, path, progress=lambda what, done, total: calls.append(done))
@@ -123,8 +123,8 @@ def test_every_index_is_kept_under_its_key(volume, tmp_path):
     )
 
 
-def test_a_damaged_index_is_made_again_and_what_was_there_is_kept(volume, tmp_path):
-    """Broken metadata: the folder is renamed, never removed, and the next run gives the same descriptors."""
+def test_a_damaged_index_is_renamed_and_computed_again(volume, tmp_path):
+    """With broken metadata, the folder is renamed, never removed, and the next run gives the same descriptors."""
     grid, path = PatchGrid(volume, size=33, step=22), tmp_path / "j.outcrop"
     whole = build_index(volume, grid, path).features[:]
     store = next(path.rglob("features.zarr"))
@@ -134,8 +134,8 @@ def test_a_damaged_index_is_made_again_and_what_was_there_is_kept(volume, tmp_pa
     assert (store.parent / "features.zarr.damaged-1").is_dir()
 
 
-def test_a_lost_chunk_is_described_again(volume, tmp_path):
-    """A chunk of the status or of the descriptors that is gone comes back with the same command."""
+def test_a_lost_chunk_is_computed_again(volume, tmp_path):
+    """A missing chunk of status or descriptors is computed again by the same command."""
     grid, path = PatchGrid(volume, size=33, step=22), tmp_path / "j.outcrop"
     whole = build_index(volume, grid, path)
     store = next(path.rglob("features.zarr"))
@@ -146,7 +146,7 @@ def test_a_lost_chunk_is_described_again(volume, tmp_path):
 
 
 def test_a_failing_disk_removes_nothing(volume, tmp_path, monkeypatch):
-    """One read error while the index is opened reaches the user, and the index is there as before."""
+    """A read error while the index is opened is reported to the user, and the index stays unchanged."""
     grid, path = PatchGrid(volume, size=33, step=22), tmp_path / "j.outcrop"
     build_index(volume, grid, path)
     before = sorted(p for p in path.rglob("*") if p.is_file())
@@ -161,7 +161,7 @@ def test_a_failing_disk_removes_nothing(volume, tmp_path, monkeypatch):
 
 
 def test_a_computed_volume_is_another_volume(volume, tmp_path):
-    """What was filtered gets descriptors of its own, although it says where the raw one came from."""
+    """A filtered volume gets its own descriptors, although its attributes name the source of the raw volume."""
     grid, path = PatchGrid(volume, size=33, step=22), tmp_path / "j.outcrop"
     raw = build_index(volume, grid, path, measure="curvelet-svd")
     filtered = volume.copy(data=np.gradient(volume.values, axis=-1).astype("f4"))
@@ -180,7 +180,7 @@ def test_open_index_gives_the_same_index(volume, index):
 
 
 def test_an_array_can_be_indexed_and_opened_again(volume, tmp_path):
-    """A volume that is no file is known by a digest of its samples."""
+    """A volume in memory is identified by a digest of its samples."""
     held = open_volume(volume.values)
     index = build_index(held, PatchGrid(held, size=33, step=33), tmp_path / "a.outcrop")
     again = open_index(tmp_path / "a.outcrop", volume=held)
@@ -189,8 +189,8 @@ def test_an_array_can_be_indexed_and_opened_again(volume, tmp_path):
         open_index(tmp_path / "a.outcrop")
 
 
-def test_refuses_a_job_changed_by_hand(volume, tmp_path):
-    """Nonsense in job.toml is one clear line, and indexing again mends it."""
+def test_refuses_a_job_file_with_nonsense(volume, tmp_path):
+    """Nonsense in job.toml gives a one-line error, and indexing again repairs the file."""
     grid, path = PatchGrid(volume, size=33, step=33), tmp_path / "j.outcrop"
     made = build_index(volume, grid, path)
     text = (path / "job.toml").read_text()
@@ -214,7 +214,7 @@ def test_search_is_exact():
 
 
 def test_a_ranking_beyond_the_memory_is_refused(index, monkeypatch):
-    """More patches than can be ranked within the budget are refused in one line that says what to do."""
+    """More patches than fit the memory budget of a ranking give a one-line error with a remedy."""
     monkeypatch.setattr(index, "memory", 49 * len(index) - 1)
     with pytest.raises(ValueError, match="allow more memory"):
         retrieve(index, {"flat": [np.eye(33)]}, 3)
@@ -236,7 +236,7 @@ def test_exemplar_finds_itself_first(index, paper):
 
 
 def test_two_classes_share_no_patch_and_are_pure(index):
-    """Each patch goes to one class; both textures are found; the CSV says the same."""
+    """Each patch goes to one class, both textures are found, and the CSV file agrees."""
     weak = retrieve(index, {"flat": [(103, 330, 200)], "dipping": [(103, 420, 200)]}, {"flat": 150, "dipping": 140})
     assert len(np.unique(weak.rows)) == len(weak) == 290
     crossline = weak.positions.crossline.to_numpy()
@@ -249,7 +249,7 @@ def test_two_classes_share_no_patch_and_are_pure(index):
 
 
 def test_picture_exemplars(index, volume):
-    """A picture of the patch finds what its position finds; other sizes and ranges are refused; sampling is mended."""
+    """A picture of a patch finds the same as its position; wrong sizes and ranges are refused; it is resampled."""
     place = (103, 330, 200)
     patch = index.grid.cut(volume, index.grid.start_at(place))[0]
     by_place, by_picture = (retrieve(index, {"a": [e]}, 20) for e in (place, patch))
@@ -268,7 +268,7 @@ def test_picture_exemplars(index, volume):
 
 
 def test_quota_per_exemplar(index):
-    """With a quota each exemplar brings its share; without, the nearer one may bring all."""
+    """With a quota, each exemplar contributes equally; without, one exemplar may contribute all patches."""
     places = [(103, 330, 200), (103, 420, 200)]
     weak = retrieve(index, {"any": places}, 41, per_exemplar=True)
     assert np.bincount(weak.exemplar).tolist() == [21, 20]
@@ -285,12 +285,12 @@ def same(a, b):
 
 
 def judged(weak, yes=(), no=()):
-    """Options of `retrieve` that accept and reject some rows of weak labels, each for the class it was found for."""
+    """Options of `retrieve` that accept and reject rows of weak labels, each for its class."""
     return {what: weak.places(np.isin(weak.rows, rows)) for what, rows in (("accepted", yes), ("rejected", no))}
 
 
-def test_accepted_patches_stay_and_rejected_ones_do_not_come_back_for_their_class(index):
-    """Round after round of random verdicts."""
+def test_accepted_patches_stay_and_rejected_ones_do_not_return_for_their_class(index):
+    """Several rounds of random verdicts are respected."""
     for options in ({}, {"per_exemplar": True}, {"ranking": "similarity"}):
         rng = np.random.default_rng(0)
         weak, verdicts = retrieve(index, PLACES, 12, **options), {}
@@ -311,7 +311,7 @@ def test_accepted_patches_stay_and_rejected_ones_do_not_come_back_for_their_clas
 
 @pytest.mark.parametrize("ranking", ["graph", "similarity"])
 def test_a_rejected_patch_may_show_another_class(index, ranking):
-    """A patch that was rejected for one class is still retrieved for the other, and one accepted there stays."""
+    """A patch rejected for one class can be retrieved for another, and an accepted patch stays there."""
     weak = retrieve(index, PLACES, 30, ranking=ranking)
     row = int(weak.rows[weak.classes == "flat"][0])
     place = weak.places([0])["flat"]
@@ -330,8 +330,8 @@ def test_order_of_verdicts_does_not_matter(index):
     same(retrieve(index, PLACES, 30, **given), retrieve(index, PLACES, 30, **turned))
 
 
-def test_patches_are_ranked_by_their_share_of_what_reaches_them(index, monkeypatch):
-    """Against the definition, solved densely: accepted ones first, then falling shares; the weights are the shares."""
+def test_patches_are_ranked_by_their_share_of_the_evidence(index, monkeypatch):
+    """As by a dense solution: accepted patches come first, then descending shares, which are the weights."""
     monkeypatch.setattr("outcrop.retrieval.ranking.APART", 0)
     monkeypatch.setattr("outcrop.retrieval.graph.MORE", 100)  # every pair is compared by the measure
     weak = retrieve(index, PLACES, 30)
@@ -353,8 +353,8 @@ def test_patches_are_ranked_by_their_share_of_what_reaches_them(index, monkeypat
     assert share[flat[-1]] > max(left) - 1e-4
 
 
-def test_feedback_makes_what_is_retrieved_purer(index):
-    """An exemplar across the boundary finds both textures; yes and no to ten patches leave mostly one."""
+def test_feedback_makes_retrieval_purer(index):
+    """An exemplar across the boundary finds both textures; verdicts on ten patches leave mostly one."""
     exemplar = {"flat": [(103, 372, 200)]}
     weak = retrieve(index, exemplar, 120)
 
@@ -372,8 +372,8 @@ def test_feedback_makes_what_is_retrieved_purer(index):
     assert flat(weak).mean() > before + 0.2
 
 
-def test_assign_gives_each_row_to_the_most_similar_want():
-    """Against all ways of trying: no row twice, each list is the best that is left, ties fall the same way."""
+def test_assign_gives_each_row_to_the_most_similar_request():
+    """No row is assigned twice, no request could get a better free row, and ties are resolved by row."""
     rng = np.random.default_rng(1)
     for _ in range(50):
         s = rng.integers(0, 6, (12, 3)) / 6
@@ -387,7 +387,7 @@ def test_assign_gives_each_row_to_the_most_similar_want():
 
 
 def test_auto_takes_the_knee_of_the_nearest_ninth(index):
-    """The count is the knee of the curve, whose length follows the size of the index; each class has as many."""
+    """The count of each class is the knee of its curve, whose length depends on the size of the index."""
     usable = int((index.status == USED).sum())
     whole = {name: retrieve(index, {name: PLACES[name]}, usable, ranking="similarity").similarity for name in PLACES}
     weak = retrieve(index, PLACES, "auto")
@@ -397,8 +397,8 @@ def test_auto_takes_the_knee_of_the_nearest_ninth(index):
     assert len(retrieve(index, PLACES, {"flat": 7})) == 7 + weak.suggested["dipping"]
 
 
-def test_verdicts_hold_at_their_place_whatever_the_grid(volume, index, tmp_path):
-    """A no to a patch bars the patch of another index that all but covers it; one that lies between acts as a query."""
+def test_verdicts_apply_to_their_position_on_any_grid(volume, index, tmp_path):
+    """A rejection excludes the patch of another index that nearly covers it; between patches it acts as a query."""
     weak = retrieve(index, PLACES, 30)
     place = (*weak.positions.iloc[4][["inline", "crossline", "time"]], "inline")
     without = retrieve(index, PLACES, 30, rejected={weak.classes[4]: [place]})
@@ -419,8 +419,8 @@ def test_verdicts_hold_at_their_place_whatever_the_grid(volume, index, tmp_path)
     assert (rows_near(coarse, off)[0] >= 0) == (slow >= 0.75)
 
 
-def test_weights_tell_right_patches_from_wrong_ones(index):
-    """Patches of the other texture weigh less, weights are in (0, 1] and survive the file; accepted ones weigh 1."""
+def test_weights_separate_right_patches_from_wrong_ones(index):
+    """Patches of the other texture have smaller weights; weights are in (0, 1], 1 if accepted, and are saved."""
     weak = retrieve(index, PLACES, {"flat": 430, "dipping": 150})
     right = (weak.positions.crossline.to_numpy() <= 364) == (weak.classes == "flat")
     assert (~right).sum() > 20
@@ -440,7 +440,7 @@ def test_weights_tell_right_patches_from_wrong_ones(index):
 
 
 def test_arrays_on_disk_are_those_in_memory(index, tmp_path):
-    """Everything but the grid survives a file to the bit, with its types; a damaged file is refused."""
+    """All data but the grid are read back bit for bit with their types; a damaged file is refused."""
     weak = retrieve(index, PLACES, {"flat": 40, "dipping": 9})
     weak = retrieve(index, PLACES, {"flat": 40, "dipping": 9}, **judged(weak, weak.rows[[3, 44]], weak.rows[[5]]))
     weak.save_arrays(tmp_path / "weak.npz")
@@ -457,19 +457,19 @@ def test_arrays_on_disk_are_those_in_memory(index, tmp_path):
         type(weak).load_arrays(tmp_path / "weak.npz", weak.grid)
 
 
-def test_one_class_alone_is_weighed_against_the_survey(index):
-    """Patches of the texture belong to it, the last of the survey do not."""
+def test_a_single_class_is_weighted_against_the_survey(index):
+    """Patches of the texture have large weights, the least similar patches of the survey have small ones."""
     weak = retrieve(index, {"flat": PLACES["flat"]}, int((index.status == USED).sum()))
     assert weak.weights[:30].min() > 0.9 > weak.weights[-30:].max()
 
 
 def test_knee_finds_the_bend():
-    """A curve that falls off a cliff bends at the cliff."""
+    """The knee of a curve with one steep step is at the step."""
     assert knee(np.concatenate([np.linspace(1, 0.95, 100), np.linspace(0.5, 0.45, 100)])) in (100, 101)
 
 
 def test_refuses_bad_requests(index):
-    """Empty classes, too many patches, places outside."""
+    """Empty classes, too many patches and positions outside the volume are refused."""
     for exemplars, count, says in [
         ({}, 5, "at least one exemplar"),
         ({"a": []}, 5, "at least one exemplar"),
@@ -481,11 +481,11 @@ def test_refuses_bad_requests(index):
             retrieve(index, exemplars, count)
 
 
-def test_sorting_the_first_rows_alone_changes_nothing():
-    """Whether the sorted rows last or not, every want gets what it gets when all rows are sorted."""
+def test_partial_sorting_gives_the_same_assignment():
+    """With few or enough sorted rows, every request gets the same rows as when all rows are sorted."""
     rng = np.random.default_rng(0)
     values = np.round(rng.random((5000, 3)).astype("f4"), 2)  # many ties
-    values[:, 1] = values[:, 0]  # two wants for the same rows
+    values[:, 1] = values[:, 0]  # two requests for the same rows
     values[rng.random(5000) < 0.2] = -1
     for counts in ([5, 5, 5], [400, 900, 2], [3000, 3000, 3000]):
         first, whole = (assign(values, counts, whole=flag) for flag in (False, True))
@@ -493,15 +493,15 @@ def test_sorting_the_first_rows_alone_changes_nothing():
             np.testing.assert_array_equal(a, b)
 
 
-def test_some_weak_labels_alone(index):
-    """By positions, none of them too, by a mask or by a slice."""
+def test_a_selection_of_weak_labels(index):
+    """Weak labels are selected by positions (none included), by a mask or by a slice."""
     weak = retrieve(index, {"left": [(104, 330, 200)], "right": [(104, 420, 200)]}, 3)
     assert len(weak.take([])) == 0 and weak.take([-1]).rows[0] == weak.rows[-1]
     for chosen in ([0, 1], slice(2), np.arange(len(weak)) < 2):
         assert weak.take(chosen).table.equals(weak.table.iloc[:2])
 
 
-def test_a_picture_without_anything_is_refused(index):
-    """It looks like nothing."""
+def test_a_constant_picture_is_refused(index):
+    """A constant picture cannot serve as an exemplar."""
     with pytest.raises(ValueError, match="everywhere"):
         retrieve(index, {"fault": [np.full(index.grid.size, 0.5)]}, 3)

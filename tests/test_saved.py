@@ -1,4 +1,4 @@
-"""A saved mapper comes back in another process with the same scores, and a damaged folder is refused in one line."""
+"""A saved mapper has the same scores in another process, and a damaged folder gives a one-line error."""
 
 import json
 import subprocess
@@ -43,7 +43,7 @@ def folder(shown, tmp_path):
 
 @pytest.mark.parametrize("kind", ["exact", "published"])
 def test_scores_of_a_loaded_mapper_are_the_same_to_the_bit(kind, shown, tmp_path):
-    """In a fresh process, which knows nothing but the folder; parameters and classes come back too."""
+    """A new process loads the folder; parameters and classes are the same too."""
     patches, _ = shown
     mapper = make(kind).fit(*shown)
     mapper.save(tmp_path / "mapper")
@@ -57,8 +57,8 @@ def test_scores_of_a_loaded_mapper_are_the_same_to_the_bit(kind, shown, tmp_path
     np.testing.assert_array_equal(again.predict(patches), mapper.predict(patches))
 
 
-def test_a_mapper_replaces_a_mapper_and_nothing_else(shown, folder, tmp_path):
-    """Saved twice it is the second; a folder of something else stays."""
+def test_saving_replaces_only_a_mapper(shown, folder, tmp_path):
+    """A second mapper replaces the first; a folder with other content is refused and stays."""
     make("exact").set_params(atoms_per_class=4).fit(*shown).save(folder)
     assert oc.load_mapper(folder).atoms_per_class == 4
     (tmp_path / "notes").mkdir()
@@ -67,7 +67,7 @@ def test_a_mapper_replaces_a_mapper_and_nothing_else(shown, folder, tmp_path):
 
 
 def test_a_damaged_or_foreign_folder_is_refused_in_one_line(folder, tmp_path):
-    """Arrays cut short, JSON cut short or edited, another format or kind, and no mapper at all."""
+    """Truncated arrays, truncated or edited JSON, another format or kind, and no mapper give clear errors."""
     about, arrays = (folder / "mapper.json").read_text(), (folder / "arrays.npz").read_bytes()
     edited = json.loads(about)
     cases = [
@@ -90,15 +90,15 @@ def test_a_damaged_or_foreign_folder_is_refused_in_one_line(folder, tmp_path):
 
 
 @pytest.mark.parametrize(("kind", "mapping"), [("EncoderMapper", "encoder"), ("TextureMapper", "texture")])
-def test_a_mapper_of_a_removed_mapping_says_what_to_do(kind, mapping, tmp_path):
-    """Earlier versions fitted mappers that this one no longer has."""
+def test_a_mapper_of_a_removed_mapping_gives_a_remedy(kind, mapping, tmp_path):
+    """The error for a mapper of an earlier version names a remedy."""
     write_mapper(tmp_path / "mapper", {"kind": kind, "classes": ["fault", "other"]}, {"weights": np.zeros(3)})
     with pytest.raises(ValueError, match=f"fitted by mapping '{mapping}', which this version no longer has; fit it"):
         oc.load_mapper(tmp_path / "mapper")
 
 
 def test_a_mapping_of_an_earlier_version_is_replaced_with_a_warning():
-    """Programs that ask for a removed mapping of patches go on with that of the paper; other names are unknown."""
+    """The name of a removed mapping of patches gives that of the paper; other names are unknown."""
     with pytest.warns(UserWarning, match="'texture' was removed"):
         assert oc.MAPPERS["texture"]().variant == "paper"
     assert "texture" not in oc.MAPPERS

@@ -1,4 +1,4 @@
-"""Labels and confidence depend on the scores alone, patch by patch, and smoothing does what it says."""
+"""Labels and confidence depend on the scores of each patch alone, and filters equal their definitions."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ SCORES = np.random.default_rng(0).random((5, 8, 9, 4))
 
 
 def test_winner_is_the_argmax():
-    """Codes are argmax + 1, the first of equal scores, and come with the largest score."""
+    """Codes are argmax + 1, the first of equal scores, and are returned with the largest score."""
     tied = np.concatenate((SCORES, SCORES[..., ::-1].round(1)))
     codes, best = winner(tied)
     assert codes.dtype == np.uint8
@@ -25,7 +25,7 @@ def test_winner_is_the_argmax():
 
 
 def test_confidence_is_the_share_of_the_winner():
-    """Probabilities give themselves, amplitude does not matter, equal classes give 1 / n and no evidence gives 0."""
+    """Probabilities are unchanged, gain has no effect, equal classes give 1 / n and no evidence gives 0."""
     probabilities = SCORES / SCORES.sum(-1, keepdims=True)
     np.testing.assert_allclose(confidence(probabilities), probabilities.max(-1))
     np.testing.assert_allclose(confidence(SCORES * 1e-3), confidence(SCORES))
@@ -35,13 +35,13 @@ def test_confidence_is_the_share_of_the_winner():
 
 @given(STACKS)
 def test_median_equals_scipy(labels):
-    """The counted median is SciPy's, edges repeated."""
+    """The median by counting equals that of SciPy with repeated edges."""
     np.testing.assert_array_equal(median_filter(labels), ndimage.median_filter(labels, (1, 3, 3), mode="nearest"))
 
 
 @given(STACKS)
 def test_majority_equals_the_slow_twin(labels):
-    """Most frequent label, own label on a tie."""
+    """The filter returns the most frequent label, and on a tie the label of the pixel."""
     np.testing.assert_array_equal(majority_filter(labels), [reference.majority(patch) for patch in labels])
 
 
@@ -63,7 +63,7 @@ def test_order_of_threshold_and_filter():
 
 
 def test_blocks_and_torch_agree():
-    """Patches are labelled one by one, and NumPy and torch answer alike, in kind."""
+    """Patches are labelled independently, and NumPy and torch give equal results in arrays of their own kind."""
     sure = confidence(SCORES) > 0.4
     whole = label(SCORES, confident=sure, smooth=majority_filter)
     parts = [label(SCORES[i : i + 2], confident=sure[i : i + 2], smooth=majority_filter) for i in (0, 2, 4)]
@@ -74,13 +74,13 @@ def test_blocks_and_torch_agree():
 
 
 def test_refuses_an_unknown_order():
-    """The two orders are named in the error."""
+    """The error names the two orders."""
     with pytest.raises(ValueError, match="order is 'median'; choose 'paper' or 'published'"):
         label(SCORES, order="median")
 
 
 def test_the_background_is_the_class_named_or_one_with_a_common_name():
-    """A given name must be there; without one `other` comes before what may be a class of its own."""
+    """A given name must exist; by default `other` is preferred to names that may be a geological class."""
     from outcrop.mapping.confidence import find_background
 
     assert find_background(["Layers", "salt", "other"]) == "other"

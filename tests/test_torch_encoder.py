@@ -1,4 +1,4 @@
-"""Labels, descriptors and sticks on a torch device are those of NumPy and onnxruntime but for rounding."""
+"""Labels, descriptors and sticks on a torch device equal those of NumPy and onnxruntime up to rounding."""
 
 import numpy as np
 import pytest
@@ -22,12 +22,12 @@ def volume():
 
 @pytest.fixture(scope="module")
 def sections(volume):
-    """Its sections, (n, samples, traces) in [0, 1]."""
+    """Sections of the volume, (n, samples, traces) in [0, 1]."""
     return np.clip(0.5 + volume.values.swapaxes(1, 2) / 20_000, 0, 1).astype(np.float32)
 
 
-def test_labels_of_a_job(tmp_path, volume):
-    """`outcrop label --device` is what `outcrop label` is."""
+def test_labels_on_a_device_equal_labels_on_the_cpu(tmp_path, volume):
+    """`outcrop label --device` gives the labels of `outcrop label`."""
     found = []
     for device in (None, "cpu"):
         with oc.Job(tmp_path / f"{device}.outcrop", volume=volume) as job:
@@ -40,7 +40,7 @@ def test_labels_of_a_job(tmp_path, volume):
 
 
 def test_patches_are_described_on_several_devices(tmp_path, volume, monkeypatch):
-    """Blocks go to the devices in turn; the descriptors are the same."""
+    """Blocks go to the devices in turn, and the descriptors are the same."""
     monkeypatch.setattr("outcrop.retrieval.index.BLOCK", 16)
     seen = []
     described = retrieval_index._described
@@ -54,16 +54,16 @@ def test_patches_are_described_on_several_devices(tmp_path, volume, monkeypatch)
     np.testing.assert_allclose(two.features[:], one.features[:], atol=1e-6)
 
 
-def test_devices_at_the_command_line(outcrop, tmp_path):
-    """Each name of a list is checked, and the one that is not there is named."""
+def test_devices_on_the_command_line_are_checked(outcrop, tmp_path):
+    """Each device of a list is checked, and the error names the missing one."""
     words = ["label", tmp_path / "x.outcrop", "--device"]
     assert "'nonsense' cannot be used" in outcrop(*words, "cpu,nonsense")[2]
     assert "not a job folder" in outcrop(*words, "cpu,cpu")[2]
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_net(device):
-    """The net as onnxruntime runs it."""
+def test_net_equals_onnxruntime(device):
+    """The torch net gives the results of onnxruntime."""
     x = np.random.default_rng(0).standard_normal((2, 1, 64, 96)).astype(np.float32)
     for expected, found in zip(
         session(str(WEIGHTS)).run(None, {"sections": x}), torch_net(str(WEIGHTS), device).run(x), strict=True
@@ -71,8 +71,8 @@ def test_net(device):
         np.testing.assert_allclose(found, expected, atol=1e-4 if device == "cpu" else 2e-2)
 
 
-def test_initialisers_are_those_that_onnx_reads():
-    """Names, order and values."""
+def test_initialisers_equal_those_of_onnx():
+    """Names, order and values are equal."""
     onnx = pytest.importorskip("onnx")
     expected = onnx.load(WEIGHTS).graph.initializer
     found = initialisers(WEIGHTS)
@@ -81,23 +81,23 @@ def test_initialisers_are_those_that_onnx_reads():
         np.testing.assert_array_equal(found[tensor.name], onnx.numpy_helper.to_array(tensor))
 
 
-def test_fault_sticks(volume):
-    """The same sticks."""
+def test_fault_sticks_are_equal(volume):
+    """Fault sticks picked on a device are the same."""
     plain, found = oc.fault_sticks(volume), oc.fault_sticks(volume, device="cpu")
     assert len(plain) == len(found) > 0
     np.testing.assert_allclose(found["likelihood"], plain["likelihood"], atol=1e-3)
 
 
-def test_answers(sections):
-    """The same answers."""
+def test_predictions_are_equal(sections):
+    """Predictions on a device are the same."""
     plain, found = Encoder().answers(sections[:1]), Encoder(device="cpu").answers(sections[:1])
     for name, values in plain.items():
         np.testing.assert_allclose(found[name], values, atol=1e-3, err_msg=name)
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_descriptions_of_patches_are_those_of_onnxruntime(volume, device):
-    """The measure of the index on a device, patches loud and quiet, of several shapes; and the type of what came in."""
+def test_descriptors_equal_those_of_onnxruntime(volume, device):
+    """Descriptors of loud and quiet patches of several shapes are equal, and keep the type of the input."""
     measure = oc.MEASURES["encoder"]()
     for size in (99, 64, (40, 77)):
         grid = oc.PatchGrid(volume, size=size, step=40)

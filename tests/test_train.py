@@ -1,4 +1,4 @@
-"""A net learns what the masks say, goes on where it was stopped, and keeps its weights as plain arrays."""
+"""A net learns from masks, resumes an interrupted training, and saves its weights as plain arrays."""
 
 import json
 import sys
@@ -48,7 +48,7 @@ def weights(path):
 
 
 def test_a_net_learns_two_textures(earth, patches, tmp_path):
-    """Sections are labelled right but for the boundary, in any size, and the file gives the same net again."""
+    """Labels of sections of any size are correct except at the boundary, and the file gives the same net."""
     volume, labels, grid = earth
     losses = []
     net = train(
@@ -68,8 +68,8 @@ def test_a_net_learns_two_textures(earth, patches, tmp_path):
     assert net.scores(section[None, :37, :41]).shape == (1, 37, 41, 2)
 
 
-def test_an_interrupted_training_goes_on_to_the_same_net(patches, tmp_path):
-    """Stopped after any epoch, the rest gives the weights of a run that was not; another seed starts again."""
+def test_a_resumed_training_gives_the_same_net(patches, tmp_path):
+    """A training stopped after any epoch ends with the same weights; another seed starts again."""
 
     def stop(what, done, total):
         if done == 2:
@@ -88,8 +88,8 @@ def test_an_interrupted_training_goes_on_to_the_same_net(patches, tmp_path):
     assert calls[2:] == [1, 2, 3, 4]
 
 
-def test_uncertain_pixels_and_those_of_no_confidence_teach_nothing(earth, tmp_path):
-    """Whatever stands where the confidence is 0, uncertain too, the weights of the net come out the same."""
+def test_pixels_without_confidence_have_no_effect(earth, tmp_path):
+    """Any label, uncertain included, at pixels with confidence 0 gives the same weights of the net."""
     volume, labels, grid = earth
     nets = []
     for wrong in (1, 2, 255):
@@ -106,8 +106,8 @@ def test_uncertain_pixels_and_those_of_no_confidence_teach_nothing(earth, tmp_pa
             np.testing.assert_array_equal(own[name], values, err_msg=name)
 
 
-def test_refuses_what_cannot_be_trained(patches, tmp_path):
-    """No epochs, no training set, no net."""
+def test_refuses_wrong_training_input(patches, tmp_path):
+    """Zero epochs, a folder without training set and a file without net are refused."""
     for call, says in [
         (lambda: train(patches, tmp_path / "n.npz", epochs=0), "choose 1 or more"),
         (lambda: train(tmp_path / "none", tmp_path / "n.npz"), "no training set"),
@@ -119,14 +119,14 @@ def test_refuses_what_cannot_be_trained(patches, tmp_path):
             call()
 
 
-def test_a_net_scores_on_the_device_it_lies_on():
-    """The scores are NumPy's, whatever the size of the patches."""
+def test_a_net_scores_on_its_device():
+    """Scores are NumPy arrays, for patches of any size."""
     net = Net(torch.nn.Conv2d(1, 3, 1), ["a", "b", "c"])
     assert isinstance(net.scores(np.zeros((2, 9, 7), "f4")), np.ndarray)
 
 
-def test_train_command_labels_the_volume_and_says_the_gain(earth, tmp_path, monkeypatch, capsys):
-    """The net's labels lie beside those of the mapping, can be scored and exported, refused when those change."""
+def test_train_command_labels_the_volume_and_reports_scores(earth, tmp_path, monkeypatch, capsys):
+    """Labels of the net are stored separately, can be scored and exported, and are refused once they are stale."""
     np.save(tmp_path / "v.npy", earth[0].values)
     job = oc.Job(tmp_path / "v.outcrop", volume=tmp_path / "v.npy")
     job.choose_index(size=32, step=16, every=4)
@@ -158,7 +158,7 @@ def test_train_command_labels_the_volume_and_says_the_gain(earth, tmp_path, monk
 
 
 def test_patches_in_memory_and_in_a_folder_give_the_same_net(patches, tmp_path):
-    """Both ways to train see the same patches in the same order, with the same weights: no number differs."""
+    """Both functions use the same patches, order and weights, so the nets are equal."""
     read = TrainingSet(patches)
     images, masks, sure = (torch.stack(part).numpy() for part in zip(*read, strict=True))
     from_folder = train(patches, tmp_path / "net.npz", epochs=2, seed=4, device="cpu")

@@ -1,4 +1,4 @@
-"""The store of votes: what is written comes back, whole or in part, in little space."""
+"""The store of votes: votes are read back, in full and in part, and take little space."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ SHAPE = (5, 3 * TRACES + 7, 20)  # lines, traces, samples
 
 @pytest.fixture
 def votes():
-    """Of two classes, that change slowly from trace to trace as those of mappers do; anything in the last line."""
+    """Votes of two classes that vary slowly from trace to trace, as those of mappers do; random in the last line."""
     rng = np.random.default_rng(0)
     walk = np.cumsum(rng.integers(-1, 2, (5, 1, *SHAPE[1:])), axis=2) % 256
     first = walk.astype(np.uint8)
@@ -45,16 +45,16 @@ PARTS = [
 
 
 @pytest.mark.parametrize("traces", PARTS, ids=str)
-def test_parts_come_back_as_written(store, votes, traces):
-    """Traces of one chunk and of several, sparse ones, the last; of one line and of several; with some samples."""
+def test_parts_are_read_back(store, votes, traces):
+    """Parts are traces of one chunk and of several, sparse, or the last; of one line or several; with some samples."""
     for samples in (slice(None), slice(4, 9), np.array([0, 3, 19])):
         expected = votes[:, :, traces][..., samples]
         np.testing.assert_array_equal(store.read(4, traces, samples), expected[4])
         np.testing.assert_array_equal(store.read_lines([0, 1, 4], traces, samples), expected[[0, 1, 4]].swapaxes(0, 1))
 
 
-def test_chunks_of_lines_are_those_that_zarr_reads(tmp_path, votes):
-    """One by one, also of a line that was never written and of chunks without any vote; damage is found."""
+def test_chunks_equal_chunks_read_by_zarr(tmp_path, votes):
+    """Chunks are equal, also of an unwritten line and without votes; damage is found."""
     votes[1, :, : 2 * TRACES] = 0
     store = filled(VoteStore.make(tmp_path, SHAPE, ["a", "other"]), votes[:3])
     width = -(-SHAPE[1] // TRACES) * TRACES
@@ -72,7 +72,7 @@ def test_chunks_of_lines_are_those_that_zarr_reads(tmp_path, votes):
 
 
 def test_differences_take_less_space(tmp_path, votes):
-    """Of votes that change slowly from trace to trace; a line is one file."""
+    """Differences of slowly varying votes compress better than votes; a line is one file."""
     now = filled(VoteStore.make(tmp_path, SHAPE, ["a", "other"]), votes[:4])
     checked = {"compressors": [ZstdCodec(), Crc32cCodec()], "chunks": (1, 2, 64, 20), "dtype": "uint8"}
     plain = zarr.create_array(tmp_path / "plain.zarr", shape=(4, 2, *SHAPE[1:]), **checked)
@@ -84,7 +84,7 @@ def test_differences_take_less_space(tmp_path, votes):
 
 @pytest.mark.parametrize("traces", [slice(None), slice(3, 4), slice(90, 100)])
 def test_a_damaged_line_among_many_is_named(tmp_path, votes, traces):
-    """It alone is taken out of those that are done."""
+    """Only the damaged line is removed from the log of finished lines."""
     store = filled(VoteStore.make(tmp_path, SHAPE, ["a", "other"]), votes)
     path = next(path for path in (tmp_path / "votes.zarr" / "votes" / "c" / "2").rglob("*") if path.is_file())
     path.write_bytes(path.read_bytes()[:-9])
@@ -93,8 +93,8 @@ def test_a_damaged_line_among_many_is_named(tmp_path, votes, traces):
     assert store.done.read() == {0, 1, 3, 4}
 
 
-def test_status_tells_the_bytes(tmp_path, outcrop):
-    """Of a patch and of a labelled sample, as the files take them."""
+def test_status_reports_the_bytes(tmp_path, outcrop):
+    """Status reports the bytes of a patch and of a labelled sample, from the size of files."""
     volume, _ = oc.datasets.synthetic((6, 70, 64), seed=2)
     job = oc.Job(tmp_path / "j.outcrop", volume=volume)
     assert job.status()["disk"] == {}
@@ -114,8 +114,8 @@ def test_status_tells_the_bytes(tmp_path, outcrop):
     assert disk["bytes_a_sample"] == pytest.approx(files["votes"] / (2 * 70 * 64), abs=0.001)
 
 
-def test_a_section_across_the_lines_is_that_of_the_lines(tmp_path):
-    """Read many lines at once, with a line that was not labelled and strokes near others."""
+def test_a_section_across_the_lines_equals_its_lines(tmp_path):
+    """Reading many lines at once works with an unlabelled line, and with strokes near others."""
     volume, _ = oc.datasets.synthetic((9, 70, 64), seed=2)
     job = oc.Job(tmp_path / "j.outcrop", volume=volume)
     job.index(32, step=16)

@@ -1,4 +1,4 @@
-"""The quick check of someone who edits one room: style, types, import order, and the tests of what changed.
+"""Run a quick check of changes: style, types, import order, and the tests of changed modules.
 
 ``python tools/check.py [REVISION]`` compares the working tree with a revision, by default `main` where it exists and is
 not the commit at hand, `HEAD` otherwise. Tests are the doctests of the changed modules and every test file that changed
@@ -13,30 +13,30 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
 SLOW = {"test_experiments_mapping", "test_experiments_training", "test_stateful", "test_survives", "test_fuzz"}
-MOST = 6  # files of tests, those that import most of what changed first
+MOST = 6  # further test files, sorted by the number of changed modules that they import
 
 
 def git(*words):
-    """Lines that a git command prints, none where it fails."""
+    """Return the lines that a git command prints; an empty list if it fails."""
     done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True)
     return done.stdout.split("\n")[:-1] if done.returncode == 0 else []
 
 
 def changed_files(revision):
-    """Python files that differ from a revision, new ones among them."""
+    """Return the Python files that differ from a revision, including new files."""
     names = git("diff", "--name-only", revision) + git("ls-files", "--others", "--exclude-standard")
     return [ROOT / name for name in sorted(set(names)) if name.endswith(".py") and (ROOT / name).is_file()]
 
 
 def module_name(path):
-    """``outcrop.volumes.segy`` of ``src/outcrop/volumes/segy.py``; empty for a file outside the package."""
+    """Return ``outcrop.volumes.segy`` for ``src/outcrop/volumes/segy.py``; empty for a file outside the package."""
     if not path.is_relative_to(ROOT / "src"):
         return ""
     return ".".join(path.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__")
 
 
 def tests_of(files):
-    """What pytest is to run: changed modules and tests, and the test files that import the most of what changed."""
+    """Return arguments of pytest: changed modules and tests, and the test files that import most changed modules."""
     modules = {name for path in files if (name := module_name(path))}
     found = [path for path in files if path.parent == ROOT / "tests" and path.stem.startswith("test_")]
     counts = {}
@@ -52,7 +52,7 @@ def tests_of(files):
 
 
 def main():
-    """Run all checks; the first that fails decides the exit code."""
+    """Run all checks; exit at the first failure."""
     words = [word for word in sys.argv[1:] if word != "--print"]
     here, there = git("rev-parse", "HEAD"), git("rev-parse", "main")
     tests = tests_of(changed_files(words[0] if words else "main" if there and here != there else "HEAD"))

@@ -1,4 +1,4 @@
-"""Digests of features, retrieved rows, scores and labels at explicit options, to see whether code changed a result.
+"""Compute digests of features, retrieved rows, scores and labels, to check whether code changed a result.
 
 ``python tools/digests.py`` prints them, ``--check`` compares them with `tools/digests.txt`.
 
@@ -29,7 +29,7 @@ MAPPERS = {
 
 
 def digest(values, decimals=None):
-    """Start of the sha256 of an array, rounded where it holds real numbers."""
+    """Return the beginning of the SHA-256 of an array; floating-point values are rounded first."""
     values = np.asarray(values)
     if decimals is not None:
         values = np.round(values.astype(np.float64), decimals) + 0.0  # no negative zero
@@ -37,7 +37,7 @@ def digest(values, decimals=None):
 
 
 def digests(name, volume, places):
-    """Pairs of what was computed and its digest, for one volume and exemplars of each class."""
+    """Yield (name of a result, digest) for one volume and exemplars of each class."""
     grid = oc.PatchGrid(volume, size=SIZE, step=STEP, along="inline", every=1, gain="volume")
     with tempfile.TemporaryDirectory() as folder:
         for measure in ("curvelet-svd", "encoder"):
@@ -58,7 +58,7 @@ def digests(name, volume, places):
 
 
 def volumes():
-    """Name, volume and exemplars of each volume to look at."""
+    """Yield name, volume and exemplars of each test volume."""
     volume, truth = oc.datasets.synthetic((16, 160, 200), seed=0)
     yield "synthetic", volume, oc.datasets.exemplars(truth, SIZE, count=1, min_share=0.5, seed=0)
     if os.environ.get("OUTCROP_DATA"):
@@ -69,7 +69,7 @@ def volumes():
 
 
 def main():
-    """Print the digests, or say which of them are no longer those of the file."""
+    """Print the digests, or list digests that differ from those of the file."""
     warnings.simplefilter("ignore")
     found = [f"{name}: {value}" for volume in volumes() for name, value in digests(*volume)]
     if sys.argv[1:] != ["--check"]:

@@ -1,4 +1,4 @@
-"""Follow docs/start.md word for word, in an empty folder and a new environment, and print the minutes it takes.
+"""Run the commands of docs/start.md in an empty folder and a new environment, and print the duration.
 
     python tools/follow_start.py [--keep FOLDER]
 
@@ -23,7 +23,7 @@ LEAST_SCORE = 0.7  # mean IoU of the two labelled lines; .75 when the page was w
 
 
 def main():
-    """Run the page."""
+    """Run all blocks of the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--keep", type=Path, help="an empty folder to work in, which stays")
     options = parser.parse_args()
@@ -39,7 +39,7 @@ def main():
 
 
 def blocks(text):
-    """The bash blocks of a page."""
+    """Return the bash blocks of a page."""
     found = re.findall(r"^```bash\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     if not found:
         sys.exit(f"{PAGE} has no bash block.")
@@ -47,7 +47,7 @@ def blocks(text):
 
 
 def follow(commands, work):
-    """Run blocks in one shell and print the seconds of each; seconds of all."""
+    """Run blocks in one shell, print the duration of each and return the total in seconds."""
     clean = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
     shell = subprocess.Popen(
         ["bash", "-euo", "pipefail"], cwd=work, env=clean, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -69,7 +69,7 @@ def follow(commands, work):
 
 
 def mean_iu(work):
-    """Score of what was labelled against the truth."""
+    """Score the labels against the true labels."""
     command = ["outcrop-env/bin/outcrop", "evaluate", "survey.outcrop", "--truth", "survey.truth.sgy", "--json"]
     return json.loads(subprocess.run(command, cwd=work, check=True, stdout=subprocess.PIPE).stdout)["MIU"]
 

@@ -58,14 +58,14 @@ def is_annotated(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 def public_names(name: str) -> list[str]:
-    """Return the public attributes of a class of the package, those of its bases included."""
+    """Return the public attributes of a class of the package and of its bases."""
     import outcrop
 
     return [one for one in dir(getattr(outcrop, name)) if not one.startswith("_")]
 
 
 def report() -> Iterator[str]:
-    """Yield the counts, a line each."""
+    """Yield the counts, one line each."""
     texts = {path.relative_to(PACKAGE): path.read_text(encoding="utf-8") for path in sorted(PACKAGE.rglob("*.py"))}
     code = {path: code_lines(text) for path, text in texts.items()}
     rooms: Counter[str] = Counter()

@@ -10,7 +10,7 @@ from xml.sax.saxutils import escape
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "outcrop"
 PICTURE = ROOT / "docs" / "rooms.svg"
-# a row of the picture is a line of the list; data rise from the bottom, rooms import from lower rows
+# one list per row of the picture, top row first; rooms import only from lower rows
 ROWS = [
     ["cli", "app", "experiments", "demo"],
     ["job"],
@@ -35,12 +35,12 @@ WIDTH, LEFT, PAD, LINE = 980, 12, 8, 15
 
 
 def modules(room):
-    """Names of the modules of a room, none where it is a single file."""
+    """Return the names of the modules of a room; an empty list for a single file."""
     return sorted(path.stem for path in (PACKAGE / room).glob("*.py") if not path.stem.startswith("__"))
 
 
 def box(x, y, width, height, room, lines):
-    """A rounded box with the name of the room and its modules."""
+    """Return a rounded SVG box with the name of a room and its modules."""
     text = [f'<text x="{x + PAD}" y="{y + 18}" class="room">{escape(room)}</text>']
     text += [
         f'<text x="{x + PAD}" y="{y + 18 + LINE * i}" class="module">{escape(line)}</text>'
@@ -50,7 +50,7 @@ def box(x, y, width, height, room, lines):
 
 
 def drawing():
-    """The picture as SVG text."""
+    """Return the picture as SVG text."""
     parts, y = [], 10
     for rooms, name in zip(ROWS, NAMES, strict=True):
         weights = [max(3, len(modules(room))) ** 0.6 for room in rooms]

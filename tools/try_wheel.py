@@ -29,7 +29,7 @@ LEAST_SCORE = 0.7  # mean IU of the demo's labels; .77 with the newest dependenc
 
 
 def main():
-    """Run what the command line asks for."""
+    """Build, install and try the wheel according to the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--oldest", action="store_true", help="the oldest dependencies that pyproject.toml allows")
     parser.add_argument("--tests", nargs="*", default=[], help="test files to run on the installed wheel")
@@ -46,7 +46,7 @@ def main():
 
 
 def build(place):
-    """Wheel of this checkout, which must hold every file of the package."""
+    """Build the wheel of this checkout and check that it contains every file of the package."""
     run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", place, ROOT)
     (wheel,) = place.glob("*.whl")
     files = [path for path in (ROOT / "src").rglob("*") if path.is_file() and "__pycache__" not in path.parts]
@@ -58,7 +58,7 @@ def build(place):
 
 
 def install(place, wheel, *, oldest, tests):
-    """Python of a new environment with the wheel, its page and its cluster."""
+    """Create an environment with the wheel and its extras for page and cluster; return its Python."""
     begin = time.monotonic()
     run(sys.executable, "-m", "venv", place / "environment")
     python = place / "environment" / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
@@ -72,14 +72,14 @@ def install(place, wheel, *, oldest, tests):
 
 
 def lower_bounds():
-    """Every dependency of the package and of the extras that are tried, pinned to its lower bound."""
+    """Return every dependency of the package and of the tested extras, pinned to its lower bound."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
     return [re.sub(">=", "==", name) for name in [*project["dependencies"], *extras["app"], *extras["dask"]]]
 
 
 def use(place, python):
-    """Version, help, demo, its score and an answer of the page, in a folder with a space in its name."""
+    """Run version, help, demo, its score and the page, in a folder with a space in its name."""
     work = place / "my wörk"
     work.mkdir()
     version = re.search(r'__version__ = "(.+)"', (ROOT / "src/outcrop/__init__.py").read_text(encoding="utf-8"))
@@ -104,7 +104,7 @@ def use(place, python):
 
 
 def run(*command, **options):
-    """Run a command; this program ends where it fails."""
+    """Run a command; exit if it fails."""
     done = subprocess.run([str(word) for word in command], **options)
     if done.returncode:
         sys.exit(f"{' '.join(map(str, command))} failed: {done.stderr or ''}")
@@ -112,7 +112,7 @@ def run(*command, **options):
 
 
 def duration(begin):
-    """Minutes and seconds since a moment."""
+    """Return the minutes and seconds since a point in time."""
     return "{} min {} s".format(*divmod(round(time.monotonic() - begin), 60))
 
 

@@ -26,7 +26,7 @@ COLUMNS = ("job opened", "grid planned", "options resolved", "tables parsed", "h
 def count_calls(
     counts: Counter[str], name: str, home: Any, attribute: str, amount: Callable[..., int] = lambda *_: 1
 ) -> None:
-    """Replace a function in its home, and in every module that imported it, by one that counts its calls."""
+    """Replace a function, in its module and in every module that imported it, by one that counts its calls."""
     original, lock = getattr(home, attribute), threading.Lock()
 
     @functools.wraps(original)
@@ -42,7 +42,7 @@ def count_calls(
 
 
 def count_everything(counts: Counter[str], volume: Path) -> None:
-    """Count the calls behind all columns; traces are those of one file."""
+    """Count the calls for all columns; traces are counted for one file."""
     import pandas as pd
 
     from outcrop.job.core import Job
@@ -64,7 +64,7 @@ def count_everything(counts: Counter[str], volume: Path) -> None:
 
 
 def walk(folder: Path) -> dict[str, Counter[str]]:
-    """Follow one survey through the commands, and return the counts of each."""
+    """Run the commands on one survey and return the counts of each."""
     from outcrop.cli.program import app
     from outcrop.datasets.places import exemplars
     from outcrop.datasets.survey import write_synthetic

@@ -4,9 +4,9 @@ import sys
 
 
 def main() -> None:
-    """Run a command; being stopped while the program is still loading is no error either."""
+    """Run a command; Ctrl-C during loading prints one line without traceback."""
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # a console or pipe of Windows may lack a letter of a name
+        if hasattr(stream, "reconfigure"):  # the encoding of a Windows console may lack a character
             stream.reconfigure(errors="replace")
     try:
         from outcrop.cli.program import main as run

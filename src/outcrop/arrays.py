@@ -1,4 +1,4 @@
-"""The array namespace of an input: the array chooses the backend, and but for `train` nothing else knows torch."""
+"""Array namespaces: the type of an array, NumPy or torch, decides which library computes."""
 
 from typing import Any
 
@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy.fft
 
-Array = Any  # of NumPy, torch or another library that array-api-compat knows
+Array = Any  # an array of NumPy, torch or another library that array-api-compat supports
 
 
 def array_namespace(x: Any) -> Any:
-    """Array-API namespace of `x`: NumPy for anything that is not already an array of a known library.
+    """Return the array-API namespace of `x`; NumPy for anything that is not an array of a supported library.
 
     Examples
     --------
@@ -23,7 +23,7 @@ def array_namespace(x: Any) -> Any:
 
 
 def as_floats(x: Any) -> tuple[Array, Any]:
-    """Input as an array of float64 where it is float64, of float32 otherwise, with its namespace.
+    """Return the input as an array and its namespace; float64 stays float64, other types become float32.
 
     Examples
     --------
@@ -37,28 +37,28 @@ def as_floats(x: Any) -> tuple[Array, Any]:
 
 
 def is_numpy(xp: Any) -> bool:
-    """Whether a namespace is NumPy's."""
+    """Return whether a namespace is that of NumPy."""
     return bool(xp is array_api_compat.numpy)
 
 
 def on_cpu(x: Array) -> bool:
-    """Whether an array lies in the memory of the processor."""
+    """Return whether an array is in the memory of the CPU."""
     return str(array_api_compat.device(x)) == "cpu"
 
 
 def fourier(xp: Any) -> Any:
-    """Module with the Fourier transforms of a namespace: SciPy's for NumPy, up to seven times as fast as NumPy's."""
+    """Return the FFT module of a namespace; for NumPy that of SciPy, which is up to seven times faster."""
     return scipy.fft if is_numpy(xp) else xp.fft
 
 
 def constant(xp: Any, values: Any, *, like: Array, dtype: Any = None) -> Array:
-    """A NumPy array as a constant of the namespace, on the device of `like`."""
+    """Convert a NumPy array to a namespace, on the device of `like`."""
     out = xp.asarray(values, device=array_api_compat.device(like))
     return out if dtype is None else xp.astype(out, dtype, copy=False)
 
 
 def check_device(name: str | None) -> str | None:
-    """Name of a torch device that exists, or None for None.
+    """Return the name of a torch device after checking that it can be used; None for None.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def check_device(name: str | None) -> str | None:
 
 
 def device_list(names: str | None) -> list[str]:
-    """Torch devices by their names, separated by commas; ``cuda`` stands for all GPUs that are visible.
+    """Split the names of torch devices, separated by commas; ``cuda`` means all visible GPUs.
 
     Examples
     --------
@@ -97,5 +97,5 @@ def device_list(names: str | None) -> list[str]:
 
 
 def to_numpy(x: Any) -> npt.NDArray[Any]:
-    """Any array as NumPy, wherever it lives."""
+    """Convert any array to NumPy, from any device."""
     return np.asarray(array_api_compat.to_device(x, "cpu")) if array_api_compat.is_torch_array(x) else np.asarray(x)

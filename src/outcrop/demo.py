@@ -1,4 +1,4 @@
-"""The whole job on an embedded synthetic volume with truth: one exemplar a class in, labels and a report out."""
+"""Run all steps on a synthetic volume with true labels, from one exemplar per class to labels and a report."""
 
 import time
 from collections.abc import Callable
@@ -17,25 +17,25 @@ from outcrop.mapping.registry import DEFAULT_MAPPING, POINTS
 from outcrop.report import write_report
 
 SHAPE = (120, 200, 256)
-SIZE, EVERY = 64, 4  # of the patches, and of the lines that are searched
+SIZE, EVERY = 64, 4  # patch size; every 4th line is indexed
 Shape = tuple[int, int, int]
 Progress = Callable[[str, int, int], object]
-Seconds = dict[str, float]  # of every stage
+Seconds = dict[str, float]  # stage -> duration
 
 
 def run(
     folder: str | Path, *, shape: Shape = SHAPE, seed: int = 0, mapping: str = DEFAULT_MAPPING, progress: Progress
 ) -> tuple[dict[str, Any], pd.DataFrame, Seconds]:
-    """Make a volume, index it, retrieve from one exemplar a class, label, score against the truth, export and report.
+    """Make a volume, index it, retrieve from one exemplar per class, label, export, score and report.
 
     Parameters
     ----------
     folder : path
-        For everything that is made; a synthetic volume of the same seed is used again.
+        Folder for all results; an existing synthetic volume of the same seed is reused.
     shape : (int, int, int)
         Inlines, crosslines and samples of the volume.
     seed : int
-        Of the volume, its exemplars and the mapping.
+        Seed of the volume, its exemplars and the mapping.
     mapping : str
         ``points``, or a name of `MAPPERS`.
     progress : callable
@@ -44,11 +44,11 @@ def run(
     Returns
     -------
     scores : dict
-        As `score_labels`.
+        From `score_labels`.
     retrieved : DataFrame
-        Per class its exemplar and the share of what was retrieved that shows the class.
+        For each class, its exemplar and the share of retrieved patches that show the class.
     seconds : dict
-        Per stage.
+        Stage -> duration.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -87,29 +87,29 @@ def run(
 def report(
     folder: Path, job: oc.Job, scores: Any, retrieved: pd.DataFrame, shown: dict[str, np.ndarray], seconds: Seconds
 ) -> None:
-    """Write the page of the demo."""
+    """Write the report page of the demo."""
     pixels = pd.DataFrame([{key: scores[key] for key in ("MIU", "MIU_without_boundary", "PA", "FWIU", "coverage")}])
     by_class = pd.DataFrame(scores["IU"].items(), columns=["class", "IU"])
     sections = {
-        "What was retrieved": [
-            "One exemplar a class was placed in the synthetic volume; these patches look most like them.",
+        "Retrieved patches": [
+            "One exemplar per class was placed in the synthetic volume; these patches are most similar to them.",
             retrieved,
             (folder / "gallery.png", "Retrieved patches by rank, with their similarity to the exemplar."),
-            (oc.plots.purity_curves(shown), "Share of the retrieved patches that really show their class."),
-            (folder / "similarity.png", "Similarity by rank; dots mark how many to take."),
-            (folder / "section.png", "The inline on which most patches were found."),
+            (oc.plots.purity_curves(shown), "Share of the retrieved patches that show their class."),
+            (folder / "similarity.png", "Similarity by rank; dots mark the suggested number of patches."),
+            (folder / "section.png", "The inline with most retrieved patches."),
         ],
         "Labels against the truth": [
-            "Mean intersection over union (MIU) over all inlines; the mapping never saw the truth.",
+            "Mean intersection over union (MIU) over all inlines; the mapping did not use the true labels.",
             pixels,
             by_class,
             (job.path / "evaluation.png", "Truth, labels and confidence of the middle inline."),
-            (job.path / "confusion.png", "Of the samples of each true class, the share that got each label."),
+            (job.path / "confusion.png", "Share of each label among the samples of each true class."),
         ],
         "How it was made": [
             {"job": job.status()},
             {"estimated share of a class in the survey": getattr(job.mapper(), "shares_", {})},
-            {"seconds": seconds, "mappings that can be chosen": [POINTS, *oc.MAPPERS]},
+            {"seconds": seconds, "available mappings": [POINTS, *oc.MAPPERS]},
         ],
     }
     write_report(folder / "report.html", title="Outcrop demo: labels of a synthetic volume", sections=sections)

@@ -1,8 +1,8 @@
-"""Map blocks of work over threads or a Dask cluster: order kept, few blocks in flight, errors carry their block.
+"""Run blocks of work in threads or on a Dask cluster: results in order, few blocks in flight, errors name their block.
 
-One rule for threads: blocks run side by side, and inside a block BLAS, OpenMP (torch, scikit-learn) and onnxruntime
-have one thread each. Blocks that a block is divided into share the cores that are left, so no more threads work than
-there are cores. The kernels of numba in this package are sequential.
+Threads: blocks run in parallel, and inside a block BLAS, OpenMP (torch, scikit-learn) and onnxruntime use one thread
+each. Nested blocks share the cores of their outer block, so there are never more threads than cores. The numba kernels
+of this package are sequential.
 """
 
 import contextlib
@@ -19,29 +19,29 @@ from typing import Any, TypedDict
 
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
-Work = Callable[[Any], Any]  # of a block, or of a group of blocks
+Work = Callable[[Any], Any]  # function of a block
 CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")  # version 2 and 1
 DASK = {
-    # blocks of patches go out with their first task; a warning about that helps nobody
+    # blocks of patches are sent with their first task, which is no reason for a warning
     "distributed.admin.large-graph-warning-threshold": "1TB",
-    # by default every process looks 50 times a second whether it is late: 4 % of a core in the one that gathers
+    # the default of 20 ms costs the gathering process 4 % of a core
     "distributed.admin.tick.interval": "1s",
     "distributed.admin.system-monitor.interval": "5s",
     "distributed.worker.memory.monitor-interval": "500ms",
-    # without MALLOC_TRIM_THRESHOLD_, by which workers give every array back to the system: labels took twice as long
+    # no MALLOC_TRIM_THRESHOLD_: with it, workers return every array to the system and labels take twice as long
     "distributed.nanny.pre-spawn-environ": {f"{name}_NUM_THREADS": 1 for name in ("OMP", "MKL", "OPENBLAS")},
 }
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
-Progress = Callable[[str, int, int], object]  # ``progress(what, done, total)``; what it raises ends the work
+Progress = Callable[[str, int, int], object]  # ``progress(what, done, total)``; an exception from it ends the work
 
 
 class Where(TypedDict, total=False):
-    """Where work runs, and who is told how far it is; the last arguments of many functions.
+    """Options about computing resources and progress, the last arguments of many functions.
 
     ``device`` is a torch device such as ``cuda``; ``client`` a Dask cluster, by default the threads of this process;
-    ``workers`` the number of threads, by default one a core; ``memory`` the bytes to use, by default a quarter of the
+    ``workers`` the number of threads, by default one per core; ``memory`` the bytes to use, by default a quarter of the
     machine; ``progress`` is called as ``progress(what, done, total)``.
     """
 
@@ -53,12 +53,12 @@ class Where(TypedDict, total=False):
 
 
 def n_cores() -> int:
-    """Number of cores this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def spans(n: int, size: int) -> list[slice]:
-    """Consecutive slices of at most `size` that cover `range(n)`.
+    """Return consecutive slices of at most `size` that cover `range(n)`.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def spans(n: int, size: int) -> list[slice]:
 
 
 def memory_budget(text: str | int | None = None) -> int:
-    """Bytes that a command may use: a size such as 2GB, or by default a quarter of the machine (or of the container).
+    """Convert a memory size such as 2GB to bytes; by default return a quarter of the machine (or of the container).
 
     Examples
     --------
@@ -88,24 +88,24 @@ def memory_budget(text: str | int | None = None) -> int:
 
 
 def _cgroup_limits() -> list[int]:
-    """Bytes that the container allows, where it has a limit."""
+    """Return the memory limits of the container in bytes; an empty list without a limit."""
     texts = [Path(path).read_text().strip() for path in CGROUP_LIMITS if os.path.isfile(path)]
     return [int(text) for text in texts if text.isdecimal()]
 
 
 class _Limit:
-    """The limit on BLAS threads of this process, how many hold it, and the lock on both."""
+    """The limit on BLAS threads of this process, the number of its holders, and a lock for both."""
 
-    lock = threading.RLock()  # a forgotten generator of `map_blocks` may be closed while this thread holds it
+    lock = threading.RLock()  # reentrant: a generator of `map_blocks` may be closed while this thread holds it
     holders = 0
     blas: Any = None
 
 
 @contextlib.contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Give BLAS one thread while any thread of this process is inside; the last one out restores what was before.
+    """Limit BLAS to one thread while any thread of this process is inside; the last one to leave restores the limit.
 
-    BLAS has one number of threads for the whole process, OpenMP one for each thread of it.
+    The number of BLAS threads belongs to the process, that of OpenMP threads to each thread.
     """
     with _Limit.lock:
         if not _Limit.holders:
@@ -125,35 +125,35 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def _one_thread(kind: str) -> Any:
-    """Limit of one thread on the libraries of a kind; `threadpool_limits` would restore those of other kinds too."""
+    """Limit the libraries of a kind to one thread; `threadpool_limits` would also restore other kinds."""
     return _libraries(len(sys.modules)).select(user_api=kind).limit(limits=1)
 
 
 @lru_cache(maxsize=1)
 def _libraries(_n_modules: int) -> ThreadpoolController:
-    """Libraries with threads, looked for again (3 ms) once another module was imported, which may have brought one."""
+    """Return the libraries that use threads; search again (3 ms) after another module was imported."""
     return ThreadpoolController()
 
 
 def _any_thread_may_limit() -> None:
-    """Let any thread set the threads of OpenBLAS: newer threadpoolctl allows only the first that did."""
+    """Let any thread limit OpenBLAS; newer versions of threadpoolctl allow only the first thread."""
     if hasattr(OpenBLASController, "clear_controlling_thread"):
         OpenBLASController.clear_controlling_thread(force=True)
 
 
 @contextlib.contextmanager
 def cluster(*, workers: int | None = None, scheduler: str | None = None, memory: int | None = None) -> Iterator[Any]:
-    """Give a Dask client, or None where threads of this process do the work.
+    """Open a Dask client; give None if no cluster is requested, so that threads of this process work.
 
     Parameters
     ----------
     workers : int, optional
-        Start so many processes on this machine, each with one thread; one that dies is replaced.
+        Number of processes to start on this machine, each with one thread; a process that ends is replaced.
     scheduler : str, optional
-        Address of the scheduler of a cluster that runs already, for instance ``tcp://node1:8786``. Its workers need
-        this package, and the volume under the same path or address.
+        Address of the scheduler of a running cluster, for instance ``tcp://node1:8786``. Its workers need this package,
+        and the volume under the same path or address.
     memory : int, optional
-        Bytes that the processes on this machine may use together.
+        Bytes that all processes on this machine may use together.
     """
     if workers is None and scheduler is None:
         yield None
@@ -182,7 +182,7 @@ def cluster(*, workers: int | None = None, scheduler: str | None = None, memory:
 
 
 def inference_options() -> Any:
-    """Options of an onnxruntime session: one thread, for sections and patches are spread over threads by `map_blocks`.
+    """Return options of an onnxruntime session: one thread, because `map_blocks` spreads work over threads.
 
     Examples
     --------
@@ -198,10 +198,10 @@ def inference_options() -> Any:
 
 
 class _Here(threading.local):
-    """What holds for the work of this thread."""
+    """Settings of the work in this thread."""
 
     check: Any = None  # called before every block
-    cores: int | None = None  # that the present block may use, None outside of blocks
+    cores: int | None = None  # that the current block may use; None outside of blocks
 
 
 _here = _Here()
@@ -209,7 +209,7 @@ _here = _Here()
 
 @contextlib.contextmanager
 def checked(check: Callable[[], object] | None) -> Iterator[None]:
-    """Call `check` before every block that `map_blocks` works on, from here on down; what it raises ends the work.
+    """Call `check` before every block of `map_blocks` inside this context; an exception from it ends the work.
 
     Examples
     --------
@@ -228,7 +228,7 @@ def checked(check: Callable[[], object] | None) -> Iterator[None]:
 
 
 def _in_block(function: Work, check: Callable[[], object] | None, cores: int, block: Any) -> Any:
-    """Result of one block, which may use so many cores."""
+    """Return the result of one block that may use `cores` cores."""
     before, _here.cores = _here.cores, cores
     try:
         with checked(check):
@@ -248,26 +248,25 @@ def map_blocks(
     memory: int | None = None,
     cost: int = 0,
 ) -> Generator[Any, None, None]:
-    """Yield `function(block)` for every block, in order, from a pool of threads or a Dask cluster.
+    """Yield `function(block)` for every block, in order, computed by threads or a Dask cluster.
 
-    Each worker gets one BLAS thread: more of them slow stacks of small matrices down by up to 90 times. At most two
-    blocks per worker are in flight, so memory does not grow with the number of blocks. Called inside a block, it takes
-    no more threads than that block's share of the cores.
+    Each worker gets one BLAS thread, because more make stacks of small matrices up to 90 times slower. At most two
+    blocks per worker are in flight, so memory does not grow with the number of blocks. Inside a block, it uses at most
+    that block's share of the cores.
 
     Parameters
     ----------
     function : callable
-        Called with one block; should spend its time in code that releases the interpreter lock. It travels to the
+        Called with one block; should spend its time in code that releases the interpreter lock. It is sent to the
         workers of a cluster once.
     blocks : iterable
-        The units of work.
+        Arguments of `function`.
     workers : int, optional
-        Number of threads; all cores by default, and never more than there are blocks. With one, the calling thread
-        does the work.
+        Number of threads; all cores by default, and at most the number of blocks. With one, the calling thread works.
     client : distributed.Client, optional
-        A Dask cluster that does the work instead. Blocks of a worker that dies go to another.
+        A Dask cluster to use instead of threads. Blocks of a lost worker go to another.
     memory, cost : int, optional
-        Bytes that this process may use and that one block takes: fewer threads where they would take more.
+        Bytes that this process may use, and bytes that one block needs; they limit the number of threads.
 
     Examples
     --------
@@ -296,21 +295,21 @@ def map_blocks(
 
 
 def _map_on(client: Any, function: Work, blocks: Iterable[Any]) -> Iterator[Any]:
-    """Results of the blocks from the workers of a cluster."""
+    """Yield the results of the blocks from the workers of a cluster."""
     n_workers = max(1, sum(client.nthreads().values()))
-    # As the result of a task the function is sent once to each worker, and made again where a worker took it along.
+    # As the result of a task, the function is sent once to each worker, and sent again after a worker was lost.
     work = client.submit(lambda: function, pure=False)
     yield from _in_order(lambda block: client.submit(_call, work, block, pure=False), blocks, 2 * n_workers)
 
 
 def _call(function: Work, block: Any) -> Any:
-    """Result of one block on a worker, of which a machine has as many as it has cores."""
+    """Return the result of one block on a worker; a machine has one worker per core."""
     with one_blas_thread():
         return _in_block(function, None, 1, block)
 
 
 def _in_order(submit: Work, blocks: Iterable[Any], most: int) -> Iterator[Any]:
-    """Results of submitted blocks in order, with at most so many under way; errors name the block."""
+    """Yield the results of submitted blocks in order, with at most `most` in flight; errors name the block."""
     pending: deque[tuple[Any, Any]] = deque()
     blocks = iter(blocks)
     try:
@@ -336,8 +335,8 @@ def _result(block: Any, function: Callable[..., Any], *arguments: Any) -> Any:
     except Exception as error:
         if isinstance(error, CancelledError) or type(error).__name__ in ("KilledWorker", "FutureCancelledError"):
             raise OSError(
-                f"The cluster gave up on block {block!r} after its workers died ({type(error).__name__}); "
-                "give them more --memory, or take fewer --workers, and run the same command again."
+                f"The cluster gave up on block {block!r} after its workers were lost ({type(error).__name__}); "
+                "give them more --memory, or use fewer --workers, and run the same command again."
             ) from None
         error.add_note(f"while working on block {block!r}")
         raise

@@ -1,4 +1,4 @@
-"""One HTML page with the pictures, tables and parameters of a run; it needs no other file and no network."""
+"""Write a self-contained HTML page with the pictures, tables and parameters of a run."""
 
 import base64
 import datetime
@@ -44,17 +44,17 @@ footer { margin-top: 3rem; padding-top: 1rem; border-top: 1px solid #dde3ea; }
 
 
 def write_report(path: str | Path, *, title: str, sections: Mapping[str, Any]) -> None:
-    """Write one self-contained HTML page, whole or not at all.
+    """Write one self-contained HTML page atomically.
 
     Parameters
     ----------
     path : path
-        File to make.
+        File to write.
     title : str
-        Of the page.
+        Title of the page.
     sections : dict
-        Heading -> what stands under it, one thing or a list: text, a DataFrame, a dict of parameters (may be nested), a
-        matplotlib figure or axes, the path of a PNG, JPEG or SVG picture, or a pair (picture, caption).
+        Heading -> content, one item or a list: text, a DataFrame, a dict of parameters (may be nested), a matplotlib
+        figure or axes, the path of a PNG, JPEG or SVG picture, or a pair (picture, caption).
 
     Examples
     --------
@@ -95,7 +95,7 @@ def write_report(path: str | Path, *, title: str, sections: Mapping[str, Any]) -
 
 
 def versions() -> str:
-    """Versions of what the results depend on, in one line."""
+    """Return the versions of the packages that results depend on, in one line."""
     names = ["numpy", "scipy", "scikit-learn", "xarray", "zarr", "torch"]
     found = {name: _version(name) for name in names}
     packages = ", ".join(f"{name} {version}" for name, version in found.items() if version)
@@ -110,7 +110,7 @@ def _version(package: str) -> str | None:
 
 
 def _render(item: Any) -> str:
-    """HTML of one thing of a section."""
+    """Return the HTML of one item of a section."""
     if isinstance(item, pd.DataFrame):
         return _table(item)
     if isinstance(item, Mapping):
@@ -127,7 +127,7 @@ def _render(item: Any) -> str:
 
 
 def _table(frame: pd.DataFrame) -> str:
-    """HTML of a DataFrame, numbers to the right; the index is shown where it has a name or is not a count."""
+    """Return the HTML of a DataFrame, numbers aligned right; an index is shown if it has a name or is no range."""
     if frame.index.name is not None or not isinstance(frame.index, pd.RangeIndex):
         frame = frame.reset_index()
     numeric = [pd.api.types.is_numeric_dtype(kind) and not pd.api.types.is_bool_dtype(kind) for kind in frame.dtypes]
@@ -142,14 +142,14 @@ def _table(frame: pd.DataFrame) -> str:
 
 
 def _column(values: pd.Series) -> list[str]:
-    """Cells of a column; fractions of moderate size all with three decimals, so that their points stand in line."""
+    """Return the cells of a column; fractions below 1000 have three decimals, so that decimal points are aligned."""
     if values.dtype.kind == "f" and (values.dropna() % 1 != 0).any() and values.abs().max() < 1000:
         return ["–" if value != value else f"{value:.3f}" for value in values]
     return [_text(value) for value in values]
 
 
 def _text(value: Any) -> str:
-    """A value as a reader wants it: four digits of a fraction, a dash for nothing.
+    """Format a value for a reader: four significant digits of a fraction, a dash for a missing value.
 
     Examples
     --------
@@ -167,7 +167,7 @@ def _text(value: Any) -> str:
 
 
 def _flat(mapping: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    """Names and values of nested parameters: ``{"index": {"size": 99}}`` gives index.size."""
+    """Yield names and values of nested parameters: ``{"index": {"size": 99}}`` gives ``index.size``."""
     for name, value in mapping.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{before}{name}.")
@@ -176,7 +176,7 @@ def _flat(mapping: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, A
 
 
 def _picture(picture: Any) -> tuple[str, bytes, str]:
-    """Type and bytes of a figure, axes or picture file, and its width on the page."""
+    """Return the type and bytes of a figure, axes or picture file, and its width as an HTML attribute."""
     if isinstance(picture, Path):
         if picture.suffix.lower() not in PICTURES:
             raise ValueError(f"{picture} is no picture for a report; give one of {', '.join(PICTURES)}.")

@@ -1,4 +1,4 @@
-"""A U-Net trained on a training set: labels count by their confidence, uncertain pixels not at all."""
+"""Train a U-Net on a training set: labels are weighted by confidence, uncertain pixels are ignored."""
 
 import hashlib
 import json
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     import torch
 
 CHANNELS = (16, 32, 64, 128)
-SEEN = 12_000  # patches, some of them again: two minutes on two cores for 64 x 64
-BATCH, RATE = 16, 3e-3  # patches of a step; highest learning rate, which falls to zero along a cosine
-HALVED = 2 ** (len(CHANNELS) - 1)  # sides of what the net sees are multiples of this
+SEEN = 12_000  # patches in all epochs together; two minutes on two cores for patches of 64 x 64
+BATCH, RATE = 16, 3e-3  # patches per step; initial learning rate, which falls to zero along a cosine
+HALVED = 2 ** (len(CHANNELS) - 1)  # height and width of the net's input must be multiples of it
 
 
 class Net:
-    """A trained U-Net that scores patches or whole sections, as `label_volume` asks for it.
+    """A trained U-Net that scores patches or whole sections, for `label_volume`.
 
     Parameters
     ----------
     module : torch.nn.Module
-        From one channel to as many as there are classes.
+        Net with one input channel and one output channel per class.
     classes : sequence of str
         Names of the classes.
     """
@@ -38,12 +38,12 @@ class Net:
         self.module, self.classes_ = module, list(classes)
 
     def saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """What the net consists of, for a digest; `train` keeps it in a file of its own."""
+        """Return metadata and arrays of the net, for a digest; `train` saves the net in a file."""
         arrays = {name: value.cpu().numpy() for name, value in self.module.state_dict().items()}
         return {"kind": type(self).__name__, "classes": self.classes_}, arrays
 
     def scores(self, patches: npt.ArrayLike) -> np.ndarray:
-        """Probability of every class, shape (n, height, width, n_classes); float32 images in [0, 1] of any size."""
+        """Return the probability of every class, shape (n, height, width, n_classes), for patches in [0, 1]."""
         import torch
 
         device = next(self.module.parameters()).device
@@ -53,7 +53,7 @@ class Net:
             return np.asarray(_forward(self.module, images).softmax(1).movedim(1, -1).cpu())
 
     def votes(self, section: npt.ArrayLike, line: float | None = None) -> np.ndarray:
-        """Probability of every class on a section of (n_samples, n_traces), shape (n_traces, n_samples, n_classes)."""
+        """Return the probability of every class on a section of (n_samples, n_traces), with traces first."""
         probabilities: np.ndarray = self.scores(np.asarray(section)[None])[0]
         return probabilities.swapaxes(0, 1)
 
@@ -67,20 +67,20 @@ def train(
     device: str | None = None,
     progress: Progress | None = None,
 ) -> Net:
-    """Train a small U-Net on a training set; a run that was interrupted goes on from its file.
+    """Train a small U-Net on a training set; an interrupted run is resumed from its file.
 
     Parameters
     ----------
     folder : path
-        As `export_training_set` wrote it; its split ``train`` is used.
+        Folder of `export_training_set`; its split ``train`` is used.
     path : path
-        File of weights, written whole after every epoch: a ``.npz`` of arrays.
+        File of weights, an ``.npz`` that is written atomically after every epoch.
     epochs : int, optional
-        Times that every patch is seen; by default so often that 12,000 are seen in all.
+        Number of passes over all patches; by default enough for 12,000 patches in total.
     seed : int
-        Of the first weights, the order of the patches and their mirroring.
+        Seed of the initial weights, and of the order and augmentation of patches.
     device : str, optional
-        A torch device; by default ``cuda`` where there is one.
+        A torch device; by default ``cuda`` if available.
     progress : callable, optional
         Called as ``progress(what, done, total)`` after every epoch; the loss is in `what`.
 
@@ -116,17 +116,17 @@ def train_on_arrays(
     seed: int = 0,
     device: str | None = None,
 ) -> Net:
-    """Train the same U-Net as `train` on patches in memory; nothing is written.
+    """Train the same U-Net as `train` on patches in memory, without writing a file.
 
     Parameters
     ----------
     images : array, shape (n, height, width)
         Values in [0, 1].
     masks : int array, shape (n, height, width)
-        Label of every pixel: ``i + 1`` for ``classes[i]``; pixels of 0 are not learnt from.
+        Label of every pixel: ``i + 1`` for ``classes[i]``; pixels with 0 are ignored.
     classes : sequence of str
     weights : array, shape (n, height, width), optional
-        How much every pixel counts, between 0 and 1; 1 by default.
+        Weight of every pixel, between 0 and 1; 1 by default.
     epochs, seed, device
         As in `train`.
 
@@ -169,7 +169,7 @@ def _torch() -> Any:
 
 
 def _begin(n_classes: int, seed: int, device: str | None) -> "tuple[torch.nn.Module, torch.optim.Optimizer]":
-    """A U-Net with the first weights of a seed, and its optimiser."""
+    """Return a U-Net with the initial weights of a seed, and its optimiser."""
     import torch
 
     torch.manual_seed(seed)
@@ -178,7 +178,7 @@ def _begin(n_classes: int, seed: int, device: str | None) -> "tuple[torch.nn.Mod
 
 
 def _unet(n_classes: int) -> "torch.nn.Module":
-    """U-Net of four scales; norms of the whole batch, so that a section is seen as its patches are."""
+    """Return a U-Net of four scales; batch normalisation, so that sections are normalised like patches."""
     from monai.networks.nets.unet import UNet
 
     strides = (2,) * (len(CHANNELS) - 1)
@@ -193,7 +193,7 @@ def _to(module: "torch.nn.Module", device: str) -> "torch.nn.Module":
 
 
 def _forward(module: "torch.nn.Module", images: "torch.Tensor") -> "torch.Tensor":
-    """Scores of images padded to sides that the net can halve."""
+    """Return the scores of images, padded to a height and width that the net can halve."""
     from torch.nn.functional import pad
 
     height, width = images.shape[-2:]
@@ -205,7 +205,7 @@ def _forward(module: "torch.nn.Module", images: "torch.Tensor") -> "torch.Tensor
 def _epoch(
     module: "torch.nn.Module", optimizer: "torch.optim.Optimizer", data: Any, seed: int, epoch: int, epochs: int
 ) -> float:
-    """See every patch once, some of them mirrored, reversed in polarity or louder; returns the mean loss."""
+    """Train on every patch once, with random mirroring, polarity and gain; return the mean loss."""
     import torch
     from torch.nn.functional import cross_entropy
 
@@ -223,7 +223,7 @@ def _epoch(
         images = (0.5 + (images - 0.5) * torch.as_tensor(gain, dtype=torch.float32, device=device)).clamp(0, 1)
         masks = torch.where(
             (masks > 0) & (masks != UNCERTAIN), masks - 1, -1
-        )  # neither what nobody labelled nor what is uncertain
+        )  # ignores pixels that are not labelled or uncertain
         loss = cross_entropy(_forward(module, images), masks, ignore_index=-1, reduction="none")
         total, weight = total + float((loss.detach() * weights).sum()), weight + float(weights.sum())
         optimizer.zero_grad()
@@ -236,7 +236,7 @@ def _epoch(
 def _save(
     path: str | Path, about: Any, module: "torch.nn.Module", optimizer: "torch.optim.Optimizer", epochs: int
 ) -> None:
-    """Write weights and the state of the optimiser as plain arrays."""
+    """Write the weights and the state of the optimiser as plain arrays."""
     from outcrop.storage.workspace import whole_file
 
     arrays = {f"net/{name}": value.cpu().numpy() for name, value in module.state_dict().items()}
@@ -247,7 +247,7 @@ def _save(
 
 
 def _about(path: str | Path) -> Any:
-    """How the net in a file was made, None where there is none or it is damaged."""
+    """Return the training options of the net in a file; None if the file is missing or damaged."""
     try:
         with np.load(path, allow_pickle=False) as file:
             return json.loads(str(file["about"]))
@@ -258,7 +258,7 @@ def _about(path: str | Path) -> Any:
 def _resume(
     path: str | Path, about: Any, module: "torch.nn.Module", optimizer: "torch.optim.Optimizer | None" = None
 ) -> int:
-    """Take over what a file holds of the same training; returns how many epochs are done."""
+    """Load weights from a file if it has the same training options; return the number of finished epochs."""
     import torch
 
     if _about(path) != json.loads(json.dumps(about)):

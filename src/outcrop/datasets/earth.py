@@ -1,4 +1,4 @@
-"""What a synthetic survey is made of: layers, chaotic bands, salt domes and faults, drawn at random.
+"""Draw the structures of a synthetic survey: layers, chaotic bands, salt domes and faults.
 
 A larger survey has more structures, not larger ones: lengths are samples and traces.
 """
@@ -16,7 +16,7 @@ BIN_SIZE = (25.0, 25.0)  # m
 _LEVEL = 256  # samples from one chaotic band to the next
 _TILE = (150, 220)  # lines and traces that share a salt dome and a fault zone
 KNOT = 64  # samples between horizons that are folded independently
-LOG, DEBRIS = 4096, 512  # samples of the impedance log, of which the last part is what chaotic bands are made of
+LOG, DEBRIS = 4096, 512  # samples of the impedance log of layers, and of its last part for chaotic bands
 FINE = 32  # readings of the log per sample
 
 
@@ -42,16 +42,16 @@ class _Fault(NamedTuple):
     line: float
     trace: float
     sample: float
-    strike: float  # traces a line
-    dip: float  # traces a sample; the hanging wall is on the side to which the plane leans
-    listric: float  # traces a sample squared
+    strike: float  # traces per line
+    dip: float  # traces per sample; the hanging wall is on the side to which the plane leans
+    listric: float  # traces per sample squared
     throw: float
     length: float
     height: float
 
 
 class Earth(NamedTuple):
-    """Everything that the lines of one synthetic survey share."""
+    """Random structures that all lines of one synthetic survey have in common."""
 
     shape: Shape
     seed: int
@@ -68,7 +68,7 @@ class Earth(NamedTuple):
 
 
 def draw_earth(shape: Shape, seed: int) -> Earth:
-    """Draw what a synthetic survey of a shape and a seed is made of."""
+    """Draw the structures of a synthetic survey of a shape and a seed."""
     n_sample = shape[2]
     rng = np.random.default_rng([seed, 0])
     levels = max(1, round(n_sample / _LEVEL))
@@ -91,7 +91,7 @@ def draw_earth(shape: Shape, seed: int) -> Earth:
 
 
 def _band(rng: np.random.Generator, top: float, height: float) -> _Band:
-    """A chaotic band and, below it, an unconformity that cuts tilted layers."""
+    """Draw a chaotic band and, below it, an unconformity that cuts tilted layers."""
     sample, thickness = top + rng.uniform(0.27, 0.33) * height, rng.uniform(62, 80)
     base = sample + thickness / 2
     return _Band(sample, thickness, base + rng.uniform(4, 15), shift=rng.uniform(0, LOG), tilt=rng.uniform(12, 26))
@@ -100,7 +100,7 @@ def _band(rng: np.random.Generator, top: float, height: float) -> _Band:
 def _structures(
     rng: np.random.Generator, shape: tuple[int, int], levels: int, height: float
 ) -> tuple[list[_Dome], list[_Fault]]:
-    """A salt dome on one side of every tile and fault zones on the other; some tiles of a large survey stay quiet."""
+    """Draw a salt dome on one side of each tile, fault zones on the other; some tiles of large surveys stay empty."""
     tiles = [max(1, round(n / size)) for n, size in zip(shape, _TILE, strict=True)]
     lines, traces = (n / tile for n, tile in zip(shape, tiles, strict=True))
     domes: list[_Dome] = []
@@ -124,7 +124,7 @@ def _dome(rng: np.random.Generator, line: float, trace: float, top: float) -> _D
 
 
 def _fault_zone(rng: np.random.Generator, line: float, trace: float, sample: float) -> list[_Fault]:
-    """Domino faults: normal faults side by side that lean the same way."""
+    """Draw domino faults: parallel normal faults side by side."""
     leaning, spacing = rng.choice([-1, 1]).item(), rng.uniform(22, 26)
     strike, dip = rng.uniform(-0.2, 0.2), leaning / rng.uniform(4.5, 8)
     return [
@@ -144,7 +144,7 @@ def _fault_zone(rng: np.random.Generator, line: float, trace: float, sample: flo
 
 
 def _impedance_log(rng: np.random.Generator) -> Array:
-    """Blocky logarithm of impedance by age: units of many beds, the contrast and bedding differ from unit to unit."""
+    """Draw the blocky logarithm of impedance by age: units of many beds, with different contrast and bedding."""
     log = np.empty((LOG + DEBRIS) * FINE, np.float32)
     start = 0
     while start < LOG + DEBRIS:
@@ -155,10 +155,10 @@ def _impedance_log(rng: np.random.Generator) -> Array:
         unit = beds[np.searchsorted(bases, np.arange(0, n, 1 / FINE), side="right")]
         log[start * FINE :][: n * FINE] = unit[: len(log) - start * FINE]
         start += n
-    return np.asarray(ndimage.uniform_filter1d(log, FINE))  # a sample sees the mean of its interval: no aliasing
+    return np.asarray(ndimage.uniform_filter1d(log, FINE))  # mean over each sample interval, against aliasing
 
 
 def _waves(rng: np.random.Generator, n: int, *, wavelength: tuple[float, float]) -> Array:
-    """Plane waves over the map in random directions: two wavenumbers (per line, per trace) and a phase each."""
+    """Draw plane waves on the map in random directions: wavenumbers per line and per trace, and phases."""
     k, direction = 2 * np.pi / rng.uniform(*wavelength, n), rng.uniform(0, 2 * np.pi, n)
     return np.stack([k * np.cos(direction), k * np.sin(direction), rng.uniform(0, 2 * np.pi, n)])

@@ -1,4 +1,4 @@
-"""Places that show a class well, drawn from a truth."""
+"""Draw exemplars from true labels."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-OTHER = 0.9  # share of other, which is everywhere, in a patch that shows it
+OTHER = 0.9  # smallest share of the background `other` in a patch that shows it
 
 
 def exemplars(
@@ -17,18 +17,18 @@ def exemplars(
     min_share: float = 0.6,
     seed: int = 0,
 ) -> dict[str, list[tuple[Any, Any, Any]]]:
-    """Draw exemplars from a truth volume, for every class of its table: points of the class whose patch shows it well.
+    """Draw exemplars of every class from a volume of true labels: points whose patch shows the class well.
 
     Parameters
     ----------
     truth : xarray.DataArray, shape (n_inline, n_crossline, n_sample)
-        Labels, with the names of codes 1, 2, ... in `attrs["classes"]`.
+        True labels, with the names of codes 1, 2, ... in `attrs["classes"]`.
     size : int or (int, int)
         Height and width of the patch around each point, in samples and traces of an inline.
     count : int
-        Points of each class, on different inlines as far as possible.
+        Number of points of each class, on different inlines if possible.
     min_share : float
-        Least share of the patch that is of the class; of `other`, the background, nine tenths.
+        Smallest share of the patch with the class; for `other`, the background, nine tenths.
 
     Returns
     -------
@@ -62,13 +62,13 @@ def exemplars(
             return found
     short = ", ".join(f"{len(places)} of {name}" for name, places in found.items() if len(places) < count)
     raise ValueError(
-        f"{count} patches of {height} x {width} per class are asked for, but only {short} have a share of {min_share} "
-        f"({OTHER} of other); lower size or count, or min_share of a class but other."
+        f"Only {short} have a share of {min_share} ({OTHER} of other) in a patch of {height} x {width}, not {count} of "
+        "each class; lower size or count, or min_share of a class other than 'other'."
     )
 
 
 def _patch_means(mask: npt.NDArray[Any], size: tuple[int, int]) -> npt.NDArray[Any]:
-    """Mean of every patch of a section that lies wholly inside, by its first corner."""
+    """Return the mean of every patch inside a section, indexed by its first corner."""
     total = np.pad(np.cumsum(np.cumsum(mask, 0), 1), ((1, 0), (1, 0)))
     a, b = size
     return np.asarray((total[a:, b:] - total[:-a, b:] - total[a:, :-b] + total[:-a, :-b]) / (a * b))

@@ -1,4 +1,4 @@
-"""Published data by name and sha256."""
+"""Load published data, checked by SHA-256."""
 
 import os
 import re
@@ -34,25 +34,25 @@ F3_SHA256 = {
 
 
 def f3_sections(folder: str | Path | None = None) -> tuple[xr.DataArray, xr.DataArray]:
-    """Four inlines of the Netherlands F3 survey and the expert's labels of them.
+    """Load four inlines of the Netherlands F3 survey and their expert labels.
 
     Parameters
     ----------
     folder : path, optional
         Folder that holds `61.bmp`, `211.bmp`, `231.bmp`, `281.bmp` (or their parent `f3_sections`) and any of
-        `GT61.mat`, `GT211.mat`, `GT231.mat`, `GT281.mat`. By default the environment variable OUTCROP_DATA; without
-        it the originals are downloaded once and checked by sha256.
+        `GT61.mat`, `GT211.mat`, `GT231.mat`, `GT281.mat`. By default the environment variable OUTCROP_DATA; if that is
+        not set, the originals are downloaded once and checked by SHA-256.
 
     Returns
     -------
     sections : xarray.DataArray, shape (4, 951, 442)
-        Amplitudes in [0, 1] of inlines 160, 310, 330, 380 over crosslines from 300 and time in ms (4 ms a sample, row 0
-        of the pictures is sample 20, so 84 ms). A caption is burnt into the top-left corner of each picture: it lies
-        above the first labelled time.
+        Amplitudes in [0, 1] of inlines 160, 310, 330, 380, crosslines from 300 and time in ms (4 ms per sample; row 0
+        of the pictures is sample 20, at 84 ms). The top-left corner of each picture holds a caption, above the first
+        labelled time.
     labels : xarray.DataArray, shape (n_labelled, 951, 442)
-        Expert label of each pixel (uint8), `attrs["classes"][code - 1]` its name, for the inlines with a label file.
-        Crosslines and times are those of `sections`, so `sections.sel(inline=labels.inline)` lies pixel on pixel; the
-        expert starts at sample 124 (500 ms), and above it the label is 0, not labelled.
+        Expert label of each pixel (uint8; `attrs["classes"][code - 1]` is its name) for the inlines with a label file.
+        Crosslines and times are those of `sections`. Labels start at sample 124 (500 ms); above it they are 0, not
+        labelled.
     """
     files = _f3_files(folder)
     pictures = np.stack([_picture(files[name]) for name in F3_PICTURES.values()])
@@ -83,7 +83,7 @@ def f3_sections(folder: str | Path | None = None) -> tuple[xr.DataArray, xr.Data
 
 
 def _f3_files(folder: str | Path | None) -> dict[str, Path]:
-    """Path of every F3 file at hand by name; all four pictures are required."""
+    """Return the paths of available F3 files by name; all four pictures are required."""
     folder = folder or os.environ.get("OUTCROP_DATA")
     if not folder:
         return {name: _download(name) for name in F3_SHA256}
@@ -117,19 +117,19 @@ def _picture(path: Path) -> Array:
 
 
 def _matrix(path: Path, variable: str) -> Array:
-    """One array of a MATLAB file."""
+    """Read one array of a MATLAB file."""
     try:
         return np.asarray(io.loadmat(path, variable_names=[variable])[variable])
     except FileNotFoundError:
         raise
-    except Exception as error:  # loadmat leaks many kinds for a damaged file
+    except Exception as error:  # loadmat raises many kinds for a damaged file
         raise ValueError(
-            f"{path} gives no array {variable!r} ({error!r}); it needs a MATLAB file of version 7 or older."
+            f"{path} holds no readable array {variable!r} ({error!r}); give a MATLAB file of version 7 or older."
         ) from error
 
 
 def seg2017_patches(folder: str | Path | None = None) -> xr.Dataset:
-    """The 2000 patches that the paper's retrieval returned on F3, with the authors' labels.
+    """Load the 2000 patches that the paper's retrieval returned on F3, with the authors' labels.
 
     Parameters
     ----------
@@ -140,13 +140,14 @@ def seg2017_patches(folder: str | Path | None = None) -> xr.Dataset:
     Returns
     -------
     xarray.Dataset
-        `image` (patch, row, column) in [0, 1], rows downwards in time; `weak`, the class each patch was retrieved for;
-        `published`, the authors' pixel labels, `attrs["classes"][code - 1]` the name of each. `patch` is the number in
-        the authors' file names. The compact file also has positions: `inline`, first `crossline`, first `sample`.
+        `image` (patch, row, column) in [0, 1], with time down the rows; `weak`, the class for which each patch was
+        retrieved; `published`, the authors' pixel labels, with names `attrs["classes"][code - 1]`. `patch` is the
+        number in the authors' file names. `seg2017_patches.npz` also has positions: `inline`, first `crossline`, first
+        `sample`.
     """
     folder = folder or os.environ.get("OUTCROP_DATA")
     if not folder:
-        raise FileNotFoundError("No folder of the SEG 2017 patches is known; name one, or set OUTCROP_DATA.")
+        raise FileNotFoundError("The folder of the SEG 2017 patches is unknown; name it, or set OUTCROP_DATA.")
     folder = Path(folder)
     if (folder / "seg2017_patches.npz").is_file():
         return _seg2017_compact(folder / "seg2017_patches.npz")
@@ -184,7 +185,7 @@ def _seg2017(image: Array, weak: Array, published: Array, coords: dict[str, Any]
 
 
 def landmass(folder: str | Path, *, scaling: str = "none") -> xr.Dataset:
-    """LANDMASS patches and their classes, from one folder of `.mat` files per class.
+    """Load LANDMASS patches and their classes from one folder of `.mat` files per class.
 
     Parameters
     ----------
@@ -192,13 +193,13 @@ def landmass(folder: str | Path, *, scaling: str = "none") -> xr.Dataset:
         Folder whose sub-folders are the classes, each with `.mat` files of a variable `img`: 99 x 99 in LANDMASS-1,
         150 x 300 in LANDMASS-2.
     scaling : {"none", "range", "image"}
-        Amplitudes as published, in [-1, 1]; or in [0, 1] by the common (x + 1) / 2; or each image stretched from its
-        smallest to its largest amplitude.
+        ``none``: amplitudes as published, in [-1, 1]. ``range``: (x + 1) / 2, in [0, 1]. ``image``: each image scaled
+        to [0, 1] from its smallest to its largest amplitude.
 
     Returns
     -------
     xarray.Dataset
-        `image` (patch, row, column), float32, and the name of its `class`, folders and files in order of name.
+        `image` (patch, row, column), float32, and its `class`; folders and files are sorted by name.
     """
     if scaling not in _SCALINGS:
         raise ValueError(f"scaling is {scaling!r}; choose one of {', '.join(_SCALINGS)}.")

@@ -1,8 +1,8 @@
-"""One line of a synthetic survey, made backwards.
+"""Compute one line of a synthetic survey.
 
-For every sample of today's section `age` is the depth, in samples, at which its rock was laid down. Folds, salt and
-faults each change it, the impedance log is read at it, and the reflectivity of what was read meets the wavelet. A line
-depends on the shape, the seed and its number alone, so lines may be made in any order.
+The `age` of a sample is the depth, in samples, at which its rock was deposited. Folds, salt and faults change it. The
+impedance log is read at `age`, and its reflectivity is convolved with the wavelet. A line depends only on the shape,
+the seed and its number, so lines can be computed in any order.
 """
 
 import functools
@@ -20,21 +20,21 @@ Plane = Callable[[int], Array]  # number of a plane of random texture -> its fin
 
 CLASSES = ["chaotic", "other", "fault", "salt dome"]
 CHAOTIC, OTHER, FAULT, SALT_DOME = 1, 2, 3, 4
-_MOVED = 200  # samples that are more than a band's half thickness and all that folds, salt and faults move it
+_MOVED = 200  # samples: upper limit of half the thickness of a band plus its displacement by folds, salt and faults
 _REACH = 45  # traces from a fault plane to undisturbed layers
 _HALF = 20  # half the wavelet, in samples
 _PLANE = 4  # lines between independent planes of random texture
 
 
 def _relief(waves: Array, row: int, traces: Array) -> Array:
-    """Sum of plane waves along one line, with unit variance over the map, shape (n_crossline, 1)."""
+    """Return the sum of plane waves along one line, with unit variance on the map, shape (n_crossline, 1)."""
     k_line, k_trace, phase = waves
     height = np.sqrt(2 / len(phase)) * np.cos(k_line * row + k_trace * traces + phase).sum(1, keepdims=True)
     return np.asarray(height, np.float32)
 
 
 def make_line(earth: Earth, row: int, plane: Plane) -> tuple[Array, Array]:
-    """Amplitudes and truth of one line, both of shape (n_crossline, n_sample)."""
+    """Return amplitudes and true labels of one line, both of shape (n_crossline, n_sample)."""
     n_crossline, n_sample = earth.shape[1:]
     traces, samples = np.arange(n_crossline, dtype=np.float32)[:, None], np.arange(n_sample + 1, dtype=np.float32)
     age = _fold(earth, row, traces, samples)
@@ -54,7 +54,7 @@ def make_line(earth: Earth, row: int, plane: Plane) -> tuple[Array, Array]:
 
 
 def _fold(earth: Earth, row: int, traces: Array, samples: Array) -> Array:
-    """Age under gentle folds between which layers thicken and thin."""
+    """Return the age under gentle folds with variable layer thickness."""
     apart = np.abs(samples - KNOT * np.arange(len(earth.knots), dtype=np.float32)[:, None]) / KNOT
     weights = np.cos(0.5 * np.pi * np.minimum(apart, 1)) ** 2
     reliefs = np.hstack([4 * _relief(knot, row, traces) for knot in earth.knots])
@@ -62,7 +62,7 @@ def _fold(earth: Earth, row: int, traces: Array, samples: Array) -> Array:
 
 
 def pierce(earth: Earth, row: int, traces: Array, samples: Array, age: Array) -> tuple[Array, Array]:
-    """Lift the layers over and around the domes, in place; returns depth and slope of the salt, (n_crossline, 1)."""
+    """Lift the layers at the domes, in place; return depth and slope of the salt, (n_crossline, 1)."""
     salt, slope = np.full(traces.shape, 1e6, np.float32), np.zeros(traces.shape, np.float32)
     rough = 4 * _relief(earth.rough, row, traces)
     for dome in earth.domes:
@@ -84,7 +84,7 @@ def pierce(earth: Earth, row: int, traces: Array, samples: Array, age: Array) ->
 
 
 def _slip(earth: Earth, row: int, traces: Array, samples: Array, age: Array) -> Array:
-    """Move the layers along the faults, in place; returns the disturbed zones around the planes as a mask."""
+    """Move the layers along the faults, in place; return a mask of the disturbed zones around the planes."""
     zone = np.zeros(age.shape, bool)
     for fault in earth.faults:
         below = samples - fault.sample
@@ -105,7 +105,7 @@ def _slip(earth: Earth, row: int, traces: Array, samples: Array, age: Array) -> 
 
 
 def _bury(earth: Earth, row: int, traces: Array, age: Array, coarse: Array) -> tuple[Array, Array]:
-    """Mask of the chaotic bands, and how much deeper in the log the layers below each unconformity are read."""
+    """Return a mask of the chaotic bands, and the shift in the log of the layers below each unconformity."""
     chaotic, buried = np.zeros(age.shape, bool), np.zeros(age.shape, np.float32)
     swell, tilt = 4 * _relief(earth.fold, -2 * row, 2 * traces), _relief(earth.tilt, row, traces)
     for band in earth.bands:
@@ -119,7 +119,7 @@ def _bury(earth: Earth, row: int, traces: Array, age: Array, coarse: Array) -> t
 
 
 def _impedance(earth: Earth, age: Array, facies: Array, coarse: Array, *, faulted: Array, chaotic: Array) -> Array:
-    """Impedance read from the log; in chaotic bands the layers lie in rafts, each displaced by itself."""
+    """Read impedance from the log; in chaotic bands, layers lie in rafts with independent displacements."""
     raft = (8 + 1.5 * np.clip(coarse, -5, 5)).astype(np.int32)
     age += coarse * np.where(chaotic, np.float32(2), np.where(faulted, np.float32(0.9), np.float32(0.3)))
     age += chaotic * (5 * earth.rafts[0])[raft]
@@ -130,7 +130,7 @@ def _impedance(earth: Earth, age: Array, facies: Array, coarse: Array, *, faulte
 
 
 def _texture(row: int, plane: Plane) -> Array:
-    """Fine and coarse random fields of unit variance along one line, coherent over a few lines."""
+    """Return fine and coarse random fields of unit variance along one line, coherent over a few lines."""
     first, step = divmod(row, _PLANE)
     f = step / _PLANE
     spline = np.array([(1 - f) ** 3, 3 * f**3 - 6 * f**2 + 4, -3 * f**3 + 3 * f**2 + 3 * f + 1, f**3])
@@ -139,14 +139,14 @@ def _texture(row: int, plane: Plane) -> Array:
 
 
 def texture_plane(earth: Earth, number: int) -> Array:
-    """Fine and coarse random fields on one plane."""
+    """Draw the fine and coarse random fields of one plane."""
     rng = np.random.default_rng([earth.seed, 1, number])
     white = rng.standard_normal((earth.shape[1], earth.shape[2] + 1), dtype=np.float32)
     return np.stack([_smooth(white, 2.0, 2.2), _smooth(white, 3.6, 5.5)])
 
 
 def _smooth(white: Array, *sigmas: float) -> Array:
-    """White noise under a Gaussian, with unit variance again."""
+    """Smooth white noise by a Gaussian and restore unit variance."""
     for axis, sigma in enumerate(sigmas):
         gain = np.float32(np.sqrt(2 * np.sqrt(np.pi) * sigma))
         white = gain * ndimage.gaussian_filter1d(white, sigma, axis, truncate=3)
@@ -154,7 +154,7 @@ def _smooth(white: Array, *sigmas: float) -> Array:
 
 
 def _seismic(earth: Earth, row: int, reflectivity: Array) -> Array:
-    """Section of a line: band-limited noise, a wavelet that loses high frequencies with depth, lateral resolution."""
+    """Return the section of a reflectivity: noise, lateral resolution, a wavelet that loses frequencies with depth."""
     n_sample = reflectivity.shape[1]
     rng = np.random.default_rng([earth.seed, 2, row])
     reflectivity += np.float32(0.2) * rng.standard_normal(reflectivity.shape, dtype=np.float32)
@@ -168,7 +168,7 @@ def _seismic(earth: Earth, row: int, reflectivity: Array) -> Array:
 
 
 def _add_salt_face(section: Array, salt: Array, slope: Array, coarse: Array) -> None:
-    """Add the reflection of the salt face, in place; its wavelet is normal to the face, so a steep one is stretched."""
+    """Add the reflection of the salt face, in place; on a steep face the wavelet is stretched vertically."""
     samples = np.arange(section.shape[1], dtype=np.float32)
     near = np.flatnonzero(salt[:, 0] < len(samples) + 6 * _HALF)
     stretch = 1 + 0.2 * slope[near] ** 2
@@ -179,7 +179,7 @@ def _add_salt_face(section: Array, salt: Array, slope: Array, coarse: Array) -> 
 
 @functools.cache
 def _wavelets(n: int) -> Array:
-    """Spectra of the wavelet at the surface and far below, 42 and 26 Hz, turned by 25 degrees, for n samples."""
+    """Return the spectra, for n samples, of the shallow and deep wavelet: 42 and 26 Hz, phase of 25 degrees."""
     time = np.arange(-_HALF, _HALF + 1) * STEP / 1000
     argument = (np.pi * np.array([[42], [26]]) * time) ** 2
     wavelets = np.real(signal.hilbert((1 - 2 * argument) * np.exp(-argument)) * np.exp(-1j * np.deg2rad(25)))

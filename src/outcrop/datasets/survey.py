@@ -1,4 +1,4 @@
-"""Synthetic volumes with their truth, in memory or streamed to SEG-Y."""
+"""Make synthetic volumes with true labels, in memory or streamed to SEG-Y."""
 
 import functools
 import os
@@ -22,7 +22,7 @@ Array = npt.NDArray[Any]
 
 
 def synthetic(shape: Shape = (120, 200, 256), *, seed: int = 0) -> tuple[xr.DataArray, xr.DataArray]:
-    """A synthetic seismic volume and the truth about every sample of it.
+    """Make a synthetic seismic volume and the true label of every sample.
 
     Folded layers of varying thickness over an unconformity, a chaotic band, a zone of dipping normal faults, and a salt
     dome that pierces the layers and drags them up; larger surveys have more of each.
@@ -30,17 +30,17 @@ def synthetic(shape: Shape = (120, 200, 256), *, seed: int = 0) -> tuple[xr.Data
     Parameters
     ----------
     shape : (int, int, int)
-        Number of inlines, crosslines and samples. A survey of 60 x 160 x 200 or more holds every class.
+        Number of inlines, crosslines and samples. A survey of 60 x 160 x 200 or more contains every class.
     seed : int
         The same seed and shape give the same volume.
 
     Returns
     -------
     volume : xarray.DataArray, shape (n_inline, n_crossline, n_sample)
-        Amplitudes, float32, standard deviation about 2000, 4 ms and 25 m x 25 m.
+        Amplitudes, float32, standard deviation about 2000; 4 ms per sample, bins of 25 m x 25 m.
     truth : xarray.DataArray, shape (n_inline, n_crossline, n_sample)
         Label of every sample, uint8; `attrs["classes"][code - 1]` is its name. `fault` is the disturbed zone within 10
-        traces of a plane, `salt dome` the whole body.
+        traces of a plane, `salt dome` the whole dome.
 
     Examples
     --------
@@ -57,14 +57,14 @@ def synthetic(shape: Shape = (120, 200, 256), *, seed: int = 0) -> tuple[xr.Data
 
 
 def write_synthetic(path: str | Path, shape: Shape, *, seed: int = 0, progress: Progress | None = None) -> Path:
-    """Stream a synthetic volume to SEG-Y, and its truth to OUT.truth.sgy with the names of the classes.
+    """Stream a synthetic volume to SEG-Y, and its true labels with class names to OUT.truth.sgy.
 
     Parameters
     ----------
     path : path
         SEG-Y file to write, `OUT.sgy`.
     shape, seed
-        As in `synthetic`, which makes the same samples; memory holds a few lines whatever the number of inlines.
+        As in `synthetic`, which returns the same samples. Only a few lines are in memory at a time.
     progress : callable, optional
         Called as ``progress(what, done, total)`` after every line.
 
@@ -85,14 +85,14 @@ def write_synthetic(path: str | Path, shape: Shape, *, seed: int = 0, progress: 
             write_truth(row, labels)
             if progress is not None:
                 progress("making a volume", row + 1, shape[0])
-        write_class_table(truth_path, CLASSES)  # the volume appears last: where it is, all is
+        write_class_table(truth_path, CLASSES)  # the volume is completed last, so if it exists, all files do
     return truth_path
 
 
 def synthetic_seed(path: str | Path) -> int | None:
-    """Seed of a volume or truth that `write_synthetic` wrote; None for any other file, or none.
+    """Return the seed of a volume or truth that `write_synthetic` wrote; None for another or a missing file.
 
-    The text header holds it: ``Synthetic volume made by Outcrop, shape (120, 200, 256), seed 0``.
+    It is in the text header: ``Synthetic volume made by Outcrop, shape (120, 200, 256), seed 0``.
     """
     if not os.path.isfile(path):
         return None
@@ -104,14 +104,14 @@ def synthetic_seed(path: str | Path) -> int | None:
 
 
 def synthetic_lines(shape: Shape, *, seed: int = 0, rows: Iterable[int] | None = None) -> Iterator[tuple[Array, Array]]:
-    """Sections of a synthetic volume and their truth, one line after another, in any order and without the others.
+    """Yield sections and true labels of lines of a synthetic volume, in any order, without computing other lines.
 
     Parameters
     ----------
     shape, seed
         As in `synthetic`.
     rows : iterable of int, optional
-        Positions of the inlines to make; all of them by default.
+        Positions of the inlines; all by default.
 
     Yields
     ------
@@ -130,7 +130,7 @@ def synthetic_lines(shape: Shape, *, seed: int = 0, rows: Iterable[int] | None =
 
 
 def synthetic_top(shape: Shape, *, seed: int = 0) -> xr.DataArray:
-    """Top of the salt of a synthetic volume, exactly and not by samples: the surface that its truth is cut from.
+    """Return the exact top of the salt of a synthetic volume, between samples too; its true labels derive from it.
 
     Parameters
     ----------

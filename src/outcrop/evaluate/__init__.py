@@ -1,1 +1,1 @@
-"""Scores of retrieval, clusters and pixels."""
+"""Score retrieval, clusters, pixel labels and confidence."""

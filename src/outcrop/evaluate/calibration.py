@@ -1,16 +1,16 @@
-"""How far confidence keeps its promise: calibration error, risk and coverage."""
+"""Score confidence: calibration error, and risk against coverage."""
 
 import numpy as np
 import numpy.typing as npt
 
 from outcrop.arrays import to_numpy
 
-BINS = 15  # of equal width, of confidence
-POINTS = 200  # to about so many a curve is thinned
+BINS = 15  # bins of confidence, of equal width
+POINTS = 200  # approximate number of points to which a curve is thinned
 
 
 def calibration_error(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
-    """Mean gap between confidence and accuracy over equal-width bins of confidence, weighted by count.
+    """Return the mean gap between confidence and accuracy over equal-width bins of confidence, weighted by count.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def calibration_error(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> floa
 
 
 def risk_coverage(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Share of wrong labels among the surest pixels, as more and more of the pixels are kept.
+    """Return the share of wrong labels among the most confident pixels, for increasing shares of pixels.
 
     Parameters
     ----------
@@ -43,7 +43,8 @@ def risk_coverage(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> tuple[np
     Returns
     -------
     coverage, risk : array
-        Share of the pixels kept, rising to 1, and share of these that is wrong. Equally sure pixels are kept together.
+        Share of the pixels kept, rising to 1, and the share of these that is wrong. Pixels of equal confidence are kept
+        together.
 
     Examples
     --------

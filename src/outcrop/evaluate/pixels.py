@@ -1,4 +1,4 @@
-"""Scores of labels against a truth, pixel by pixel, and of weak labels."""
+"""Score pixel labels and weak labels against true labels."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ if TYPE_CHECKING:
 
 Classes = Sequence[str] | Mapping[int, str] | None  # names of the codes 1, 2, ..., or code -> name
 
-SHOWN = 0.2  # share of a patch from which it shows a structure
+SHOWN = 0.2  # smallest share of a patch that a structure must fill for the patch to show it
 UNLABELLED = (0, UNCERTAIN, -1)  # codes that name no class; -1 is uncertain in SEG-Y of signed bytes
 
 
 def weak_label_scores(weak: WeakLabels, grid: PatchGrid, truth: xr.DataArray) -> dict[str, np.ndarray]:
-    """Which retrieved patches really show their class, by the truth of their pixels.
+    """Return which retrieved patches show their class, according to the true labels of their pixels.
 
     Parameters
     ----------
     weak : WeakLabels
-        What was retrieved.
+        Retrieved patches.
     grid : PatchGrid
-        Where the patches lie.
+        Grid of the patches.
     truth : DataArray
-        Codes on the axes of the volume (some lines are enough), with ``attrs["classes"]``; 0 and 255 are unknown.
+        True codes on the axes of the volume (a few lines are enough), with ``attrs["classes"]``; 0 and 255 are unknown.
 
     Returns
     -------
     dict
-        Class -> array of 1 (shows it), 0 (does not) and NaN (truth unknown on most of the patch), by rank. A patch
-        shows a structure that fills a fifth of it or more, and the background, which `find_background` finds by its
-        name, where that fills four fifths or more.
+        Class -> array by rank: 1 shows the class, 0 does not, NaN truth unknown on most of the patch. A patch shows a
+        structure that fills at least a fifth of it. It shows the background, found by `find_background`, if that fills
+        at least four fifths.
     """
     names = list(truth.attrs["classes"])
     background = find_background(names)
@@ -63,26 +63,25 @@ def weak_label_scores(weak: WeakLabels, grid: PatchGrid, truth: xr.DataArray) ->
 
 
 def pixel_scores(labels: Any, truth: Any, classes: Classes = None, *, band: int = 0) -> dict[str, Any]:
-    """Score pixel labels against an expert's, class by class.
+    """Score pixel labels against expert labels, class by class.
 
     Parameters
     ----------
     labels, truth : array or xarray.DataArray, same shape
-        Codes of the classes; 0 (not labelled), 255 and -1 (uncertain) name none, in labels as in the truth. Two arrays
-        that carry names in ``attrs["classes"]`` are matched by name, two with coordinates are compared where both have
-        samples.
+        Codes of the classes; 0 (not labelled), 255 and -1 (uncertain) are no class, in labels and truth. Arrays with
+        names in ``attrs["classes"]`` are matched by name; arrays with coordinates are compared on their common samples.
     classes : sequence of str or mapping of int to str, optional
-        Names of the codes 1, 2, ... (or code -> name) of arrays that carry none; without any, classes go by their code.
+        Names of the codes 1, 2, ... (or code -> name) of arrays without names; by default the codes are the names.
     band : int
-        Leave out the pixels that lie within so many rows and columns of another true class.
+        Leave out pixels within this number of rows and columns of another true class.
 
     Returns
     -------
     dict
         ``PA`` pixel accuracy, ``MA`` mean recall, ``MIU`` mean and ``FWIU`` frequency-weighted intersection over union,
-        ``IU`` by class name, ``coverage`` share of the pixels that got a label, ``confusion`` of shape
-        (n_classes, 1 + n_classes), counts of true class by label with the unlabelled first, and ``classes``, the names
-        of its rows.
+        ``IU`` by class name, ``coverage`` share of pixels with a label, ``confusion`` of shape
+        (n_classes, 1 + n_classes): counts of true class (rows) by label (columns, unlabelled first), and ``classes``,
+        the names of its rows.
 
     Notes
     -----
@@ -104,7 +103,7 @@ def pixel_scores(labels: Any, truth: Any, classes: Classes = None, *, band: int 
     confusion = confusion[1:]
     if not confusion.any():
         raise ValueError(
-            "The truth says nothing about these pixels (every code is 0); pass a truth with codes of 1 or more."
+            "The truth labels none of these pixels (every code is 0); pass a truth with codes of 1 or more."
         )
     right, true = np.diag(confusion[:, 1:]), confusion.sum(1)
     present = true > 0
@@ -125,7 +124,7 @@ def pixel_scores(labels: Any, truth: Any, classes: Classes = None, *, band: int 
 def shared_sections(
     labels: Any, truth: Any, classes: Classes
 ) -> tuple[Iterator[tuple[np.ndarray, np.ndarray]], list[Any]]:
-    """Pairs of sections (rows, columns) read one at a time, in the codes 1 .. n of one list of names, and that list."""
+    """Return an iterator over pairs of sections in common codes 1 .. n, and the class names of these codes."""
     if hasattr(labels, "coords") and hasattr(truth, "coords"):
         labels, truth = _shared_samples(labels, truth)
     pair = [x if hasattr(x, "coords") else to_numpy(x) for x in (labels, truth)]
@@ -155,7 +154,7 @@ def _shared_samples(labels: xr.DataArray, truth: xr.DataArray) -> tuple[xr.DataA
 
 
 def _table(classes: Classes) -> dict[int, Any]:
-    """Code -> name."""
+    """Return code -> class name."""
     if classes is None:
         return {}
     pairs = classes.items() if isinstance(classes, Mapping) else enumerate(classes, 1)
@@ -174,14 +173,14 @@ def _recode(section: np.ndarray, table: dict[int, Any], names: list[Any], what: 
 
 
 def code_of(name: Any, names: list[Any]) -> int:
-    """Code of a class by its name."""
+    """Return the code of a class."""
     if name not in names:
         raise ValueError(f"No class is called {name!r}; choose one of {names}.")
     return 1 + names.index(name)
 
 
 def near_boundary(truth: np.ndarray, band: int) -> Array:
-    """Pixels with another true class at most `band` rows and columns away; code 0 makes no boundary."""
+    """Return which pixels have another true class within `band` rows and columns; code 0 makes no boundary."""
     size = 2 * band + 1
     lowest = ndimage.minimum_filter(np.where(truth == 0, truth.max(), truth), size, mode="nearest")
     return lowest != ndimage.maximum_filter(truth, size, mode="nearest")

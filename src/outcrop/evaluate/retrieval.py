@@ -1,4 +1,4 @@
-"""Scores of retrieval and of clusters, from a matrix of similarities."""
+"""Score retrieval and clusters from a matrix of similarities."""
 
 from typing import Any
 
@@ -11,26 +11,27 @@ from sklearn.metrics import auc, rand_score, roc_curve
 from outcrop.arrays import Array, to_numpy
 from outcrop.parallel import one_blas_thread, spans
 
-_BLOCK = 4_000_000  # numbers worked on at a time: a few dozen MB
+_BLOCK = 4_000_000  # numbers processed at a time: a few dozen MB
 
 
 def retrieval_scores(S: Array, classes: npt.ArrayLike) -> dict[str, Any]:
-    """Score a similarity matrix by retrieval: every image asks for the others of its class.
+    """Score a similarity matrix by retrieval: every image is a query for the other images of its class.
 
     Parameters
     ----------
     S : array, shape (n, n)
-        Similarity of query (row) and candidate (column), higher is more similar; the diagonal is never ranked.
+        Similarity of query (row) and candidate (column), higher is more similar; the diagonal is not ranked.
     classes : sequence, shape (n,)
-        Class of every image; each class has two images or more.
+        Class of every image; each class has at least two images.
 
     Returns
     -------
     dict
-        ``RA`` retrieval accuracy, ``MAP`` mean average precision, ``AUC`` probability that a pair of one class scores
-        above a pair of two (ties count one half), ``AUC_row`` the same after every row is scaled to 0 at its least
-        similar image and 1 at the query itself, ``precision`` P@M for M = 1 .. n - 1, ``RA_by_class`` and
-        ``precision_by_class``, ``roc`` the pair (false, true positive rate), thinned to a few hundred points.
+        ``RA`` retrieval accuracy, ``MAP`` mean average precision, ``AUC`` probability that a pair of the same class is
+        more similar than a pair of different classes (ties count one half), ``AUC_row`` the same after every row is
+        scaled to 0 at its least similar image and 1 at the query itself, ``precision`` P@M for M = 1 .. n - 1,
+        ``RA_by_class`` and ``precision_by_class``, ``roc`` the pair (false, true positive rate), thinned to a few
+        hundred points.
 
     Notes
     -----
@@ -71,16 +72,16 @@ def retrieval_scores(S: Array, classes: npt.ArrayLike) -> dict[str, Any]:
 
 
 def cluster_scores(S: Array, classes: npt.ArrayLike, *, random_state: int = 0, seeds: int = 10) -> dict[str, Any]:
-    """Score a similarity matrix by clustering: images in a plane by classical scaling, k-means, Rand index.
+    """Score a similarity matrix by clustering: classical scaling to a plane, k-means, Rand index.
 
-    The Rand index in the plane is unstable, so it is the mean over k-means runs that differ in their seed alone.
+    The Rand index in the plane is unstable, so it is averaged over k-means runs with different seeds.
 
     Parameters
     ----------
     S : array, shape (n, n)
         Similarities; the dissimilarities 1 - S are made symmetric.
     classes : sequence, shape (n,)
-        Class of every image; there are as many clusters as classes.
+        Class of every image; the number of clusters is the number of classes.
     random_state : int
         First seed; the runs use ``random_state``, ``random_state + 1``, ...
     seeds : int
@@ -99,7 +100,7 @@ def cluster_scores(S: Array, classes: npt.ArrayLike, *, random_state: int = 0, s
     """
     S, names, codes = _check_square(S, classes)
     plane = _embed(1 - S.astype(np.float64))
-    with one_blas_thread():  # points in a plane are too little work for threads
+    with one_blas_thread():  # too little work for several threads
         clusters = [
             KMeans(len(names), n_init=20, random_state=random_state + i).fit_predict(plane) for i in range(seeds)
         ]
@@ -125,7 +126,7 @@ def _check_square(S: Array, classes: npt.ArrayLike) -> tuple[np.ndarray, list[An
 
 
 def _relevant(S: np.ndarray, codes: np.ndarray, rows: slice) -> Array:
-    """Whether the candidate at every rank has the query's class, the query itself left out."""
+    """Return whether the candidate at every rank, without the query itself, has the class of the query."""
     distance = -S[rows]
     queries = np.arange(len(S))[rows]
     distance[np.arange(len(distance)), queries] = -np.inf
@@ -139,7 +140,7 @@ def _row_normalised(S: np.ndarray) -> Array:
 
 
 def _roc(S: np.ndarray, codes: np.ndarray) -> tuple[float, tuple[np.ndarray, np.ndarray]]:
-    """Exact area under the ROC curve over all ordered pairs of different images, and the curve thinned."""
+    """Return the exact area under the ROC curve over all ordered pairs of different images, and a thinned curve."""
     pairs = ~np.eye(len(S), dtype=bool)
     false, true, _ = roc_curve((codes[:, None] == codes)[pairs], S[pairs])
     shown = np.unique(np.linspace(0, len(false) - 1, 400).astype(int))
@@ -147,7 +148,7 @@ def _roc(S: np.ndarray, codes: np.ndarray) -> tuple[float, tuple[np.ndarray, np.
 
 
 def _embed(D: np.ndarray) -> Array:
-    """Classical multidimensional scaling to the plane; the largest coordinate of an axis is positive."""
+    """Apply classical multidimensional scaling to a plane; the largest coordinate of each axis is positive."""
     D = (0.5 * (D + D.T)) ** 2
     D -= D.mean(0)
     D -= D.mean(1, keepdims=True)
@@ -157,9 +158,9 @@ def _embed(D: np.ndarray) -> Array:
 
 
 def _leading_two(B: np.ndarray) -> Any:
-    """The two largest eigenvalues of a symmetric matrix, ascending, and their vectors."""
+    """Return the two largest eigenvalues of a symmetric matrix, ascending, and their vectors."""
     n = len(B)
     if n < 1000:
         return scipy.linalg.eigh(B, subset_by_index=[n - 2, n - 1])
-    # Lanczos: 1 s instead of a minute for 4000 images; a fixed start keeps the answer the same from run to run
+    # Lanczos: 1 s instead of a minute for 4000 images; a fixed start vector makes results repeatable
     return scipy.sparse.linalg.eigsh(B, k=2, which="LA", v0=np.random.default_rng(0).normal(size=n))

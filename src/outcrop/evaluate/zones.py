@@ -1,4 +1,4 @@
-"""Scores by zones: distance of boundaries, thin zones such as faults."""
+"""Score labels by the distance of boundaries, and by zones such as faults."""
 
 from typing import Any
 
@@ -12,27 +12,27 @@ from outcrop.evaluate.pixels import Classes, _edge, code_of, shared_sections
 def boundary_distance(
     labels: Any, truth: Any, name: Any, *, classes: Classes = None, spacing: tuple[float, float] = (1.0, 1.0)
 ) -> dict[str, Any]:
-    """Distance between the labelled and the true boundary of a body, down the trace and across the traces.
+    """Return the distance between the labelled and the true boundary of a geobody, along and across traces.
 
-    Every boundary pixel of one is joined to the nearest boundary pixel (in pixels) of the other, both ways; sections
-    where either shows no boundary are left out, as are edges of the section and of what the truth says.
+    Every boundary pixel of one is matched with the nearest boundary pixel of the other, in both directions. Sections
+    without either boundary are left out; so are edges of the section and of the known truth.
 
     Parameters
     ----------
     labels, truth : array or xarray.DataArray, shape (..., rows, columns)
         Codes of the classes, as in `pixel_scores`; rows are time or depth, columns traces.
     name : str or int
-        Class of the body.
+        Class of the geobody.
     classes : sequence or mapping, optional
         As in `pixel_scores`.
     spacing : (float, float)
-        Step from row to row and from column to column, for example 4 (ms) and 25 (m).
+        Step between rows and between columns, for example 4 (ms) and 25 (m).
 
     Returns
     -------
     dict
-        ``pixels`` (straight line), ``vertical`` and ``horizontal`` (its two parts, times the spacing), each the pair
-        (median, 95 % quantile), NaN where no section shows both boundaries; ``sections``, how many do.
+        ``pixels`` (straight line), ``vertical`` and ``horizontal`` (its two components, times the spacing), each a pair
+        (median, 95 % quantile), NaN if no section has both boundaries; ``sections``, the number of sections with both.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def boundary_distance(
 
 
 def zone_scores(labels: Any, truth: Any, name: Any, *, classes: Classes = None, overlap: float = 0.5) -> dict[str, int]:
-    """Count the connected zones of a class that were found, and the labelled zones with nothing behind them.
+    """Count the connected zones of a class that labels find, and the labelled zones that are false.
 
     Parameters
     ----------
@@ -70,7 +70,8 @@ def zone_scores(labels: Any, truth: Any, name: Any, *, classes: Classes = None, 
     Returns
     -------
     dict
-        ``zones`` and ``hits`` (true zones, those hit), ``alarms`` and ``false_alarms`` (labelled zones, false ones).
+        ``zones`` and ``hits`` (true zones; true zones that were hit), ``alarms`` and ``false_alarms`` (labelled zones;
+        labelled zones that are false).
 
     Examples
     --------
@@ -87,12 +88,12 @@ def zone_scores(labels: Any, truth: Any, name: Any, *, classes: Classes = None, 
 
 
 def _nearest_steps(edge: np.ndarray, other: np.ndarray) -> Array:
-    """Rows and columns from every pixel of one edge to the nearest pixel of the other, shape (2, pixels)."""
+    """Return rows and columns from every pixel of one edge to the nearest of the other, shape (2, pixels)."""
     nearest = ndimage.distance_transform_edt(~other, return_distances=False, return_indices=True)
     return np.abs(nearest[:, edge] - np.argwhere(edge).T)
 
 
 def _zone_shares(zones: np.ndarray, cover: np.ndarray) -> np.ndarray:
-    """Share of every connected zone that is covered."""
+    """Return the covered share of every connected zone."""
     zone, n = ndimage.label(zones, np.ones((3, 3)))
     return ndimage.mean(cover, zone, np.arange(1, n + 1)) if n else np.empty(0)

@@ -94,8 +94,8 @@ def similarities(patches: np.ndarray) -> dict[str, np.ndarray]:
         found[name] = measure.compare(described, described)
     mean = sum(found.values()) / len(found)
     # what reaches every patch of a graph (columns) from each of them as the only exemplar (rows)
-    ties = graph.ties(*graph.nearest(described, np.cumsum([0, described.shape[1]])))
-    reached = graph.spread(ties, np.stack([graph.stand_ins(row) for row in found[name]], axis=1)).T
+    links = graph.link_matrix(*graph.nearest(described, np.cumsum([0, described.shape[1]])))
+    reached = graph.spread(links, np.stack([graph.exemplar_weights(row) for row in found[name]], axis=1)).T
     return found | {COMBINED: mean, GRAPH: reached}
 
 

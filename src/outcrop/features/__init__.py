@@ -1,1 +1,1 @@
-"""Pretrained nets: features of sections, descriptions of whole patches."""
+"""Compute features of sections and descriptors of whole patches, with pretrained nets and without."""

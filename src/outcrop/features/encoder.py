@@ -1,8 +1,8 @@
-"""Features and answers of a small net that was pretrained on synthetic sections alone; see docs/encoder.md.
+"""Features and predictions of a small net that was pretrained on synthetic sections alone; see docs/encoder.md.
 
-The weights are part of the package. Amplitudes are balanced before the net sees them, so a constant gain does not
-matter; its first layer keeps sizes and products of filters only, so polarity does not; every section is also seen
-mirrored, so direction does not (exactly where the width is a multiple of 4).
+The weights are part of the package. A constant gain has no effect, because amplitudes are balanced before they enter
+the net. Polarity has none, because the first layer keeps only magnitudes and products of filters. Direction has none,
+because results are averaged over the section and its mirror image (exactly if the width is a multiple of 4).
 """
 
 import hashlib
@@ -21,18 +21,18 @@ from outcrop.features.torch_encoder import torch_net
 from outcrop.parallel import inference_options
 
 WEIGHTS = Path(__file__).with_name("encoder.onnx")
-STRIDE = 4  # pixels between the nodes that are described
+STRIDE = 4  # pixels between grid points
 WINDOW = 65  # samples and traces over which amplitudes are balanced, twice
-MULTIPLE = 16  # of which the sides of what the net sees must be a multiple
-REACH = 160  # pixels around one on which its answer depends, rounded up to a multiple
-TILE = 1024  # pixels of a side up to which a section is seen at once
-STEEPEST = 5.0  # samples a trace: the largest dip that is given
+MULTIPLE = 16  # the height and width of the net's input must be multiples of it
+REACH = 160  # pixels on each side of a pixel on which its prediction depends, rounded up to a multiple
+TILE = 1024  # pixels: largest height and width that the net processes at once
+STEEPEST = 5.0  # samples per trace: largest dip that is returned
 CLASSES = ("fault", "zone", "salt", "chaos", "edge", "unconformity")
 ANSWERS = (*CLASSES, "dip")
 
 
 class Encoder:
-    """What a pretrained net sees in sections.
+    """Describe sections and predict their structures with a pretrained net.
 
     Parameters
     ----------
@@ -55,17 +55,17 @@ class Encoder:
         self.path, self.device = Path(path or WEIGHTS), device
 
     def describe(self, sections: npt.ArrayLike) -> np.ndarray:
-        """Features around the nodes of a lattice.
+        """Return features at the grid points of sections.
 
         Parameters
         ----------
         sections : array, shape (n, height, width)
-            Amplitudes of any gain around 0.5, as patches have them; what is missing (NaN) counts as silence.
+            Amplitudes of any gain, with zero at 0.5 as in patches; missing samples (NaN) are taken as zero.
 
         Returns
         -------
         array, shape (n, ceil(height / 4), ceil(width / 4), n_features)
-            First the answers (logits; the dip as cosine of twice its angle), then the decoder's maps.
+            First the predictions (logits; the cosine of twice the dip angle), then the features of the decoder.
         """
         answers, quarter, half = self._maps(sections)
         rows, columns = (-(-side // STRIDE) for side in np.shape(sections)[1:])
@@ -73,13 +73,13 @@ class Encoder:
         return np.moveaxis(at_nodes, 1, -1).copy()
 
     def answers(self, sections: npt.ArrayLike) -> dict[str, np.ndarray]:
-        """What the net was taught to tell, at every pixel.
+        """Predict structures and dip at every pixel.
 
         Returns
         -------
         dict of arrays, shape (n, height, width)
-            Probabilities of fault (plane), zone (around it), salt, chaos, edge (of salt), unconformity; dip in samples
-            a trace.
+            Probabilities of fault (the plane), zone (around the plane), salt, chaos, edge (of salt) and unconformity;
+            dip in samples per trace.
         """
         maps = self._maps(sections, both=True)[0]
         height, width = np.shape(sections)[1:]
@@ -92,9 +92,10 @@ class Encoder:
         return found | {"dip": np.tan(np.clip(dip, -np.arctan(STEEPEST), np.arctan(STEEPEST)))}
 
     def _maps(self, sections: npt.ArrayLike, *, both: bool = False) -> list[np.ndarray]:
-        """Answers at every second pixel and features at every fourth and second, of sections and their mirror images.
+        """Return predictions at every second pixel, and features at every fourth and every second pixel.
 
-        The sine of twice the dip changes its sign in the mirror; it is left out unless asked for.
+        Results are averaged over sections and their mirror images. The sine of twice the dip angle, which changes its
+        sign in the mirror image, is left out unless `both` is true.
         """
         x = np.asarray(sections, np.float32) - np.float32(0.5)
         if x.ndim != 3 or not x.size:
@@ -104,7 +105,7 @@ class Encoder:
         mirrored[0][:, len(CLASSES)] *= -1
         maps = []
         for a, b in zip(seen, mirrored, strict=True):
-            width = a.shape[-1] * x.shape[2] // (-(-x.shape[2] // MULTIPLE) * MULTIPLE)  # without what was padded
+            width = a.shape[-1] * x.shape[2] // (-(-x.shape[2] // MULTIPLE) * MULTIPLE)  # without padding
             maps.append((a[..., :width] + b[..., :width][..., ::-1]) / 2)
         if not both:
             maps[0] = np.delete(maps[0], len(CLASSES), axis=1)
@@ -119,13 +120,13 @@ class Encoder:
 
 @lru_cache(maxsize=2)
 def weights_digest(path: Path = WEIGHTS) -> str:
-    """Sha256 of the weights of a net: what was learnt on its features holds for them alone."""
+    """Return the SHA-256 of the weights of a net; classes learnt on its features are valid for these weights only."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 @lru_cache(maxsize=4)
 def session(path: str) -> Any:
-    """Net of a file."""
+    """Open the net of an ONNX file with onnxruntime."""
     import onnxruntime
 
     wanted = ["CUDAExecutionProvider", "CPUExecutionProvider"]
@@ -134,7 +135,7 @@ def session(path: str) -> Any:
 
 
 def balanced(sections: np.ndarray) -> Array:
-    """Sections over the root mean square around every pixel: gain is gone, contrasts of 100 pixels stay.
+    """Divide sections by the root mean square amplitude around every pixel, which removes gain within about 100 pixels.
 
     Examples
     --------
@@ -150,13 +151,13 @@ def balanced(sections: np.ndarray) -> Array:
 
 
 def _padded(sections: np.ndarray, multiple: int) -> np.ndarray:
-    """Sections mirrored at their ends until their sides are multiples."""
+    """Extend sections by mirroring at their ends until height and width are multiples of a number."""
     sides = [(0, -side % multiple) for side in sections.shape[1:]]
     return np.pad(sections, [(0, 0), *sides], mode="symmetric")
 
 
 def by_tiles(net: Callable[[Array], Sequence[Array]], x: Array) -> list[Array]:
-    """Maps of sections, shape (n, 1, height, width), by tiles, each with as much around it as its answers depend on."""
+    """Apply a net to sections of shape (n, 1, height, width) tile by tile, with sufficient margins around each tile."""
     xp, rows = array_namespace(x), []
     for top in range(0, x.shape[2], TILE):
         tiles = []

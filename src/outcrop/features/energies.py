@@ -1,4 +1,4 @@
-"""Local energies of a section in wavelengths, directions and scales, at the nodes of a lattice."""
+"""Local energies of a section by wavelength, direction and scale, at grid points."""
 
 from functools import lru_cache
 
@@ -13,20 +13,20 @@ from outcrop.storage.kept import Kept
 
 WAVELENGTHS = (4, 7, 12, 20)  # pixels
 N_DIRECTIONS = 8
-SMOOTHING = (5, 14)  # pixels: how far around a node its energies are averaged
-STRIDE = 4  # pixels between nodes, the first at 2
-MARGIN = 24  # pixels mirrored around a section so that its rim is not a reflector
-NODES = 64  # rows of nodes smoothed at once
-KEPT = Kept()  # features of the sections looked at last
+SMOOTHING = (5, 14)  # pixels: standard deviations of the Gaussians that average energies around a grid point
+STRIDE = 4  # pixels between grid points, the first at 2
+MARGIN = 24  # pixels mirrored around a section, so that its rim does not act as a reflector
+NODES = 64  # rows of grid points smoothed at once
+KEPT = Kept()  # cache: features of the most recent sections
 
 
 def n_energies() -> int:
-    """Number of energies that describe a node; whatever follows them is the same in a mirror."""
+    """Return the number of energies at a grid point."""
     return len(WAVELENGTHS) * N_DIRECTIONS * len(SMOOTHING)
 
 
 def describe(sections: npt.ArrayLike) -> np.ndarray:
-    """Log energies around the nodes of a lattice, in four wavelengths, eight directions and two scales.
+    """Return log energies at grid points, for four wavelengths, eight directions and two scales.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def describe(sections: npt.ArrayLike) -> np.ndarray:
     Returns
     -------
     array, shape (n, ceil(height / 4), ceil(width / 4), 64)
-        The first node lies at pixel 2.
+        The first grid point lies at pixel 2.
     """
     x = np.asarray(sections, np.float32) - np.float32(0.5)
     height, width = x.shape[1:]
@@ -57,9 +57,9 @@ def describe(sections: npt.ArrayLike) -> np.ndarray:
 
 
 def smoothed(x: np.ndarray, sigma: float) -> np.ndarray:
-    """Every second row of stacks of rows smoothed by a Gaussian, as `gaussian_filter` and `every_second` have it.
+    """Smooth stacks of rows by a Gaussian and return every second row; equal to `gaussian_filter` and `every_second`.
 
-    Products with the parts of a matrix that are not 0 are many times faster.
+    Products with the non-zero blocks of a banded matrix are many times faster than a filter.
     """
     out = np.empty((len(x), -(-x.shape[1] // 2), x.shape[2]), np.float32)
     for rows, taken, weights in _smoothing(x.shape[1], sigma):
@@ -69,8 +69,8 @@ def smoothed(x: np.ndarray, sigma: float) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def _smoothing(n: int, sigma: float) -> list[tuple[slice, slice, np.ndarray]]:
-    """Blocks of a matrix that smooths n rows and takes every second one: rows, rows taken, weights."""
-    reach = int(3 * sigma + 0.5)  # of the Gaussian: beyond it nothing is taken
+    """Return the blocks of a matrix that smooths n rows and keeps every second: output rows, input rows and weights."""
+    reach = int(3 * sigma + 0.5)  # at which the Gaussian is cut off
     blocks = []
     for span in spans(-(-n // 2), NODES):
         taken = slice(max(0, 2 * span.start + 1 - reach), min(n, 2 * span.stop + reach))
@@ -83,7 +83,7 @@ def _smoothing(n: int, sigma: float) -> list[tuple[slice, slice, np.ndarray]]:
 
 @lru_cache(maxsize=8)
 def _log_gabor(shape: tuple[int, int]) -> list[np.ndarray]:
-    """Log-Gabor windows on one half plane each, so that the modulus of the answer is the envelope."""
+    """Return log-Gabor windows, each on one half plane, so that the modulus of the filtered section is its envelope."""
     k1, k2 = scipy.fft.fftfreq(shape[0])[:, None], scipy.fft.fftfreq(shape[1])[None]
     radius, angle = np.hypot(k1, k2), np.arctan2(k1, k2)
     radius[0, 0] = 1
@@ -99,9 +99,7 @@ def _log_gabor(shape: tuple[int, int]) -> list[np.ndarray]:
 
 
 def stretched(values: Array, places: np.ndarray, axis: int) -> Array:
-    """Values at places between the nodes of an axis, linear in between and constant beyond its ends.
-
-    Takes NumPy or torch.
+    """Interpolate values, NumPy or torch, linearly along an axis at given places; constant beyond the ends.
 
     Examples
     --------
@@ -118,18 +116,18 @@ def stretched(values: Array, places: np.ndarray, axis: int) -> Array:
 
 
 def halved(x: np.ndarray) -> np.ndarray:
-    """Means of 2 x 2 pixels, the last row and column repeated where the size is odd."""
+    """Return means of 2 x 2 pixels; an odd last row or column is repeated."""
     x = _even(x)
     total: np.ndarray = x[..., ::2, ::2] + x[..., 1::2, ::2] + x[..., ::2, 1::2] + x[..., 1::2, 1::2]
     return total / 4
 
 
 def every_second(x: np.ndarray) -> np.ndarray:
-    """Every second pixel, the last row and column repeated where the size is odd."""
+    """Return every second pixel; an odd last row or column is repeated."""
     return _even(x)[:, 1::2, 1::2]
 
 
 def _even(x: np.ndarray) -> np.ndarray:
-    """Arrays of an even number of rows and columns, the last ones repeated."""
+    """Make the numbers of rows and columns even by repeating the last row and column."""
     odd = [(0, n % 2) for n in x.shape[-2:]]
     return np.pad(x, [(0, 0)] * (x.ndim - 2) + odd, mode="edge") if any(n for _, n in odd) else x

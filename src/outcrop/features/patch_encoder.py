@@ -1,7 +1,7 @@
-"""Descriptions of whole patches by a small net that was pretrained on synthetic sections alone; see docs/retrieval.md.
+"""Descriptors of whole patches by a small net that was pretrained on synthetic sections alone; see docs/retrieval.md.
 
-The weights are part of the package. Gain and polarity do not matter, for the same reasons as in `encoder`; mirror
-images, noise, phase and sampling matter little, because the net was taught to describe such views of a place alike.
+The weights are part of the package. Gain and polarity have no effect, for the same reasons as in `encoder`; mirroring,
+noise, phase and sampling have little effect, because training made the descriptors of such variants similar.
 """
 
 from collections.abc import Sequence
@@ -14,26 +14,26 @@ from outcrop.features.encoder import balanced, session
 from outcrop.parallel import map_blocks, spans
 
 WEIGHTS = Path(__file__).with_name("patches.onnx")
-LENGTH = 128  # numbers of a description
-SMALLEST = 32  # samples and traces of a patch
+LENGTH = 128  # numbers in a descriptor
+SMALLEST = 32  # samples and traces: smallest height and width of a patch
 ON_DEVICE = 1024  # patches that a torch device describes at once
-BLOCK = 32  # patches that a thread describes before it takes others
+BLOCK = 32  # patches that a thread describes at a time
 
 
 def describe(patches: np.ndarray, *, workers: int | None = None) -> np.ndarray:
-    """Descriptions of a stack of patches.
+    """Return the descriptors of a stack of patches.
 
     Parameters
     ----------
     patches : array, shape (n, height, width)
-        With values in [0, 1], 32 x 32 or larger.
+        Values in [0, 1]; 32 x 32 or larger.
     workers : int, optional
-        Threads; all cores by default.
+        Number of threads; all cores by default.
 
     Returns
     -------
     float32 array, shape (n, 128)
-        From 0 on, of sum one.
+        Non-negative; each descriptor sums to 1.
     """
     check_size(patches.shape[1:])
     values = np.asarray(patches, np.float32)
@@ -42,7 +42,7 @@ def describe(patches: np.ndarray, *, workers: int | None = None) -> np.ndarray:
 
 
 def describe_on_device(patches: Any) -> Any:
-    """The same for a torch tensor, on its device."""
+    """Return the descriptors of a torch tensor of patches, computed on its device."""
     import torch
 
     from outcrop.features.torch_patch_encoder import torch_patch_net
@@ -54,13 +54,13 @@ def describe_on_device(patches: Any) -> Any:
 
 
 def check_size(size: Sequence[int]) -> None:
-    """Refuse patches that the net cannot see anything in."""
+    """Refuse patches that are too small for the net."""
     if min(size) < SMALLEST:
         raise ValueError(f"Patches are {size[0]} x {size[1]}; the encoder needs {SMALLEST} x {SMALLEST} or more.")
 
 
 def _describe(patches: np.ndarray) -> np.ndarray:
-    """Descriptions of some patches, one after the other, so that none depends on what is described with it."""
+    """Return descriptors of patches, computed one by one, so that none depends on the other patches."""
     net = session(str(WEIGHTS))
     x = balanced(patches - np.float32(0.5))[:, None]
     return np.concatenate([net.run(None, {"patches": x[i : i + 1]})[0] for i in range(len(x))])

@@ -1,4 +1,4 @@
-"""The pretrained net on a torch device, with the weights of the same ONNX file that onnxruntime reads."""
+"""Run the pretrained encoder on a torch device, with the weights of the ONNX file that onnxruntime reads."""
 
 from functools import lru_cache
 from pathlib import Path
@@ -12,7 +12,7 @@ DTYPES: dict[int, np.dtype] = {
     1: np.dtype("<f4"),
     7: np.dtype("<i8"),
     10: np.dtype("<f2"),
-}  # by the number of their type
+}  # type number -> NumPy type
 
 
 class TorchNet:
@@ -21,7 +21,7 @@ class TorchNet:
     Parameters
     ----------
     path : path
-        Weights as `pretraining.export` writes them.
+        Weights, written by `pretraining.export`.
     device : str
         A torch device.
     """
@@ -36,7 +36,7 @@ class TorchNet:
         self.stem, self.layers = weights[0], list(zip(weights[1::2], weights[2::2], strict=True))
 
     def __call__(self, x: Any) -> tuple[Any, Any, Any]:
-        """Answers at a half, features at a quarter and a half of the resolution; see `pretraining.net.Net`."""
+        """Return predictions at half, features at quarter and half of the resolution; see `pretraining.net.Net`."""
         functional, concatenate = self.torch.nn.functional, self.torch.cat
         layers = iter(self.layers)
 
@@ -50,7 +50,7 @@ class TorchNet:
         x = concatenate([*sizes, 2 * first * second / (sizes[0] + sizes[1] + 1e-3)], 1)
         n_levels = (
             len(self.layers) // 4 + 1
-        )  # two layers a level on the way down, two on the way up but for the deepest
+        )  # two layers per level on the way down, two on the way up except at the deepest level
         levels = []
         for number in range(n_levels):
             x = block(functional.avg_pool2d(x, 2) if number else x)
@@ -63,19 +63,19 @@ class TorchNet:
         return functional.conv2d(x, weight.to(x.dtype), bias.to(x.dtype)), found[-2], found[-1]
 
     def run(self, x: np.ndarray) -> list[np.ndarray]:
-        """The same for a NumPy array, as NumPy arrays."""
+        """Apply the net to a NumPy array and return NumPy arrays."""
         with self.torch.inference_mode():
             return [part.cpu().numpy() for part in self(self.torch.from_numpy(x).to(self.device))]
 
 
 @lru_cache(maxsize=32)
 def torch_net(path: str, device: str) -> TorchNet:
-    """The net of a file on a device, opened once."""
+    """Return the net of a file on a device; it is opened once."""
     return TorchNet(path, device)
 
 
 def initialisers(path: str | Path) -> dict[str, np.ndarray]:
-    """Arrays of an ONNX file by name, in their order.
+    """Return the arrays of an ONNX file by name, in the order of the file.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def initialisers(path: str | Path) -> dict[str, np.ndarray]:
 
 
 def _fields(message: Any) -> dict[int, list[Any]]:
-    """Number of every field of a protobuf message -> its values: whole numbers, or bytes."""
+    """Parse a protobuf message: field number -> values (integers or bytes)."""
     found: dict[int, list[Any]] = {}
     at = 0
     while at < len(message):
@@ -108,7 +108,7 @@ def _fields(message: Any) -> dict[int, list[Any]]:
 
 
 def _number(message: Any, at: int) -> tuple[int, int]:
-    """A whole number that is stored seven bits a byte, and where it ends."""
+    """Read a variable-length integer, seven bits per byte; return it and the position behind it."""
     value = shift = 0
     while True:
         byte, at = message[at], at + 1

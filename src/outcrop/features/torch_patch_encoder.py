@@ -1,4 +1,4 @@
-"""The pretrained net of patches on a torch device, with the weights of the same ONNX file that onnxruntime reads."""
+"""Run the pretrained patch encoder on a torch device, with the weights of the ONNX file that onnxruntime reads."""
 
 from functools import lru_cache
 from pathlib import Path
@@ -11,16 +11,16 @@ from outcrop.arrays import Array, array_namespace, constant
 from outcrop.features.encoder import WINDOW
 from outcrop.features.torch_encoder import initialisers
 
-HALVED = (1, 3)  # layers before which resolution is halved
+HALVED = (1, 3)  # layers before which the resolution is halved
 
 
 class TorchPatchNet:
-    """The net of `pretraining.patches` with all that is done to patches before, its batch normalisation folded.
+    """The net of `pretraining.patches` with the preparation of patches; batch normalisation is folded into layers.
 
     Parameters
     ----------
     path : path
-        Weights as `pretraining.patches` exports them.
+        Weights, exported by `pretraining.patches`.
     device : str
         A torch device.
     """
@@ -35,9 +35,9 @@ class TorchPatchNet:
         self.layers = list(zip(weights[1:-2:2], weights[2:-2:2], strict=True))
 
     def __call__(self, patches: Any) -> Any:
-        """Descriptions of patches with values in [0, 1], a torch tensor of shape (n, height, width)."""
+        """Return descriptors of a torch tensor of patches with values in [0, 1], shape (n, height, width)."""
         functional, concatenate = self.torch.nn.functional, self.torch.cat
-        # an index is the same wherever it was made
+        # without TF32, an index is the same on every GPU
         exact = self.torch.backends.cudnn.flags(enabled=True, allow_tf32=False)
         with self.torch.inference_mode(), exact:
             x = balanced(patches - 0.5)[:, None]
@@ -54,7 +54,7 @@ class TorchPatchNet:
 
 
 def balanced(sections: Array) -> Array:
-    """`encoder.balanced` for torch, as products with matrices of the mean in a window around each sample."""
+    """Balance amplitudes as `encoder.balanced` does, in torch: window means as matrix products."""
     xp, square = array_namespace(sections), sections**2
     sums = [uniform_filter1d(np.eye(n), WINDOW, axis=0, mode="constant") for n in sections.shape[1:]]
     means = [constant(xp, x / x.sum(axis=1, keepdims=True), like=sections, dtype=sections.dtype) for x in sums]
@@ -65,5 +65,5 @@ def balanced(sections: Array) -> Array:
 
 @lru_cache(maxsize=32)
 def torch_patch_net(path: str, device: str) -> TorchPatchNet:
-    """The net of patches of a file on a device, opened once."""
+    """Return the patch net of a file on a device; it is opened once."""
     return TorchPatchNet(path, device)

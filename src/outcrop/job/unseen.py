@@ -12,7 +12,7 @@ from outcrop.job.pictures import image_axes, save
 from outcrop.parallel import one_blas_thread
 from outcrop.patches.grid import PatchGrid
 from outcrop.retrieval.assignment import Overlap
-from outcrop.retrieval.graph import rooted
+from outcrop.retrieval.graph import square_roots
 from outcrop.retrieval.index import USED
 from outcrop.retrieval.search import similarity_to
 
@@ -54,7 +54,7 @@ def unseen_groups(job: "Job", n: int = 5, *, seed: int = 0) -> pd.DataFrame:
     count = max(n, int(SHARE * len(usable)))
     strange = usable[np.argsort(near[usable], kind="stable")[:count]]
     some = np.sort(np.random.default_rng(seed).permutation(strange)[:MOST])
-    points = rooted(index.descriptors(some))
+    points = square_roots(index.descriptors(some))
     with one_blas_thread():
         found = KMeans(min(n, len(some)), n_init=4, random_state=seed).fit(points)
     parts = []

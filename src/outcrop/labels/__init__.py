@@ -1,1 +1,1 @@
-"""Votes and label volumes, line by line."""
+"""Votes, labels and confidence of survey lines."""

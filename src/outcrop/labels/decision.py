@@ -1,4 +1,4 @@
-"""From votes to labels and confidence, and the limit of confidence for a share of errors."""
+"""Turn votes into labels and confidence, and find the minimum confidence for a maximum error rate."""
 
 import math
 
@@ -14,15 +14,15 @@ def decide(votes: np.ndarray, min_confidence: float = 0.0) -> tuple[np.ndarray, 
     Parameters
     ----------
     votes : uint8 array, shape (n_classes, ...), or float array, shape (..., n_classes)
-        As `line_votes` or `section_votes` give them.
+        From `line_votes` or `section_votes`.
     min_confidence : float
-        Below it a label is uncertain.
+        Labels of lower confidence become uncertain.
 
     Returns
     -------
     labels, confidence : uint8 array
-        0 not labelled, where nobody votes; 255 uncertain; i + 1 class i. Confidence 255 is sure. A single class, which
-        no other stands against, labels nothing: every sample is uncertain, and its confidence is the vote.
+        Labels: 0 not labelled (no votes), 255 uncertain, i + 1 class i. Confidence 255 is sure. With a single class,
+        every sample is uncertain, and its confidence is the vote.
 
     Examples
     --------
@@ -35,25 +35,25 @@ def decide(votes: np.ndarray, min_confidence: float = 0.0) -> tuple[np.ndarray, 
     if votes.shape[-1] == 1:
         return np.where(best > 0, np.uint8(UNCERTAIN), np.uint8(0)), np.round(255 * best).astype(np.uint8)
     sure = np.round(255 * confidence(votes)).astype(np.uint8)
-    least = math.ceil(255 * min_confidence - 1e-6)  # a limit holds for the confidence that is stored and shown
+    least = math.ceil(255 * min_confidence - 1e-6)  # compared with the confidence that is stored and shown
     labels = np.where(sure >= least, labels, np.uint8(UNCERTAIN))
     return np.where(best > 0, labels, np.uint8(0)), sure
 
 
 def confidence_for(confidence: np.ndarray, max_error: float) -> float:
-    """Return the lowest limit of confidence at which labels above it should hold no more than a share of errors.
+    """Return the lowest minimum confidence at which the expected error rate of the remaining labels is small enough.
 
     Parameters
     ----------
     confidence : uint8 array
-        255 = sure, as `label_volume` gives it; 0 where there is no label.
+        255 = sure, from `label_volume`; 0 for samples without a label.
     max_error : float
-        Maximum error rate. A confidence near p is taken to be right in a share p of the cases.
+        Maximum error rate. Labels with confidence p are expected to be right with probability p.
 
     Returns
     -------
     float
-        Between 0 and 1; 1 where no limit is high enough.
+        Between 0 and 1; 1 if no limit is high enough.
 
     Examples
     --------
@@ -64,14 +64,14 @@ def confidence_for(confidence: np.ndarray, max_error: float) -> float:
 
 
 def confidence_limit(counts: np.ndarray, max_error: float, shift: float = 0.0) -> float:
-    """Return the same limit as `confidence_for`, from how often each of the 256 levels of confidence occurs.
+    """Return the limit of `confidence_for` from the number of samples at each of the 256 levels of confidence.
 
     Parameters
     ----------
     counts : array, shape (256,)
     max_error : float
     shift : float
-        What answers to audits add to the logit of a confidence; see `outcrop.retrieval.audit.confidence_shift`.
+        Correction of the logit of a confidence by audits; see `outcrop.retrieval.audit.confidence_shift`.
     """
     levels = np.arange(255, 0, -1)
     counts = counts[levels]

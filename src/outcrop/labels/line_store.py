@@ -11,8 +11,8 @@ from zarr.codecs import Crc32cCodec, ZstdCodec
 from outcrop.storage.chunks import confirm_chunks
 from outcrop.storage.workspace import DoneLog, whole_file
 
-TRACES = 32  # of a chunk: a section across the lines reads one chunk of each line
-Seals = dict[str, list[str]]  # of the chunks of a line, by array
+TRACES = 32  # traces in a chunk; a section across the lines reads one chunk of each line
+Seals = dict[str, list[str]]  # name of an array -> checksums of the chunks of one line
 
 
 def create_group(
@@ -24,13 +24,13 @@ def create_group(
     coords: Mapping[str, np.ndarray] | None = None,
     attrs: Mapping[str, Any],
 ) -> None:
-    """Make a Zarr group whole, with arrays that keep each line in a file of its own, in chunks of some traces.
+    """Create a Zarr group atomically; each line is one file per array, in chunks of a few traces.
 
     Parameters
     ----------
     path : Path
     arrays : dict
-        Name -> shape and type. The last two axes but that of the lines are traces and samples.
+        Name -> shape and type. The last two axes other than that of the lines are traces and samples.
     axes : dict
         Name -> axis of the lines.
     dims, coords : dict, optional
@@ -69,12 +69,12 @@ def file_layout(shape: Sequence[int], axis: int) -> tuple[tuple[int, ...], tuple
 
 
 class LineStore:
-    """Arrays by name whose lines are written one by one, by whichever process, and counted once they are seen here.
+    """Arrays whose lines are written one by one, by this or another process, with a log of finished lines.
 
     Parameters
     ----------
     path : path
-        Of the Zarr group; ``NAME.done`` next to it lists the finished lines.
+        Path of the Zarr group; ``NAME.done`` next to it lists the finished lines.
     """
 
     arrays: dict[str, Any]
@@ -85,7 +85,7 @@ class LineStore:
         self.done = DoneLog(self.path.with_suffix(".done"))
 
     def confirm(self, line: int, seals: Seals) -> None:
-        """Count a line as done whose chunks are seen here as they were written."""
+        """Record a line as done after checking that this process reads its chunks exactly as they were written."""
         for name, seal in seals.items():
             confirm_chunks(self.arrays[name], self.axes[name], line, seal)
         self.done.add(line)

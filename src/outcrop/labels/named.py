@@ -1,4 +1,4 @@
-"""Labels as every later stage takes them: a Dataset whose codes have names and whose samples are in ms or m."""
+"""Bring labels into the form of all later stages: a Dataset with named codes and samples in ms or m."""
 
 import xarray as xr
 
@@ -12,7 +12,7 @@ def named_labels(labels: xr.Dataset | xr.DataArray) -> xr.Dataset:
     Parameters
     ----------
     labels : Dataset or DataArray
-        ``label`` and what belongs to it, or codes alone. ``attrs["classes"]`` names the codes 1, 2, ...
+        ``label`` and related variables, or codes alone. ``attrs["classes"]`` names the codes 1, 2, ...
 
     Examples
     --------

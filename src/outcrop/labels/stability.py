@@ -1,4 +1,4 @@
-"""How stable labels are under changes that should not matter."""
+"""Measure how stable labels are under changes of the data that should have no effect."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,18 +23,18 @@ def stability(
     lines: Sequence[int],
     progress: Progress | None = None,
 ) -> pd.DataFrame:
-    """Return the share of labels that stay the same, class by class, under changes that should not matter.
+    """Return the share of labels of each class that stay the same under changes that should have no effect.
 
     Parameters
     ----------
     volume : DataArray
         The volume.
     grid : PatchGrid
-        How it is labelled.
+        Grid of the labels.
     fit : callable
-        ``fit(seed)`` gives a fitted mapper, or None for another seed than 0 where it cannot be fitted again.
+        ``fit(seed)`` returns a fitted mapper, or None for a seed other than 0 if it cannot be fitted again.
     lines : sequence of int
-        Survey labels of the inlines to try it on.
+        Numbers of the inlines to label.
     progress : callable, optional
         Called as ``progress(what, done, total)``.
 
@@ -63,7 +63,7 @@ def stability(
         "3 dB louder": lambda: labels(few.copy(data=_clipped((few.values - middle) * 10**0.15 + middle, scaled))),
         "polarity reversed": lambda: labels(few.copy(data=2 * middle - few.values)),
     }
-    if hasattr(mapper, "votes"):  # it labels whole sections, without a grid of patches
+    if hasattr(mapper, "votes"):  # the mapper labels whole sections, without a grid of patches
         del changes["grid shifted by half a step"]
     if len(inlines) > 1:
         after = positions_of(inlines, lines) + 1
@@ -86,7 +86,7 @@ def _clipped(values: np.ndarray, scaled: bool) -> np.ndarray:
 
 
 def unchanged(before: np.ndarray, after: np.ndarray, classes: Sequence[str]) -> dict[str, float]:
-    """Return the share of the samples labelled in both that keep their label, by class and in all."""
+    """Return the share of unchanged labels among samples labelled in both, by class and for all classes."""
     both = labelled(before) & labelled(after)
     same = before == after
     shares = {str(name): before == code for code, name in enumerate(classes, 1)}

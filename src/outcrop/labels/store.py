@@ -1,4 +1,4 @@
-"""Labels on disk as Zarr: written line by line, gone on with after an interruption, read lazily."""
+"""Store labels as Zarr: written line by line, resumed after an interruption, read lazily."""
 
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -18,18 +18,18 @@ from outcrop.volumes.opening import MOST_LINES
 
 
 class LabelStore(LineStore):
-    """Labels, confidence and scores of lines in a Zarr folder.
+    """A Zarr folder with labels, confidence and scores of lines.
 
     Parameters
     ----------
     path : path
     volume : DataArray
     axis : int
-        Of the volume, along which its lines lie.
+        Axis of the volume that numbers the lines.
     attrs : dict
-        With ``classes`` and the ``digest`` of what the labels are made from.
+        With ``classes``, and with the ``digest`` of the mapper and the options of the labels.
     scores : bool
-        Store the share of every class too.
+        Whether to store the share of every class too.
     """
 
     def __init__(self, path: str | Path, volume: xr.DataArray, axis: int, attrs: dict[str, Any], *, scores: bool):
@@ -49,10 +49,10 @@ class LabelStore(LineStore):
             raise ValueError(f"{self.path} holds labels of another volume; remove it and label again.")
         if self.arrays.keys() != shapes.keys():
             how = "without" if scores else "with"
-            raise ValueError(f"{self.path} was made {how} scores; remove it, or ask alike.")
+            raise ValueError(f"{self.path} was made {how} scores; remove it, or label {how} scores.")
         if about.get("digest") != attrs["digest"]:
             raise ValueError(
-                f"{self.path} holds labels of another mapper, grid or limit of confidence; give another path."
+                f"{self.path} holds labels of another mapper, grid or minimum confidence; give another path."
             )
 
     def write(self, line: int, section: dict[str, np.ndarray]) -> Seals:
@@ -70,7 +70,7 @@ def array_shapes(volume: xr.DataArray, classes: Sequence[str], *, scores: bool) 
 
 
 def array_dims(dims: Iterable[Any], shape: Sequence[int]) -> tuple[str, ...]:
-    """Return the names of the axes of an array on a volume, which may have one more for the classes before them."""
+    """Return the names of the axes of an array on a volume; an extra first axis is that of the classes."""
     return ("class",) * (len(shape) - 3) + tuple(map(str, dims))
 
 
@@ -101,5 +101,5 @@ def _open_arrays(path: str | Path, *, mode: Any = "r") -> tuple[dict[str, Any], 
         sound &= all(c <= n for array in every for c, n in zip(array.chunks, array.shape, strict=True))
         coords = {name: axis[:] for name, axis in zip(dims, axes, strict=True)} if sound else {}
         if not (sound and all(len(np.unique(labels)) == len(labels) for labels in coords.values())):
-            raise ValueError("its arrays are not those of labels")
+            raise ValueError("its arrays are not label arrays")
         return arrays, coords, dict(group.attrs)

@@ -1,4 +1,4 @@
-"""Labels and confidence of a whole volume."""
+"""Label a whole volume."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -38,27 +38,27 @@ def label_volume(
     Parameters
     ----------
     volume : DataArray
-        As `open_volume` gives it.
+        From `open_volume`.
     grid : PatchGrid
         Overlapping patches on inlines or on crosslines, of the size the mapper was fitted on.
     mapper : LabelMapper or any object with ``classes_`` and ``scores(patches)``
-        Already fitted.
+        A fitted mapper.
     lines : sequence of int, optional
-        Survey labels of the lines to do; by default all lines of the grid.
+        Numbers of the lines to label; by default all lines of the grid.
     min_confidence : float, optional
-        Samples whose share of the vote is lower become `uncertain`; by default the value of the mapper, or none.
+        Samples of lower confidence become `uncertain`; by default the value of the mapper, or 0.
     scores : bool
-        Keep the share of every class too; as large as one label volume a class.
+        Whether to return the share of every class too, which takes as much space per class as the labels.
     path : path, optional
-        A Zarr folder to stream to; an interrupted run goes on there, one with another mapper, grid or limit is
-        refused. Without it the result is held in memory.
+        A Zarr folder for the labels. An interrupted run is resumed; a folder with labels of another mapper, grid or
+        minimum confidence is refused. Without a path the result is held in memory.
     device : str, optional
-        A torch device for the mapper, for instance ``cuda`` (all GPUs that are visible), or several that share the
-        lines, ``cuda:0,cuda:1``.
+        Torch device of the mapper, for instance ``cuda`` (all visible GPUs); several devices, ``cuda:0,cuda:1``, share
+        the lines.
     client : distributed.Client, optional
         A Dask cluster to label on, line by line; its workers write to `path`. By default the threads of this process.
     memory : int, optional
-        Bytes to use, a quarter of the machine by default; it bounds the patches held at once and the threads.
+        Bytes to use, a quarter of the machine by default; limits the patches in memory and the number of threads.
     progress : callable, optional
         Called as ``progress(what, done, total)``.
 
@@ -66,9 +66,9 @@ def label_volume(
     -------
     Dataset
         ``label`` (uint8: 0 not labelled, 255 uncertain, i + 1 = ``attrs["classes"][i]``) and ``confidence`` (uint8,
-        255 = sure) on the axes of the volume. Missing traces, samples that no patch covers and lines that were not
-        asked for are not labelled and have confidence 0. With `scores` also ``score`` (uint8, 255 = all of the vote),
-        with an axis ``class`` before the others.
+        255 = sure) on the axes of the volume. Missing traces, samples outside all patches and lines that were not
+        chosen are not labelled and have confidence 0. With `scores` also ``score`` (uint8, 255 = all of the vote),
+        with ``class`` as first axis.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def label_volume(
     ((2, 64, 80), ['chaotic', 'other'])
     """
     if grid.along == "both":
-        raise ValueError("Patches on inlines and crosslines at once cannot vote; make a grid along one of them.")
+        raise ValueError("A grid along both directions cannot be labelled; make a grid along inline or crossline.")
     if min_confidence is None:
         min_confidence = getattr(mapper, "min_confidence", None) or 0.0
     chosen = chosen_lines(grid, lines_of(grid, mapper), lines)
@@ -109,7 +109,7 @@ def label_volume(
     finished = store.done.read()
     left = [line for line in chosen if line not in finished]
     written: Iterable[tuple[int, Any]]
-    if client is not None:  # workers write what they made
+    if client is not None:  # workers write their own lines
         labels = volume[grid.along].values[left]
         written = written_votes(volume, grid, mapper, partial(_write, store, decided), labels, **where)
     else:
@@ -124,9 +124,9 @@ def label_volume(
 def _sections(
     volume: xr.DataArray, grid: PatchGrid, mapper: Any, lines: list[int], decided: Callable[..., Any], where: Any
 ) -> Iterable[dict[str, np.ndarray]]:
-    """Yield the labels of lines, given by position, while the next lines are voted on."""
+    """Yield the labels of lines, given by position, while the votes of the next lines are computed."""
     votes = line_votes(volume, grid, mapper, volume[grid.along].values[lines], **where)
-    # Here threads would only compete with those that vote; where a cluster or a device votes, one could not keep up.
+    # Locally, more threads would compete with the threads of the votes; with a cluster or a device, one is too slow.
     workers = None if where["client"] or where["device"] else 1
     memory = where["memory"] or memory_budget()
     one = cost(volume, grid, mapper.classes_)
@@ -138,6 +138,6 @@ def _write(store: LabelStore, decided: Callable[..., Any], line: int, votes: np.
 
 
 def _decided(min_confidence: float, scores: bool, votes: np.ndarray) -> dict[str, np.ndarray]:
-    """Return label and confidence of a line, and the share of every class where it is asked for."""
+    """Return label and confidence of a line, and with `scores` the share of every class."""
     found = dict(zip(("label", "confidence"), decide(votes, min_confidence), strict=True))
     return found | ({"score": votes} if scores else {})

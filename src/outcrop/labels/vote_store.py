@@ -1,4 +1,4 @@
-"""Votes of lines on disk, from which labels are decided when they are read."""
+"""Store votes of lines on disk; labels are computed from them on reading."""
 
 import contextlib
 from collections.abc import Iterable, Sequence
@@ -16,21 +16,20 @@ from outcrop.storage.workspace import Damaged, damage
 from outcrop.volumes.identity import line_digest
 from outcrop.volumes.lazy import as_slice
 
-REMEDY = "run 'outcrop label' again and it is made anew"
-Part = slice | np.ndarray  # of an axis
+REMEDY = "run 'outcrop label' again to make it again"
+Part = slice | np.ndarray  # positions on an axis
 EVERY = slice(None)
 
 
 class VoteStore(LineStore):
     """Votes of lines under one key: uint8, 255 = all of the vote.
 
-    Of the traces of a chunk the differences from one to the next are stored, modulo 256, which take two thirds of the
-    space; nothing is lost.
+    A chunk holds the differences of neighbouring traces, modulo 256: lossless, in two thirds of the space.
 
     Parameters
     ----------
     folder : Path
-        Of the stage.
+        Folder of the stage.
     """
 
     axes = {"votes": 0, "counts": 0}  # noqa: RUF012
@@ -47,11 +46,11 @@ class VoteStore(LineStore):
             if self.votes.ndim != 4 or self.votes.shape[1] != len(self.classes) or self.votes.dtype != "uint8":
                 raise ValueError(f"votes are {self.votes.dtype} of shape {self.votes.shape}")
             if self.votes.shards is None:
-                raise ValueError("votes are those of an earlier version")
+                raise ValueError("votes have the format of an earlier version")
 
     @classmethod
     def make(cls, folder: Path, shape: Sequence[int], classes: Iterable[str]) -> "VoteStore":
-        """Open the store of ``shape`` (lines, traces, samples) and classes; made where it does not exist."""
+        """Open the store of a folder, or create it with ``shape`` (lines, traces, samples) and classes."""
         names = list(classes)
         if not (folder / "votes.zarr").is_dir():
             lines, traces, samples = shape
@@ -65,16 +64,16 @@ class VoteStore(LineStore):
         Returns
         -------
         dict
-            Seals of the chunks, for `confirm`.
+            Checksums of the chunks, for `confirm`.
         """
         counts = np.bincount(decide(votes)[1].ravel(), minlength=256).astype(np.uint32)
-        packed = votes.copy()  # of a chunk the first trace, then differences
+        packed = votes.copy()  # the first trace of each chunk, then differences
         packed[:, 1:] -= votes[:, :-1]
         packed[:, :: self.width] = votes[:, :: self.width]
         return {"votes": write_file(self.votes, line, packed), "counts": write_file(self.counts, line, counts)}
 
     def read(self, line: int, traces: Part = EVERY, samples: Part = EVERY) -> np.ndarray:
-        """Return the votes of a line, or of a part of it."""
+        """Return the votes of a line or of a part of it; a damaged line is removed from the log of finished lines."""
         try:
             with damage(self.path, REMEDY):
                 return self._read([line], traces, samples)[:, 0]
@@ -84,11 +83,11 @@ class VoteStore(LineStore):
             raise
 
     def read_lines(self, lines: Sequence[int], traces: Part = EVERY, samples: Part = EVERY) -> np.ndarray:
-        """Return votes of several lines, or of a part of them, shape (n_classes, n_lines, n_traces, n_samples)."""
+        """Return the votes of lines or of a part of them, shape (n_classes, n_lines, n_traces, n_samples)."""
         try:
             with damage(self.path, REMEDY):
                 return self._read(lines, traces, samples)
-        except Damaged:  # one after the other, so that the damaged one is noted
+        except Damaged:  # line by line, so that the damaged one is removed from the log
             return np.stack([self.read(line, traces, samples) for line in lines], axis=1)
 
     def _read(self, lines: Sequence[int], traces: Part, samples: Part) -> np.ndarray:
@@ -98,7 +97,7 @@ class VoteStore(LineStore):
             return self._across(lines, wanted, samples)
         every = np.unique(wanted // self.width)[:, None] * self.width + np.arange(self.width)
         columns = every[every < self.votes.shape[2]]
-        # slices, for with arrays Zarr is ten times as slow
+        # slices, because Zarr is ten times slower with arrays
         found: np.ndarray = self.votes.oindex[as_slice(np.asarray(lines)), slice(None), as_slice(columns), samples]
         found = np.moveaxis(found, 0, 1)
         for start in range(0, len(columns), self.width):
@@ -107,7 +106,7 @@ class VoteStore(LineStore):
         return found if len(columns) == len(wanted) else found[:, :, np.searchsorted(columns, wanted)]
 
     def _across(self, lines: Sequence[int], wanted: np.ndarray, samples: Part) -> np.ndarray:
-        """Return votes of some traces of one chunk on many lines, as a section across the lines reads them."""
+        """Return the votes of traces of one chunk on many lines, for a section across the lines."""
         number, inside = int(wanted[0]) // self.width, wanted % self.width
         found = []
         for line in lines:
@@ -120,13 +119,13 @@ class VoteStore(LineStore):
 
 
 class LineWriter:
-    """Stores the votes of a line where they were made, and returns the digest of the line they were made from.
+    """Write the votes of a line in the process that computed them, and compute the digest of the line's amplitudes.
 
     Parameters
     ----------
     store : VoteStore
     volume : DataArray or None
-        None where no digests are wanted.
+        None for no digests.
     along : int
         Direction of the lines.
     """
@@ -135,7 +134,7 @@ class LineWriter:
         self.store, self.volume, self.along = store, volume, along
 
     def __call__(self, line: int, votes: np.ndarray) -> tuple[Seals, dict[tuple[int, int], str]]:
-        """Return the seals of what was written, and (direction, position) -> digest."""
+        """Write the votes of a line; return the checksums of its chunks, and (direction, position) -> digest."""
         seals = self.store.write(line, votes)
         if self.volume is None:
             return seals, {}

@@ -1,4 +1,4 @@
-"""Votes for whole sections, line by line, from overlapping patches or sections at once."""
+"""Compute votes line by line, from overlapping patches or from whole sections."""
 
 import hashlib
 import json
@@ -15,9 +15,9 @@ from outcrop.patches.grid import PatchGrid
 from outcrop.patches.windows import add_windows
 from outcrop.volumes.axes import positions_of
 
-BLOCK = 256  # patches whose scores are held at once
-LEAST = 1 / 255  # vote for a class without any other, so that its samples differ from those where nobody votes
-COST = 250, 50  # bytes a sample of a line takes while it is labelled, and more per class
+BLOCK = 256  # patches whose scores are in memory at once
+LEAST = 1 / 255  # smallest vote for a single class, so that its samples differ from samples without votes
+COST = 250, 50  # bytes per sample of a line while it is labelled, and additional bytes per class
 
 
 def line_votes(
@@ -31,7 +31,7 @@ def line_votes(
     memory: int | None = None,
     workers: int | None = None,
 ) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield the votes on the lines of a grid, one after the other in rising order; a few lines are held at a time.
+    """Yield the votes on the lines of a grid in ascending order; a few lines are in memory at a time.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def line_votes(
     line : int
         Position on the axis of the lines.
     votes : uint8 array, shape (n_classes, n_traces, n_samples)
-        255 = all of the vote; 0 for all classes where nobody votes. `decide` makes labels of them.
+        255 = all of the vote; 0 for all classes at samples without votes. `decide` turns votes into labels.
     """
     rows = lines_of(grid, mapper)
     wanted = chosen_lines(grid, rows, lines)
@@ -66,25 +66,25 @@ def written_votes(
     client: Any = None,
     **where: Any,
 ) -> Iterator[tuple[int, Any]]:
-    """Compute votes on the lines of a grid, each given to `write` where it was made: on a cluster by its worker.
+    """Compute the votes on the lines of a grid and pass them to `write`, on a cluster in the worker that computed them.
 
     Parameters
     ----------
     write : callable
-        Called with the position of a line and its votes; what it returns should be small.
+        Called with the position of a line and its votes; its result should be small.
     volume, grid, mapper, lines, client, **where
         As for `line_votes`.
 
     Yields
     ------
     line : int
-        Position on the axis of the lines, in rising order.
+        Position on the axis of the lines, in ascending order.
     written
-        What `write` returned.
+        Result of `write`.
     """
     if client is None:
         votes = line_votes(volume, grid, mapper, lines, **where)
-        # threads would only compete with those that vote; a device does not wait while its last lines are written
+        # more threads would compete with the threads of the votes; with a device they write while it computes
         yield from map_blocks(lambda pair: (pair[0], write(*pair)), votes, workers=None if where.get("device") else 1)
         return
     rows = lines_of(grid, mapper)
@@ -100,14 +100,14 @@ def _write_votes(work: Callable[..., np.ndarray], write: Callable[..., Any], blo
 
 
 def _at_once(grid: PatchGrid, mapper: Any, memory: int) -> int:
-    """Return the number of patches whose scores are held at once."""
+    """Return the number of patches whose scores are in memory at once."""
     return int(np.clip(memory // (64 * grid.size[0] * grid.size[1] * (1 + len(mapper.classes_))), 8, BLOCK))
 
 
 def lines_of(grid: PatchGrid, mapper: Any) -> dict[int, slice]:
-    """Return position -> rows of the patches, for every line that a mapper can label.
+    """Return line position -> rows of its patches, for every line that a mapper can label.
 
-    Mappers that take whole sections need no patches, only the lines.
+    Mappers of whole sections label lines without patches too.
     """
     rows = {int(line): rows for _, line, rows in grid.lines()}
     if not _takes_sections(grid, mapper):
@@ -116,24 +116,24 @@ def lines_of(grid: PatchGrid, mapper: Any) -> dict[int, slice]:
 
 
 def cost(volume: xr.DataArray, grid: PatchGrid, classes: Sequence[str]) -> int:
-    """Return the bytes that one line takes while it is labelled."""
+    """Return the memory in bytes that one line needs while it is labelled."""
     return volume.size // volume.shape[line_axis(grid)] * (COST[0] + COST[1] * len(classes))
 
 
 def line_axis(grid: PatchGrid) -> int:
-    """Return the axis of a volume that the lines of a grid number."""
+    """Return the axis of a volume that numbers the lines of a grid."""
     return int(grid.along == "crossline")
 
 
 def made_from(mapper: str, options: dict[str, Any]) -> str:
-    """Return the digest of all that the labels of a store depend on besides the volume."""
+    """Return the digest of everything other than the volume that stored labels depend on."""
     return hashlib.sha256(json.dumps([mapper, options], sort_keys=True, default=str).encode()).hexdigest()
 
 
 def _packed_votes(
     volume: xr.DataArray, grid: PatchGrid, mapper: Any, devices: list[str], at_once: int, block: tuple[int, slice]
 ) -> np.ndarray:
-    """Return votes on one line, as bytes, class by class: what travels and what is held of the neighbours."""
+    """Return the votes on one line as bytes, shape (n_classes, n_traces, n_samples), small to send and to hold."""
     line, rows = block
     if _takes_sections(grid, mapper):
         votes = _whole_section(volume, grid, mapper, (line_axis(grid), line))
@@ -152,7 +152,7 @@ def section_votes(
     device: str | None = None,
     at_once: int = BLOCK,
 ) -> np.ndarray:
-    """Return shares of the vote on one line, shape (n_traces, n_samples, n_classes); 0 where nobody votes."""
+    """Return shares of the vote on one line, shape (n_traces, n_samples, n_classes); 0 at samples without votes."""
     starts = grid.places(rows)
     if _takes_sections(grid, mapper):
         return _whole_section(volume, grid, mapper, starts[0, :2])
@@ -175,7 +175,7 @@ def _takes_sections(grid: PatchGrid, mapper: Any) -> bool:
 
 
 def _whole_section(volume: xr.DataArray, grid: PatchGrid, mapper: Any, place: Any) -> np.ndarray:
-    """Return votes of a mapper that takes whole sections; missing traces count as silence and get no vote."""
+    """Return the votes of a mapper of whole sections; missing traces are taken as zero amplitude and get no votes."""
     section, live = grid.section(volume, *place)
     known = np.isfinite(section)
     votes: np.ndarray = mapper.votes(np.where(known, section, np.float32(0.5)).T, int(place[1]))
@@ -193,7 +193,7 @@ def _scores(mapper: Any, patches: np.ndarray, device: str | None) -> np.ndarray:
 
 
 def chosen_lines(grid: PatchGrid, rows: dict[int, slice], lines: Sequence[int] | np.ndarray | None) -> list[int]:
-    """Return rising positions of the lines asked for by their survey labels, all of `rows` by default."""
+    """Return the positions of lines, given by number, in ascending order; by default those of all `rows`."""
     if lines is None:
         return sorted(rows)
     axis = grid.axes[line_axis(grid)]

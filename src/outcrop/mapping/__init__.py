@@ -1,1 +1,1 @@
-"""Mappers: from weak labels of patches, or from points, to class scores of pixels."""
+"""Mappers: compute class scores of pixels from weak labels of patches or from points."""

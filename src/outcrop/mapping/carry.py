@@ -48,9 +48,9 @@ class ConfirmedLine(NamedTuple):
     """Data of a confirmed line that carrying its labels needs, about three bytes a sample."""
 
     section: npt.NDArray[np.uint8]  # (n_samples, n_traces), 255 for amplitude 1
-    codes: npt.NDArray[np.uint8]  # (n_samples, n_traces): position of the class from 1, or 0 where open
+    codes: npt.NDArray[np.uint8]  # (n_samples, n_traces): i + 1 for class i, 0 where the sample is not confirmed
     predictions: npt.NDArray[np.float16]  # (rows, columns, 7) of the encoder at grid points
-    dips: npt.NDArray[np.float16]  # (rows, columns), samples a trace
+    dips: npt.NDArray[np.float16]  # (rows, columns), samples per trace
 
 
 class Carried(NamedTuple):
@@ -58,7 +58,7 @@ class Carried(NamedTuple):
 
     distance: Floats  # (n_samples, n_traces, n_classes): pixels to each class
     blur: Floats  # (n_samples, n_traces): uncertainty of the boundaries, pixels
-    known: Floats  # (n_samples, n_traces): 1 where labels were carried, 0 where the confirmed line is open
+    known: Floats  # (n_samples, n_traces): 1 where labels were carried, 0 where they were not
     metres: float  # distance to the confirmed line; between two lines, smaller than to either
     layered: bool  # whether the survey is layered
 
@@ -98,7 +98,7 @@ def confirmed_line(section: npt.ArrayLike, nodes: Nodes, codes: npt.ArrayLike) -
     nodes : Nodes
         Grid points of this section.
     codes : array of uint8, shape (n_samples, n_traces)
-        Position of the class of every sample from 1; 0 where the sample is open.
+        ``i + 1`` for class i, 0 where the sample is not confirmed.
     """
     values, known = np.asarray(section, np.float32), np.asarray(codes, np.uint8)
     if known.shape != values.shape:
@@ -123,7 +123,7 @@ def carry(
     Parameters
     ----------
     confirmed : mapping
-        Position of each confirmed line along the survey in metres -> the line.
+        Position along the survey in metres -> confirmed line.
     section : array, shape (n_samples, n_traces)
         Amplitudes in [0, 1].
     nodes : Nodes
@@ -172,8 +172,8 @@ def _from_line(
     line: ConfirmedLine, section: npt.ArrayLike, nodes: Nodes, metres: float, n_classes: int, *, layered: bool
 ) -> Carried:
     """Carry labels from one confirmed line."""
-    there, here = balanced(np.divide(line.section, 255, dtype=np.float32)), balanced(np.asarray(section, np.float32))
-    shift, spread = vertical_shift(there, here, metres)
+    source, target = balanced(np.divide(line.section, 255, dtype=np.float32)), balanced(np.asarray(section, np.float32))
+    shift, spread = vertical_shift(source, target, metres)
     move = sideways_move(line, nodes, shift, metres)
     rows, columns = places(shift, move, nodes.dips)
     distance = sampled(class_distances(line.codes, n_classes), rows, columns)
@@ -203,12 +203,12 @@ def balanced(section: Floats) -> Floats:
     return result
 
 
-def vertical_shift(there: Floats, here: Floats, metres: float) -> tuple[Floats, Floats]:
+def vertical_shift(source: Floats, target: Floats, metres: float) -> tuple[Floats, Floats]:
     """Return the samples by which a line lies lower than a confirmed line, and the local spread of this shift.
 
     Parameters
     ----------
-    there, here : array, shape (n_samples, n_traces)
+    source, target : array, shape (n_samples, n_traces)
         Balanced amplitudes of the confirmed line and of the other line.
     metres : float
         Distance between the two lines.
@@ -223,12 +223,12 @@ def vertical_shift(there: Floats, here: Floats, metres: float) -> tuple[Floats, 
     .. [1] H. Hirschmüller, Stereo processing by semiglobal matching and mutual information, IEEE TPAMI 30, 2008.
     """
     most = int(min(LARGEST_SHIFT, LEAST_SHIFT + metres / LINE))
-    n_traces = here.shape[1]
-    there, here = _paired(there), _paired(here)
-    costs = _vertical_costs(there, here, most)
+    n_traces = target.shape[1]
+    source, target = _paired(source), _paired(target)
+    costs = _vertical_costs(source, target, most)
     shift = _cheapest(uniform_filter(costs, (5, 5, 1), mode="nearest"), BEND, JUMP)
     rows, columns = _grid(shift.shape)
-    weight = np.square(matching(_at(there, rows - shift, columns), here, (6, 3)))
+    weight = np.square(matching(_at(source, rows - shift, columns), target, (6, 3)))
     mean = _smooth(shift * weight, (10, 5)) / (_smooth(weight, (10, 5)) + np.float32(0.05))
     spread = np.sqrt(_smooth(np.square(shift - mean), (6, 3)))
     traces = (np.arange(n_traces) - 0.5) / 2
@@ -236,9 +236,9 @@ def vertical_shift(there: Floats, here: Floats, metres: float) -> tuple[Floats, 
     return fine[0], fine[1]
 
 
-def matching(there: Floats, here: Floats, width: tuple[float, float]) -> Floats:
+def matching(source: Floats, target: Floats, width: tuple[float, float]) -> Floats:
     """Return the local correlation of two sections at every sample, 0 where it is negative."""
-    product, one, other = (_smooth(part, width) for part in (there * here, there * there, here * here))
+    product, one, other = (_smooth(part, width) for part in (source * target, source * source, target * target))
     result: Floats = np.maximum(product / np.sqrt(one * other + np.float32(1e-6)), 0)
     return result
 
@@ -261,13 +261,13 @@ def sideways_move(line: ConfirmedLine, nodes: Nodes, shift: Floats, metres: floa
     The predictions of the encoder are compared on the discriminant axes of the classes of the confirmed line, scaled to
     unit variance within classes.
     """
-    there, here = _discriminants(line, nodes)
+    source, target = _discriminants(line, nodes)
     rows, columns = _grid(nodes.dips.shape)
     aligned = np.subtract(rows, _at_nodes(shift) / STRIDE, dtype=np.float32)
-    there = sampled(there, aligned, columns)
+    source = sampled(source, aligned, columns)
     weight = _at(_crossing(line), aligned, columns)
     most = int(min(LARGEST_MOVE, LEAST_MOVE + metres / (STRIDE * LINE)))
-    costs = _sideways_costs(there, here, _smooth(nodes.dips, (2, 2)), most) * weight[..., None]
+    costs = _sideways_costs(source, target, _smooth(nodes.dips, (2, 2)), most) * weight[..., None]
     costs += np.float32(SIDEWAYS / metres) * np.abs(np.arange(-most, most + 1, dtype=np.float32))
     return _smooth(_cheapest(costs, BEND, JUMP), (2, 1))
 
@@ -296,12 +296,12 @@ def class_distances(codes: npt.NDArray[np.uint8], n_classes: int) -> Floats:
 
 def _discriminants(line: ConfirmedLine, nodes: Nodes) -> tuple[Floats, Floats]:
     """Project the predictions of a confirmed line and of another line on the discriminant axes of the classes."""
-    there, here = line.predictions.astype(np.float32), nodes.predictions
+    source, target = line.predictions.astype(np.float32), nodes.predictions
     codes = _at_nodes(line.codes)
-    mean = there.mean(axis=(0, 1))
-    scale = there.std(axis=(0, 1)) + np.float32(1e-6)
+    mean = source.mean(axis=(0, 1))
+    scale = source.std(axis=(0, 1)) + np.float32(1e-6)
     known = codes > 0
-    values = ((there - mean) / scale)[known]
+    values = ((source - mean) / scale)[known]
     present, of_class = np.unique(codes[known], return_inverse=True)
     means = np.stack([values[of_class == k].mean(axis=0) for k in range(len(present))])
     rest = values - means[of_class]
@@ -309,7 +309,7 @@ def _discriminants(line: ConfirmedLine, nodes: Nodes) -> tuple[Floats, Floats]:
     centred = means - means.mean(axis=0)
     _, axes = scipy.linalg.eigh(centred.T @ centred, within)
     axes = axes[:, len(mean) - max(1, min(len(present) - 1, len(mean))) :].astype(np.float32)
-    return ((there - mean) / scale) @ axes, ((here - mean) / scale) @ axes
+    return ((source - mean) / scale) @ axes, ((target - mean) / scale) @ axes
 
 
 def _crossing(line: ConfirmedLine) -> Floats:
@@ -395,22 +395,22 @@ def sampled(values, rows, columns):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True)
-def _vertical_costs(there, here, most):  # type: ignore[no-untyped-def]
+def _vertical_costs(source, target, most):  # type: ignore[no-untyped-def]
     """Return squared differences of two sections at shifts from -most to most, (n_samples, n_traces, n_shifts)."""
-    n_samples, n_traces = here.shape
+    n_samples, n_traces = target.shape
     out = np.empty((n_samples, n_traces, 2 * most + 1), np.float32)
     for i in range(n_samples):
         for j in range(n_traces):
             for k in range(2 * most + 1):
                 row = min(max(i - (k - most), 0), n_samples - 1)
-                out[i, j, k] = min((there[row, j] - here[i, j]) ** 2, np.float32(OUTLIER))
+                out[i, j, k] = min((source[row, j] - target[i, j]) ** 2, np.float32(OUTLIER))
     return out
 
 
 @numba.njit(nogil=True, cache=True)
-def _sideways_costs(there, here, dips, most):  # type: ignore[no-untyped-def]
+def _sideways_costs(source, target, dips, most):  # type: ignore[no-untyped-def]
     """Return squared distances of features at moves from -most to most along reflectors, (rows, columns, n_moves)."""
-    n_rows, n_columns, n = here.shape
+    n_rows, n_columns, n = target.shape
     out = np.empty((n_rows, n_columns, 2 * most + 1), np.float32)
     for i in range(n_rows):
         for j in range(n_columns):
@@ -421,8 +421,8 @@ def _sideways_costs(there, here, dips, most):  # type: ignore[no-untyped-def]
                 bottom, share = min(top + 1, n_rows - 1), row - np.float32(top)
                 total = np.float32(0)
                 for f in range(n):
-                    value = there[top, column, f] + share * (there[bottom, column, f] - there[top, column, f])
-                    total += (value - here[i, j, f]) ** 2
+                    value = source[top, column, f] + share * (source[bottom, column, f] - source[top, column, f])
+                    total += (value - target[i, j, f]) ** 2
                 out[i, j, k] = min(total, np.float32(OUTLIER_SIDEWAYS))
     return out
 

@@ -1,4 +1,4 @@
-"""Graph of a survey's landmarks: similarity to a click spreads over it and gives the share of the survey of a class."""
+"""Graph that links similar landmarks of a survey, over which the classes of clicks spread."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ class LandmarkGraph:
     ----------
     survey : SurveySample
     mean, scale : array, shape (n_features,)
-        Compared are (features - mean) * scale.
+        Distances are between values of (features - mean) * scale.
 
     Notes
     -----
@@ -115,7 +115,7 @@ def interpolated(values: Floats, nearest: npt.NDArray[np.intp], weight: Floats) 
 
 
 def landmark_graphs(survey: SurveySample) -> list[LandmarkGraph]:
-    """Make graphs of disjoint parts of the landmarks; the mean of their votes depends less on the random draw."""
+    """Return graphs of disjoint parts of the landmarks; the mean of their votes varies less with the random draw."""
     mean, scale = survey.landmarks.mean(axis=0), _block_scale(survey.landmarks)
     n_graphs = max(1, len(survey.landmarks) // GRAPH_SIZE)
     return [LandmarkGraph(survey.part(slice(first, None, n_graphs)), mean, scale) for first in range(n_graphs)]

@@ -1,4 +1,4 @@
-"""Ordered layers: units of a survey in which every sample belongs to one of the clicked classes.
+"""Label a survey whose classes are layers in a fixed vertical order.
 
 Each relative time belongs to one class. Between two clicks lies the boundary at which the encoder's predictions change
 most, and all boundaries are found together by dynamic programming.
@@ -13,7 +13,7 @@ LAYERED = (
     0.65  # variance of the energies that relative time must explain; .77 in a layered survey, .37 to .53 in others
 )
 
-DOUBT = 0.3  # probability that a boundary lies elsewhere between its two clicks than where it was found
+DOUBT = 0.3  # probability that the true boundary lies elsewhere between its two clicks
 
 
 def layered_share(survey: SurveySample) -> float:
@@ -91,14 +91,14 @@ def ordered_layers(
 def layer_shares(
     layers: npt.NDArray[np.intp], rows: npt.ArrayLike, labels: npt.ArrayLike, n_classes: int
 ) -> npt.NDArray[np.float32]:
-    """Return the share of every class at every row: a boundary may lie elsewhere between the clicks around it.
+    """Return the share of every class at every row; shares near a boundary allow for its uncertainty.
 
     Parameters
     ----------
     layers : array, shape (n_rows,)
-        As `ordered_layers` finds them.
+        From `ordered_layers`.
     rows, labels : array, shape (n_clicks,)
-        As `ordered_layers` takes them.
+        The same as for `ordered_layers`.
     n_classes : int
 
     Examples

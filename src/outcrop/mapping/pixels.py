@@ -1,4 +1,4 @@
-"""From votes at the nodes of a lattice to shares of the classes at every pixel, along reflectors."""
+"""Average votes at grid points along reflectors, and interpolate them to pixels."""
 
 from collections.abc import Sequence
 
@@ -8,13 +8,13 @@ from scipy.ndimage import gaussian_filter
 from outcrop.arrays import Array, array_namespace, constant
 from outcrop.features.energies import STRIDE, every_second, halved, stretched
 
-REACH = 60  # pixels along a reflector at which a vote has fallen to 1 / e
-NODE_WEIGHT = 10  # votes of its neighbours that the vote of a node itself counts, so that small bodies stay
-STEEPEST = 2  # samples a trace: the dip up to which votes follow a reflector
+REACH = 60  # pixels along a reflector over which the weight of a vote falls to 1 / e
+NODE_WEIGHT = 10  # weight of the vote at the grid point itself relative to a neighbour's; preserves small geobodies
+STEEPEST = 2  # samples per trace: steepest dip along which votes are averaged
 
 
 def dips(sections: np.ndarray) -> Array:
-    """Dip of the reflectors at the nodes of `describe`, in samples a trace, by the structure tensor.
+    """Return the dip of the reflectors at the grid points of `describe`, in samples per trace, by the structure tensor.
 
     Examples
     --------
@@ -31,18 +31,18 @@ def dips(sections: np.ndarray) -> Array:
 
 
 def along_reflectors(values: Array, dips: Array) -> Array:
-    """Mean of values along the reflectors, with weights that fall off exponentially on either side of a node.
+    """Average values along the reflectors; weights fall off exponentially on both sides of a grid point.
 
     Parameters
     ----------
     values : array, shape (n, rows, columns, n_values)
-        At the nodes of a lattice.
+        At grid points.
     dips : array, shape (n, rows, columns)
-        Rows a column.
+        In rows per column.
     """
     xp, keep = array_namespace(values), np.float32(np.exp(-STRIDE / REACH))
     values = xp.concat([values, xp.ones_like(values[..., :1])], axis=-1)  # the last one sums the weights
-    swept = xp.concat([values, xp.flip(values, axis=2)])  # both ways
+    swept = xp.concat([values, xp.flip(values, axis=2)])  # to the right and to the left
     dips = xp.concat([dips, -xp.flip(dips, axis=2)])
     last = swept.shape[1] - 1
     sections, rows = (constant(xp, np.arange(n)[:, None], like=values) for n in swept.shape[:2])
@@ -54,12 +54,12 @@ def along_reflectors(values: Array, dips: Array) -> Array:
         upper, lower = before[sections, above[:, :, column]], before[sections, below[:, :, column]]
         swept[:, :, column] += keep * (upper + shares[:, :, column] * (lower - upper))
     forth, back = swept[: len(values)], xp.flip(swept[len(values) :], axis=2)
-    total = (NODE_WEIGHT - 2) * values + forth + back  # each sweep holds the node itself once
+    total = (NODE_WEIGHT - 2) * values + forth + back  # each sweep includes the grid point itself once
     return total[..., :-1] / total[..., -1:]
 
 
 def upsample(nodes: Array, shape: Sequence[int]) -> Array:
-    """Values at the nodes as values at the pixels, linearly in between.
+    """Interpolate values at grid points linearly to pixels.
 
     Examples
     --------

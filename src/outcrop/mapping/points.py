@@ -1,10 +1,11 @@
-"""Label mapping from points: a click, a stroke or a confirmed sample teaches the survey's own grid points.
+"""Label mapping from points: learn classes from clicks, strokes and confirmed samples at the grid points of a survey.
 
-A class spreads from its points over a graph of grid points that look alike (`landmarks`). Where a background is named,
-the share of the survey that each class holds is not known: all shares count, each as likely as its edges are sharp, and
-the background takes what no class reaches. Where none is named and the survey is layered, every sample belongs to one
-of an ordered sequence of layers (`layers`). Confirmed lines teach trees on features and position (`forest`), and their
-labels are carried to the lines around them (`carry`).
+A class spreads from its points over a graph that links similar grid points (`landmarks`). With a background class, the
+share of the survey that each other class holds is unknown: the votes are averaged over all possible shares, weighted by
+how sharp the edges of the class are at that share, and the background takes the grid points that no class reaches.
+Without a background, every sample of a layered survey belongs to one of an ordered sequence of layers (`layers`). A
+random forest on features and position is fitted to confirmed lines (`forest`), and their labels are carried to the
+lines around them (`carry`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,15 +32,15 @@ from outcrop.storage.kept import content
 
 STRIDE = 4  # samples and traces between grid points
 FIRST = 2.5  # sample and trace of the first grid point
-NEAR = 10.0  # samples and traces around a click whose grid points are seeds where they resemble it
-CLICK_REACH = 8.0  # samples and traces around a point, standard deviation, that take its class by their place alone
-NO_BACKGROUND_POWER = 1.5  # of the reach of classes that share a survey without background
-OPPOSED = 2.0  # times its mean over the survey: reach of points against a class above which they count
-MOST_TAUGHT = 10_000  # grid points of a confirmed line that teach trees
-MOST_TAUGHT_TOGETHER = 30_000  # of all confirmed lines
-LEAST_TAUGHT = 200  # grid points of a class on a line, where it has as many
-MOST_SEEDS = 30  # grid points of a confirmed line from which a class spreads that is shown nowhere else
-POWER = 4  # of the votes of a grid point before they are averaged along reflectors: sure ones count more
+NEAR = 10.0  # samples and traces: radius around a click within which similar grid points become seeds
+CLICK_REACH = 8.0  # samples and traces: standard deviation of the Gaussian by which a point sets the labels around it
+NO_BACKGROUND_POWER = 1.5  # exponent of the reach of a class where there is no background
+OPPOSED = 2.0  # reach of excluding points, as a multiple of its mean, above which they lower the votes for a class
+MOST_IN_FOREST = 10_000  # grid points of one confirmed line to which the forest is fitted, at most
+MOST_IN_FOREST_TOGETHER = 30_000  # the same for all confirmed lines together
+LEAST_IN_FOREST = 200  # grid points of one class on a line, at least (all of them if it has fewer)
+MOST_SEEDS = 30  # seeds on a confirmed line for a class without any other point
+POWER = 4  # exponent of the votes before they are averaged along reflectors; confident votes gain weight
 
 LEARNT = (
     "mean_",
@@ -48,11 +49,11 @@ LEARNT = (
     "landmark_votes_",
     "layers_",
     "strokes_",
-)  # attributes that are saved as they are
+)  # array attributes that are saved unchanged
 
 
 class Point(NamedTuple):
-    """One piece of evidence: a sample and the class that it has, or does not have."""
+    """A sample and the class that it has or, where excluded, does not have."""
 
     line: float
     trace: float  # position on the line, 0 at the first trace
@@ -64,9 +65,9 @@ class Point(NamedTuple):
 
 
 class ConfirmedSamples(NamedTuple):
-    """Labels of whole lines, confirmed sample by sample."""
+    """Labels of every sample of confirmed lines."""
 
-    names: Sequence[str] = ()  # of the codes, that of code 1 first
+    names: Sequence[str] = ()  # class names, starting with code 1
     lines: Mapping[float, npt.NDArray[np.uint8]] = {}  # line -> codes, shape (n_samples, n_traces); 0 is open
 
 
@@ -76,23 +77,23 @@ class PointMapper(BaseEstimator, Saved):
     Parameters
     ----------
     background : str, optional
-        Class of all samples that no other class reaches; it needs no points. Without one, every sample belongs to one
-        of the classes of the points.
+        Class of all samples that no other class reaches; it needs no points. Without a background, every sample
+        belongs to one of the classes of the points.
 
     Attributes
     ----------
     classes_ : array of str
-        In the order of their first point, the background last where it has none.
+        In the order of their first point; a background without points is last.
     shares_ : dict
         Expected share of the survey of every class.
     layered_ : bool
         Whether the classes are ordered layers.
     survey_layered_ : bool
-        Whether reflectors explain most of what varies in the survey.
+        Whether relative time explains most of the variance of the features.
     contradicted_ : list of (str, str)
-        Class of every click that looks more like another class, and that class.
+        For each click that is more similar to another class: its class and the other class.
     unlike_ : float
-        Expected share of the survey that looks like no class; 0 where there is a background, or the classes are layers.
+        Expected share of the survey unlike all classes; 0 with a background, and 0 for layers.
 
     Examples
     --------
@@ -123,16 +124,17 @@ class PointMapper(BaseEstimator, Saved):
         Parameters
         ----------
         survey : SurveySample
-            As `sample_survey` draws it.
+            From `sample_survey`.
         points : sequence of Point
         read : callable
-            Gives the section of a line, shape (n_samples, n_traces), in [0, 1]; asked for the lines of the points.
+            ``read(line)`` returns the section of a line, shape (n_samples, n_traces), in [0, 1]. It is called for lines
+            with points and for confirmed lines.
         graphs : sequence of LandmarkGraph, optional
-            As `landmark_graphs` makes them of this survey, where they were made before.
+            From `landmark_graphs` of this survey, if they were computed before.
         confirmed : ConfirmedSamples, optional
-            Lines whose samples all teach.
+            Labels of confirmed lines.
         metres : array, shape (n_lines,), optional
-            Place along the survey of the lines 0, 1, ...; without it, neighbouring line numbers are 25 m apart.
+            Positions of the lines 0, 1, ... along the survey; by default, lines are 25 m apart.
         """
         confirmed = confirmed or ConfirmedSamples()
         shown_here = list(points)
@@ -153,14 +155,16 @@ class PointMapper(BaseEstimator, Saved):
         alone = self.background is None and len(names) > 1 and not confirmed.lines
         self.survey_layered_ = layered_share(survey) > LAYERED
         self.layered_ = alone and self.survey_layered_
-        self.layers_ = self._ordered(survey, nodes, shown) if self.layered_ else np.empty((0, len(names)), np.float32)
+        self.layers_ = (
+            self._fit_layers(survey, nodes, shown) if self.layered_ else np.empty((0, len(names)), np.float32)
+        )
         size = min(len(graph.points) for graph in graphs)  # graphs of one survey differ by one landmark at most
         self.landmarks_ = np.stack([graph.points[:size] for graph in graphs])
         found = [self._landmark_votes(graph, nodes, shown) for graph in graphs]
         self.landmark_votes_ = np.stack([votes[:size] for votes, _ in found])
         self.unlike_ = float(np.mean([unlike for _, unlike in found])) if alone and not self.layered_ else 0.0
-        self.contradicted_ = self._contradicted(nodes, [point for point in shown if not point.excluded])
-        self.forest_ = self._taught(nodes, confirmed)
+        self.contradicted_ = self._unlike_their_class(nodes, [point for point in shown if not point.excluded])
+        self.forest_ = self._fit_forest(nodes, confirmed)
         self.metres_ = None if metres is None else np.asarray(metres, np.float64)
         table = np.maximum(self._table(confirmed) + 1, 0).astype(np.uint8)
         self.confirmed_ = {
@@ -168,58 +172,60 @@ class PointMapper(BaseEstimator, Saved):
             for line, codes in confirmed.lines.items()
         }
         self.strokes_ = np.array([p[:3] for p in points if p.kind == "stroke"], np.float64).reshape(-1, 3)
-        self.correction_ = self._corrected(nodes, [p for p in points if p.kind == "stroke"])
+        self.correction_ = self._fit_strokes(nodes, [p for p in points if p.kind == "stroke"])
         self.shares_ = dict(zip(self.classes_.tolist(), self.landmark_votes_.mean(axis=(0, 1)).tolist(), strict=True))
         return self
 
     def votes(self, section: npt.ArrayLike, line: float | None = None) -> Floats:
-        """Share of every class at every sample of a section.
+        """Return the share of every class at every sample of a section.
 
         Parameters
         ----------
         section : array, shape (n_samples, n_traces)
             In [0, 1].
         line : float, optional
-            Its line in the survey of the fit; without it, the section is from another survey and position counts for
-            nothing.
+            Line number of the section in the survey of the fit; None for a section of another survey, where positions
+            have no effect.
 
         Returns
         -------
         array, shape (n_traces, n_samples, n_classes)
-            They sum to 1, except that a single class without background has its probability alone.
+            Shares sum to 1, except for a single class without background, where the share is its probability.
         """
         check_is_fitted(self, "landmark_votes_")
-        own = None if line is None else self.confirmed_.get(line)
-        if own is not None and own.codes.all():
-            return np.eye(len(self.classes_), dtype=np.float32)[own.codes.T - 1]
+        confirmed = None if line is None else self.confirmed_.get(line)
+        if confirmed is not None and confirmed.codes.all():
+            return np.eye(len(self.classes_), dtype=np.float32)[confirmed.codes.T - 1]
         nodes = nodes_of(section)
-        votes = self._prior(nodes, line)
+        votes = self._votes_before_strokes(nodes, line)
         if self.correction_:
-            alike = self._alike(nodes, line, *np.ogrid[: votes.shape[0] : 2, : votes.shape[1] : 2])
+            alike = self._kernel_features(nodes, line, *np.ogrid[: votes.shape[0] : 2, : votes.shape[1] : 2])
             added = self.correction_.at(alike.reshape(-1, alike.shape[-1])).reshape(*alike.shape[:2], -1)
-            votes = (votes + _doubled(added, votes.shape[:2])).clip(0, 1)
+            votes = (votes + _interpolated_nodes(added, votes.shape[:2])).clip(0, 1)
         found: Floats = upsample(votes[None], np.shape(section))[0].swapaxes(0, 1)
         if len(self.classes_) == 1:
             return found.clip(0, 1)
         shares = _normalised(found)
         if self.confirmed_ and line is not None:
             shares = self._with_carried(shares, section, nodes, line)
-        if own is not None:
-            shares = np.where(own.codes.T[..., None] > 0, np.eye(len(self.classes_) + 1)[own.codes.T, 1:], shares)
+        if confirmed is not None:
+            shares = np.where(
+                confirmed.codes.T[..., None] > 0, np.eye(len(self.classes_) + 1)[confirmed.codes.T, 1:], shares
+            )
         return shares.astype(np.float32)
 
     def forget_places(self) -> None:
-        """Keep what classes look like and forget where they lie, for another survey."""
+        """Remove all positions, so that the mapper labels another survey by features alone."""
         self.points_, self.layered_, self.forest_, self.confirmed_ = [], False, None, {}
         self.correction_ = self.correction_ and self.correction_.without_places()
         self.strokes_ = np.empty((0, 3))
 
     def scores(self, sections: npt.ArrayLike) -> Floats:
-        """Votes of sections of any survey, shape (n, n_samples, n_traces, n_classes)."""
+        """Return the votes for sections of any survey, shape (n, n_samples, n_traces, n_classes)."""
         return np.stack([self.votes(section).swapaxes(0, 1) for section in np.asarray(sections)])
 
     def saved(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """A dict for JSON, and arrays."""
+        """Return the parameters for JSON, and the arrays."""
         check_is_fitted(self, "landmark_votes_")
         about = {"kind": type(self).__name__, "parameters": self.get_params(), "classes": self.classes_.tolist()}
         arrays = {name: getattr(self, name) for name in LEARNT} | {"points": np.array(self.points_, np.float64)}
@@ -243,7 +249,7 @@ class PointMapper(BaseEstimator, Saved):
 
     @classmethod
     def restored(cls, about: dict[str, Any], arrays: dict[str, Any]) -> "PointMapper":
-        """The mapper that `saved` took apart; refused where the encoder has other weights now."""
+        """Rebuild the mapper from the results of `saved`; refuse one fitted with other encoder weights."""
         if about["encoder"] != weights_digest():
             raise ValueError("The mapper was fitted with other weights of the encoder; fit it again.")
         mapper = cls(**about["parameters"])
@@ -267,7 +273,7 @@ class PointMapper(BaseEstimator, Saved):
         return int(np.flatnonzero(self.classes_ == name)[0])
 
     def _seeds(self, graph: LandmarkGraph, nodes: dict[float, Nodes], points: Sequence[Point]) -> Floats:
-        """Weight of every landmark as a start of each class, shape (n_landmarks, n_classes); columns sum to 1 or 0."""
+        """Return the seed weights of every landmark, shape (n_landmarks, n_classes); columns sum to 1 or 0."""
         seeds = np.zeros((len(graph.points), len(self.classes_)), np.float32)
         for code, name in enumerate(self.classes_):
             chosen = [_seed_nodes(graph, nodes[point.line].features, point) for point in points if point.name == name]
@@ -278,8 +284,8 @@ class PointMapper(BaseEstimator, Saved):
         seeds /= np.maximum(seeds.sum(axis=0), np.float32(1e-12))
         return seeds
 
-    def _ordered(self, survey: SurveySample, nodes: dict[float, Nodes], points: Sequence[Point]) -> Floats:
-        """Share of every class at every relative time."""
+    def _fit_layers(self, survey: SurveySample, nodes: dict[float, Nodes], points: Sequence[Point]) -> Floats:
+        """Return the share of every class at every relative time."""
         shown = [point for point in points if not point.excluded]
         times = {line: relative_time(node.dips) for line, node in nodes.items()}
         rows = [times[p.line][_node((p.trace, p.sample), times[p.line].shape)] for p in shown]
@@ -289,9 +295,9 @@ class PointMapper(BaseEstimator, Saved):
     def _landmark_votes(
         self, graph: LandmarkGraph, nodes: dict[float, Nodes], points: Sequence[Point]
     ) -> tuple[Floats, float]:
-        """Return the share of every class at every landmark, and the mean share that belongs to no class.
+        """Return the share of every class at every landmark, and the mean share of the survey unlike all classes.
 
-        Shares sum to 1 where there are two classes or more.
+        With two classes or more, the shares of a landmark sum to 1.
         """
         n_classes = len(self.classes_)
         seeds = self._seeds(graph, nodes, [p for p in points if not p.excluded])
@@ -312,8 +318,8 @@ class PointMapper(BaseEstimator, Saved):
             votes /= np.maximum(votes.sum(axis=1, keepdims=True), np.float32(1e-9))
         return votes, float(unlike.mean())
 
-    def _prior(self, nodes: Nodes, line: float | None) -> Floats:
-        """Votes at the grid points of a section before strokes."""
+    def _votes_before_strokes(self, nodes: Nodes, line: float | None) -> Floats:
+        """Return the votes at the grid points of a section before the correction by strokes."""
         if self.layered_ and line is not None:
             rows = np.clip(np.rint(relative_time(nodes.dips)), 0, len(self.layers_) - 1).astype(int)
             votes: Floats = self.layers_[rows]
@@ -323,50 +329,50 @@ class PointMapper(BaseEstimator, Saved):
                 votes = self._with_forest(votes, nodes, line)
             if len(self.classes_) > 1:
                 votes = votes**POWER
-        votes = self._near_points(votes, line, excluded=False)
+        votes = self._with_points(votes, line, excluded=False)
         votes = along_reflectors(votes[None], nodes.dips[None])[0]
-        votes = self._near_points(votes, line, excluded=True)  # after the means, which would fill it again
+        votes = self._with_points(votes, line, excluded=True)  # last, because averaging would bring the class back
         return votes if len(self.classes_) == 1 else _normalised(votes)
 
-    def _alike(self, nodes: Nodes, line: float | None, rows: Any, columns: Any) -> Floats:
-        """Return features of grid points in widths of the kernel of a correction, and their places."""
+    def _kernel_features(self, nodes: Nodes, line: float | None, rows: Any, columns: Any) -> Floats:
+        """Return the features of grid points, in kernel widths of a correction, with their positions."""
         features = (nodes.features[rows, columns] - self.mean_) * self.scale_ / np.float32(ALIKE * self.width_)
         return with_places(features, line, STRIDE * rows, STRIDE * columns)
 
-    def _corrected(self, nodes: dict[float, Nodes], points: Sequence[Point]) -> Correction | None:
-        """Learn what strokes change; None without strokes."""
+    def _fit_strokes(self, nodes: dict[float, Nodes], points: Sequence[Point]) -> Correction | None:
+        """Fit the correction by strokes; None without strokes."""
         alike, residuals = [], []
         for line in sorted({point.line for point in points}):
-            prior = self._prior(nodes[line], line)
+            prior = self._votes_before_strokes(nodes[line], line)
             for point in points:
                 if point.line == line:
                     at = _node((point.trace, point.sample), prior.shape)
                     target = np.eye(len(self.classes_), dtype=np.float32)[self._code(point.name)]
-                    if point.excluded:  # the other classes share what the votes give to this one
+                    if point.excluded:  # its share goes to the other classes in proportion
                         target = _normalised(prior[at] * (1 - target))
-                    alike.append(self._alike(nodes[line], line, *at))
+                    alike.append(self._kernel_features(nodes[line], line, *at))
                     residuals.append(target - prior[at])
         return fit_correction(np.stack(alike), np.stack(residuals)) if alike else None
 
     def _node_votes(self, nodes: Nodes) -> Floats:
-        """Votes at the grid points of a section by what they look like."""
+        """Return the votes at the grid points of a section from their features alone."""
         coarse = nodes.features[::2, ::2]  # every second grid point; votes change slowly
         key = "votes", content(self.landmarks_, self.landmark_votes_, coarse)
-        votes = KEPT.get(key, lambda: self._looked_up(coarse.reshape(-1, coarse.shape[-1])))
-        votes = _doubled(votes.reshape(*coarse.shape[:2], -1), nodes.dips.shape)
+        votes = KEPT.get(key, lambda: self._nearest_votes(coarse.reshape(-1, coarse.shape[-1])))
+        votes = _interpolated_nodes(votes.reshape(*coarse.shape[:2], -1), nodes.dips.shape)
         smooth: Floats = gaussian_filter(votes, (1, 1, 0))
         return smooth
 
-    def _contradicted(self, nodes: dict[float, Nodes], points: Sequence[Point]) -> list[tuple[str, str]]:
-        """Class of every click that looks more like another class, and that class."""
+    def _unlike_their_class(self, nodes: dict[float, Nodes], points: Sequence[Point]) -> list[tuple[str, str]]:
+        """Return the class of every point that is more similar to another class, and that other class."""
         if self.layered_ or len(self.classes_) < 2:
             return []
         features = [nodes[p.line].features[_node((p.trace, p.sample), nodes[p.line].dips.shape)] for p in points]
-        likely = self.classes_[self._looked_up(np.stack(features)).argmax(axis=1)].tolist()
+        likely = self.classes_[self._nearest_votes(np.stack(features)).argmax(axis=1)].tolist()
         return [(point.name, name) for point, name in zip(points, likely, strict=True) if point.name != name]
 
-    def _looked_up(self, features: Floats) -> Floats:
-        """Mean votes of the landmarks nearest to grid points, over all graphs."""
+    def _nearest_votes(self, features: Floats) -> Floats:
+        """Return the votes of the landmarks nearest to grid points, averaged over all graphs."""
         points = (features - self.mean_) * self.scale_
         votes = np.zeros((len(points), len(self.classes_)), np.float32)
         for landmarks, landmark_votes in zip(self.landmarks_, self.landmark_votes_, strict=True):
@@ -374,12 +380,12 @@ class PointMapper(BaseEstimator, Saved):
             votes += interpolated(landmark_votes, *nearest_weights(search, points))
         return votes / np.float32(len(self.landmarks_))
 
-    def _taught(self, nodes: dict[float, Nodes], confirmed: ConfirmedSamples) -> Forest | None:
-        """Trees on features and position, where confirmed lines show two classes or more."""
+    def _fit_forest(self, nodes: dict[float, Nodes], confirmed: ConfirmedSamples) -> Forest | None:
+        """Fit a forest to features and positions of confirmed lines; None with fewer than two confirmed classes."""
         parts = []
-        most = min(MOST_TAUGHT, MOST_TAUGHT_TOGETHER // max(1, len(confirmed.lines)))
+        most = min(MOST_IN_FOREST, MOST_IN_FOREST_TOGETHER // max(1, len(confirmed.lines)))
         for line, codes in confirmed.lines.items():
-            rows, columns, code = _drawn_nodes(codes, nodes[line].dips.shape, most, LEAST_TAUGHT)
+            rows, columns, code = _drawn_nodes(codes, nodes[line].dips.shape, most, LEAST_IN_FOREST)
             parts.append((_with_position(nodes[line], line)[rows, columns], code))
         if len({code for _, codes in parts for code in codes.tolist()}) < 2:
             return None
@@ -387,13 +393,13 @@ class PointMapper(BaseEstimator, Saved):
         return grow_forest(features, self._table(confirmed)[labels], len(self.classes_))
 
     def _table(self, confirmed: ConfirmedSamples) -> npt.NDArray[np.intp]:
-        """Position in `classes_` of each code of confirmed lines; -1 for 0 and for names without a sample."""
+        """Return the position in `classes_` of each code of confirmed lines; -1 for code 0 and for unused names."""
         return np.array([-1, *(self._code(name) if name in self.classes_ else -1 for name in confirmed.names)])
 
     def _with_carried(self, shares: Floats, section: npt.ArrayLike, nodes: Nodes, line: float) -> Floats:
-        """Shares pooled with labels that are carried from confirmed lines.
+        """Pool shares with the labels carried from confirmed lines.
 
-        Classes that no confirmed line shows keep their shares, and so do the surroundings of points on this line.
+        Shares stay unchanged for classes without a confirmed sample, and close to points on this line.
         """
         places = {self._place(at): kept for at, kept in self.confirmed_.items() if at != line}
         found = carry(places, section, nodes, self._place(line), len(self.classes_), layered=self.survey_layered_)
@@ -414,20 +420,22 @@ class PointMapper(BaseEstimator, Saved):
         return result.swapaxes(0, 1)
 
     def _place(self, line: float) -> float:
-        """Place of a line along the survey, in metres."""
+        """Return the position of a line along the survey in metres."""
         return LINE * line if self.metres_ is None else float(self.metres_[int(line)])
 
     def _with_forest(self, votes: Floats, nodes: Nodes, line: float) -> Floats:
-        """Votes of the trees; classes that no confirmed point shows keep their votes."""
+        """Replace votes by those of the forest; classes without a confirmed sample keep their votes."""
         assert self.forest_ is not None
         coarse = _with_position(nodes, line)[::2, ::2]
         shares = self.forest_.shares(coarse.reshape(-1, coarse.shape[-1])).reshape(*coarse.shape[:2], -1)
         unseen = np.where(self.forest_.share.any(axis=0), np.float32(0), votes)
-        taught: Floats = unseen + (1 - unseen.sum(axis=-1, keepdims=True)) * _doubled(shares, nodes.dips.shape)
+        taught: Floats = unseen + (1 - unseen.sum(axis=-1, keepdims=True)) * _interpolated_nodes(
+            shares, nodes.dips.shape
+        )
         return taught
 
-    def _near_points(self, votes: Floats, line: float | None, *, excluded: bool) -> Floats:
-        """Votes that follow the points of their line, either those that show or those that exclude a class, nearby."""
+    def _with_points(self, votes: Floats, line: float | None, *, excluded: bool) -> Floats:
+        """Return votes that agree with the points on this line around them, for showing or for excluding points."""
         votes = votes.copy()
         for code in {point[3] for point in self.points_}:
             here = [(p[1], p[2]) for p in self.points_ if p[0] == line and p[3:] == (code, excluded)]
@@ -441,7 +449,7 @@ class PointMapper(BaseEstimator, Saved):
 
 
 def _closeness(places: Sequence[tuple[float, float]], shape: tuple[int, ...]) -> Floats:
-    """How close grid points are to the nearest of some traces and samples, from 0 to 1."""
+    """Return the closeness of every grid point to the nearest of some (trace, sample) positions, from 0 to 1."""
     free = np.ones(shape[:2], bool)
     for trace, sample in places:
         free[_node((trace, sample), shape)] = False
@@ -452,18 +460,18 @@ def _closeness(places: Sequence[tuple[float, float]], shape: tuple[int, ...]) ->
 def _drawn_nodes(
     codes: npt.NDArray[np.uint8], shape: tuple[int, ...], most: int, least: int
 ) -> tuple[npt.NDArray[np.intp], ...]:
-    """Rows, columns and codes of random confirmed grid points of a section.
+    """Draw random confirmed grid points of a section and return their rows, columns and codes.
 
     Parameters
     ----------
     codes : uint8 array, shape (n_samples, n_traces)
         0 is open.
     shape : (int, int)
-        Of the grid points.
+        Rows and columns of the grid points.
     most : int
-        Grid points of all classes together, each class by its share.
+        Number of grid points of all classes together; each class gets its share.
     least : int
-        Grid points of a class, if it has as many.
+        Minimum number for each class, if it has as many.
 
     Examples
     --------
@@ -485,7 +493,7 @@ def _drawn_nodes(
 
 
 def _points_of(confirmed: ConfirmedSamples, shown: set[str]) -> list[Point]:
-    """Some confirmed grid points of the classes that no other point shows."""
+    """Return a few confirmed grid points of the classes without any other point."""
     points = []
     for line, codes in confirmed.lines.items():
         shape = tuple(-(-n // STRIDE) for n in codes.shape)
@@ -499,30 +507,31 @@ def _points_of(confirmed: ConfirmedSamples, shown: set[str]) -> list[Point]:
 
 
 def _normalised(votes: Floats) -> Floats:
-    """Votes that sum to 1; where there are none, every class has the same."""
+    """Scale votes so that they sum to 1; where all are 0, give every class the same share."""
     total = votes.sum(axis=-1, keepdims=True)
     shares: Floats = np.where(total > 1e-9, votes / np.maximum(total, 1e-9), np.float32(1 / votes.shape[-1]))
     return shares
 
 
 def _node(place: tuple[float, float], shape: tuple[int, ...]) -> tuple[int, int]:
-    """Row and column of the grid point nearest to a trace and sample."""
+    """Return the row and column of the grid point nearest to a trace and sample."""
     trace, sample = place
     row, column = (round((at - FIRST) / STRIDE) for at in (sample, trace))
     return min(max(row, 0), shape[0] - 1), min(max(column, 0), shape[1] - 1)
 
 
 def _with_position(nodes: Nodes, line: float) -> Floats:
-    """Features, predictions and position, three times so that trees draw it more often."""
+    """Return features, predictions and position; the position three times, so that trees use it more often."""
     rows, columns = np.indices(nodes.dips.shape, np.float32)
     position = np.stack([rows, columns, np.full_like(rows, line)], axis=-1)
     return np.concatenate([nodes.features, nodes.predictions, position, position, position], axis=-1)
 
 
 def _seed_nodes(graph: LandmarkGraph, features: Floats, point: Point) -> tuple[Floats, Floats]:
-    """Embedded grid points from which a point spreads, and their weights, which sum to the weight of the point.
+    """Return the embedded seeds of a point and their weights, which sum to the weight of the point.
 
-    A click stands for its surroundings as far as they resemble its own grid point; other points for themselves.
+    The seeds of a click are the grid points around it, weighted by their similarity to the clicked one; any other point
+    has one seed.
     """
     row, column = _node((point.trace, point.sample), features.shape)
     if point.kind != "click":
@@ -536,8 +545,8 @@ def _seed_nodes(graph: LandmarkGraph, features: Floats, point: Point) -> tuple[F
     return embedded, (point.weight * weight / weight.sum()).astype(np.float32)
 
 
-def _doubled(votes: Floats, shape: tuple[int, ...]) -> Floats:
-    """Votes at every second grid point as votes at all, linearly in between."""
+def _interpolated_nodes(votes: Floats, shape: tuple[int, ...]) -> Floats:
+    """Interpolate votes at every second grid point linearly to all grid points."""
     for axis in (0, 1):
         twice = votes.repeat(2, axis).take(range(shape[axis]), axis)
         following = np.minimum(np.arange(1, votes.shape[axis] + 1), votes.shape[axis] - 1)

@@ -1,4 +1,4 @@
-"""The mappers by name, and those that were saved."""
+"""Find mappers by name and load saved ones."""
 
 import hashlib
 import tempfile
@@ -17,17 +17,17 @@ REMOVED = {"EncoderMapper": "encoder", "TextureMapper": "texture"}  # kinds and 
 
 
 class Mappers(dict[str, Any]):
-    """Mappers by name; programs that ask for a mapping of an earlier version get `paper`, with a warning."""
+    """Mappers by name; the name of a mapping of an earlier version gives `paper`, with a warning."""
 
     def __missing__(self, name: str) -> Any:
         if name not in REMOVED.values():
             raise KeyError(name)
-        warnings.warn(f"Mapping {name!r} was removed; 'paper' takes its place for patches.", stacklevel=2)
+        warnings.warn(f"Mapping {name!r} was removed; 'paper' is used instead.", stacklevel=2)
         return self["paper"]
 
 
 MAPPERS: Mappers = Mappers({name: partial(LabelMapper, variant=name) for name in VARIANTS})
-"""Mappings that learn from patches, by name, as `--mapping` takes them; each value makes one that is not fitted yet.
+"""Mappings that learn from patches: name, as for `--mapping` -> function that returns an unfitted mapper.
 
 Examples
 --------
@@ -43,15 +43,15 @@ KINDS: dict[str, Any] = {kind.__name__: kind for kind in (LabelMapper, PointMapp
 
 
 def load_mapper(path: str | Path, *, places: bool = False) -> Any:
-    """Open a mapper that ``mapper.save(path)`` wrote; its scores are those of the saved one to the bit.
+    """Load a mapper that ``mapper.save(path)`` wrote; its scores are bit for bit those of the saved mapper.
 
     Parameters
     ----------
     path : path
-        The folder. A damaged one, or one that something else wrote, is refused with a ValueError.
+        Folder of the mapper. A damaged folder, or one that holds no mapper, raises a ValueError.
     places : bool
-        Keep where clicks and confirmed lines lie, to label the survey of the fit; without, any volume is labelled by
-        what its samples look like.
+        True to label the survey of the fit: positions of clicks and confirmed lines have their effect. False to label
+        any volume, by features alone.
 
     Examples
     --------
@@ -82,29 +82,29 @@ def load_mapper(path: str | Path, *, places: bool = False) -> Any:
 
 
 def make_mapper(mapping: str, *, seed: int = 0, device: str | None = None, background: str | None = None) -> Any:
-    """The unfitted mapper of a name in `MAPPERS`, set up for a seed, a torch device and a background.
+    """Return the unfitted mapper of a name in `MAPPERS`, with its seed, torch device and background set.
 
     Parameters
     ----------
     mapping : str
-        A name of `MAPPERS`.
+        A key of `MAPPERS`.
     seed : int
     device : str, optional
-        A torch device such as ``cpu`` or ``cuda`` for the factorisations, which work where their patches lie.
+        A torch device such as ``cpu`` or ``cuda`` for the factorisations, which compute on the device of their patches.
     background : str, optional
-        The class that may appear in any patch; by default the mapper's.
+        The class that may appear in any patch; by default that of the mapper.
 
     Returns
     -------
     mapper
-        Its attribute ``torch_device`` is the device that patches are to be moved to for ``fit`` and ``scores`` (the
-        factorisations where a device is given), None where they stay NumPy.
+        Its attribute ``torch_device`` names the device to which patches must be moved for ``fit`` and ``scores``; None
+        if they stay NumPy arrays. Only factorisations with a given device need moved patches.
     """
     if mapping not in MAPPERS:
         raise ValueError(f"Mapping {mapping!r} is unknown; choose one of {', '.join(MAPPERS)}.")
     mapper = MAPPERS[mapping]()
     wanted = {"random_state": seed, "device": device, "background": background}
-    known = mapper.get_params() if hasattr(mapper, "get_params") else {}  # a mapper need not have parameters
+    known = mapper.get_params() if hasattr(mapper, "get_params") else {}  # optional method of mappers
     chosen = {name: value for name, value in wanted.items() if name in known and value is not None}
     mapper = mapper.set_params(**chosen) if chosen else mapper
     mapper.torch_device = device if isinstance(mapper, LabelMapper) else None
@@ -112,7 +112,7 @@ def make_mapper(mapping: str, *, seed: int = 0, device: str | None = None, backg
 
 
 def mapper_digest(mapper: Any) -> str:
-    """Sha256 of what a mapper's answers depend on: its saved arrays and parameters, as far as it tells them."""
+    """Return the SHA-256 of a mapper's arrays and parameters, on which its predictions depend."""
     if hasattr(mapper, "saved"):
         return digest(*mapper.saved())
     if hasattr(mapper, "save"):
@@ -122,7 +122,7 @@ def mapper_digest(mapper: Any) -> str:
 
 
 def _folder_digest(mapper: Any) -> str:
-    """Sha256 of all that a mapper saves."""
+    """Return the SHA-256 of the files that a mapper saves."""
     total = hashlib.sha256()
     with tempfile.TemporaryDirectory() as folder:
         mapper.save(Path(folder) / "mapper")

@@ -1,4 +1,4 @@
-"""A fitted mapper in a folder: its arrays in one ``.npz``, everything else in ``mapper.json``; no pickle."""
+"""Save a fitted mapper in a folder: arrays in ``arrays.npz``, all other data in ``mapper.json``; no pickle."""
 
 import hashlib
 import json
@@ -9,19 +9,19 @@ import numpy as np
 
 import outcrop
 
-FORMAT = 1  # of the folder; raised when an older program could not read it
+FORMAT = 1  # version of the folder's format; raised when older programs cannot read it
 ABOUT, ARRAYS = "mapper.json", "arrays.npz"
 
 
 def write_mapper(path: str | Path, about: dict[str, Any], arrays: dict[str, Any]) -> None:
-    """Write a mapper's folder, whole or not at all; a mapper that lies there is replaced.
+    """Write the folder of a mapper atomically; replace an existing mapper.
 
     Parameters
     ----------
     path : path
-        Folder to make.
+        Folder to create.
     about : dict
-        What JSON can hold: kind, parameters, classes ...
+        Data for JSON: kind, parameters, classes ...
     arrays : dict
         Name -> NumPy array.
     """
@@ -29,7 +29,7 @@ def write_mapper(path: str | Path, about: dict[str, Any], arrays: dict[str, Any]
 
     path = Path(path)
     if path.exists() and not (path / ABOUT).is_file():
-        raise ValueError(f"{path} is already there and is no mapper; remove it or choose another name.")
+        raise ValueError(f"{path} exists already and is no mapper; remove it or choose another name.")
     record = {"format": FORMAT, **_plain(about), "digest": digest(about, arrays), "outcrop": outcrop.__version__}
     with whole_file(path) as aside:
         aside.mkdir(parents=True)
@@ -39,7 +39,7 @@ def write_mapper(path: str | Path, about: dict[str, Any], arrays: dict[str, Any]
 
 
 def read_mapper(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """What `write_mapper` wrote: the dict and the arrays, or one line that says why not."""
+    """Read the dict and the arrays that `write_mapper` wrote; raise a ValueError if they are damaged."""
     from outcrop.storage.workspace import damage
 
     path = Path(path)
@@ -49,19 +49,19 @@ def read_mapper(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]
         about = json.loads((path / ABOUT).read_text(encoding="utf-8"))
         version = about.pop("format")
     if version != FORMAT:
-        raise ValueError(f"{path} has format {version!r}, this program reads {FORMAT}; fit the mapper again.")
+        raise ValueError(f"{path} has format {version!r}; this program reads format {FORMAT}. Fit the mapper again.")
     with damage(path, "fit the mapper again and save it"):
         with open(path / ARRAYS, "rb") as handle, np.load(handle, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         written = about.pop("digest")
         about.pop("outcrop")
         if digest(about, arrays) != written:
-            raise ValueError("its digest does not fit its contents")
+            raise ValueError("its digest does not match its contents")
     return about, arrays
 
 
 def digest(about: dict[str, Any], arrays: dict[str, Any]) -> str:
-    """Sha256 of a mapper's parameters and arrays, whatever the order they are given in.
+    """Return the SHA-256 of a mapper's parameters and arrays; it does not depend on their order.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def digest(about: dict[str, Any], arrays: dict[str, Any]) -> str:
 
 
 def saved_digest(path: str | Path) -> str:
-    """Sha256 that a saved mapper carries, empty where there is none."""
+    """Return the SHA-256 stored with a saved mapper; empty if it cannot be read."""
     try:
         return str(json.loads((Path(path) / ABOUT).read_text(encoding="utf-8"))["digest"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -85,14 +85,14 @@ def saved_digest(path: str | Path) -> str:
 
 
 def _plain(about: dict[str, Any]) -> Any:
-    """A dict as JSON gives it back."""
+    """Return a dict after a round trip through JSON."""
     return json.loads(
         json.dumps(about, default=lambda value: value.tolist() if hasattr(value, "tolist") else str(value))
     )
 
 
 def prefixed(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
-    """Arrays of a part under names that say so.
+    """Put a prefix before the names of arrays.
 
     Examples
     --------
@@ -103,23 +103,23 @@ def prefixed(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
 
 
 def part(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
-    """Arrays of a part by the names they have in it; the inverse of `prefixed`."""
+    """Return the arrays whose names have a prefix, under names without it; the inverse of `prefixed`."""
     return {name.removeprefix(f"{prefix}/"): array for name, array in arrays.items() if name.startswith(f"{prefix}/")}
 
 
 def known_parameters(kind: type[Any], about: dict[str, Any]) -> dict[str, Any]:
-    """Parameters of a saved mapper without those that only older programs knew."""
+    """Return the parameters of a saved mapper without parameters that no longer exist."""
     known = kind().get_params()
     return {name: value for name, value in about["parameters"].items() if name in known}
 
 
 class Saved:
-    """A mapper that can be saved: ``saved`` tells what it consists of, ``restored`` makes it again."""
+    """Base of mappers that can be saved: ``saved`` returns their data, ``restored`` rebuilds them."""
 
     def saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """A dict for JSON with at least ``kind``, and the arrays."""
+        """Return a dict for JSON with at least ``kind``, and the arrays."""
         raise NotImplementedError
 
     def save(self, path: str | Path) -> None:
-        """Write a folder from which `outcrop.load_mapper` gives a mapper with the same scores to the bit."""
+        """Save the mapper to a folder for `outcrop.load_mapper`; its scores stay the same bit for bit."""
         write_mapper(path, *self.saved())

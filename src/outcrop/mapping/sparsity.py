@@ -1,4 +1,4 @@
-"""First atoms of the factorisation: means of clusters of patches, as sparse as asked for."""
+"""Initial atoms of the factorisation: cluster means of patches with a given sparsity."""
 
 import numpy as np
 from sklearn.cluster import KMeans
@@ -8,7 +8,7 @@ from outcrop.parallel import one_blas_thread
 
 
 def sparsity(atoms: Array) -> Array:
-    """Hoyer's sparsity of every row: 0 for a constant one, 1 for a single non-zero entry (the paper's eq. 4).
+    """Return Hoyer's sparsity of every row: 0 for a constant row, 1 for a single non-zero entry (the paper's eq. 4).
 
     Examples
     --------
@@ -22,7 +22,7 @@ def sparsity(atoms: Array) -> Array:
 
 
 def project_sparsity(atoms: Array, sparsity: float) -> Array:
-    """Nearest non-negative rows of the same Euclidean norm that have the asked sparsity.
+    """Return the nearest non-negative rows of the same Euclidean norm with a given sparsity.
 
     Parameters
     ----------
@@ -33,12 +33,12 @@ def project_sparsity(atoms: Array, sparsity: float) -> Array:
     Returns
     -------
     projected : float64 array, shape (n_atoms, n_pixels)
-        A zero row stays zero. Where equal pixels would have to differ, the later ones win.
+        A zero row stays zero. If equal pixels must become different, the later ones become larger.
 
     Notes
     -----
-    Hoyer's alternating projection (JMLR 5, 2004) ends at ``c (w - m)_+`` for one shift m per row. Given the pixels
-    above the shift, m has a closed form; it grows and the pixels become fewer until they stay the same.
+    Hoyer's alternating projection (JMLR 5, 2004) converges to ``c (w - m)_+`` with one shift m per row. For a given set
+    of pixels above the shift, m has a closed form. The set starts with all pixels and shrinks until it is stable.
 
     Examples
     --------
@@ -50,12 +50,12 @@ def project_sparsity(atoms: Array, sparsity: float) -> Array:
     xp = array_namespace(atoms)
     atoms = xp.astype(atoms, xp.float64)
     n_pixels = atoms.shape[1]
-    ratio = n_pixels**0.5 - sparsity * (n_pixels**0.5 - 1)  # asked L1 norm over L2 norm
+    ratio = n_pixels**0.5 - sparsity * (n_pixels**0.5 - 1)  # wanted ratio of L1 norm and L2 norm
     top = xp.max(xp.abs(atoms), axis=1, keepdims=True)
     scale = xp.where(top > 0, top, xp.ones_like(top))
     norm = scale * xp.linalg.vector_norm(atoms / scale, axis=1, keepdims=True)
     ramp = constant(xp, np.linspace(0, 1e-9, n_pixels), like=atoms)
-    # Rows hang from their largest entry, so that the ramp is not lost to rounding where entries are equal.
+    # The largest entry of each row is shifted to 0, so that rounding does not remove the ramp between equal entries.
     atoms = (atoms - xp.max(atoms, axis=1, keepdims=True)) / scale + ramp
     above = xp.ones_like(atoms)
     while True:
@@ -72,7 +72,7 @@ def project_sparsity(atoms: Array, sparsity: float) -> Array:
 
 
 def cluster_means(patches: Array, n_clusters: int, *, random_state: int) -> Array:
-    """Mean patches of the k-means clusters of one class.
+    """Return the mean patches of the k-means clusters of one class.
 
     Parameters
     ----------
@@ -83,12 +83,12 @@ def cluster_means(patches: Array, n_clusters: int, *, random_state: int) -> Arra
     Returns
     -------
     means : array, shape (n_clusters, n_pixels)
-        No more than there are patches.
+        At most as many as patches.
 
     Notes
     -----
-    k-means sees distances alone, so it runs on the Cholesky factor of the Gram matrix, a rotation of the patches into
-    as many dimensions as there are patches: the same clusters at a small part of the cost.
+    k-means depends on distances alone, so it runs on the Cholesky factor of the Gram matrix, a rotation of the patches
+    into n_patches dimensions: the same clusters at a small part of the cost.
     """
     xp = array_namespace(patches)
     n_patches, n_pixels = patches.shape
@@ -98,9 +98,9 @@ def cluster_means(patches: Array, n_clusters: int, *, random_state: int) -> Arra
     points = points - xp.mean(points, axis=0)
     if n_patches <= n_pixels:
         gram = to_numpy(points @ points.T)
-        # Equal patches make the Gram matrix singular; the lift moves all points apart by the same hair.
+        # Equal patches make the Gram matrix singular; a small diagonal term makes it positive definite.
         points = np.linalg.cholesky(gram + np.eye(n_patches) * (1e-9 * np.trace(gram) or 1.0))
-    # One thread: on matrices this small more of them took fifteen times as long, and add up in no fixed order.
+    # One thread: more threads take fifteen times as long on such small matrices, and their sums vary in order.
     with one_blas_thread():
         clusters = KMeans(n_clusters, n_init=1, random_state=random_state).fit(to_numpy(points)).labels_
     _, clusters, counts = np.unique(clusters, return_inverse=True, return_counts=True)

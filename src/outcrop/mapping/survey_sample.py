@@ -1,6 +1,6 @@
-"""A random sample of a survey's grid points, with all that the mapping from points needs to know about the survey.
+"""Draw a random sample of a survey's grid points, with the means along layers that the mapping from points needs.
 
-The survey is read once, line by line; what is kept does not grow with it.
+The survey is read once, line by line; the size of the sample does not depend on the size of the survey.
 """
 
 from collections.abc import Iterable
@@ -20,30 +20,29 @@ from outcrop.storage.workspace import damage, whole_file
 
 Floats = npt.NDArray[np.float32]
 
-N_LANDMARKS = 8000  # grid points kept of a survey
-N_FINE = 32  # decoder features that come from half the resolution, the last ones that the encoder gives
-SMOOTH = (1, 4)  # grid points over which decoder features are averaged: down, across
-LARGEST = 8.0  # of a logit
+N_LANDMARKS = 8000  # grid points in the sample
+N_FINE = 32  # decoder features at half the resolution, the last ones that the encoder returns
+SMOOTH = (1, 4)  # grid points: widths, down and across, of the Gaussian that smooths decoder features
+LARGEST = 8.0  # limit of the absolute value of a logit
 NEIGHBOUR = 2  # grid points from a landmark to the neighbours below and beside it
-DIP_SMOOTHING = 5  # grid points over which dips are averaged before they are followed
+DIP_SMOOTHING = 5  # grid points: width of the Gaussian that smooths dips before reflectors are followed
 N_ENERGIES: int = n_energies()
 N_FEATURES = N_ENERGIES + N_FINE
-CHANNELS = N_ENERGIES + len(ANSWERS)  # energies and predictions, that a layer is described by
+CHANNELS = N_ENERGIES + len(ANSWERS)  # energies and predictions, the channels that are averaged along layers
 
 
 class Nodes(NamedTuple):
-    """Features of one section at its grid points, 4 samples and traces apart, the first at 2.5."""
+    """Features of one section at its grid points, every 4 samples and traces from 2.5 on."""
 
     features: Floats  # (rows, columns, n_features): energies and decoder features
-    predictions: Floats  # (rows, columns, 7) of the encoder
-    dips: Floats  # (rows, columns), samples a trace
+    predictions: Floats  # (rows, columns, 7), of the encoder
+    dips: Floats  # (rows, columns), samples per trace
 
 
 class SurveySample(NamedTuple):
     """Random grid points of a survey and means along its layers.
 
-    The mean and the deviation of features are over the sample. Relative time counts grid points along the reflectors
-    from the middle trace of a line.
+    The relative time of a grid point is the row at which its reflector crosses the middle trace of its line.
     """
 
     landmarks: Floats  # (n, n_features)
@@ -56,30 +55,30 @@ class SurveySample(NamedTuple):
     layer_count: npt.NDArray[np.float64]  # (rows,)
 
     def part(self, rows: slice) -> "SurveySample":
-        """The same survey with some of its landmarks."""
+        """Return the sample with a part of its landmarks."""
         of_landmarks = ("landmarks", "below", "beside", "place", "relative_time")
         return self._replace(**{name: getattr(self, name)[rows] for name in of_landmarks})
 
 
 def save_sample(sample: SurveySample, path: str | Path) -> None:
-    """Write a sample of a survey into one ``.npz`` file, whole or not at all."""
+    """Write a sample of a survey atomically into one ``.npz`` file."""
     with whole_file(path) as aside, open(aside, "wb") as file:
         np.savez(file, **sample._asdict())
 
 
 def load_sample(path: str | Path) -> SurveySample:
-    """Read what `save_sample` wrote; a ValueError where it is damaged."""
+    """Read a file of `save_sample`; raise a ValueError if it is damaged."""
     with damage(path, "label again"), open(path, "rb") as file, np.load(file, allow_pickle=False) as stored:
         return SurveySample(**{name: stored[name] for name in SurveySample._fields})
 
 
 def nodes_of(section: npt.ArrayLike) -> Nodes:
-    """Features at the grid points of one section.
+    """Return features at the grid points of one section.
 
     Parameters
     ----------
     section : array, shape (n_samples, n_traces)
-        Amplitudes in [0, 1]; missing samples (NaN) count as silence.
+        Amplitudes in [0, 1]; missing samples (NaN) are taken as zero amplitude, 0.5.
 
     Notes
     -----
@@ -94,7 +93,7 @@ def nodes_of(section: npt.ArrayLike) -> Nodes:
 
 
 def _described(values: Floats) -> Floats:
-    """Features, predictions and dip at the grid points of one section, shape (rows, columns, n)."""
+    """Return features, predictions and dip at the grid points of one section, shape (rows, columns, n)."""
     encoded = Encoder().describe(values)[0]
     encoded = _quarter_step(_quarter_step(encoded, 0), 1)
     predictions = encoded[..., : len(ANSWERS)].copy()
@@ -104,7 +103,7 @@ def _described(values: Floats) -> Floats:
 
 
 def _quarter_step(values: Floats, axis: int) -> Floats:
-    """Values a quarter of a step further along an axis."""
+    """Interpolate values a quarter of a step further along an axis."""
     following = np.minimum(np.arange(values.shape[axis]) + 1, values.shape[axis] - 1)
     moved: Floats = np.float32(0.75) * values + np.float32(0.25) * values.take(following, axis)
     return moved
@@ -158,7 +157,7 @@ def _line_nodes(line: tuple[float, npt.ArrayLike]) -> tuple[float, Nodes]:
 def _candidates(
     nodes: Nodes, line: float, time: Floats, keys: npt.NDArray[np.float64], n: int
 ) -> list[npt.NDArray[Any]]:
-    """The `n` grid points of a section with the smallest keys, as rows of the arrays of a `SurveySample`."""
+    """Return the `n` grid points of a section with the smallest keys, as rows of the arrays of a `SurveySample`."""
     chosen = np.argsort(keys)[:n]
     rows, columns = np.unravel_index(chosen, time.shape)
     below = nodes.features[np.minimum(rows + NEIGHBOUR, time.shape[0] - 1), columns]
@@ -168,12 +167,12 @@ def _candidates(
 
 
 def relative_time(dip: Floats) -> Floats:
-    """Row at which the reflector through each grid point meets the middle trace of its section.
+    """Return the row at which the reflector through each grid point crosses the middle trace of its section.
 
     Parameters
     ----------
     dip : array, shape (rows, columns)
-        Samples a trace.
+        In samples per trace.
 
     Examples
     --------
@@ -196,6 +195,6 @@ def _rows(time: Floats) -> npt.NDArray[np.intp]:
 
 
 def layer_sums(channels: Floats, time: Floats) -> npt.NDArray[np.float64]:
-    """Sums of channels over all grid points of each rounded relative time, shape (rows, n_channels)."""
+    """Return the sums of channels over all grid points of each rounded relative time, shape (rows, n_channels)."""
     rows = _rows(time).ravel()
     return np.stack([np.bincount(rows, channel, len(time)) for channel in channels.T], axis=1)

@@ -1,1 +1,1 @@
-"""Similarity of patches: two frames and the measures made of them."""
+"""Similarity measures of patches, and the curvelet and steerable-pyramid transforms that they use."""

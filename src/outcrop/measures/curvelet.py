@@ -1,7 +1,8 @@
 """The fast discrete curvelet transform by wrapping, as a tight frame for stacks of real images.
 
-Scales run from the coarsest to the finest; the finest scale holds wavelets (one array), the scales between hold one
-array per angle: first the cosine parts of the wedges, then their sine parts, clockwise from the top-left corner.
+Scales run from the coarsest to the finest. The coarsest and finest scales have one array each (the finest holds
+wavelets). Other scales have one array per angle: first the cosine parts of the wedges, then their sine parts,
+clockwise from the top-left corner.
 
 Reference: Candès, Demanet, Donoho, Ying, Fast discrete curvelet transforms, Multiscale Modeling & Simulation 5, 2006.
 """
@@ -16,11 +17,11 @@ from array_api_compat import device
 
 from outcrop.arrays import Array, as_floats, constant, fourier, is_numpy
 
-SMALLEST = 32
+SMALLEST = 32  # pixels: smallest height and width of an image
 
 
 class Window(NamedTuple):
-    """One band-pass window: where each entry of its wrapped rectangle comes from in the image's spectrum."""
+    """A band-pass window: for each entry of its wrapped rectangle, a position in the spectrum and a weight."""
 
     shape: tuple[int, int]
     source: np.ndarray  # position in the flattened spectrum, per entry of the rectangle
@@ -28,7 +29,7 @@ class Window(NamedTuple):
 
 
 class Curvelet:
-    """Curvelet frame for images of one shape; forward and adjoint keep the energy.
+    """Curvelet frame for images of one shape; the forward transform and its adjoint preserve energy.
 
     Parameters
     ----------
@@ -58,7 +59,7 @@ class Curvelet:
         return [half if len(half) == 1 else half + half for half in halves]
 
     def forward(self, x: Array) -> list[list[Array]]:
-        """Coefficients of an image or a stack: a list over scales of lists over angles of real arrays."""
+        """Return the coefficients of an image or a stack: real arrays in a list over scales of lists over angles."""
         return [
             [scale[0].real]
             if len(scale) == 1
@@ -67,7 +68,7 @@ class Curvelet:
         ]
 
     def wedges(self, x: Array, *, finest: bool = True) -> Iterator[list[Array]]:
-        """Yield, scale by scale, the complex coefficients whose real and imaginary parts `forward` separates."""
+        """Yield the complex coefficients of each scale, whose real and imaginary parts `forward` separates."""
         x, xp = as_floats(x)
         if tuple(x.shape[-2:]) != self.shape:
             raise ValueError(f"Images have shape {tuple(x.shape[-2:])}; this frame is for {self.shape}.")
@@ -77,13 +78,13 @@ class Curvelet:
         for scale in scales:
             wrapped = [xp.reshape(xp.take(spectrum, i, axis=-1) * w, (*batch, *shape)) for shape, i, w in scale]
             yield [fft.ifftn(array, axes=(-2, -1), norm="ortho") for array in wrapped]
-        if finest:  # nothing is wrapped and all is real: half of the spectrum tells it
+        if finest:  # not wrapped and real, so half of the spectrum is enough
             half = (..., slice(self.shape[1] // 2 + 1))
             band = xp.reshape(spectrum, (*batch, *self.shape))[half] * xp.reshape(weight, self.shape)[half].real
             yield [fft.irfftn(band, s=self.shape, axes=(-2, -1), norm="ortho")]
 
     def adjoint(self, coefficients: list[list[Array]]) -> Array:
-        """Image or stack from its coefficients; the inverse of `forward`, since the frame is tight."""
+        """Return the image or stack of coefficients; the inverse of `forward`, because the frame is tight."""
         first, xp = as_floats(coefficients[0][0])
         batch, fft = tuple(first.shape[:-2]), fourier(xp)
         spectrum = xp.zeros(
@@ -93,19 +94,19 @@ class Curvelet:
             if len(scale) == 1:
                 wedges = arrays
             else:
-                # the two stored quadrants stand for all four: twice the real part of the inverse
+                # the two stored quadrants represent all four: twice the real part of the inverse
                 half = len(arrays) // 2
                 wedges = [sqrt(2) * (a + 1j * b) for a, b in zip(arrays[:half], arrays[half:], strict=True)]
             for (_, source, weight), wedge in zip(scale, wedges, strict=True):
                 bands = xp.reshape(
                     fft.fftn(xp.astype(wedge, spectrum.dtype), axes=(-2, -1), norm="ortho"), (*batch, -1)
                 )
-                support = weight != 0  # each spectrum position stands at most once in the support of a window
+                support = weight != 0  # each spectrum position occurs at most once in the support of a window
                 spectrum[..., source[support]] += (bands * xp.conj(weight))[..., support]
         return fft.ifftn(xp.reshape(spectrum, (*batch, *self.shape)), axes=(-2, -1), norm="ortho").real
 
     def _constants(self, xp: Any, like: Array) -> Any:
-        """The windows as arrays of the namespace, on the device and in the precision of `like`."""
+        """Return the windows as arrays of the namespace, on the device and in the precision of `like`."""
         if is_numpy(xp) and like.dtype == np.complex128:
             return self.windows
         return _cast(self.shape, xp, like.dtype, device(like))
@@ -121,7 +122,7 @@ def _cast(shape: tuple[int, int], xp: Any, dtype: Any, where: Any) -> Any:
 
 
 def falling(t: Array) -> Array:
-    """Smooth step from 1 (t <= 0) to 0 (t >= 1); its square and that of its mirror image sum to one.
+    """Return a smooth step from 1 (t <= 0) to 0 (t >= 1); its square and that of its mirror image sum to 1.
 
     Examples
     --------
@@ -133,7 +134,7 @@ def falling(t: Array) -> Array:
 
 
 def rising(t: Array) -> Array:
-    """Mirror image of `falling`."""
+    """Return the mirror image of `falling`."""
     return falling(1 - t)
 
 
@@ -153,7 +154,7 @@ def _lowpass(k: np.ndarray, half_width: float) -> np.ndarray:
 
 @lru_cache(maxsize=16)
 def _windows(shape: tuple[int, int]) -> list[list[Window]]:
-    """Windows of all scales for one image shape, the coarsest first."""
+    """Return the windows of all scales for one image shape, the coarsest first."""
     rows, columns = shape
     k1, k2 = np.meshgrid(frequencies(rows), frequencies(columns), indexing="ij")
     m1, m2 = rows / 6, columns / 6
@@ -173,14 +174,14 @@ def _windows(shape: tuple[int, int]) -> list[list[Window]]:
 
 
 def frequencies(n: int) -> np.ndarray:
-    """Signed frequencies of n samples in the order of the FFT."""
+    """Return the signed frequencies of n samples in the order of the FFT."""
     return (np.arange(n) + n // 2) % n - n // 2
 
 
 def _quadrant(
     v: np.ndarray, h: np.ndarray, mv: float, mh: float, n: int
 ) -> Iterator[tuple[np.ndarray, tuple[int, int]]]:
-    """Angular windows and rectangle sizes (along v, along h) of the n wedges of the quadrant v > 0."""
+    """Yield the angular windows and rectangle sizes (along v, along h) of the n wedges of the quadrant v > 0."""
     lv, lh = floor(4 * mv), floor(4 * mh)
     left = [floor(i * lh / n + 1.5) for i in range(n + 1)]
     ticks = left + [2 * lh + 2 - tick for tick in left[-2::-1]]
@@ -208,7 +209,7 @@ def _quadrant(
 
 
 def _wrap(window: np.ndarray, k1: np.ndarray, k2: np.ndarray, size: tuple[int, int]) -> Window:
-    """Window wrapped into a rectangle; phases centre the image and the coefficients, as the two FFT shifts would."""
+    """Wrap a window into a rectangle; phases centre image and coefficients, in place of two FFT shifts."""
     rows, columns = window.shape
     source = np.flatnonzero(window)
     k1, k2 = k1.ravel()[source], k2.ravel()[source]

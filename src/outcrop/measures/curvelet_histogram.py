@@ -1,4 +1,4 @@
-"""Histograms of curvelet coefficients."""
+"""Similarity measure: distance of histograms of curvelet coefficients."""
 
 from math import prod, sqrt
 
@@ -15,16 +15,16 @@ class CurveletHistogram:
     Parameters
     ----------
     standardize : bool
-        Bring every patch to mean 0 and standard deviation 1 first, as the authors' code does; on F3 the measure is
-        better without.
+        Whether to standardise every patch to mean 0 and standard deviation 1 first, as the authors' code does; on F3
+        the measure is better without it.
     finest : bool, optional
-        Use the finest scale too; by default, as the authors' code does, only where there are fewer than four scales.
+        Whether to use the finest scale; by default only with fewer than four scales, as in the authors' code.
 
     Notes
     -----
-    For every coefficient array the bins come from the sum of the two patches' coefficients (Scott's rule, rounded to 1,
-    2, 3 or 5 times a power of ten), so they differ by pair. :math:`D = \sum (\sqrt{h} - \sqrt{h'})^2` over all bins
-    of all arrays is symmetric and zero for equal patches, but no metric.
+    For every coefficient array, the bins depend on the sum of the two patches' coefficients (Scott's rule, rounded to
+    1, 2, 3 or 5 times a power of ten), so they differ by pair. :math:`D = \sum (\sqrt{h} - \sqrt{h'})^2` over all bins
+    of all arrays is symmetric and zero for equal patches, but not a metric.
     """
 
     distance = True
@@ -34,7 +34,7 @@ class CurveletHistogram:
         self.finest = finest
 
     def describe(self, patches: Array, *, workers: int | None = None) -> list[Array]:
-        """Coefficients, a list over sizes of arrays (n, n_arrays, n_coefficients)."""
+        """Return the coefficients: for each array size, an array of shape (n, n_arrays, n_coefficients)."""
         return describe_blocks(self._describe_block, as_floats(patches)[0], 32, workers=workers)
 
     def _describe_block(self, patches: Array) -> list[Array]:
@@ -46,21 +46,21 @@ class CurveletHistogram:
         finest = len(frame.windows) < 4 if self.finest is None else self.finest
         by_size: dict[int, list[Array]] = {}
         for wedges in frame.wedges(patches, finest=finest):
-            gain = 1 if len(wedges) == 1 else sqrt(2)  # of the cosine part over the real part
+            gain = 1 if len(wedges) == 1 else sqrt(2)  # ratio of cosine part and real part
             for wedge in wedges:
                 flat = xp.reshape(gain * wedge.real, (patches.shape[0], -1))
                 by_size.setdefault(flat.shape[-1], []).append(flat)
         return [xp.stack(arrays, axis=1) for arrays in by_size.values()]
 
     def compare(self, a: list[Array], b: list[Array]) -> Array:
-        """Distance of every pair, shape (n_a, n_b)."""
+        """Return the distance of all pairs, shape (n_a, n_b)."""
         xp = array_namespace(a[0])
         side = 16 if is_numpy(xp) else block_side(xp, sum(x.shape[1] * x.shape[2] for x in a))
         return all_pairs(squared_chord, a, b, side=side)
 
 
 def nice(width: Array) -> Array:
-    """Bin widths rounded to 1, 2, 3, 5 or 10 times a power of ten; 1 where there is no spread.
+    """Round bin widths to 1, 2, 3, 5 or 10 times a power of ten; width 0 becomes 1.
 
     Examples
     --------
@@ -77,9 +77,9 @@ def nice(width: Array) -> Array:
 
 
 def histogram(x: Array, left: Array, width: Array, bins: Array) -> Array:
-    """Counts in half-open bins, the last one closed, values outside dropped: one bin axis in place of the last axis."""
+    """Count values of the last axis in half-open bins, the last one closed; values outside are dropped."""
     xp = array_namespace(x)
-    most = int(xp.max(bins)) + 1  # one bin more, for what is dropped
+    most = int(xp.max(bins)) + 1  # an extra bin for dropped values
     place = (x - left) / width
     place = xp.floor(place) - xp.astype(place == bins, place.dtype)
     place = xp.where((place >= 0) & (place < bins), place, xp.full_like(place, most - 1))
@@ -90,7 +90,7 @@ def histogram(x: Array, left: Array, width: Array, bins: Array) -> Array:
 
 
 def squared_chord(a: list[Array], b: list[Array]) -> Array:
-    """Squared-chord distance of every pair of lists of coefficient arrays, with bins made for the pair."""
+    """Return the squared-chord distance of all pairs of coefficient lists, with bins chosen for each pair."""
     xp = array_namespace(a[0])
     function = (compiled_pairs(_chord_loops) if is_numpy(xp) else None) or _chord
     total = sum(function(x, y) for x, y in zip(a, b, strict=True))
@@ -98,7 +98,7 @@ def squared_chord(a: list[Array], b: list[Array]) -> Array:
 
 
 def _chord(x: Array, y: Array) -> Array:
-    """One list entry of `squared_chord`, all pairs at once."""
+    """Return the distance of all pairs for one list entry of `squared_chord`."""
     xp = array_namespace(x)
     x, y = x[:, None, ...], y[None, ...]
     both = x + y
@@ -114,7 +114,7 @@ def _chord(x: Array, y: Array) -> Array:
 def _chord_loops(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     n = x.shape[2]
     out = np.zeros((len(x), len(y)))
-    place, counts = np.empty(n, np.int64), np.empty((2, n))  # Scott's rule makes fewer bins than there are values
+    place, counts = np.empty(n, np.int64), np.empty((2, n))  # Scott's rule gives fewer bins than values
     for i in range(len(x)):
         for j in range(len(y)):
             for k in range(x.shape[1]):

@@ -1,4 +1,4 @@
-"""Discontinuity of sections: semblance of neighbouring traces."""
+"""Discontinuity of sections, from the semblance of neighbouring traces."""
 
 from math import pi, tan
 from typing import Any
@@ -9,7 +9,7 @@ from outcrop.arrays import Array, array_namespace, as_floats, constant, fourier
 
 
 def discontinuity(sections: Array) -> Array:
-    """Discontinuity of seismic sections: one minus semblance along the local dip, from 0 (continuous) to 1.
+    """Return the discontinuity of seismic sections: 1 - semblance along the local dip, from 0 (continuous) to 1.
 
     Parameters
     ----------
@@ -22,7 +22,8 @@ def discontinuity(sections: Array) -> Array:
 
     Notes
     -----
-    The dip of the analytic signal's phase picks one of four 3 x 3 neighbourhoods: along 0, 45, -45 or 90 degrees.
+    The phase of the analytic signal gives the dip, which selects one of four 3 x 3 neighbourhoods: 0, 45, -45 or 90
+    degrees.
     """
     sections, xp = as_floats(sections)
     signal = analytic(sections - xp.mean(sections, axis=(-2, -1), keepdims=True))
@@ -41,17 +42,17 @@ def discontinuity(sections: Array) -> Array:
 
 
 def analytic(sections: Array) -> Array:
-    """Complex trace: a section and, as its imaginary part, the Hilbert transform of every column."""
+    """Return the complex trace: a section and, as imaginary part, the Hilbert transform of every column."""
     xp = array_namespace(sections)
     n, fft = sections.shape[-2], fourier(xp)
-    keep = np.where(np.arange(n) <= n / 2, 2.0, 0.0)  # twice the positive frequencies, once zero and the highest
+    keep = np.where(np.arange(n) <= n / 2, 2.0, 0.0)  # double the positive frequencies, but not zero and the highest
     keep[[0, n // 2] if n % 2 == 0 else [0]] = 1
     spectrum = fft.fftn(sections, axes=(-2,))
     return fft.ifftn(spectrum * constant(xp, keep[:, None], like=sections, dtype=sections.dtype), axes=(-2,))
 
 
 def _semblance(neighbours: list[list[Array]], xp: Any) -> Array:
-    """Energy of the mean over neighbouring traces over the mean of their energies, both summed over time."""
+    """Return the energy of the mean of neighbouring traces divided by the mean of their energies, over time."""
     stacked = sum(xp.abs(sum(row)) ** 2 for row in neighbours) / 3
     energy = sum(xp.abs(x) ** 2 for row in neighbours for x in row)
     return xp.where(energy > 0, stacked / xp.where(energy > 0, energy, xp.ones_like(energy)), xp.ones_like(energy))

@@ -1,7 +1,7 @@
-"""Eigenvalues of many small symmetric matrices, on a GPU by the fastest batched solver that is installed.
+"""Eigenvalues of many small symmetric matrices, on a GPU with the fastest batched solver that is installed.
 
-torch solves matrices of up to 32 rows all at once and larger ones one after the other; XLA (jax) and cuSOLVER's newest
-routine (cupy) do not.
+torch batches matrices of up to 32 rows and solves larger ones one by one; XLA (jax) and the newest routine of cuSOLVER
+(cupy) batch larger ones too.
 """
 
 import os
@@ -12,18 +12,18 @@ from typing import Any
 
 from outcrop.arrays import Array, is_numpy, on_cpu
 
-AT_ONCE = 32  # rows up to which torch solves all matrices at once
-BATCH = 8192  # matrices of one call of torch: it fails on some larger ones
+AT_ONCE = 32  # rows of the largest matrices that torch solves in batches
+BATCH = 8192  # matrices per call of torch, which fails on some larger batches
 
 
 def symmetric_eigenvalues(matrices: Array, xp: Any) -> Array:
-    """Eigenvalues of a stack of symmetric matrices, ascending.
+    """Return the eigenvalues of a stack of symmetric matrices, ascending.
 
     Parameters
     ----------
     matrices : array, shape (n, size, size)
     xp : namespace
-        Of the array.
+        Array namespace of the matrices.
     """
     if is_numpy(xp) or on_cpu(matrices):
         return xp.linalg.eigvalsh(matrices)
@@ -34,14 +34,14 @@ def symmetric_eigenvalues(matrices: Array, xp: Any) -> Array:
 
 @lru_cache(maxsize=1)
 def batched_solver() -> Callable[[Array], Array] | None:
-    """Function that solves a stack of torch matrices on a GPU at once, None where no package has one."""
+    """Return a function that solves a stack of torch matrices on a GPU at once; None if neither package is there."""
     for make in (_jax, _cupy):
         try:
             return make()
         except ImportError:
             continue
     warnings.warn(
-        "Neither jax nor cupy is installed for the GPU: eigenvalues are solved one by one, some 30 times as slowly.",
+        "Neither jax nor cupy is installed for the GPU: eigenvalues are computed one by one, about 30 times slower.",
         stacklevel=4,
     )
     return None
@@ -57,7 +57,7 @@ def _jax() -> Callable[[Array], Array]:
     solve = jax.jit(jax.numpy.linalg.eigvalsh)
 
     def solved(matrices: Array) -> Array:
-        """Both libraries wait, for neither knows when the other has read what it may overwrite."""
+        """Return eigenvalues; both libraries wait, because neither knows when the other has read shared memory."""
         stream, matrices = torch.cuda.current_stream(matrices.device), matrices.contiguous()
         stream.synchronize()
         with jax.enable_x64(True):

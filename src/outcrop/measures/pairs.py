@@ -1,4 +1,4 @@
-"""Distances of all pairs of two stacks, block by block."""
+"""Compute distances and similarities of all pairs of two stacks, block by block."""
 
 from collections.abc import Callable
 from functools import lru_cache, partial
@@ -14,7 +14,7 @@ from outcrop.parallel import map_blocks, spans
 
 
 def bray_curtis(a: Array, b: Array) -> Array:
-    """One less the sum of absolute differences over the sum of all values, of every pair of rows from 0 on."""
+    """Return the Bray-Curtis similarity of all pairs of non-negative rows: 1 - sum(|a - b|) / sum(a + b)."""
     xp = array_namespace(a)
     total = xp.sum(a, axis=-1)[:, None] + xp.sum(b, axis=-1)[None, :]
     difference = all_pairs(city_block, [a], [b], side=256 if is_numpy(xp) else 4096)
@@ -25,12 +25,12 @@ def bray_curtis(a: Array, b: Array) -> Array:
 def describe_blocks(
     function: Callable[[Array], list[Array]], patches: Array, size: int, *, workers: int | None = None
 ) -> list[Array]:
-    """Descriptions (a list of arrays) of a stack, `size` patches at a time in threads, for torch more in one thread."""
+    """Describe a stack by arrays, `size` patches at a time in threads; for torch, more at a time in one thread."""
     xp, n = array_namespace(patches), patches.shape[0]
     blocks = spans(n, size if is_numpy(xp) else 8 * size)
     mapped = partial(map_blocks, workers=workers) if is_numpy(xp) else map
     described = mapped(lambda span: function(patches[span, ...]), blocks)
-    # shapes and types of the parts, also of an empty stack
+    # gives shapes and types of the parts, for an empty stack too
     like = function(xp.zeros((1, *patches.shape[1:]), dtype=patches.dtype, device=device(patches)))
     out = [xp.empty((n, *part.shape[1:]), dtype=part.dtype, device=device(part)) for part in like]
     for span, parts in zip(blocks, described, strict=True):
@@ -42,7 +42,7 @@ def describe_blocks(
 def all_pairs(
     function: Callable[[list[Array], list[Array]], Array], a: list[Array], b: list[Array], *, side: int
 ) -> Array:
-    """Matrix of a symmetric function of descriptions, in blocks of `side` x `side` pairs; half of it if `a` is `b`."""
+    """Return a symmetric function of all pairs, in blocks of `side` x `side` pairs; half of them if `a` is `b`."""
     xp = array_namespace(a[0])
     same = all(x is y for x, y in zip(a, b, strict=True))
     rows, columns = spans(a[0].shape[0], side), spans(b[0].shape[0], side)
@@ -60,34 +60,34 @@ def all_pairs(
 
 @lru_cache
 def compiled_pairs(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray] | None:
-    """Loops over NumPy arrays as machine code, five to ten times as fast as vectorised; None where numba is missing."""
+    """Compile loops over NumPy arrays, five to ten times faster than vectorised code; None if numba is missing."""
     try:
         import numba
     except ImportError:
         return None
-    # sums may be reordered, but NaN stay NaN; no check for division by zero, which keeps loops from being vectorised
+    # sums may be reordered, but NaN stays NaN; checks for division by zero would prevent vectorised loops
     return numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "nsz"})(function)
 
 
 def block_side(xp: Any, numbers: int, *, budget: int = 2**17) -> int:
-    """Side of blocks of pairs whose intermediate arrays stay in the cache of a core, or keep a GPU busy."""
+    """Return the side of blocks of pairs whose intermediate arrays fit the cache of a core, or keep a GPU busy."""
     return max(1, isqrt((budget if is_numpy(xp) else 2**24) // numbers))
 
 
 def euclidean(a: Array, b: Array) -> Array:
-    """Euclidean distance of every pair of rows of two arrays, each alone in a list, by one product in float64."""
+    """Return the Euclidean distance of all pairs of rows of two one-array lists, by one product in float64."""
     (a,), (b,) = a, b
     xp, dtype = array_namespace(a), a.dtype
     centre = xp.mean(xp.astype(b, xp.float64), axis=0)  # shorter vectors, less rounding
     x, y = (xp.astype(z, xp.float64) - centre for z in (a, b))
     energy = xp.sum(x * x, axis=1)[:, None] + xp.sum(y * y, axis=1)[None, :]
     squared = energy - 2 * x @ y.T
-    # what is left of equal patches is rounding
+    # a non-zero difference of equal patches is rounding
     return xp.astype(xp.where(squared > 1e-12 * energy, squared, xp.zeros_like(squared)) ** 0.5, dtype)
 
 
 def city_block(a: Array, b: Array) -> Array:
-    """Sum of absolute differences of every pair, over all axes but the first."""
+    """Return the sum of absolute differences of all pairs, over all axes but the first."""
     xp = array_namespace(a[0])
     a, b = (xp.reshape(x[0], (x[0].shape[0], -1)) for x in (a, b))
     if is_numpy(xp):

@@ -1,4 +1,4 @@
-"""The complex steerable pyramid: oriented band-pass pictures of stacks of images, level by level.
+"""The complex steerable pyramid: oriented band-pass images at several levels of resolution.
 
 Reference: Portilla, Simoncelli, A parametric texture model based on joint statistics of complex wavelet coefficients,
 International Journal of Computer Vision 40, 2000.
@@ -16,9 +16,9 @@ from outcrop.measures.curvelet import frequencies
 
 
 class Filter(NamedTuple):
-    """Filters of one level: which frequencies of the image they use and the weight of each."""
+    """Filters of one level: the frequencies of the image that they use, and their weights."""
 
-    shape: tuple[int, int]  # of the bands
+    shape: tuple[int, int]  # shape of the bands
     source: np.ndarray  # position in the flattened spectrum of the image, per frequency of the band
     weight: np.ndarray  # shape (n_bands, rows * columns)
 
@@ -27,19 +27,19 @@ Plan = tuple[tuple[int, int], int, int, bool]  # shape of the images, levels, or
 
 
 class SteerablePyramid:
-    """Complex steerable pyramid for images of one shape, right at odd sizes.
+    """Complex steerable pyramid for images of one shape, with even or odd sizes.
 
     Parameters
     ----------
     shape : (int, int)
         Rows and columns of the images.
     levels : int
-        Number of levels, each an octave lower; at most floor(log2(shorter side)) - 2.
+        Number of levels, each one octave lower; at most floor(log2(shorter side)) - 2.
     orientations : int
-        Oriented bands per level; band b passes the directions around ``pi * b / orientations``.
+        Number of oriented bands per level; band b passes the directions around ``pi * b / orientations``.
     decimate : bool
-        Halve the bands from level to level (level l is then ``4**(l - 1)`` times as strong); otherwise all bands have
-        the size of the image, and the energy of the image is that of the two residuals plus half that of the bands.
+        True: the size of bands halves from level to level, and level l is ``4**(l - 1)`` times as strong. False: all
+        bands have the size of the image, whose energy is that of the two residuals plus half that of the bands.
 
     Examples
     --------
@@ -57,12 +57,12 @@ class SteerablePyramid:
         self.plan: Plan = ((int(shape[0]), int(shape[1])), levels, orientations, decimate)
 
     def forward(self, x: Array) -> tuple[Array, list[Array], Array]:
-        """High-pass residual, per level the complex bands (..., orientations, rows, columns), low-pass residual."""
+        """Return high-pass residual, complex bands (..., orientations, rows, columns) per level, low-pass residual."""
         high, *bands, low = self._filtered(x, slice(None))
         return high[..., 0, :, :].real, bands, low[..., 0, :, :].real
 
     def level(self, x: Array, number: int) -> Array:
-        """Complex bands (..., orientations, rows, columns) of one level, 0 the finest, -1 the coarsest."""
+        """Return the complex bands (..., orientations, rows, columns) of one level: 0 the finest, -1 the coarsest."""
         number = range(self.plan[1])[number]
         return self._filtered(x, slice(number + 1, number + 2))[0]
 
@@ -79,7 +79,7 @@ class SteerablePyramid:
 
 
 def max_levels(shape: tuple[int, int]) -> int:
-    """Largest number of pyramid levels for images of one shape.
+    """Return the largest number of pyramid levels for images of a shape.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def max_levels(shape: tuple[int, int]) -> int:
 
 @lru_cache(maxsize=32)
 def _cast(plan: Plan, xp: Any, dtype: Any, where: Any) -> list[tuple[tuple[int, int], Array, Array]]:
-    """The filters as arrays of the namespace, on a device and in a precision."""
+    """Return the filters as arrays of a namespace, on a device and in a precision."""
     like = xp.zeros(1, dtype=dtype, device=where)
     return [
         (f.shape, constant(xp, f.source, like=like), constant(xp, f.weight, like=like, dtype=dtype))
@@ -101,11 +101,11 @@ def _cast(plan: Plan, xp: Any, dtype: Any, where: Any) -> list[tuple[tuple[int, 
 
 @lru_cache(maxsize=16)
 def _filters(shape: tuple[int, int], levels: int, orientations: int, decimate: bool) -> list[Filter]:
-    """Filters of the high-pass residual, of every level and of the low-pass residual."""
-    # the frequencies of the images as a share of the highest, rows then columns, in the order of the FFT
+    """Return the filters of the high-pass residual, of every level and of the low-pass residual."""
+    # frequencies of rows and columns as fractions of the highest frequency, in the order of the FFT
     f1, f2 = np.meshgrid(*(2 * frequencies(n) / n for n in shape), indexing="ij")
     radius, angle = np.hypot(f1, f2), np.arctan2(f1, f2)
-    radius[0, 0] = 2 / shape[1]  # zero has no logarithm: its neighbour's stands in
+    radius[0, 0] = 2 / shape[1]  # zero has no logarithm; use that of its neighbour
     octave = [np.clip(np.log2(radius) + level + 1, 0, 1) * pi / 2 for level in range(levels + 1)]
     filters, size, low = [_crop(np.sin(octave[0])[None], shape)], shape, np.cos(octave[0])
     steer = _steer(angle, orientations)
@@ -117,7 +117,7 @@ def _filters(shape: tuple[int, int], levels: int, orientations: int, decimate: b
 
 
 def _steer(angle: np.ndarray, orientations: int) -> Array:
-    """Angular factor of every oriented band: one-sided, so that the bands are analytic."""
+    """Return the angular factor of every oriented band; one-sided, so that the bands are analytic."""
     order = orientations - 1
     gain = 2**order * factorial(order) / sqrt(orientations * factorial(2 * order))
     turned = angle - pi * np.arange(orientations)[:, None, None] / orientations
@@ -125,7 +125,7 @@ def _steer(angle: np.ndarray, orientations: int) -> Array:
 
 
 def _crop(weight: np.ndarray, size: tuple[int, int]) -> Filter:
-    """Filters kept on the frequencies that bands of a size can hold."""
+    """Restrict filters to the frequencies of bands of a given size."""
     rows, columns = weight.shape[-2:]
     source = np.add.outer(frequencies(size[0]) % rows * columns, frequencies(size[1]) % columns).ravel()
     return Filter(size, source, weight.reshape(len(weight), -1)[:, source])

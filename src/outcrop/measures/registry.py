@@ -1,4 +1,4 @@
-"""The measures by name, and the similarity of two stacks by any of them."""
+"""Find similarity measures by name, and compare two stacks of patches."""
 
 from collections.abc import Callable
 from functools import partial
@@ -15,19 +15,19 @@ from outcrop.measures.structural import CWSSIM, STSIM, SeiSIM
 
 
 class PatchEncoder:
-    r"""Overlap of what a net, pretrained on synthetic sections, sees in two patches; not in the paper.
+    r"""Similarity of descriptors from a net that was pretrained on synthetic sections; not in the paper.
 
     Notes
     -----
-    Amplitudes are balanced, filtered by five layers of convolutions, and the mean and the spread of every filter over
-    the patch become 128 numbers :math:`u \ge 0` of sum one. Two patches with descriptions u and v have the similarity
-    :math:`1 - \|u - v\|_1 / \|u + v\|_1`. The net works in float32 whatever the patches are.
+    Amplitudes are balanced and filtered by five convolutional layers. A linear layer turns the mean and the standard
+    deviation of every filter over the patch into a descriptor: 128 numbers :math:`u \ge 0` with sum 1. Two patches with
+    descriptors u and v have the similarity :math:`1 - \|u - v\|_1 / \|u + v\|_1`. The net always computes in float32.
     """
 
     distance = False
 
     def describe(self, patches: Array, *, workers: int | None = None) -> Array:
-        """Descriptions of a stack of patches, shape (n, 128)."""
+        """Return the descriptors of a stack of patches, shape (n, 128)."""
         patches, xp = as_floats(patches)
         if not is_numpy(xp) and patches.device.type != "cpu":
             return patch_encoder.describe_on_device(patches)
@@ -35,16 +35,16 @@ class PatchEncoder:
         return constant(xp, found, like=patches, dtype=patches.dtype)
 
     def compare(self, a: Array, b: Array) -> Array:
-        """Similarity of every pair of descriptions, shape (n_a, n_b), from 0 to 1."""
+        """Return the similarity of all pairs of descriptors, shape (n_a, n_b), from 0 to 1."""
         return bray_curtis(a, b)
 
     def blocks(self, size: tuple[int, int]) -> list[int]:
-        """Values that are compared together: all of them. Patches that are too small are refused."""
+        """Return the lengths of the blocks of a descriptor, here one block; refuse patches that are too small."""
         patch_encoder.check_size(size)
         return [patch_encoder.LENGTH]
 
     def inputs(self) -> dict[str, str]:
-        """What descriptions depend on besides the patches: the weights."""
+        """Return what descriptors depend on besides the patches: the weights of the net."""
         return {"weights": weights_digest(patch_encoder.WEIGHTS)}
 
 
@@ -54,12 +54,12 @@ class Euclidean:
     distance = True
 
     def describe(self, patches: Array, *, workers: int | None = None) -> Array:
-        """Pixels of every patch, shape (n, n_pixels)."""
+        """Return the pixels of every patch, shape (n, n_pixels)."""
         patches, xp = as_floats(patches)
         return xp.reshape(patches, (patches.shape[0], prod(patches.shape[1:])))
 
     def compare(self, a: Array, b: Array) -> Array:
-        """Distance of every pair, shape (n_a, n_b)."""
+        """Return the distance of all pairs, shape (n_a, n_b)."""
         return all_pairs(euclidean, [a], [b], side=256 if is_numpy(array_namespace(a)) else 4096)
 
 
@@ -73,7 +73,7 @@ MEASURES: dict[str, Callable[..., Any]] = {
     "curvelet-svd": CurveletSVD,
     "encoder": PatchEncoder,
 }
-"""Similarity measures by name; each value makes one, with the parameters of its class.
+"""Similarity measures: name -> function that returns a measure and takes its parameters.
 
 Examples
 --------
@@ -83,37 +83,37 @@ Examples
 >>> oc.MEASURES["curvelet-svd"](finest=False).distance
 False
 """
-PAPER = tuple(MEASURES)[:7]  # those that the paper compares
+PAPER = tuple(MEASURES)[:7]  # measures that the paper compares
 INDEXED = ("curvelet-svd", "encoder")  # measures whose descriptors an index can keep and search
-DEFAULT = "encoder"  # of them
+DEFAULT = "encoder"  # measure of an index by default
 
 
 def indexed_measure(options: dict[str, Any]) -> Any:
-    """Measure of an index by its options: ``measure``, and ``truncate`` and ``finest`` of ``curvelet-svd``."""
+    """Return the measure of an index; ``curvelet-svd`` takes the options ``truncate`` and ``finest``."""
     name = options.get("measure") or DEFAULT
     if name not in INDEXED:
-        raise ValueError(f"An index cannot be made by measure {name!r}; choose one of {', '.join(INDEXED)}.")
+        raise ValueError(f"Measure {name!r} cannot be used for an index; choose one of {', '.join(INDEXED)}.")
     if name == "curvelet-svd":
         return CurveletSVD(truncate=options["truncate"], finest=options["finest"])
     return MEASURES[name]()
 
 
 def similarity(a: Array, b: Array, measure: str = "curvelet-svd", **parameters: Any) -> Array:
-    """Similarity of every patch of one stack with every patch of another.
+    """Return the similarity of every patch of one stack to every patch of another.
 
     Parameters
     ----------
     a, b : array, shape (n, height, width)
         Patches with values in [0, 1].
     measure : str
-        A name from `MEASURES`.
+        A key of `MEASURES`.
     **parameters
         Passed to the measure, for instance ``finest=False`` for ``curvelet-svd``.
 
     Returns
     -------
     array, shape (n_a, n_b)
-        Higher is more similar; distances are divided by the largest of their row and subtracted from one.
+        Higher is more similar. Distances are divided by the largest of their row and subtracted from 1.
 
     Examples
     --------

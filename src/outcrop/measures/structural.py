@@ -20,14 +20,14 @@ class CWSSIM:
     Parameters
     ----------
     levels : int
-        Levels of the steerable pyramid, of which the last is compared; clipped to what fits the patches. The authors'
-        6 do not fit 99 x 99, where 4 do.
+        Levels of the steerable pyramid, of which the last is compared; reduced to the maximum for the patch size. The
+        authors use 6 levels; patches of 99 x 99 allow 4.
     orientations : int
-        Oriented bands of that level.
+        Number of oriented bands of that level.
 
     Notes
     -----
-    With the coefficients x and y of two patches in a 7 x 7 window of one band, the window scores
+    For the coefficients x and y of two patches in a 7 x 7 window of one band, the similarity is
     :math:`2 |\sum x \bar y| / (\sum |x|^2 + \sum |y|^2)`; windows are averaged with Gaussian weights, then bands.
     """
 
@@ -38,14 +38,14 @@ class CWSSIM:
         self.orientations = orientations
 
     def describe(self, patches: Array, *, workers: int | None = None) -> Array:
-        """Complex bands of the last level, shape (n, orientations, rows, columns)."""
+        """Return the complex bands of the last level, shape (n, orientations, rows, columns)."""
         patches, _ = as_floats(patches)
         shape = patches.shape[-2:]
         pyramid = SteerablePyramid(shape, min(self.levels, max_levels(shape)), self.orientations)
         return describe_blocks(lambda block: [pyramid.level(block, -1)], patches, 32, workers=workers)[0]
 
     def compare(self, a: Array, b: Array) -> Array:
-        """Similarity of every pair, shape (n_a, n_b), from 0 to 1."""
+        """Return the similarity of all pairs, shape (n_a, n_b), from 0 to 1."""
         windows = (a.shape[-2] - WINDOW + 1) * (a.shape[-1] - WINDOW + 1)
         return all_pairs(coherence, [a], [b], side=block_side(array_namespace(a), windows, budget=2**20))
 
@@ -56,16 +56,16 @@ class STSIM:
     Parameters
     ----------
     cross : bool
-        Compare correlations between bands too: STSIM-2.
+        Whether to compare correlations between bands too (STSIM-2).
     window : {"global", "local"}
-        Statistics of whole bands, or of every 7 x 7 window of them. Which of the two the seismic literature used is not
-        known; local windows cost about a thousand times the memory and the time.
+        Statistics of whole bands, or of every 7 x 7 window. The seismic literature does not state which it used; local
+        windows take about a thousand times the memory and time.
     levels, orientations : int
-        Of the steerable pyramid; levels are clipped to what fits the patches.
+        Levels and orientations of the steerable pyramid; levels are reduced to the maximum for the patch size.
 
     Notes
     -----
-    In every window of a band two patches agree by :math:`(l\, c\, c_{01}\, c_{10})^{1/4}`, where with means
+    The similarity of two patches in a window of a band is :math:`(l\, c\, c_{01}\, c_{10})^{1/4}`, where with means
     :math:`\mu` and :math:`\mu'` :math:`l = (2 \mu \mu' + C) / (\mu^2 + \mu'^2 + C)`, c is the same of the standard
     deviations, and :math:`c_{01} = 1 - |\rho - \rho'| / 2` compares the correlations of horizontal neighbours,
     :math:`c_{10}` of vertical ones. The mean over windows, then over bands, is STSIM-1. STSIM-2 counts as further bands
@@ -82,7 +82,7 @@ class STSIM:
         self.orientations = orientations
 
     def describe(self, patches: Array, *, workers: int | None = None) -> list[Array]:
-        """Statistics (n, 6, bands, windows) of groups of bands, and with `cross` correlations (n, pairs, windows)."""
+        """Return statistics of bands (n, 6, bands, windows) and, with `cross`, correlations (n, pairs, windows)."""
         return describe_blocks(self._describe_block, as_floats(patches)[0], 8, workers=workers)
 
     def _describe_block(self, patches: Array) -> list[Array]:
@@ -98,7 +98,7 @@ class STSIM:
         return groups
 
     def compare(self, a: list[Array], b: list[Array]) -> Array:
-        """Similarity of every pair, shape (n_a, n_b), from 0 to 1."""
+        """Return the similarity of all pairs, shape (n_a, n_b), from 0 to 1."""
         n_groups = len(a) - self.cross
         weight = sum(group.shape[2] for group in a[:n_groups])
         total = sum(agreement(x, y) for x, y in zip(a[:n_groups], b[:n_groups], strict=True))
@@ -113,15 +113,15 @@ class STSIM:
 class SeiSIM:
     """Seismic similarity: texture (STSIM-1) times geology (discontinuity maps), after Long, Wang, AlRegib (2015).
 
-    The paper says that the two are combined, not how. **The rule here, a geometric mean, and the attribute, dip-guided
-    semblance compared like a band of STSIM-1, are our reading.**
+    The paper does not state how the two are combined. **The geometric mean, and the attribute (dip-guided semblance,
+    compared like a band of STSIM-1), are our interpretation.**
 
     Parameters
     ----------
     window : {"global", "local"}
-        Windows of the texture part, see `STSIM`; discontinuity maps are always compared as wholes.
+        Windows of the texture part, see `STSIM`; discontinuity maps are always compared as a whole.
     levels, orientations : int
-        Of the texture part.
+        Levels and orientations of the texture part.
     """
 
     distance = False
@@ -130,19 +130,19 @@ class SeiSIM:
         self.texture = STSIM(window=window, levels=levels, orientations=orientations)
 
     def describe(self, patches: Array, *, workers: int | None = None) -> list[Array]:
-        """Statistics of the bands as in `STSIM`, and last those of the discontinuity map, shape (n, 6, 1, 1)."""
+        """Return the statistics of bands as in `STSIM`, then those of the discontinuity map, shape (n, 6, 1, 1)."""
         patches, _ = as_floats(patches)
         geology = partial(statistics, window="global", stabilizer=1e-6)
         maps = describe_blocks(lambda x: [geology(discontinuity(x)[:, None, ...] + 0j)], patches, 32, workers=workers)
         return self.texture.describe(patches, workers=workers) + maps
 
     def compare(self, a: list[Array], b: list[Array]) -> Array:
-        """Similarity of every pair, shape (n_a, n_b), from 0 to 1."""
+        """Return the similarity of all pairs, shape (n_a, n_b), from 0 to 1."""
         return (self.texture.compare(a[:-1], b[:-1]) * agreement(a[-1], b[-1], stabilizer=1e-6)) ** 0.5
 
 
 def coherence(a: Array, b: Array) -> Array:
-    """CW-SSIM of every pair of stacks of complex bands (n, bands, rows, columns), at least 7 x 7."""
+    """Return the CW-SSIM of all pairs of two stacks of complex bands (n, bands, rows, columns), at least 7 x 7."""
     (a,), (b,) = a, b
     xp = array_namespace(a)
     rows, columns = a.shape[-2:]
@@ -159,45 +159,46 @@ def coherence(a: Array, b: Array) -> Array:
 
 
 def gaussian(rows: int, columns: int, sigma: float) -> Array:
-    """Gaussian weights of a shape around its middle, summing to one."""
+    """Return Gaussian weights around the middle of a window of a given shape; they sum to 1."""
     r, c = np.arange(rows) - (rows - 1) / 2, np.arange(columns) - (columns - 1) / 2
     weights = np.exp(-np.add.outer(r**2, c**2) / (2 * sigma**2))
     return weights / weights.sum()
 
 
 def _windows(band: Array, xp: Any) -> Array:
-    """All windows of a stack of bands, shape (n_windows, n, 49)."""
+    """Return all windows of a stack of bands, shape (n_windows, n, 49)."""
     n, rows, columns = band.shape
     starts = [(r, c) for r in range(rows - WINDOW + 1) for c in range(columns - WINDOW + 1)]
     return xp.stack([xp.reshape(band[:, r : r + WINDOW, c : c + WINDOW], (n, -1)) for r, c in starts])
 
 
 def _energies(band: Array, xp: Any) -> Array:
-    """Energy of the same windows, shape (n_windows, n)."""
+    """Return the energy of every window of a stack of bands, shape (n_windows, n)."""
     means = moving_mean(xp.real(band) ** 2 + xp.imag(band) ** 2, (WINDOW, WINDOW))
     return WINDOW**2 * xp.reshape(means, (band.shape[0], -1)).T
 
 
 def statistics(bands: Array, window: str, *, stabilizer: float = 1e-3) -> Array:
-    """Mean, standard deviation and correlations of neighbours (complex: two parts each) in every window of bands.
+    """Return mean, standard deviation and complex correlations of neighbours in every window of bands.
 
     Parameters
     ----------
     bands : array, shape (n, n_bands, rows, columns)
         Complex.
     window : {"global", "local"}
-        The whole band, or every 7 x 7 window.
+        One window for the whole band, or every 7 x 7 window.
     stabilizer : float
-        Keeps correlations of windows without any contrast at one.
+        Small constant that makes the correlations of constant windows 1.
 
     Returns
     -------
     array, shape (n, 6, n_bands, n_windows)
+        Real and imaginary parts of correlations are separate.
     """
     xp = array_namespace(bands)
     size = _window_size(bands, window)
     centre = xp.mean(bands, axis=(-2, -1), keepdims=True)
-    x = bands - centre  # variances of centred bands lose nothing in float32
+    x = bands - centre  # keeps variances accurate in float32
     power = xp.real(x) ** 2 + xp.imag(x) ** 2
     mean = moving_mean(x, size)
     out = [xp.abs(mean + centre), _deviation(moving_mean(power, size), mean, xp)]
@@ -214,12 +215,12 @@ def statistics(bands: Array, window: str, *, stabilizer: float = 1e-3) -> Array:
 
 
 def cross_correlations(magnitudes: Array, window: str, *, stabilizer: float = 1e-3) -> Array:
-    """Correlations, in every window, of the magnitudes of bands that share a level, or a direction on adjacent levels.
+    """Return the correlations of magnitudes, per window, of bands of one level or of one direction on adjacent levels.
 
     Parameters
     ----------
     magnitudes : array, shape (n, levels, orientations, rows, columns)
-        Of bands that all have the size of the image.
+        Magnitudes of bands that all have the size of the image.
     window, stabilizer
         As in `statistics`.
 
@@ -262,7 +263,7 @@ def _deviation(power: Array, mean: Array, xp: Any) -> Array:
 
 
 def moving_mean(x: Array, size: tuple[int, int]) -> Array:
-    """Mean of every window of a size that lies inside the last two axes.
+    """Return the mean of every window of a given size on the last two axes.
 
     Examples
     --------
@@ -285,7 +286,7 @@ def _along(x: Array, axis: int, start: int, length: int) -> Array:
 
 
 def agreement(a: Array, b: Array, *, stabilizer: float = 1e-3) -> Array:
-    """Fourth root of l c c01 c10 of every pair of `statistics`, mean over windows, sum over bands."""
+    """Return the fourth root of l c c01 c10 of all pairs of `statistics`, averaged over windows, summed over bands."""
     xp, n_windows = array_namespace(a), a.shape[3]
     x = xp.reshape(a, (a.shape[0], 6, a.shape[2] * n_windows))
     y = x if a is b else xp.reshape(b, (b.shape[0], 6, b.shape[2] * n_windows))
@@ -298,20 +299,20 @@ def agreement(a: Array, b: Array, *, stabilizer: float = 1e-3) -> Array:
 def _agreement(x: Array, y: Array, stabilizer: float) -> Array:
     xp = array_namespace(x)
     x, y = ([xp.expand_dims(z[:, i, ...], axis=axis) for i in range(6)] for z, axis in ((x, 1), (y, 0)))
-    product = _alike(x[0], y[0], stabilizer) * _alike(x[1], y[1], stabilizer)
+    product = _closeness(x[0], y[0], stabilizer) * _closeness(x[1], y[1], stabilizer)
     for i in (2, 4):
         product *= 1 - 0.5 * ((x[i] - y[i]) ** 2 + (x[i + 1] - y[i + 1]) ** 2) ** 0.5
     product = xp.where(product > 0, product, xp.zeros_like(product))
     return xp.sum((product**0.5) ** 0.5, axis=-1)
 
 
-def _alike(x: Array, y: Array, stabilizer: float) -> Array:
+def _closeness(x: Array, y: Array, stabilizer: float) -> Array:
     return (2 * x * y + stabilizer) / (x**2 + (y**2 + stabilizer))
 
 
 def _agreement_loops(x: np.ndarray, y: np.ndarray, stabilizer: float) -> np.ndarray:
     out = np.zeros((len(x), len(y)))
-    for start in range(0, x.shape[2], 1024):  # so much of every patch stays in the cache
+    for start in range(0, x.shape[2], 1024):  # a part that fits the cache
         a, b = x[:, :, start : start + 1024].copy(), y[:, :, start : start + 1024].copy()
         for i in range(len(a)):
             for j in range(len(b)):

@@ -1,1 +1,1 @@
-"""Where patches lie, cutting and stitching."""
+"""Place patches in a volume, cut them out and stitch them together."""

@@ -1,4 +1,4 @@
-"""Which part of a volume is to be covered: ranges of the axes, horizons, live traces."""
+"""Restrict patches to a part of a volume: ranges of the axes, horizons, live traces."""
 
 import os
 from collections.abc import Mapping
@@ -14,20 +14,20 @@ from outcrop.volumes.axes import positions_of
 
 Array = npt.NDArray[Any]
 
-PLACES = ("inline", "crossline"), ("x", "y")  # what the columns of a horizon may give
+PLACES = ("inline", "crossline"), ("x", "y")  # names of columns that locate a point of a horizon
 
 
 def read_points(path: str | os.PathLike[str], vertical: str, unnamed: tuple[str, str]) -> pd.DataFrame:
-    """Points of a horizon in a text file, one in each line, as numbers.
+    """Read the points of a horizon from a text file with one point per line.
 
     Parameters
     ----------
     path : path
-        Columns are separated by commas or spaces. A line that names them decides what they are: inline and crossline,
-        or x and y, and the vertical axis. Lines before the first numbers and lines that begin with # or ! are comments.
+        Columns are separated by commas or spaces. A header line may name them: inline and crossline, or x and y, and
+        the vertical axis. Other lines before the first numbers, and lines that begin with # or !, are comments.
     vertical : {"time", "depth"}
     unnamed : (str, str)
-        Names of the first two of three columns where no line names them.
+        Names of the first two of three columns in a file without header line.
 
     Returns
     -------
@@ -61,7 +61,7 @@ def read_points(path: str | os.PathLike[str], vertical: str, unnamed: tuple[str,
 
 
 def area_positions(volume: xr.DataArray, limits: Mapping[str, tuple[float, float]]) -> list[Array]:
-    """Positions inside the area of interest, axis by axis."""
+    """Return the positions inside the area of interest for each axis."""
     for name in limits:
         if name not in volume.dims:
             raise ValueError(f"The area of interest names {name!r}; the volume has {', '.join(map(str, volume.dims))}.")
@@ -75,14 +75,14 @@ def area_positions(volume: xr.DataArray, limits: Mapping[str, tuple[float, float
 
 
 def fitting_starts(alive: Array, width: int, step: int) -> tuple[Array, int]:
-    """Starts of patches that touch live traces only, run by run, and how many places an unbroken line would have."""
+    """Return the starts of patches on live traces only, and the number of patches on a line without gaps."""
     asked = len(patch_starts(len(alive), width, step))
     starts = [a + np.array(patch_starts(b - a, width, step)) for a, b in runs_of(alive) if b - a >= width]
     return (np.concatenate(starts) if starts else np.empty(0, int)), max(asked, sum(map(len, starts)))
 
 
 def horizon_grid(path: str | os.PathLike[str], vertical: str, inlines: Array, crosslines: Array) -> Array:
-    """Times (or depths) of the horizon in a file on the traces of the volume, NaN where it was not picked."""
+    """Return the times (or depths) of a horizon file on the traces of a volume; NaN where it was not picked."""
     horizon = read_points(path, vertical, PLACES[0])
     if "inline" not in horizon:
         raise ValueError(f"{path} has columns {', '.join(horizon.columns)}; give inline, crossline and {vertical}.")

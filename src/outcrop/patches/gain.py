@@ -1,4 +1,4 @@
-"""Gain of single patches and of windows of a trace; patches that show nothing."""
+"""Scale amplitudes by the RMS of a patch or of a sliding window; recognise empty patches."""
 
 from typing import Any
 
@@ -10,11 +10,11 @@ from outcrop.volumes.amplitude import scale
 from outcrop.volumes.axes import standard_axes
 
 Array = npt.NDArray[Any]
-HEADROOM = 3.0  # RMS amplitudes that gain "agc" and "patch" map to the ends of [0, 1]
+HEADROOM = 3.0  # amplitude, in multiples of the RMS, that gains "agc" and "patch" map to 0 and 1
 
 
 def sliding_rms(section: Array, window: int) -> Array:
-    """RMS of every trace in a centred window of samples, never zero, NaN where the trace is NaN.
+    """Return the RMS of every trace in a centred window of samples; never zero, NaN for NaN traces.
 
     Examples
     --------
@@ -26,18 +26,18 @@ def sliding_rms(section: Array, window: int) -> Array:
     energy = np.concatenate([np.zeros_like(energy[..., :1]), energy], -1)
     low, high = np.clip(np.arange(n) - window // 2, 0, n), np.clip(np.arange(n) - window // 2 + window, 0, n)
     rms = np.sqrt(np.maximum(energy[..., high] - energy[..., low], 0) / (high - low))
-    floor = 1e-3 * np.sqrt(np.maximum(energy[..., -1:] / n, 1e-30))  # silence stays silent
+    floor = 1e-3 * np.sqrt(np.maximum(energy[..., -1:] / n, 1e-30))  # keeps zero amplitudes at zero
     return np.asarray(np.maximum(rms, floor), np.float32)
 
 
 def by_rms(patches: Array) -> Array:
-    """Patches of amplitudes around zero in [0, 1] by the RMS of each."""
+    """Scale patches of amplitudes around zero to [0, 1] by the RMS of each patch."""
     rms = np.sqrt(np.mean(np.square(patches, dtype=np.float64), axis=(1, 2), keepdims=True))
     return scale(patches / np.where(rms > 0, rms, 1).astype(patches.dtype), HEADROOM)
 
 
 def quiet(patches: npt.ArrayLike) -> Array:
-    """Which patches show nothing: constant, or muted, water or padding in more than half of their samples.
+    """Return which patches are empty: constant, or zero (mute, water, padding) in more than half of their samples.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def quiet(patches: npt.ArrayLike) -> Array:
 
 
 def agc_window(gain: str, volume: xr.DataArray) -> int | None:
-    """Samples of the sliding window that a gain asks for, None for the other gains."""
+    """Return the length in samples of the sliding window of a gain ``agc:MS``; None for other gains."""
     if gain in ("volume", "patch"):
         return None
     kind, _, length = str(gain).partition(":")

@@ -1,4 +1,4 @@
-"""Short gaps between live traces, and how they are bridged."""
+"""Bridge short gaps between live traces."""
 
 from typing import Any
 
@@ -8,11 +8,11 @@ import numpy.typing as npt
 from outcrop.patches.windows import runs_of
 
 Array = npt.NDArray[Any]
-GAP = 5  # traces; a longer run of missing ones is not bridged
+GAP = 5  # traces: longest gap that is bridged
 
 
 def short_gaps(live: Array) -> list[tuple[int, int]]:
-    """First and last + 1 of the runs of at most `GAP` missing traces that have live ones on both sides.
+    """Return (first, last + 1) of the gaps of at most `GAP` missing traces with live traces on both sides.
 
     Examples
     --------
@@ -23,7 +23,7 @@ def short_gaps(live: Array) -> list[tuple[int, int]]:
 
 
 def bridged(live: Array) -> Array:
-    """Traces of a line that are live or lie in a short gap between live ones."""
+    """Return which traces of a line are live or lie in a short gap."""
     live = live.copy()
     for a, b in short_gaps(live):
         live[a:b] = True
@@ -31,12 +31,12 @@ def bridged(live: Array) -> Array:
 
 
 def bridge(section: npt.ArrayLike, live: Array) -> Array:
-    """Traces of a line with short gaps filled linearly from the live traces on both sides; other gaps are NaN.
+    """Fill short gaps of a section linearly from the live traces on both sides; other missing traces become NaN.
 
     Parameters
     ----------
     section : array, shape (n_traces, n_samples)
-        What it holds at missing traces does not count.
+        Values of missing traces have no effect.
     live : bool array, shape (n_traces,)
 
     Examples

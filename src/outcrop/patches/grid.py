@@ -1,4 +1,4 @@
-"""Where patches lie in a volume: a plan separate from the data, and how they are cut out and put together again.
+"""Plan the positions of patches in a volume, cut patches out and stitch them together.
 
 A patch is a window of an inline or crossline section with time (or depth) downwards. Its public position is its centre,
 ``start + size // 2``, in survey labels.
@@ -24,12 +24,12 @@ from outcrop.volumes.lazy import live_traces
 from outcrop.volumes.neighbours import line_distances
 
 Array = npt.NDArray[Any]
-Rows = npt.ArrayLike | slice  # of a grid: numbers, a mask or a slice
+Rows = npt.ArrayLike | slice  # rows of a grid: numbers, a mask or a slice
 DIRECTIONS = ("inline", "crossline")
 
 
 def sample_at(volume: xr.DataArray, position: Sequence[float]) -> list[int]:
-    """Return the line, trace and sample at (inline, crossline, time); a line that does not exist is refused."""
+    """Return the positions of (inline, crossline, time) on the axes of a volume; refuse a line that does not exist."""
     names = (*DIRECTIONS, str(volume.dims[2]))
     if len(position) != 3:
         raise ValueError(f"Position {position} has {len(position)} numbers; give {', '.join(names)}.")
@@ -47,38 +47,38 @@ class PatchGrid:
     Parameters
     ----------
     volume : DataArray, dims (inline, crossline, time or depth)
-        Gives axes and live traces; no amplitude is read before `clip` or `extract` needs one.
+        Provides axes and live traces; amplitudes are read only by `clip` and `extract`.
     size : int or (int, int)
         Height in samples and width in traces.
     step : int or (int, int)
         Samples and traces from one patch to the next.
     along : {"inline", "crossline", "both"}
-        Which sections the patches lie on.
+        Direction of the sections.
     every : int
         Use every Nth line; neighbouring lines are near-copies.
     area : dict, optional
-        Area of interest, for instance ``{"inline": (100, 300), "time": (400, 1600)}``: survey labels, ends included;
-        patches lie wholly inside.
+        Area of interest in survey labels, ends included, for instance ``{"inline": (100, 300), "time": (400, 1600)}``.
+        Patches lie entirely inside.
     between : (path, path), optional
         Text files of the horizons above and below the centres of the patches; see `read_points`.
     sample : int, optional
-        Take that many patches at random places instead of a regular grid.
+        Number of patches at random positions, instead of a regular grid.
     gain : str
-        How amplitudes become [0, 1]: ``volume`` by one clip, ``agc:MS`` by the RMS in a sliding window of that length,
-        ``patch`` by the RMS of each patch.
+        Scaling of amplitudes to [0, 1]: ``volume`` by one clip, ``agc:MS`` by the RMS in a sliding window of that
+        length, ``patch`` by the RMS of each patch.
     clip : float, optional
         Amplitude that maps to 0 and 1 under gain ``volume``; by default a robust percentile of a few lines.
     seed : int
-        For `sample`.
+        Seed of the random positions.
 
     Attributes
     ----------
     starts : array, shape (n, 4)
-        Direction (0 inline, 1 crossline), line, first trace and first sample of every patch, as positions. Made when it
-        is asked for: the plan itself grows with the lines only, and `places` gives the starts of some rows.
+        Direction (0 inline, 1 crossline) and positions of line, first trace and first sample of every patch. Computed
+        on first use; `places` computes the starts of chosen rows only, in less memory.
     left_out : int
-        Regular places that no patch covers because it would touch a missing trace or leave the area of interest. Up to
-        `GAP` missing traces between live ones do not count: they are filled when a patch is cut.
+        Number of patches left out because they would contain a missing trace or leave the area of interest. Gaps of up
+        to `GAP` missing traces are filled when a patch is cut.
 
     Examples
     --------
@@ -142,12 +142,12 @@ class PatchGrid:
         return f"<PatchGrid: {len(self)} patches of {size}, {how}, along {self.along}, every {self.every}>"
 
     def __reduce__(self) -> Any:
-        # Other processes make the plan again: its table of starts would be most of what is sent.
+        # Other processes compute the plan again, because its table of starts would be large to send.
         return _grid_again, (self._volume, self.parameters, self._drawn if self._is_part else None)
 
     @property
     def clip(self) -> float | None:
-        """Amplitude that maps to 0 and 1, found once and then kept; None where the volume is already in [0, 1]."""
+        """Amplitude that maps to 0 and 1, computed once; None if the volume is already in [0, 1]."""
         if self._clip is None and not self._volume.attrs.get("scaled"):
             self._clip = float(amplitude_clip(self._volume))
         return self._clip
@@ -160,7 +160,7 @@ class PatchGrid:
 
     @cached_property
     def starts(self) -> Array:
-        """Starts of all patches; see the class."""
+        """Starts of all patches, shape (n, 4); see the class."""
         return np.concatenate([np.empty((0, 4), np.int32), *map(self._on_line, range(len(self._ends)))])
 
     @cached_property
@@ -169,7 +169,7 @@ class PatchGrid:
         return self.centres(slice(None))
 
     def places(self, rows: Rows) -> Array:
-        """Starts of some rows, shape (n, 4)."""
+        """Return the starts of rows, shape (n, 4)."""
         if isinstance(rows, slice):
             rows = np.arange(*rows.indices(len(self)))
         wanted = np.atleast_1d(rows)
@@ -182,7 +182,7 @@ class PatchGrid:
         return out
 
     def rows_at(self, starts: Array) -> Array:
-        """Row of the patch at each of some starts, -1 where no patch of the plan lies."""
+        """Return the row of the patch at each start; -1 for starts without a patch of the plan."""
         found = np.full(len(starts), -1)
         heads, which = np.unique(starts[:, :2], axis=0, return_inverse=True)
         for number, line in enumerate(positions_of(_joined(self._heads), _joined(heads))):
@@ -193,11 +193,11 @@ class PatchGrid:
         return found
 
     def centres(self, rows: Rows) -> pd.DataFrame:
-        """Centres of some rows in survey labels, laid out as `table`."""
+        """Return the centres of rows in survey labels, with the columns of `table`."""
         return self.centres_at(self.places(rows))
 
     def centres_at(self, starts: npt.ArrayLike) -> pd.DataFrame:
-        """Centres of the patches at any starts in survey labels, laid out as `table`."""
+        """Return the centres of patches at any starts in survey labels, with the columns of `table`."""
         direction, line, trace, first = np.asarray(starts).reshape(-1, 4).T
         middle = trace + self.size[1] // 2
         inline, crossline = np.where(direction == 0, line, middle), np.where(direction == 0, middle, line)
@@ -211,20 +211,20 @@ class PatchGrid:
         )
 
     def metres(self, starts: npt.ArrayLike) -> Array:
-        """Distance of the line of each of some starts from the first line of its direction; see `line_distances`."""
+        """Return the distance of the line of each start from the first line of its direction; see `line_distances`."""
         direction, line = np.asarray(starts).reshape(-1, 4)[:, :2].T
         distances = [line_distances(self._volume, name) for name in DIRECTIONS]
         return np.array([distances[one][at] for one, at in zip(direction, line, strict=True)])
 
     def extract(self, volume: xr.DataArray, rows: Rows) -> Array:
-        """Patches of some rows, shape (n, height, width), float32 in [0, 1]; NaN where a long run of traces is missing.
+        """Cut the patches of rows, shape (n, height, width), float32 in [0, 1]; NaN in long gaps of missing traces.
 
-        Each line is read once, and only the traces its patches need.
+        Each line is read once, and only the traces of its patches.
         """
         return self.cut(volume, self.places(rows))
 
     def cut(self, volume: xr.DataArray, starts: npt.ArrayLike) -> Array:
-        """Patches at any starts, laid out like `starts`; otherwise as `extract`."""
+        """Cut patches at any starts, rows as in `starts`; otherwise the same as `extract`."""
         starts = np.asarray(starts).reshape(-1, 4)
         height, width = self.size
         out = np.empty((len(starts), height, width), np.float32)
@@ -239,20 +239,20 @@ class PatchGrid:
         return by_rms(out) if self.gain == "patch" else out
 
     def section(self, volume: xr.DataArray, direction: int, line: int) -> tuple[Array, Array]:
-        """Whole line with short gaps bridged, and which of its traces the survey holds.
+        """Return a whole section with short gaps bridged, and which of its traces are live.
 
         Parameters
         ----------
         volume : DataArray
         direction, line : int
-            0 for an inline or 1 for a crossline, and its position.
+            0 for an inline or 1 for a crossline, and the position of the line.
 
         Returns
         -------
         section : array, shape (n_traces, n_samples), float32 in [0, 1]
-            NaN where a long run of traces is missing. Under gain "patch" the line is scaled by its RMS.
+            NaN in long gaps of missing traces. With gain "patch", the section is scaled by its RMS.
         live : bool array, shape (n_traces,)
-            False where a trace is missing, bridged or not, and where it holds one value throughout.
+            False for missing traces, bridged or not, and for constant traces.
         """
         live = self._live_on(direction, line)
         section = self._traces(volume, direction, line, 0, len(live))
@@ -265,17 +265,17 @@ class PatchGrid:
         return section, live
 
     def inside(self, direction: int, line: int) -> Array:
-        """Which samples of a line lie in the area of interest, shape (n_traces, n_samples)."""
+        """Return which samples of a line lie in the area of interest, shape (n_traces, n_samples)."""
         inside = [np.isin(np.arange(len(axis)), area) for axis, area in zip(self.axes, self.area, strict=True)]
         return np.asarray(inside[direction][line] & inside[1 - direction][:, None] & inside[2])
 
     def in_area(self, position: Sequence[float]) -> bool:
-        """Whether (inline, crossline, time) lies in the area of interest."""
+        """Return whether (inline, crossline, time) lies in the area of interest."""
         at = [nearest_position(axis, p, "") for axis, p in zip(self.axes, position, strict=True)]
         return all(i in area for i, area in zip(at, self.area, strict=True))
 
     def _traces(self, volume: xr.DataArray, direction: int, line: int, first: int, last: int) -> Array:
-        """Traces of a line from `first` to before `last`, amplified, with short gaps bridged."""
+        """Return the traces of a line from `first` to before `last`, scaled, with short gaps bridged."""
         live = self._live_on(direction, line)
         low, high = first, last
         if not live[first:last].all():
@@ -285,11 +285,11 @@ class PatchGrid:
         return self.amplify(section[first - low : last - low], volume)
 
     def _live_on(self, direction: int, line: int) -> Array:
-        """Which traces of a line the survey holds."""
+        """Return which traces of a line are live."""
         return self._live[line] if direction == 0 else self._live[:, line]
 
     def amplify(self, section: Array, volume: xr.DataArray) -> Array:
-        """Traces of a section in [0, 1] by the grid's clip or sliding gain; gain "patch" comes later."""
+        """Scale traces to [0, 1] by the grid's clip or sliding gain; gain "patch" is applied later."""
         section, scaled = np.asarray(section, np.float32), volume.attrs.get("scaled")
         if not scaled and volume.attrs.get("offset"):
             section = section - np.float32(volume.attrs["offset"])
@@ -300,7 +300,7 @@ class PatchGrid:
         return scale(section / sliding_rms(section, self.agc), HEADROOM) if self.agc else section
 
     def start_at(self, position: Sequence[float], *, along: str | None = None) -> Array:
-        """Start of the patch around (inline, crossline, time), not snapped to the grid, shifted inwards at the rim."""
+        """Return the start of the patch centred at (inline, crossline, time); shifted inwards at the rim."""
         centre = sample_at(self._volume, position)
         direction = int((along or self.along) == "crossline")
         starts = [
@@ -310,17 +310,17 @@ class PatchGrid:
         return np.array([direction, centre[direction], *starts])
 
     def take(self, rows: Rows) -> "PatchGrid":
-        """Plan of some of the patches alone."""
+        """Return the plan of some of the patches."""
         return self._part(self.places(rows))
 
     def lines(self) -> Iterator[tuple[int, int, slice]]:
-        """Rows of every line in the order of the grid: yields (direction, line, slice of rows)."""
+        """Yield (direction, line, slice of rows) of every line in the order of the grid."""
         ends = self._ends.tolist()
         for head, first, last in zip(self._heads.tolist(), [0, *ends][:-1], ends, strict=True):
             yield (*head, slice(first, last))
 
     def live_lines(self) -> Array:
-        """Positions of the lines of the plan that have a live trace inside the area, whether a patch fits or not."""
+        """Return the positions of the lines that have a live trace inside the area, with or without patches."""
         if self.along == "both":
             raise ValueError("The grid lies along both directions; make one along inline or crossline.")
         direction = DIRECTIONS.index(self.along)
@@ -328,7 +328,7 @@ class PatchGrid:
         return np.array([line for line in lines if self._live_on(direction, line)[traces].any()], int)
 
     def stitch(self, values: Array, rows: Rows) -> tuple[Array, Array]:
-        """Weighted mean of overlapping patches on their common line.
+        """Return the weighted mean of overlapping patches on their common line.
 
         Parameters
         ----------
@@ -341,14 +341,14 @@ class PatchGrid:
         -------
         section : array, shape (n_traces, n_samples, ...)
         weight : array, shape (n_traces, n_samples)
-            Zero where no patch lies; the section is zero there too.
+            Zero outside all patches; the section is zero there too.
         """
         starts = self.places(rows)
         shape = (len(self.axes[1 - starts[0, 0]]), len(self.axes[2]))
         return stitch(np.moveaxis(np.asarray(values), 1, 2), starts[:, 2:], shape)
 
     def _check_count(self, directions: list[int]) -> None:
-        """Refuse a plan that would not fit in memory: the places on one line, and two numbers of every patch."""
+        """Refuse a plan that does not fit in memory: the patches on one line, and two numbers for every patch."""
         lines, traces, samples = (len(self.area[axis]) for axis in (directions[0], 1 - directions[0], 2))
         on_line = self.sample or (traces // self.step[1] + 1) * (samples // self.step[0] + 1)
         count = self.sample or -(-lines // self.every) * on_line * len(directions)
@@ -356,21 +356,21 @@ class PatchGrid:
             raise ValueError(f"A plan of about {count} patches does not fit in memory; choose larger steps or every.")
 
     def _part(self, starts: Array) -> "PatchGrid":
-        """The plan with the patches at some of its starts alone."""
-        part = object.__new__(type(self))  # not a copy, which would make the plan again
+        """Return the plan with the patches at some of its starts."""
+        part = object.__new__(type(self))  # without __init__, which would compute the plan again
         vars(part).update({name: value for name, value in vars(self).items() if name not in ("table", "starts")})
         part._is_part = True
         part._draw(starts)
         return part
 
     def _draw(self, starts: Array) -> None:
-        """Take starts as they are, line after line."""
+        """Set the plan to given starts, sorted by line."""
         change = np.flatnonzero(np.any(np.diff(starts[:, :2], axis=0, prepend=-1), axis=1))
         self._drawn: Array | None = starts
         self._heads, self._ends = starts[change, :2], np.append(change, len(starts))[1:]
 
     def _rule(self, directions: list[int]) -> None:
-        """Count the places on the regular lattice of every Nth line, and those left out."""
+        """Count the patches on the regular lattice of every Nth line, and the patches left out."""
         heads: list[tuple[int, int]] = []
         counts: list[int] = []
         self._drawn, self.left_out = None, 0
@@ -385,13 +385,13 @@ class PatchGrid:
         self._heads, self._ends = np.array(heads, np.int32).reshape(-1, 2), np.cumsum(counts, dtype=np.int64)
 
     def _on_line(self, number: int) -> Array:
-        """Starts on one line of the plan."""
+        """Return the starts on one line of the plan."""
         if self._drawn is None:
             return self._lattice(*self._heads[number])[0]
         return self._drawn[self._ends[number - 1] if number else 0 : self._ends[number]]
 
     def _lattice(self, direction: int, line: int) -> tuple[Array, int]:
-        """Starts on the regular lattice of a line, and how many were left out."""
+        """Return the starts on the regular lattice of a line, and the number of patches left out."""
         traces, samples = self.area[1 - direction], self.area[2]
         height, width = self.size
         tops = np.array(patch_starts(len(samples), height, self.step[0])) + samples[0]
@@ -403,7 +403,7 @@ class PatchGrid:
         return starts, asked * len(tops) - len(grid)
 
     def _scatter(self, direction: int, n_directions: int) -> tuple[Array, int]:
-        """Starts at random places of every Nth line."""
+        """Return random starts on every Nth line, and the number of draws left out."""
         rng = np.random.default_rng((self.seed, direction))
         lines, traces, samples = self.area[direction][:: self.every], self.area[1 - direction], self.area[2]
         height, width = self.size
@@ -429,7 +429,7 @@ class PatchGrid:
         return found, missed
 
     def _wanted(self, direction: int, line: int, grid: Array) -> Array:
-        """Which (trace, sample) starts of one line have their centre between the two horizons."""
+        """Return which (trace, sample) starts of one line have their centre between the two horizons."""
         if not self.horizons:
             return np.ones(len(grid), bool)
         trace, time = grid[:, 0] + self.size[1] // 2, self.axes[2][grid[:, 1] + self.size[0] // 2]
@@ -438,13 +438,13 @@ class PatchGrid:
 
 
 def _grid_again(volume: xr.DataArray, parameters: dict[str, Any], starts: Array | None) -> PatchGrid:
-    """The grid of some parameters, or the part of it that has some starts."""
+    """Rebuild a grid from its parameters, or its part with some starts."""
     grid = PatchGrid(volume, **parameters)
     return grid if starts is None else grid._part(starts)
 
 
 def _joined(pairs: Array) -> Array:
-    """Two whole numbers as one, to look them up."""
+    """Pack pairs of 32-bit integers into 64-bit integers, for searching."""
     return pairs[:, 0].astype(np.int64) << 32 | pairs[:, 1].astype(np.int64)
 
 

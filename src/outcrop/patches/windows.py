@@ -1,4 +1,4 @@
-"""Windows along an axis and over a section: where they begin, how overlapping ones are put together."""
+"""Windows along an axis and on a section: compute their starts and stitch overlapping windows."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ Array = npt.NDArray[Any]
 
 
 def runs_of(mask: Array) -> list[tuple[int, int]]:
-    """Return first and last + 1 of the runs of true values.
+    """Return (first, last + 1) of each run of true values.
 
     Examples
     --------
@@ -21,7 +21,7 @@ def runs_of(mask: Array) -> list[tuple[int, int]]:
 
 
 def patch_starts(length: int, size: int, step: int) -> list[int]:
-    """First index of every patch along one axis; the last patch touches the end.
+    """Return the first index of every patch along one axis; the last patch touches the end.
 
     Examples
     --------
@@ -37,16 +37,16 @@ def patch_starts(length: int, size: int, step: int) -> list[int]:
 
 
 def stitch(values: npt.ArrayLike, starts: npt.ArrayLike, shape: tuple[int, int]) -> tuple[Array, Array]:
-    """Weighted mean of overlapping windows, heavier in the middle of a window than at its edge.
+    """Return the weighted mean of overlapping windows; weights fall from the middle of a window to its edge.
 
     Parameters
     ----------
     values : array, shape (n, a, b, ...)
         Windows.
     starts : array, shape (n, 2)
-        Where each begins.
+        First row and column of each window.
     shape : (int, int)
-        Of the whole.
+        Shape of the section.
 
     Examples
     --------

@@ -1,1 +1,1 @@
-"""The index on disk, exact search in it, feedback, audits."""
+"""Index patches on disk, search the index, rank patches with feedback, and audit results."""

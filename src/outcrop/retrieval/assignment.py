@@ -1,4 +1,4 @@
-"""Which patches go to which class: each to one, the best first."""
+"""Choose the best patches for each class; each patch goes to one class."""
 
 from collections.abc import Callable, Sequence
 
@@ -7,13 +7,18 @@ import numpy as np
 from outcrop.patches.grid import PatchGrid
 from outcrop.volumes.neighbours import NEAR
 
-AHEAD = 4  # times as many rows as are asked for are sorted at first
-APART, BACKGROUND_APART = 0.2, 1.0  # what a patch loses of its share where it covers one that was chosen
-SURE = 2.0  # more than any share or similarity, so that accepted patches come first
+AHEAD = 4  # rows sorted at first, as a multiple of the requested number
+OVERLAP_PENALTY, BACKGROUND_PENALTY = (
+    0.2,
+    1.0,
+)  # penalty on the value of a patch that covers a chosen one, as factor of the overlap
+ACCEPTED_BONUS = (
+    2.0  # added to the value of accepted patches, which then come first; larger than any share or similarity
+)
 
 
 class Overlap:
-    """How much patches overlap one of them on the same line or on one up to 250 m away; see `PatchGrid.metres`.
+    """Overlap of patches with one of them on the same line or on lines up to 250 m away; see `PatchGrid.metres`.
 
     Parameters
     ----------
@@ -28,7 +33,7 @@ class Overlap:
         self.corners, self.size = places[:, 2:], np.array([grid.size[1], grid.size[0]])
 
     def __call__(self, i: int) -> np.ndarray:
-        """Share of every patch that lies over patch `i`."""
+        """Return the share of every patch that overlaps patch `i`."""
         near = (self.direction == self.direction[i]) & (np.abs(self.metres - self.metres[i]) <= NEAR)
         gaps = np.ones(self.corners.shape, np.float32)  # in patch sizes
         gaps[near] = np.abs(self.corners[near] - self.corners[i]) / self.size
@@ -36,33 +41,33 @@ class Overlap:
 
 
 def choose(
-    values: np.ndarray, counts: Sequence[int], overlap: Callable[[int], np.ndarray], *, apart: Sequence[float]
+    values: np.ndarray, counts: Sequence[int], overlap: Callable[[int], np.ndarray], *, penalties: Sequence[float]
 ) -> list[np.ndarray]:
-    """Rows for every want, each for one only, that have high values and do not all lie at one place.
+    """Choose rows of high values for every request, each for one request only and spread over the survey.
 
-    A row is taken for the want it has the highest value for, and for another where the rows of that do not last.
+    A row is chosen for the request with its highest value; for another request only if that one runs out of rows.
 
     Parameters
     ----------
-    values : array, shape (n, n_wants)
-        Negative where a row cannot be taken.
+    values : array, shape (n, n_requests)
+        Negative for rows that must not be chosen.
     counts : sequence of int
-        How many rows each want asks for.
+        Number of rows for each request.
     overlap : callable
-        ``overlap(row)``: share of every patch that lies over that row, shape (n,).
-    apart : sequence of float
-        Per want, what a row loses of its value where it lies wholly over one that was taken.
+        ``overlap(row)`` returns the share of every patch that overlaps that row, shape (n,).
+    penalties : sequence of float
+        For each request, the penalty on the value of a row that lies entirely over a chosen one.
 
     Returns
     -------
     list of arrays
-        Rows per want in the order they were taken.
+        Chosen rows of each request, in the order of choice.
 
     Examples
     --------
     >>> values = np.array([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.4, 0.6]])
     >>> same_place = lambda row: np.array([row < 2, row < 2, row == 2, row == 3])
-    >>> choose(values, [2, 1], same_place, apart=[0.3, 0.3])
+    >>> choose(values, [2, 1], same_place, penalties=[0.3, 0.3])
     [array([0, 2]), array([3])]
     """
     free = np.asarray((values >= 0).any(axis=1))
@@ -73,7 +78,7 @@ def choose(
         for w, count in enumerate(counts):
             allowed: np.ndarray = free & (values[:, w] >= 0) & ((winner == w) | (not first))
             while len(chosen[w]) < count and allowed.any():
-                left = np.where(allowed, values[:, w] - apart[w] * covered[w], -np.inf)
+                left = np.where(allowed, values[:, w] - penalties[w] * covered[w], -np.inf)
                 row = int(left.argmax())
                 chosen[w].append(row)
                 allowed[row] = free[row] = False
@@ -82,47 +87,47 @@ def choose(
 
 
 def assign(similarity: np.ndarray, counts: Sequence[int], *, whole: bool = False) -> list[np.ndarray]:
-    """Best rows for every want, each row for one want only: the one it is most similar to.
+    """Choose the most similar rows for every request; each row goes to the request it is most similar to.
 
     Parameters
     ----------
-    similarity : array, shape (n, n_wants)
-        Negative where a row cannot be taken.
+    similarity : array, shape (n, n_requests)
+        Negative for rows that must not be chosen.
     counts : sequence of int
-        How many rows each want asks for.
+        Number of rows for each request.
     whole : bool
-        Sort all rows at once; by default only the first, and all of them where those do not last.
+        Whether to sort all rows at once; by default the first ones, and all rows only if those are too few.
 
     Returns
     -------
     list of arrays
-        Rows per want, the most similar first, ties by row; fewer than asked where there are no more.
+        Rows of each request, the most similar first, ties by row; fewer than requested if no more can be chosen.
 
     Examples
     --------
     >>> assign(np.array([[0.9, 0.8], [0.7, 0.6], [0.1, 0.5]]), [1, 2])
     [array([0]), array([1, 2])]
     """
-    n, n_wants = similarity.shape
+    n, n_requests = similarity.shape
     most = [n if whole else AHEAD * (count + 100) for count in counts]
-    orders = [falling_rows(similarity[:, w], most[w]) for w in range(n_wants)]
-    barred = np.zeros((n, n_wants), bool)
+    orders = [falling_rows(similarity[:, w], most[w]) for w in range(n_requests)]
+    barred = np.zeros((n, n_requests), bool)
     while True:
         chosen = [order[~barred[order, w]][: counts[w]] for w, order in enumerate(orders)]
-        taken = np.full((n, n_wants), -np.inf, np.float32)
+        taken = np.full((n, n_requests), -np.inf, np.float32)
         for w, rows in enumerate(chosen):
             taken[rows, w] = similarity[rows, w]
-        losing = np.isfinite(taken) & (np.arange(n_wants) != taken.argmax(axis=1)[:, None])
+        losing = np.isfinite(taken) & (np.arange(n_requests) != taken.argmax(axis=1)[:, None])
         if not losing.any():
             break
         barred |= losing
-    if any(len(rows) < counts[w] and most[w] < n for w, rows in enumerate(chosen)):  # what was sorted did not last
+    if any(len(rows) < counts[w] and most[w] < n for w, rows in enumerate(chosen)):  # too few rows were sorted
         return assign(similarity, counts, whole=True)
     return chosen
 
 
 def falling_rows(values: np.ndarray, most: int) -> np.ndarray:
-    """Rows with values from 0 on, the highest first and ties by row; at least `most` of them where there are so many.
+    """Return rows with non-negative values, the highest first, ties by row; at least `most` of them if possible.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""How good a result is by a few random questions: groups to draw from, and estimates with intervals."""
+"""Estimate the quality of a result from a few random questions: stratified drawing, estimates with intervals."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -12,16 +12,16 @@ from sklearn.cluster import KMeans
 
 from outcrop.parallel import one_blas_thread
 
-GROUPS = 4  # of a class: what looks alike is right or wrong together, so a few answers stand for many
-BEFORE = 0.5  # of an answer, which stands for every group before it is asked about
-LEVEL = 0.95  # how often an interval is to hold the truth
-DRAWS = 4000  # of the shares of true classes, for an interval of IoU
-SPREAD = 0.7  # of a shift of logits that is expected before any answer
-PRIOR = 0.5  # sum of squares, and answers, added to both spreads before one is compared with the other
+GROUPS = 4  # groups per class; similar members tend to be right or wrong together, so few answers represent many
+BEFORE = 0.5  # number of prior answers for every group
+LEVEL = 0.95  # confidence level of intervals
+DRAWS = 4000  # random draws of the shares of true classes, for an interval of IoU
+SPREAD = 0.7  # prior standard deviation of a shift of logits
+PRIOR = 0.5  # added to sums of squares and degrees of freedom of both variances before they are compared
 
 
 class Estimate(NamedTuple):
-    """A share, its interval of 95 %, and on how many answers it rests."""
+    """A share, its 95 % interval, and the number of answers behind it."""
 
     share: float
     low: float
@@ -29,8 +29,8 @@ class Estimate(NamedTuple):
     answers: int
 
 
-def groups_alike(descriptors: np.ndarray, confidence: np.ndarray) -> np.ndarray:
-    """Group the patches of one class by what they look like and how sure their class is.
+def similar_groups(descriptors: np.ndarray, confidence: np.ndarray) -> np.ndarray:
+    """Group the patches of one class by similarity and confidence.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def groups_alike(descriptors: np.ndarray, confidence: np.ndarray) -> np.ndarray:
     Returns
     -------
     array of int, shape (n_patches,)
-        One group where there are few patches.
+        Group of each patch; one group for few patches.
     """
     if len(descriptors) < 2 * GROUPS:
         return np.zeros(len(descriptors), int)
@@ -55,7 +55,7 @@ def groups_alike(descriptors: np.ndarray, confidence: np.ndarray) -> np.ndarray:
 def groups_by_class(
     descriptors: np.ndarray, classes: np.ndarray, confidence: np.ndarray
 ) -> tuple[np.ndarray, list[str]]:
-    """Groups of what looks alike, class by class.
+    """Group similar patches within each class.
 
     Parameters
     ----------
@@ -73,22 +73,22 @@ def groups_by_class(
     owners: list[str] = []
     for name in dict.fromkeys(classes):
         members = np.flatnonzero(classes == name)
-        found = groups_alike(descriptors[members], confidence[members])
+        found = similar_groups(descriptors[members], confidence[members])
         groups[members] = len(owners) + found
         owners += [str(name)] * (int(found.max()) + 1)
     return groups, owners
 
 
 def draw_order(groups: np.ndarray, n: int, *, seed: int = 0) -> np.ndarray:
-    """Members to ask about, at random inside every group, and as many from each as its size asks for.
+    """Draw random members to ask about, from each group in proportion to its size.
 
-    The first members of a longer draw with the same seed are those of a shorter one, group by group.
+    With one seed, the members drawn from a group are the first ones of any larger draw.
 
     Parameters
     ----------
     groups : array of int, shape (n_members,)
     n : int
-        Questions; every group gets one at least, where there are as many.
+        Number of questions; every group gets at least one if `n` allows.
     seed : int
 
     Returns
@@ -108,24 +108,24 @@ def draw_order(groups: np.ndarray, n: int, *, seed: int = 0) -> np.ndarray:
     counts = np.maximum(np.floor(shares).astype(int), 1 if n >= len(members) else 0)
     for group in np.argsort(-(shares - counts), kind="stable")[: max(0, n - int(counts.sum()))]:
         counts[group] += 1
-    for _ in range(int(counts.sum()) - n):  # small groups got one question more than their share
+    for _ in range(int(counts.sum()) - n):  # small groups may get more questions than their share
         counts[np.where(counts > 1, counts - shares, -np.inf).argmax()] -= 1
     return np.concatenate([some[:count] for some, count in zip(members, counts, strict=True)])
 
 
 def estimate(groups: npt.ArrayLike, sizes: npt.ArrayLike, asked: npt.ArrayLike, answers: npt.ArrayLike) -> Estimate:
-    """Share of right members of a whole, from answers on some members of its groups.
+    """Estimate the share of correct members of a population from answers about members of its groups.
 
     Parameters
     ----------
     groups : array of int, shape (n_groups,)
-        Names of the groups.
+        Numbers of the groups.
     sizes : array, shape (n_groups,)
-        Members of each; zero for a group that does not belong to the whole asked about.
+        Members of each group; 0 for groups outside the population.
     asked : array of int, shape (n_answers,)
         Group of every answer.
     answers : array, shape (n_answers,)
-        1 right, 0 wrong.
+        1 correct, 0 wrong.
 
     Returns
     -------
@@ -133,9 +133,9 @@ def estimate(groups: npt.ArrayLike, sizes: npt.ArrayLike, asked: npt.ArrayLike, 
 
     Notes
     -----
-    The share is the mean of the shares of the groups by their sizes; a group without an answer has the share of the
-    others. The interval is that of independent answers (Wilson), as many as the answers are worth: more than were
-    given by the spread of all answers over that inside the groups, and by :math:`1 / (1 - n / N)`, what is left to ask.
+    The share is the mean of the shares of the groups weighted by size; a group without an answer is left out. The
+    interval is that of Wilson with an effective number of answers: larger than the number of answers by the ratio of
+    total variance to variance within groups, and by the finite population correction :math:`1 / (1 - n / N)`.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def estimate(groups: npt.ArrayLike, sizes: npt.ArrayLike, asked: npt.ArrayLike, 
     freedom = int(np.maximum(counts - 1, 0).sum()) + PRIOR
     over_all = (((answers - answers.mean()) ** 2).sum() + PRIOR) / (len(answers) - 1 + PRIOR)
     gain = max(1.0, over_all / ((inside + PRIOR) / freedom))
-    # the spread inside groups is an estimate too: Student's interval instead of the normal one
+    # the variance within groups is an estimate too, so Student's distribution replaces the normal one
     if gain > 1:
         gain = max(1.0, gain * (t.ppf(0.5 + LEVEL / 2, 1e6) / t.ppf(0.5 + LEVEL / 2, freedom)) ** 2)
     left = np.clip(1 - counts / np.maximum(sizes, 1), 1e-6, 1)
@@ -168,7 +168,7 @@ def estimate(groups: npt.ArrayLike, sizes: npt.ArrayLike, asked: npt.ArrayLike, 
 
 
 def wilson(share: float, n: float) -> tuple[float, float]:
-    """Interval of a share of `n` independent answers, which need not be a whole number (Wilson 1927).
+    """Return Wilson's interval (1927) of a share of `n` independent answers; `n` may be fractional.
 
     Examples
     --------
@@ -185,18 +185,18 @@ def wilson(share: float, n: float) -> tuple[float, float]:
 def iou_estimates(
     sizes: np.ndarray, owners: Sequence[str], asked: npt.ArrayLike, truths: Sequence[str], classes: Sequence[str]
 ) -> dict[str, Estimate]:
-    """Intersection over union of every class and their mean, from the true classes of some members of groups.
+    """Estimate intersection over union of every class and their mean, from true classes of some members of groups.
 
     Parameters
     ----------
     sizes : array, shape (n_groups,)
-        Members of each group.
+        Number of members of each group.
     owners : sequence of str, length n_groups
-        Class that the members of each group are labelled with.
+        Label of the members of each group.
     asked : array of int, shape (n_answers,)
         Group of every answer.
     truths : sequence of str, length n_answers
-        What the member really is.
+        True class of the member.
     classes : sequence of str
 
     Returns
@@ -206,9 +206,9 @@ def iou_estimates(
 
     Notes
     -----
-    The true classes of a group are drawn from a Dirichlet distribution: the answers of the group, and half
-    an answer, one part of it on the label of the group and one on all classes alike. Estimate and interval are the
-    median and quantiles of what the draws give.
+    The shares of true classes in a group are drawn from a Dirichlet distribution. Its parameters are the answers of the
+    group plus half an answer: one half of that for the label of the group, the other half spread over all classes.
+    Estimate and interval are the median and quantiles over the draws.
 
     Examples
     --------
@@ -235,18 +235,18 @@ def iou_estimates(
 
 
 def confidence_shift(confidence: npt.ArrayLike, right: Sequence[bool]) -> float:
-    """What is to be added to the logit of a confidence so that it is right as often as it says.
+    """Return the shift of the logit of confidences that makes them agree with the share of correct labels.
 
     Parameters
     ----------
     confidence : array, shape (n,)
-        Between 0 and 1, of samples that somebody judged.
+        Between 0 and 1, of audited samples.
     right : array of bool, shape (n,)
 
     Returns
     -------
     float
-        0 without answers; with few of them not far from it.
+        0 without answers, close to 0 with few answers.
 
     Examples
     --------

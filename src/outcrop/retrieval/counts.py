@@ -1,17 +1,17 @@
-"""How many patches of a class are taken: as many as asked for, or up to the knee of the curve."""
+"""Choose the number of patches of a class: a given number, or up to the knee of the similarity curve."""
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-Count = int | str | Mapping[str, int | str]  # patches of a class, or auto; for all classes or for each
+Count = int | str | Mapping[str, int | str]  # number of patches or "auto", for all classes or by class
 
-NEAREST, MOST = 9, 100  # the knee is looked for in the nearest ninth of the index; no more than a mapper learns from
+NEAREST, MOST = 9, 100  # search the knee in the nearest 1/9 of the index; largest automatic number
 
 
 def highest(values: np.ndarray, count: int) -> np.ndarray:
-    """The highest values in falling order, `count` of them or all.
+    """Return the `count` highest values (or all if fewer) in descending order.
 
     Examples
     --------
@@ -24,14 +24,14 @@ def highest(values: np.ndarray, count: int) -> np.ndarray:
 
 
 def auto_count(curve: np.ndarray, usable: int) -> int:
-    """How many patches of a class to take: the knee of the similarity of the nearest ninth of the index, at most 100.
+    """Return a number of patches for a class: the knee of the similarity curve, at most 100.
 
     Parameters
     ----------
     curve : array
-        Similarity of the patches to the class, in falling order; no more than the nearest ninth is looked at.
+        Similarity of patches to the class in descending order; only the nearest ninth of the index is used.
     usable : int
-        Patches in the index.
+        Number of patches in the index.
 
     Examples
     --------
@@ -44,7 +44,7 @@ def auto_count(curve: np.ndarray, usable: int) -> int:
 def counts_of(
     count: Count, suggested: Mapping[str, int], accepted: Mapping[str, Sequence[int]], *, usable: int
 ) -> dict[str, int]:
-    """How many patches each class asks for: no fewer than were accepted."""
+    """Return the number of patches of each class, at least the number of accepted ones."""
     counts: dict[str, int] = {}
     for name, auto in suggested.items():
         asked = count.get(name, "auto") if isinstance(count, Mapping) else count
@@ -56,7 +56,7 @@ def counts_of(
 
 
 def knee(similarity: npt.ArrayLike) -> int:
-    """Rank after which a falling similarity curve bends: the point farthest below the line between its ends.
+    """Return the rank at the knee of a descending similarity curve: the point farthest from the line between its ends.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Patches around places that an interpreter chose, whether the grid has them or not."""
+"""Cut the patches of exemplars, and find grid patches close to given positions."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from outcrop.volumes.neighbours import line_spacing
 
 
 def exemplar_patch(index: Index, exemplar: Any) -> np.ndarray:
-    """Patch of an exemplar given as a position, which may end with its direction, or as a picture."""
+    """Return the patch of an exemplar, given as a position (optionally with a direction) or as a picture."""
     grid = index.grid
     if np.ndim(exemplar) == 1:
         along = exemplar[3] if len(exemplar) == 4 and exemplar[3] in DIRECTIONS else None
@@ -21,13 +21,13 @@ def exemplar_patch(index: Index, exemplar: Any) -> np.ndarray:
         patch: np.ndarray = grid.cut(index.volume, grid.start_at(place, along=along))[0]
         if not np.isfinite(patch).any():
             raise ValueError(f"The exemplar at {tuple(exemplar)} lies on missing traces; move it.")
-        return np.where(np.isfinite(patch), patch, np.float32(0.5))  # missing samples are silent
+        return np.where(np.isfinite(patch), patch, np.float32(0.5))  # missing samples become zero amplitude
     patch = exemplar_picture(index.volume, grid, exemplar)
     return np.asarray(by_rms(2 * patch[None] - 1)[0]) if grid.gain == "patch" else patch
 
 
 def exemplar_picture(volume: xr.DataArray, grid: PatchGrid, exemplar: Any) -> np.ndarray:
-    """A picture as an exemplar: of the patch size, with values in [0, 1]; anything else is refused."""
+    """Return a picture as an exemplar of the patch size with values in [0, 1]; refuse other pictures."""
     if isinstance(exemplar, xr.DataArray) and {"sample_interval", "trace_spacing"} <= exemplar.attrs.keys():
         exemplar = _resample(exemplar, volume, grid)
     patch = np.asarray(exemplar, np.float32)
@@ -42,18 +42,16 @@ def exemplar_picture(volume: xr.DataArray, grid: PatchGrid, exemplar: Any) -> np
             f"An exemplar picture has values from {patch.min():g} to {patch.max():g}; scale it to 0 ... 1."
         )
     if patch.min() == patch.max():
-        raise ValueError(
-            f"An exemplar picture has the value {patch.min():g} everywhere; choose one that shows something."
-        )
+        raise ValueError(f"An exemplar picture has the value {patch.min():g} everywhere; choose another picture.")
     return patch
 
 
 def _resample(picture: xr.DataArray, volume: xr.DataArray, grid: PatchGrid) -> np.ndarray:
-    """Picture with the sample interval and trace spacing of the volume, its middle cut to the patch size."""
+    """Resample a picture to the sampling of the volume, and cut its middle to the patch size."""
     spacing = line_spacing(volume)
     if spacing is None:
         raise ValueError(
-            "The volume does not say its bin size, so a picture of another sampling cannot be resampled to it."
+            "The bin size of the volume is unknown, so a picture of another sampling cannot be resampled to it."
         )
     across = spacing[1] if grid.along != "crossline" else spacing[0]
     axis = volume[volume.dims[2]].values
@@ -64,7 +62,7 @@ def _resample(picture: xr.DataArray, volume: xr.DataArray, grid: PatchGrid) -> n
 
 
 def rows_near(grid: PatchGrid, starts: np.ndarray) -> np.ndarray:
-    """Row of the patch that covers at least three quarters of each of some patches, -1 where none does.
+    """Return for each start the row of a grid patch that covers at least three quarters of its patch, or -1.
 
     Parameters
     ----------

@@ -1,8 +1,9 @@
-"""Labels of a few patches spread over a graph of the patches that look most alike.
+"""Spread labels of a few patches over a graph that links similar patches.
 
-Every patch is tied to those it resembles most. What exemplars, yes and no say of some patches flows along these ties
-and fades on the way, and a patch belongs to a class by its share of what reaches it. The survey itself is a further,
-weak source everywhere, so that a patch that next to nothing reaches belongs to no class.
+Every patch is linked to the patches most similar to it. Exemplars and verdicts are sources of evidence for their class,
+which spreads along the links and is damped at each. The share of a class in all evidence that reaches a patch estimates
+how likely the patch shows the class. A further weak source at every patch, the survey, keeps the shares of patches low
+that almost no evidence reaches.
 """
 
 import numpy as np
@@ -11,22 +12,22 @@ from scipy import sparse
 from outcrop.parallel import map_blocks, spans
 from outcrop.retrieval.search import search
 
-FEWEST, NEIGHBOURS = 5, 30  # ties of a patch: a tenth of the patches, within these limits
-PASSED_ON = 0.9  # share of what reaches a patch that it passes on
-STANDS_FOR = 20  # patches of the graph that stand for an exemplar, which need not be one of them
-SURVEY = 0.03  # weight of the survey against that of the exemplars of a class
-ACCEPTED, REJECTED = 0.2, 2.0  # weight of a yes and of a no against that of the exemplars of a class
-FADED = 1e-4  # share of the first step from which further steps are left out
-MORE = 4  # times as many patches as are tied that the measure is asked about
+FEWEST, NEIGHBOURS = 5, 30  # links of a patch: a tenth of the number of patches, within these limits
+DAMPING = 0.9  # factor on evidence at each link
+STARTS = 20  # patches of the graph at which the evidence of an exemplar starts
+SURVEY = 0.03  # weight of the survey, where that of the exemplars of a class is 1
+ACCEPTED, REJECTED = 0.2, 2.0  # weights of an accepted and a rejected patch, where that of the exemplars is 1
+FADED = 1e-4  # size of a step, relative to the first one, at which iteration ends
+MORE = 4  # candidates compared by the measure, as a multiple of the links
 BLOCK = 256  # patches compared with all others at once
 
 
-def rooted(descriptors: np.ndarray) -> np.ndarray:
-    """Square roots of the shares of descriptors: products of these are overlaps of two patches.
+def square_roots(descriptors: np.ndarray) -> np.ndarray:
+    """Return square roots of normalised descriptors; the product of two measures the overlap of two patches.
 
     Examples
     --------
-    >>> rooted(np.array([[1.0, 3.0]], "f4")).round(2)
+    >>> square_roots(np.array([[1.0, 3.0]], "f4")).round(2)
     array([[0.5 , 0.87]], dtype=float32)
     """
     total = descriptors.sum(axis=1, keepdims=True)
@@ -34,26 +35,25 @@ def rooted(descriptors: np.ndarray) -> np.ndarray:
 
 
 def nearest(features: np.ndarray, edges: np.ndarray, *, count: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """The patches most similar to every patch, by the measure, and how similar they are.
+    """Return the patches most similar to every patch by the measure, and their similarity.
 
-    Overlaps of descriptors, which are one matrix product, choose some times as many, and the measure chooses among
-    these.
+    A fast comparison, one matrix product, preselects several times as many; the measure chooses among them.
 
     Parameters
     ----------
     features : float32 array, shape (n, n_values)
     edges : array of int
-        As in `search`.
+        Block edges, as in `search`.
     count : int, optional
-        How many; by default a tenth of the patches, from 5 to 30.
+        Number of patches; by default a tenth of all, within 5 to 30.
 
     Returns
     -------
     rows, similarity : arrays, shape (n, min(count, n - 1))
-        In no order.
+        Unsorted.
     """
     count = min(count or int(np.clip(len(features) // 10, FEWEST, NEIGHBOURS)), len(features) - 1)
-    roots = rooted(features)
+    roots = square_roots(features)
 
     def compare(span: slice) -> tuple[np.ndarray, np.ndarray]:
         overlap = roots[span] @ roots.T
@@ -74,22 +74,22 @@ def nearest(features: np.ndarray, edges: np.ndarray, *, count: int | None = None
 
 
 def _highest(values: np.ndarray, count: int) -> np.ndarray:
-    """Columns of the highest values of every row, in no order."""
+    """Return the columns of the highest values of every row, unsorted."""
     return np.argpartition(-values, count - 1, axis=1)[:, :count]
 
 
-def ties(rows: np.ndarray, similarity: np.ndarray) -> sparse.csr_matrix:
-    """Symmetric, normalised matrix of a graph of nearest patches.
+def link_matrix(rows: np.ndarray, similarity: np.ndarray) -> sparse.csr_matrix:
+    """Return the symmetric, normalised matrix of a graph of nearest patches.
 
     Parameters
     ----------
     rows, similarity : arrays, shape (n, count)
-        As `nearest` gives them.
+        From `nearest`.
 
     Returns
     -------
     scipy.sparse.csr_matrix, shape (n, n)
-        D^-1/2 A D^-1/2, where A holds `closeness` of either side of a tie, whichever is larger.
+        D^-1/2 A D^-1/2, where A holds the `closeness` of linked patches, the larger one of both directions.
     """
     n, count = rows.shape
     pointers = np.arange(0, n * count + 1, count)
@@ -100,7 +100,7 @@ def ties(rows: np.ndarray, similarity: np.ndarray) -> sparse.csr_matrix:
 
 
 def closeness(similarity: np.ndarray) -> np.ndarray:
-    """Similarities on a scale of their range: 1 for the highest of a row, 1/e for the lowest.
+    """Scale similarities by the range of their row: 1 for the highest, 1/e for the lowest.
 
     Examples
     --------
@@ -111,62 +111,62 @@ def closeness(similarity: np.ndarray) -> np.ndarray:
     return np.asarray(np.exp((similarity - high) / np.maximum(high - low, 1e-9)))
 
 
-def stand_ins(similarity: np.ndarray) -> np.ndarray:
-    """Weights, with the sum 1, of the patches that stand for an exemplar.
+def exemplar_weights(similarity: np.ndarray) -> np.ndarray:
+    """Return the weights of the patches at which the evidence of an exemplar starts; they sum to 1.
 
     Parameters
     ----------
     similarity : array, shape (n,)
-        Of every patch of the graph to the exemplar.
+        Similarity of every patch of the graph to the exemplar.
 
     Examples
     --------
-    >>> stand_ins(np.array([0.9, 0.8, 0.2])).round(2)
+    >>> exemplar_weights(np.array([0.9, 0.8, 0.2])).round(2)
     array([0.45, 0.39, 0.16])
     """
     weights = np.zeros(len(similarity))
-    rows = np.argsort(-similarity, kind="stable")[:STANDS_FOR]
+    rows = np.argsort(-similarity, kind="stable")[:STARTS]
     weights[rows] = closeness(similarity[rows])
     return np.asarray(weights / weights.sum())
 
 
 def spread(matrix: sparse.csr_matrix, sources: np.ndarray) -> np.ndarray:
-    """What reaches every patch: the solution f of f = a W f + y.
+    """Return the evidence that reaches every patch: the solution f of f = a W f + y.
 
     Parameters
     ----------
     matrix : sparse matrix, shape (n, n)
-        W, of `ties`.
+        W, from `link_matrix`.
     sources : array, shape (n, n_sources)
-        y: what every patch has from the start.
+        y, the evidence that starts at every patch.
     """
     sources = np.ascontiguousarray(sources, np.float32)
     reached = sources
-    for _ in range(int(np.ceil(np.log(FADED) / np.log(PASSED_ON)))):
-        reached = PASSED_ON * (matrix @ reached) + sources
+    for _ in range(int(np.ceil(np.log(FADED) / np.log(DAMPING)))):
+        reached = DAMPING * (matrix @ reached) + sources
     return reached
 
 
 def shares(matrix: sparse.csr_matrix, exemplars: np.ndarray, accepted: np.ndarray, rejected: np.ndarray) -> np.ndarray:
-    """Share of every class in what reaches each patch of a graph.
+    """Return the share of every class in the evidence that reaches each patch of a graph.
 
     Parameters
     ----------
     matrix : sparse matrix, shape (n, n)
-        Of `ties`.
+        From `link_matrix`.
     exemplars, accepted, rejected : arrays, shape (n, n_classes)
-        How much of the exemplars of a class a patch stands for (see `stand_ins`), how often it was accepted as one of
-        the class, and how often it was rejected.
+        Weights of a patch for the exemplars of a class (see `exemplar_weights`); how often it was accepted for the
+        class, and how often it was rejected.
 
     Returns
     -------
     array, shape (n, n_classes)
-        f_c / (sum of f over all classes + r_c + b), where f is what reaches a patch from exemplars and accepted
-        patches, r_c what comes from those that were rejected as class c, and b from the survey.
+        f_c / (sum of f over all classes + r_c + b), with the evidence f from exemplars and accepted patches, r_c from
+        patches rejected for class c, and b from the survey.
     """
     n, n_classes = exemplars.shape
     survey = np.full((n, 1), SURVEY / n)
     sources = np.concatenate([exemplars + ACCEPTED * accepted, REJECTED * rejected, survey], axis=1)
     reached = spread(matrix, sources)
-    found, against, rest = reached[:, :n_classes], reached[:, n_classes:-1], reached[:, -1:]
-    return np.asarray(found / np.maximum(found.sum(axis=1, keepdims=True) + against + rest, 1e-30))
+    found, against, survey_evidence = reached[:, :n_classes], reached[:, n_classes:-1], reached[:, -1:]
+    return np.asarray(found / np.maximum(found.sum(axis=1, keepdims=True) + against + survey_evidence, 1e-30))

@@ -1,4 +1,4 @@
-"""An index: descriptors of all patches of a grid, on disk."""
+"""Build and open an index: descriptors of all patches of a grid, on disk."""
 
 import contextlib
 import hashlib
@@ -22,16 +22,16 @@ from outcrop.storage.stages import Stages
 from outcrop.storage.workspace import DoneLog, Workspace, damage, whole_file
 from outcrop.volumes.identity import LineLog, check_lines, checked_volume, line_digest, lines_path, reopen, untouched
 
-Block = tuple[int, slice]  # number and rows of patches that are described, written and resumed together
+Block = tuple[int, slice]  # number of the block, and its rows
 Digests = dict[tuple[int, int], str]  # direction and position of a line -> digest of its samples
 
-BLOCK = 1024  # patches of a block
-USED, MISSING, QUIET = range(3)  # why a row has no descriptor: NaN inside, or nothing to see
-CODE = 1  # raised when the same inputs would give other descriptors
+BLOCK = 1024  # patches that are described and written together
+USED, MISSING, QUIET = range(3)  # status of a row: described, with missing samples, empty
+CODE = 1  # version of the descriptors; raised when the same inputs give other descriptors
 GRID_OPTIONS = ("size", "step", "along", "every", "area", "between", "sample", "gain", "clip", "seed")
-UNKNOWN = 255  # status of a row that was not looked at yet
-REMEDY = "run the same command again and it is described anew"
-RESIDENT = 0.25  # share of the memory of a search that descriptors may take to stay there
+UNKNOWN = 255  # status of a row that is not computed yet
+REMEDY = "run the same command again to compute it again"
+RESIDENT = 0.25  # share of the memory budget that descriptors may occupy permanently
 
 
 class Index:
@@ -40,15 +40,15 @@ class Index:
     Attributes
     ----------
     key : str
-        Under which it lies among the stages of the job.
+        Key of the index among the stages of the job.
     grid : PatchGrid
-        Where the patches lie.
+        Grid of the patches.
     volume : DataArray
-        The volume they were cut from.
+        Volume of the patches.
     features : zarr.Array, shape (n, n_values)
-        Their descriptors, zero where `status` is not 0.
+        Descriptors of the patches; zero where `status` is not 0.
     status : array, shape (n,)
-        0 described, 1 touches a missing sample, 2 muted, water or constant.
+        0 described, 1 with missing samples, 2 empty (mute, water, constant).
     client : distributed.Client or None
         A Dask cluster to search on, shard by shard; its workers read the job folder.
     memory : int or None
@@ -77,7 +77,7 @@ class Index:
         return len(self.status)
 
     def descriptors(self, rows: slice | np.ndarray) -> np.ndarray:
-        """Descriptors of a slice or of some rows; from memory once all of them were read and fit there."""
+        """Return the descriptors of rows; all descriptors are kept in memory if they fit."""
         with damage(self.features.store, REMEDY):
             if self._held is None and self.features.nbytes <= RESIDENT * (self.memory or memory_budget()):
                 self._held = self.features[:]
@@ -101,36 +101,36 @@ def build_index(
     progress: Progress | None = None,
     known: dict[str, Any] | None = None,
 ) -> Index:
-    """Describe every patch of a grid and keep the descriptors in a job folder.
+    """Compute the descriptors of all patches of a grid and store them in a job folder.
 
-    A run that was interrupted goes on where it was, and one whose volume and parameters are unchanged reads nothing. An
-    index of another volume or with other parameters is kept under a key of its own; none replaces another.
+    An interrupted run is resumed, and a finished index with unchanged volume and parameters is opened without reading
+    the volume. An index of another volume or with other parameters is stored under another key; none is replaced.
 
     Parameters
     ----------
     volume : DataArray
-        As `open_volume` gives it.
+        From `open_volume`.
     grid : PatchGrid
         The patches.
     path : path
         The job folder, by convention ``NAME.outcrop``.
     measure : str
-        How patches are compared: ``encoder`` or, as in the paper, ``curvelet-svd``.
+        Similarity measure: ``encoder`` or, as in the paper, ``curvelet-svd``.
     truncate, finest : bool
-        Of ``curvelet-svd``, see `CurveletSVD`.
+        Parameters of ``curvelet-svd``, see `CurveletSVD`.
     workers : int, optional
-        Threads; all cores by default.
+        Number of threads; all cores by default.
     client : distributed.Client, optional
-        A Dask cluster to describe on instead; its workers write what they describe into the job folder.
+        A Dask cluster to use instead of threads; its workers write into the job folder.
     memory : int, optional
-        Bytes to use, a quarter of the machine by default; it bounds the patches held at once and the threads.
+        Bytes to use, a quarter of the machine by default; limits the patches in memory and the number of threads.
     device : str, optional
-        A torch device such as ``cuda`` (all GPUs that are visible), or several, ``cuda:0,cuda:1``, that describe what
-        threads cut; not with a cluster.
+        A torch device such as ``cuda`` (all visible GPUs), or several, ``cuda:0,cuda:1``, which compute the descriptors
+        of patches that threads cut. Not with a cluster.
     progress : callable, optional
         Called as ``progress(what, done, total)``.
     known : dict, optional
-        What `take_volume` gave for this volume before; by default the volume is recorded as that of the job.
+        Earlier result of `take_volume` for this volume; by default the volume is recorded as that of the job.
 
     Returns
     -------
@@ -155,7 +155,7 @@ def build_index(
     group = _prepare(stages, key, grid, length)
     arrays = {name: group[name] for name in ("features", "status")}
     log = DoneLog(stages.path("index", key) / "features.done")
-    for number in log.read():  # a block whose rows are gone is described again
+    for number in log.read():  # a block with lost rows is computed again
         if (arrays["status"][number * BLOCK : (number + 1) * BLOCK] > QUIET).any():
             log.drop(number)
     done = log.read()
@@ -171,7 +171,7 @@ def build_index(
     cost = 2 * at_once * patch + 8 * BLOCK * length
     written = map_blocks(describe, blocks, cost=cost, **where)
     lines = LineLog(lines_path(path, known["digest"]))
-    with contextlib.closing(written):  # an error here ends the threads before it goes on
+    with contextlib.closing(written):  # ends the threads if an error occurs here
         for (number, span), (seals, digests) in zip(blocks, written, strict=True):
             check_lines(path, lines, digests)
             for name, seal in seals.items():
@@ -187,21 +187,21 @@ def build_index(
 
 
 def finished_index(stages: Stages, key: str) -> bool:
-    """Whether all blocks of an index are described, and none of them was found damaged since."""
+    """Return whether all blocks of an index are computed and none was found damaged."""
     counts = [int(words[1]) for words in stages.journal("index") if words[0] == key and len(words) == 2]
     done = DoneLog(stages.path("index", key) / "features.done").read()
     return bool(counts) and done >= set(range(counts[-1]))
 
 
 def index_inputs(volume_digest: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Everything that descriptors are made from.
+    """Return all inputs of the descriptors of an index, for its key.
 
     Parameters
     ----------
     volume_digest : str
-        Of `take_volume`.
+        From `take_volume`.
     options : dict
-        Of `PatchGrid` and of the measure.
+        Options of `PatchGrid` and of the measure.
     """
     measure = options.get("measure") or DEFAULT
     plain = {name: options.get(name) for name in (*GRID_OPTIONS, "truncate", "finest", "part")}
@@ -214,7 +214,7 @@ def index_inputs(volume_digest: str, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def grid_options(grid: PatchGrid) -> dict[str, Any]:
-    """Options of a grid as they were given, in plain values."""
+    """Return the options of a grid as plain values, as they were given."""
     options = grid.parameters | {"clip": grid.given_clip, "size": list(grid.size), "step": list(grid.step)}
     if grid._drawn is not None and not grid.sample:
         starts = hashlib.sha256()
@@ -225,14 +225,14 @@ def grid_options(grid: PatchGrid) -> dict[str, Any]:
 
 
 def open_index(path: str | Path, *, volume: xr.DataArray | None = None) -> Index:
-    """Open the index of a job folder that was built last.
+    """Open the most recent index of a job folder.
 
     Parameters
     ----------
     path : path
         The job folder.
     volume : DataArray, optional
-        The volume, where it is not a file or has moved; by default it is opened from where it was.
+        The volume, if it is not a file or has moved; by default it is opened from its recorded path.
 
     Examples
     --------
@@ -248,28 +248,28 @@ def open_index(path: str | Path, *, volume: xr.DataArray | None = None) -> Index
     workspace.read()
     key = stages.last("index")
     if key is None or not finished_index(stages, key):
-        raise ValueError(f"The index of {path} is not finished; run the same 'outcrop index' again and it goes on.")
+        raise ValueError(f"The index of {path} is not finished; run the same 'outcrop index' again to resume it.")
     volume = reopen(path) if volume is None else volume
     known = checked_volume(path, volume)
     inputs = stages.facts("index", key)["inputs"]
     if inputs["volume"] != known["digest"]:
         raise ValueError(f"The volume of job {path} changed since it was indexed; index it again.")
     if inputs["part"] or inputs["between"]:
-        raise ValueError(f"The index of {path} is of a part of a plan; open it with build_index and the same grid.")
+        raise ValueError(f"The index of {path} covers a part of a grid; open it with build_index and the same grid.")
     grid = PatchGrid(volume, **{name: inputs[name] for name in GRID_OPTIONS})
     return Index(path, key, volume, grid, indexed_measure(inputs))
 
 
 def _prepare(stages: Stages, key: str, grid: PatchGrid, length: int) -> Any:
-    """Group of the index arrays: the one that is there, a fresh one where there is none or it cannot be opened."""
+    """Open the Zarr group of an index; create a new one if it does not exist or cannot be opened."""
     store, n = stages.path("index", key) / "features.zarr", len(grid)
     if store.is_dir():
         try:
-            with damage(store, "it is described anew"):
+            with damage(store, "it is computed again"):
                 group = open_features(store, n, length, mode="r+")
                 group["status"][:]
                 return group
-        except ValueError:  # damaged; what the disk refuses is an OSError and goes on to the user
+        except ValueError:  # damaged; an OSError, by contrast, is reported to the user
             for name in ("features.done", "features.zarr"):
                 stages.set_aside("index", key, name)
     with whole_file(store) as aside:
@@ -282,13 +282,13 @@ def _prepare(stages: Stages, key: str, grid: PatchGrid, length: int) -> Any:
 
 
 def feature_codecs() -> Any:
-    """How descriptors are stored: values of one kind side by side, byte by byte, which takes a seventh less."""
+    """Return the codecs of descriptors: transposed and byte-shuffled before compression, which saves a seventh."""
     compressors = [BloscCodec(cname="zstd", clevel=5, shuffle="shuffle"), Crc32cCodec()]
     return {"filters": [TransposeCodec(order=(1, 0))], "compressors": compressors}
 
 
 def open_features(store: Path, n: int, length: int, *, mode: Literal["r", "r+"] = "r") -> Any:
-    """Zarr group of an index of `n` rows of `length` values; refused where its arrays are not those."""
+    """Open the Zarr group of an index of `n` rows of `length` values; refuse other arrays."""
     group: Any = zarr.open_group(store, mode=mode)
     shapes: dict[str, tuple[int, ...]] = {"features": (length,), "status": ()}
     for name, shape in shapes.items():
@@ -299,7 +299,7 @@ def open_features(store: Path, n: int, length: int, *, mode: Literal["r", "r+"] 
 
 
 def drop_damaged(path: str | Path, index: Index) -> None:
-    """Note which blocks of an index cannot be read, so that the next `build_index` describes them again."""
+    """Remove unreadable blocks of an index from its log, so that the next `build_index` computes them again."""
     log = DoneLog(Stages(path).path("index", index.key) / "features.done")
     for span in spans(len(index), BLOCK):
         try:
@@ -314,7 +314,7 @@ def drop_damaged(path: str | Path, index: Index) -> None:
 def _describe(
     arrays: Any, volume: xr.DataArray, grid: PatchGrid, measure: Any, at_once: int, devices: list[str], block: Block
 ) -> tuple[dict[str, Any], Digests]:
-    """Describe a block, some patches at once, and write it; seals of its chunks and digests of its lines."""
+    """Compute and write a block, some patches at a time; return checksums of its chunks and digests of its lines."""
     number, span = block
     features = np.zeros((span.stop - span.start, arrays["features"].shape[1]), np.float32)
     status = np.zeros(span.stop - span.start, np.uint8)
@@ -332,7 +332,7 @@ def _describe(
 
 
 def _described(measure: Any, patches: Any, device: str | None) -> np.ndarray:
-    """Descriptors of patches, computed on a torch device where one is given."""
+    """Return the descriptors of patches, computed on a torch device if one is given."""
     if device is not None:
         import torch
 

@@ -1,4 +1,4 @@
-"""The patches that look like an interpreter's exemplars: how many of them, in which order, each for one class only."""
+"""Retrieve the patches most similar to exemplars: their number, their order, and one class for each."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -11,22 +11,30 @@ from scipy.sparse import csr_matrix
 from outcrop.measures.curvelet_svd import CurveletSVD
 from outcrop.parallel import memory_budget
 from outcrop.retrieval import graph
-from outcrop.retrieval.assignment import APART, BACKGROUND_APART, SURE, Overlap, assign, choose, falling_rows
+from outcrop.retrieval.assignment import (
+    ACCEPTED_BONUS,
+    BACKGROUND_PENALTY,
+    OVERLAP_PENALTY,
+    Overlap,
+    assign,
+    choose,
+    falling_rows,
+)
 from outcrop.retrieval.counts import NEAREST, Count, auto_count, counts_of, highest
 from outcrop.retrieval.exemplars import exemplar_patch, rows_near
-from outcrop.retrieval.feedback import number_most_telling
+from outcrop.retrieval.feedback import number_most_informative
 from outcrop.retrieval.index import USED, Index
 from outcrop.retrieval.search import search_index
 from outcrop.retrieval.weak import WeakLabels
 from outcrop.words import counted
 
 RANKINGS = ("graph", "similarity")
-RANKING = 45  # bytes a patch and class that ranking takes, measured
-CANDIDATES, MOST_CANDIDATES = 8192, 32768  # patches in the graph of a large index, at least and at most
-TIMES = 4  # as many of them as are asked for
-ANYWHERE = 0.25  # share of them that is drawn from the whole survey
+RANKING = 45  # bytes per patch and class that ranking needs, measured
+CANDIDATES, MOST_CANDIDATES = 8192, 32768  # candidates (patches in the graph) of a large index, at least and at most
+TIMES = 4  # candidates, as a multiple of the requested patches
+ANYWHERE = 0.25  # share of candidates that are drawn from the whole survey
 
-Wants = list[tuple[str, np.ndarray, int]]  # class, positions of its queries, how many patches
+Requests = list[tuple[str, np.ndarray, int]]  # class, positions of its queries, number of patches
 Verdicts = Mapping[str, Any]  # class -> rows of the grid that were judged
 Places = Mapping[str, Sequence[Sequence[Any]]]  # class -> (inline, crossline, time, direction) of judged patches
 ByClass = dict[str, np.ndarray]
@@ -44,35 +52,35 @@ def retrieve(
     accepted: Places | None = None,
     rejected: Places | None = None,
 ) -> WeakLabels:
-    """Patches that look most like the exemplars of each class.
+    """Retrieve the patches most similar to the exemplars of each class.
 
     Parameters
     ----------
     index : Index
-        Of the volume.
+        Index of the volume.
     exemplars : dict
-        Class name -> list of exemplars: positions (inline, crossline, time) of their centres, cut exactly there, or
-        arrays of the patch size with values in [0, 1]. A 2-D DataArray with ``attrs["sample_interval"]`` (ms or m) and
+        Class name -> list of exemplars: centres (inline, crossline, time) at which patches are cut, or arrays of the
+        patch size with values in [0, 1]. A 2-D DataArray with ``attrs["sample_interval"]`` (ms or m) and
         ``attrs["trace_spacing"]`` (m) is resampled to the sampling of the volume.
     count : int, dict or "auto"
-        Patches for every class, or class name -> patches or ``auto``: as many as `auto_count` says.
+        Number of patches for every class, or class name -> number; ``auto`` is the number from `auto_count`.
     per_exemplar : bool
-        Share the count evenly among the exemplars of a class; otherwise the best match counts.
+        True: share the count evenly among the exemplars of a class. False: use the most similar exemplar.
     ranking : {"graph", "similarity"}, optional
-        ``graph``: by the share of a class in what reaches a patch when exemplars, yes and no spread over a graph of the
-        patches that look most alike, and spread over the survey; see `outcrop.retrieval.graph`. ``similarity``: by the
-        similarity to the nearest exemplar, as in the paper. By default ``similarity`` where the index is by the paper's
+        ``graph``: by the share of the class when evidence from exemplars and verdicts spreads over a graph that links
+        similar patches, and with patches spread over the survey; see `outcrop.retrieval.graph`. ``similarity``: by the
+        similarity to the nearest exemplar, as in the paper. By default ``similarity`` for an index with the paper's
         measure, ``graph`` otherwise.
     background : str, optional
-        Class that stands for the rest of the survey: its patches are spread farther, where the ranking is by graph.
-        None where no class does.
+        Class of everything else in the survey; with ranking ``graph`` its patches are spread farther apart. None if no
+        class is the background.
     device : str, optional
         A torch device to search on, for instance ``cuda``; by default NumPy on all cores.
     accepted, rejected : dict, optional
-        Class name -> places (inline, crossline, time, direction) of patches that an interpreter judged. A verdict
-        applies to the patch of the index that covers its place almost wholly (see `rows_near`): accepted patches come
-        first in their class, a rejected patch is not retrieved for that class again. Where the index has no such patch,
-        the patch is cut at its place and serves as a further exemplar, or as an example of what the class is not.
+        Class name -> positions (inline, crossline, time, direction) of patches that an interpreter judged. A verdict
+        applies to the patch of the index that nearly covers its position (see `rows_near`): accepted patches come first
+        in their class, rejected patches are not retrieved for that class again. Without such a patch, the patch is cut
+        at the position and serves as a further exemplar, or as a counterexample of the class.
 
     Returns
     -------
@@ -96,12 +104,12 @@ def retrieve(
         raise ValueError(
             "Every class needs at least one exemplar; give some as {'fault': [(inline, crossline, time)]}."
         )
-    yes, wanted = _verdict_rows(index, accepted or {}, exemplars)
-    no, unwanted = _verdict_rows(index, rejected or {}, exemplars)
+    yes, further_queries = _verdict_rows(index, accepted or {}, exemplars)
+    no, counterexamples = _verdict_rows(index, rejected or {}, exemplars)
     queries = {}
     for name, places in exemplars.items():
         patches = np.stack([exemplar_patch(index, place) for place in places])
-        queries[name] = np.concatenate([index.measure.describe(patches), wanted[name]])
+        queries[name] = np.concatenate([index.measure.describe(patches), further_queries[name]])
     need = len(index) * (4 * sum(map(len, queries.values())) + RANKING * len(queries))
     if need > (index.memory or memory_budget()):
         raise ValueError(
@@ -114,15 +122,15 @@ def retrieve(
     ninth = min(max(3, usable // NEAREST), usable)
     suggested = {name: auto_count(highest(values, ninth), usable) for name, values in similarity.items()}
     counts = counts_of(count, suggested, yes, usable=usable)
-    wants = wanted_rows(near, counts, per_exemplar)
+    requests = search_requests(near, counts, per_exemplar)
     if ranking == "graph":
-        against = _similarities(index, {name: some for name, some in unwanted.items() if len(some)}, device)
-        weak = _collect(index, wants, near, *_by_graph(index, near, wants, background, against, yes, no))
-        number_most_telling(index, weak, [*yes.values(), *no.values()])
+        against = _similarities(index, {name: some for name, some in counterexamples.items() if len(some)}, device)
+        weak = _collect(index, requests, near, *_by_graph(index, near, requests, background, against, yes, no))
+        number_most_informative(index, weak, [*yes.values(), *no.values()])
     else:
-        values = _with_verdicts(_values(near, wants), wants, yes, no)
-        chosen = assign(values, [n for *_, n in wants])
-        weak = _collect(index, wants, near, chosen, [np.ones(len(rows)) for rows in chosen])
+        values = _with_verdicts(_values(near, requests), requests, yes, no)
+        chosen = assign(values, [n for *_, n in requests])
+        weak = _collect(index, requests, near, chosen, [np.ones(len(rows)) for rows in chosen])
     _check_found(weak, near, no)
     for name, rows in yes.items():
         weak.weights[(weak.classes == name) & np.isin(weak.rows, rows)] = 1
@@ -132,7 +140,7 @@ def retrieve(
 
 
 def _verdict_rows(index: Index, verdicts: Places, classes: Iterable[str]) -> tuple[dict[str, list[int]], ByClass]:
-    """Rows that verdicts apply to, and descriptors of the judged patches that are no row of the index; by class."""
+    """Return, by class, the rows of judged patches and the descriptors of judged patches outside the index."""
     rows: dict[str, list[int]] = {}
     others: ByClass = {}
     for name in classes:
@@ -151,15 +159,15 @@ def _verdict_rows(index: Index, verdicts: Places, classes: Iterable[str]) -> tup
     return rows, others
 
 
-def wanted_rows(near: ByClass, counts: Mapping[str, int], per_exemplar: bool) -> Wants:
-    """List what is searched: one entry for each class, or for each of its queries where the count is shared."""
-    wants: Wants = []
+def search_requests(near: ByClass, counts: Mapping[str, int], per_exemplar: bool) -> Requests:
+    """Return the search requests: one for each class or, with `per_exemplar`, one for each query."""
+    requests: Requests = []
     for name, found in near.items():
         queries = np.arange(found.shape[1])
         groups = np.split(queries, len(queries)) if per_exemplar else [queries]
         shares = [len(part) for part in np.array_split(range(counts[name]), len(groups))]
-        wants += [(name, group, n) for group, n in zip(groups, shares, strict=True) if n]
-    return wants
+        requests += [(name, group, n) for group, n in zip(groups, shares, strict=True) if n]
+    return requests
 
 
 def _check_found(weak: WeakLabels, classes: Iterable[str], rejected: Verdicts) -> None:
@@ -168,14 +176,14 @@ def _check_found(weak: WeakLabels, classes: Iterable[str], rejected: Verdicts) -
         if rejected[name]:
             raise ValueError(
                 f"No patch of {name!r} is left: {counted(len(rejected[name]), 'patches', 'were')} rejected and the "
-                "others are more like another class; take verdicts back (undo; all: --forget, Job.forget()), or choose "
+                "others are more similar to another class; undo verdicts (all: --forget, Job.forget()), or choose "
                 "another exemplar."
             )
-        raise ValueError(f"No patch is more like {name!r} than like another class; choose another exemplar or count.")
+        raise ValueError(f"No patch is most similar to {name!r}; choose another exemplar or count.")
 
 
 def _similarities(index: Index, queries: ByClass, device: str | None) -> ByClass:
-    """Similarity of every patch to each query of a class, by class; -1 where a patch has no descriptor."""
+    """Return, by class, the similarity of every patch to each query; -1 for patches without a descriptor."""
     if not queries:
         return {}
     scores = search_index(index, np.concatenate(list(queries.values())), device=device)
@@ -183,45 +191,54 @@ def _similarities(index: Index, queries: ByClass, device: str | None) -> ByClass
     return dict(zip(queries, np.split(scores, ends, axis=1), strict=True))
 
 
-def _values(near: ByClass, wants: Wants) -> np.ndarray:
-    """Similarity of every patch to the nearest query of every want, shape (n, n_wants)."""
-    return np.stack([near[name][:, queries].max(axis=1) for name, queries, _ in wants], axis=1)
+def _values(near: ByClass, requests: Requests) -> np.ndarray:
+    """Return the similarity of every patch to the nearest query of every request, shape (n, n_requests)."""
+    return np.stack([near[name][:, queries].max(axis=1) for name, queries, _ in requests], axis=1)
 
 
-def _with_verdicts(values: np.ndarray, wants: Wants, accepted: Verdicts, rejected: Verdicts) -> np.ndarray:
-    """Values to choose by: accepted patches come first, for their class only; rejected ones never, for their class."""
-    for w, (name, *_) in enumerate(wants):
+def _with_verdicts(values: np.ndarray, requests: Requests, accepted: Verdicts, rejected: Verdicts) -> np.ndarray:
+    """Change values so that accepted patches come first, for their class only, and rejected ones are left out."""
+    for w, (name, *_) in enumerate(requests):
         for other, rows in accepted.items():
-            values[rows, w] = values[rows, w] + SURE if other == name else -1
+            values[rows, w] = values[rows, w] + ACCEPTED_BONUS if other == name else -1
         values[rejected[name], w] = -1
     return values
 
 
 def _by_graph(
-    index: Index, near: ByClass, wants: Wants, background: str | None, against: ByClass, yes: Verdicts, no: Verdicts
+    index: Index,
+    near: ByClass,
+    requests: Requests,
+    background: str | None,
+    against: ByClass,
+    yes: Verdicts,
+    no: Verdicts,
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Rows of every want with the largest shares in the graph, spread over the survey, and how likely each is right."""
-    counts = [n for *_, n in wants]
+    """Return the rows of every request with the largest shares in the graph, spread out, and their probabilities."""
+    counts = [n for *_, n in requests]
     judged = [row for verdicts in (yes, no) for rows in verdicts.values() for row in rows]
     rows = _candidates(index, near, TIMES * sum(counts), judged)
     accepted, rejected = (
         {name: np.searchsorted(rows, np.array(some, int)) for name, some in given.items()} for given in (yes, no)
     )
-    if not index._graph or not np.array_equal(index._graph[0], rows):  # verdicts change neither ties nor overlaps
+    if not index._graph or not np.array_equal(index._graph[0], rows):  # verdicts change neither links nor overlaps
         features = np.ascontiguousarray(index.descriptors(rows))
-        index._graph = rows, graph.ties(*graph.nearest(features, index.edges)), Overlap(index.grid, rows)
+        index._graph = rows, graph.link_matrix(*graph.nearest(features, index.edges)), Overlap(index.grid, rows)
     _, matrix, overlap = index._graph
-    shares = _shares(rows, matrix, near, wants, against, accepted, rejected)
-    values = _with_verdicts(shares.copy(), wants, accepted, rejected)
+    shares = _shares(rows, matrix, near, requests, against, accepted, rejected)
+    values = _with_verdicts(shares.copy(), requests, accepted, rejected)
     chosen = choose(
-        values, counts, overlap, apart=[BACKGROUND_APART if name == background else APART for name, *_ in wants]
+        values,
+        counts,
+        overlap,
+        penalties=[BACKGROUND_PENALTY if name == background else OVERLAP_PENALTY for name, *_ in requests],
     )
     chosen = [some[np.argsort(-values[some, w], kind="stable")] for w, some in enumerate(chosen)]
     likely = [np.clip(shares[some, w], 1e-3, 1) for w, some in enumerate(chosen)]
     chosen = [rows[some] for some in chosen]
     missing = [n - len(some) for n, some in zip(counts, chosen, strict=True)]
-    if any(missing):  # the candidates did not last: the most similar of the other rows follow
-        values = _values(near, wants)
+    if any(missing):  # too few candidates: the most similar of the other rows follow
+        values = _values(near, requests)
         values[rows] = -1
         more = assign(values, missing)
         likely = [
@@ -232,7 +249,7 @@ def _by_graph(
 
 
 def _candidates(index: Index, near: ByClass, count: int, judged: list[int]) -> np.ndarray:
-    """Rows of the graph, in order: all patches of a small index; the nearest to each class, and some from anywhere."""
+    """Return the sorted rows of the graph: all of a small index, else the nearest to each class and random ones."""
     usable = np.flatnonzero(index.status == USED)
     count = int(np.clip(count, CANDIDATES, MOST_CANDIDATES))
     if len(usable) <= count:
@@ -244,25 +261,31 @@ def _candidates(index: Index, near: ByClass, count: int, judged: list[int]) -> n
 
 
 def _shares(
-    rows: np.ndarray, matrix: csr_matrix, near: ByClass, wants: Wants, against: ByClass, yes: Verdicts, no: Verdicts
+    rows: np.ndarray,
+    matrix: csr_matrix,
+    near: ByClass,
+    requests: Requests,
+    against: ByClass,
+    yes: Verdicts,
+    no: Verdicts,
 ) -> np.ndarray:
-    """Share of every want in what reaches each candidate; verdicts are positions among these."""
-    exemplars, accepted, rejected = (np.zeros((len(rows), len(wants))) for _ in range(3))
-    for w, (name, queries, _) in enumerate(wants):
-        exemplars[:, w] = np.mean([graph.stand_ins(near[name][rows, q]) for q in queries], axis=0)
+    """Return the share of every request at each candidate; verdicts are positions among the candidates."""
+    exemplars, accepted, rejected = (np.zeros((len(rows), len(requests))) for _ in range(3))
+    for w, (name, queries, _) in enumerate(requests):
+        exemplars[:, w] = np.mean([graph.exemplar_weights(near[name][rows, q]) for q in queries], axis=0)
         accepted[yes[name], w] = 1
         rejected[no[name], w] = 1
         for similarity in against[name][rows].T if name in against else ():
-            rejected[:, w] += graph.stand_ins(similarity)
+            rejected[:, w] += graph.exemplar_weights(similarity)
     return graph.shares(matrix, exemplars, accepted, rejected)
 
 
 def _collect(
-    index: Index, wants: Wants, near: ByClass, chosen: list[np.ndarray], likely: list[np.ndarray]
+    index: Index, requests: Requests, near: ByClass, chosen: list[np.ndarray], likely: list[np.ndarray]
 ) -> WeakLabels:
-    """Chosen rows of all wants as weak labels, class by class."""
+    """Return the chosen rows of all requests as weak labels, sorted by class."""
     parts = []
-    for (name, queries, _), rows, weights in zip(wants, chosen, likely, strict=True):
+    for (name, queries, _), rows, weights in zip(requests, chosen, likely, strict=True):
         similarity = near[name][rows][:, queries]
         found = {"row": rows, "class": name, "similarity": similarity.max(axis=1), "weight": weights}
         found |= {"exemplar": queries[similarity.argmax(axis=1)], "order": np.arange(len(rows))}

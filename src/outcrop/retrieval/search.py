@@ -1,4 +1,4 @@
-"""Exact search: the similarity of every patch of an index to some descriptors."""
+"""Exact search: compute the similarity of every patch of an index to given descriptors."""
 
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -13,25 +13,25 @@ from outcrop.retrieval.exemplars import exemplar_patch
 from outcrop.retrieval.index import BLOCK, REMEDY, RESIDENT, USED, Index
 from outcrop.storage.workspace import Damaged, damage
 
-COLUMNS = 256  # similarities to so many queries are kept while an index is open
+COLUMNS = 256  # queries whose similarities are kept in memory while an index is open
 
 
 def similarity_to(index: Index, exemplars: Iterable[Any]) -> np.ndarray:
-    """Similarity of every patch of an index to the nearest of some exemplars, -1 where it has no descriptor."""
+    """Return the similarity of every patch of an index to its nearest exemplar; -1 for patches without descriptor."""
     patches = np.stack([exemplar_patch(index, exemplar) for exemplar in exemplars])
     similarity: np.ndarray = search_index(index, index.measure.describe(patches)).max(axis=1)
     return similarity
 
 
 def search_index(index: Index, queries: np.ndarray, *, device: str | None = None) -> np.ndarray:
-    """Similarity of every patch to every query, -1 for patches without a descriptor, shard by shard.
+    """Return the similarity of every patch to every query; -1 for patches without a descriptor.
 
-    Similarities to queries that were asked before are taken from memory.
+    Results of recent queries are kept in memory.
     """
     queries = np.ascontiguousarray(queries, np.float32)
     names = [(device, query.tobytes()) for query in queries]
     new = [i for i, name in enumerate(names) if name not in index._columns]
-    found = np.empty((len(new), len(index)), np.float32).T  # a query's similarities lie side by side
+    found = np.empty((len(new), len(index)), np.float32).T  # similarities to one query are contiguous
     if new:
         source = index.descriptors if index.client is None else partial(_read_features, index.features)
         score = partial(search, queries=queries[new], edges=index.edges)
@@ -52,7 +52,7 @@ def search_index(index: Index, queries: np.ndarray, *, device: str | None = None
 
 
 def _read_features(features: Any, span: slice) -> np.ndarray:
-    """Descriptors of a slice, as a worker of a cluster reads them."""
+    """Read the descriptors of a slice, in a worker of a cluster."""
     with damage(features.store, REMEDY):
         return np.asarray(features[span])
 
@@ -60,7 +60,7 @@ def _read_features(features: Any, span: slice) -> np.ndarray:
 def _compare(
     source: Callable[[slice], np.ndarray], status: np.ndarray, score: Callable[[np.ndarray], np.ndarray], span: slice
 ) -> np.ndarray:
-    """Similarity of the patches of one shard to every query, -1 where a patch has no descriptor."""
+    """Return the similarity of the patches of one shard to every query; -1 for patches without a descriptor."""
     used = status[span] == USED
     shard = source(span)
     if not shard[used].any(axis=1).all():
@@ -69,7 +69,7 @@ def _compare(
 
 
 def _search_on(device: str, measure: Any, queries: np.ndarray, features: np.ndarray) -> np.ndarray:
-    """What `search` gives, computed on a torch device."""
+    """Do the same as `search` on a torch device."""
     import torch
 
     similarity = measure.compare(*(torch.from_numpy(x).to(device) for x in (features, queries)))
@@ -77,13 +77,14 @@ def _search_on(device: str, measure: Any, queries: np.ndarray, features: np.ndar
 
 
 def search(features: np.ndarray, queries: np.ndarray, edges: np.ndarray | None = None) -> np.ndarray:
-    """Similarity of every row of `features` with every query, exactly and in one pass over the rows.
+    """Return the exact similarity of every row of `features` to every query, in one pass over the rows.
 
     Parameters
     ----------
     features, queries : float32 arrays, shape (n, n_values) and (n_queries, n_values)
     edges : array of int, optional
-        Where blocks of values begin and end; the similarity is the mean of the Bray-Curtis similarities of the blocks.
+        First columns of the blocks, and the number of columns. The similarity is the mean of the Bray-Curtis
+        similarities of the blocks.
 
     Examples
     --------
@@ -110,7 +111,7 @@ def _search_blocks(features: np.ndarray, queries: np.ndarray, edges: np.ndarray)
             total = np.float32(0)
             for k in range(start, stop):
                 total += row[k]
-            for q in range(0, n_queries, 4):  # four at a time, so that a value is loaded once for all of them
+            for q in range(0, n_queries, 4):  # four queries per pass, so that a value is loaded once for all four
                 a, b, c, d = queries[q], queries[min(q + 1, last)], queries[min(q + 2, last)], queries[min(q + 3, last)]
                 far = np.zeros(4, np.float32)
                 e, f, g, h = far

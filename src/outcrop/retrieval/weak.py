@@ -1,4 +1,4 @@
-"""Patches that were retrieved, and their table."""
+"""Retrieved patches and their table."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ from outcrop.storage.workspace import damage, whole_file
 if TYPE_CHECKING:
     from outcrop.retrieval.index import Index
 
-ARRAYS = ("rows", "classes", "similarity", "exemplar", "starts", "weights", "judge")  # a value for each patch
-FACTS = ("suggested", "accepted", "rejected")  # a value for each class
+ARRAYS = ("rows", "classes", "similarity", "exemplar", "starts", "weights", "judge")  # values per patch
+FACTS = ("suggested", "accepted", "rejected")  # values per class
 
 
 @dataclass
 class WeakLabels:
-    """Patches that were retrieved, with the class of the exemplar they look like.
+    """Retrieved patches with their classes: weak labels.
 
     Attributes
     ----------
     rows : array of int
-        Rows of the grid, class by class: the accepted first, then in the order of the ranking.
+        Rows of the grid by class: accepted patches first, then in the order of the ranking.
     classes : array of str
         Class of every row.
     similarity : array of float
-        To the exemplar it resembles most.
+        Similarity to the nearest exemplar of the class.
     exemplar : array of int
-        Which of its class's exemplars that is.
+        Position of that exemplar among those of the class.
     starts : int array, shape (n, 4)
-        Where the patches lie, as `PatchGrid.starts` has it; also of those that are no row of the grid (-1).
+        Starts of the patches, as in `PatchGrid.starts`; patches off the grid, with row -1, have starts too.
     grid : PatchGrid
-        The plan that they are of.
+        Grid of the patches.
     curves : dict
-        Per class, the similarity of the nearest patches in falling order, ten times as many as asked for.
+        Class -> similarity of its nearest patches in descending order, ten times as many as requested.
     suggested : dict
-        Per class, how many patches `auto_count` would take.
+        Class -> number of patches that `auto_count` suggests.
     weights : array of float
-        How likely each patch is right, in (0, 1]; an estimate without truth, good for weighting one against the other.
+        Estimated probability, in (0, 1], that a patch shows its class; not calibrated, so use it as a relative weight.
     judge : array of int
-        The order in which yes and no to patches of a class would say most, from 1; 0 for all but the first twenty.
+        Rank, from 1, of the twenty patches of a class whose verdicts would be most informative; 0 for other patches.
     accepted, rejected : dict
-        Per class, the rows that an interpreter accepted and rejected; see `outcrop.retrieve`.
+        Class -> rows that an interpreter accepted or rejected; see `outcrop.retrieve`.
 
     Examples
     --------
@@ -84,17 +84,17 @@ class WeakLabels:
 
     @property
     def positions(self) -> pd.DataFrame:
-        """Centres in survey labels: inline, crossline, time (or depth) and along."""
+        """Centres of the patches in survey labels: inline, crossline, time (or depth) and along."""
         return self.grid.centres_at(self.starts)
 
     @property
     def wrong(self) -> dict[str, float]:
-        """Estimated share of wrong patches, by class."""
+        """Estimated share of wrong patches of each class."""
         return {str(name): float(1 - self.weights[self.classes == name].mean()) for name in dict.fromkeys(self.classes)}
 
     @property
     def table(self) -> pd.DataFrame:
-        """Everything as a DataFrame: class, rank, similarity, position, exemplar, row, judge and weight."""
+        """Table of the patches: class, rank, similarity, position, exemplar, row, judge and weight."""
         rank = pd.Series(self.classes).groupby(self.classes, sort=False).cumcount() + 1
         similarity = np.round(self.similarity.astype(float), 6)
         first = {"class": self.classes, "rank": rank.to_numpy(), "similarity": similarity}
@@ -102,32 +102,32 @@ class WeakLabels:
         return pd.DataFrame({**first, **dict(self.positions.items()), **last})
 
     def take(self, chosen: npt.ArrayLike | slice) -> WeakLabels:
-        """Some of the patches alone: positions, a mask or a slice."""
+        """Return some of the patches, chosen by positions, a mask or a slice."""
         if not isinstance(chosen, slice):
             chosen = np.asarray(chosen)
             chosen = np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(int)
         return replace(self, **{name: getattr(self, name)[chosen] for name in ARRAYS})
 
     def places(self, chosen: npt.ArrayLike | slice) -> dict[str, list[list[Any]]]:
-        """Class -> places of some of the patches, as `outcrop.retrieve` takes `accepted` and `rejected`."""
+        """Return class -> positions of chosen patches, for `accepted` and `rejected` of `outcrop.retrieve`."""
         some = self.take(chosen)
         places = some.positions.astype(object).to_numpy()
         return {str(name): places[some.classes == name].tolist() for name in dict.fromkeys(some.classes)}
 
     def picks(self, n: int) -> np.ndarray:
-        """Positions of about `n` patches per class, evenly spaced over the ranks, the first and the last among them."""
+        """Return the indices of about `n` patches per class, evenly spaced from the first to the last rank."""
         rows_by_class = [np.flatnonzero(self.classes == name) for name in dict.fromkeys(self.classes)]
         return np.concatenate(
             [rows[np.unique(np.linspace(0, len(rows) - 1, n).round().astype(int))] for rows in rows_by_class]
         )
 
     def save(self, path: str | Path) -> None:
-        """Write the table as CSV, whole or not at all."""
+        """Write the table atomically as CSV."""
         with whole_file(path) as aside:
             self.table.to_csv(aside, index=False)
 
     def save_arrays(self, path: str | Path) -> None:
-        """Write everything but the grid into one ``.npz`` file, whole or not at all; nothing is rounded."""
+        """Write all data but the grid atomically into one ``.npz`` file, without rounding."""
         arrays: dict[str, Any] = {name: getattr(self, name) for name in ARRAYS}
         arrays |= {f"curve {number}": curve for number, curve in enumerate(self.curves.values())}
         facts = {"curves": list(self.curves)} | {name: getattr(self, name) for name in FACTS}
@@ -136,9 +136,9 @@ class WeakLabels:
 
     @classmethod
     def load_arrays(cls, path: str | Path, grid: PatchGrid) -> WeakLabels:
-        """Read what `save_arrays` wrote; `grid` is the one that the patches were retrieved on.
+        """Read a file of `save_arrays`; `grid` is the grid of the patches.
 
-        A damaged file is refused with a ValueError.
+        A damaged file raises a ValueError.
         """
         with damage(path, "retrieve again"), open(path, "rb") as handle, np.load(handle, allow_pickle=False) as file:
             facts = json.loads(str(file["facts"]))
@@ -147,9 +147,9 @@ class WeakLabels:
 
 
 def read_table(path: str | Path, index: Index) -> WeakLabels:
-    """Read a table of retrieved patches, as `WeakLabels.save` writes it or an interpreter edited it.
+    """Read a table of retrieved patches that `WeakLabels.save` wrote and an interpreter may have edited.
 
-    Rows that lie off the grid are -1.
+    Patches off the grid have row -1.
     """
     time, grid = index.volume.dims[2], index.grid
     try:
@@ -162,11 +162,11 @@ def read_table(path: str | Path, index: Index) -> WeakLabels:
         table = table.assign(**{name: value for name, value in optional.items() if name not in table})
         classes, weights = table["class"].astype(str).to_numpy(str), table["weight"].to_numpy(float)
     except (KeyError, ValueError, UnicodeDecodeError, pd.errors.ParserError) as error:
-        raise ValueError(f"{path} is not a table of retrieved patches ({error}); mend it or remove it.") from None
+        raise ValueError(f"{path} is not a table of retrieved patches ({error}); correct it or remove it.") from None
     starts = np.empty((len(table), 4), np.int32)
     for i, (place, along, weight) in enumerate(zip(places.to_numpy(), table["along"], weights, strict=True)):
         if not 0 < weight <= 1:
-            raise ValueError(f"{path}, line {i + 2}: weight {weight:g} is not above 0 and at most 1; mend it.")
+            raise ValueError(f"{path}, line {i + 2}: weight {weight:g} is not above 0 and at most 1; correct it.")
         try:
             starts[i] = grid.start_at(place, along=along)
         except ValueError as error:
