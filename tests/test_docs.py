@@ -49,7 +49,7 @@ def test_a_public_name_is_in_the_reference_with_an_example(name):
 
 @pytest.mark.parametrize("name", [name for name in NAMES if isinstance(getattr(oc, name), dict)])
 def test_examples_of_dicts_run(name):
-    """Text below a dict is no docstring, so that nobody else runs its examples."""
+    """Text below a dict is not a docstring, so that doctest does not run its examples."""
     examples = doctest.DocTestParser().get_doctest(docstring(name), {}, name, None, 0)
     assert examples.examples and doctest.DocTestRunner().run(examples).failed == 0
 
