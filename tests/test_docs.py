@@ -2,6 +2,7 @@
 
 import ast
 import doctest
+import importlib
 import inspect
 import re
 import shlex
@@ -16,6 +17,7 @@ import typer
 import outcrop as oc
 from docs.hooks import command_reference, run_page, run_python
 from outcrop import cli
+from outcrop.retrieval.weak import WeakLabels
 from outcrop.volumes import segy_write
 
 ROOT = Path(__file__).parent.parent
@@ -47,7 +49,7 @@ def test_a_public_name_is_in_the_reference_with_an_example(name):
 
 @pytest.mark.parametrize("name", [name for name in NAMES if isinstance(getattr(oc, name), dict)])
 def test_examples_of_dicts_run(name):
-    """Text below a dict is no docstring, so that nobody else runs its examples."""
+    """Text below a dict is not a docstring, so that doctest does not run its examples."""
     examples = doctest.DocTestParser().get_doctest(docstring(name), {}, name, None, 0)
     assert examples.examples and doctest.DocTestRunner().run(examples).failed == 0
 
@@ -141,13 +143,13 @@ def test_messages_of_troubleshooting_are_those_of_the_program():
     assert not missing
 
 
-def readme_block():
-    """README's lines for a notebook."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    return re.search(r"^## In a notebook\n```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[1]
+def python_block(page):
+    """The first block of Python of a page."""
+    return re.search(r"^```python\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)[1]
 
 
-def test_the_notebook_lines_of_the_readme_run(tmp_path, monkeypatch):
+@pytest.mark.parametrize("page", ["README.md", "docs/notebook.md"])
+def test_lines_for_a_notebook_run(page, tmp_path, monkeypatch):
     """All of them, on a synthetic survey with the numbers that they name."""
     pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
@@ -158,10 +160,11 @@ def test_the_notebook_lines_of_the_readme_run(tmp_path, monkeypatch):
         for row, (section, _) in enumerate(oc.datasets.synthetic_lines(shape)):
             write(row, section)
     names: dict = {}
-    exec(compile(readme_block(), "README.md", "exec"), names)
-    assert (tmp_path / "labels.sgy").is_file()
+    exec(compile(python_block(page), page, "exec"), names)
     assert names["labels"].sizes["inline"] == 2
-    assert names["weight"].shape == names["mask"].shape
+    if page != "README.md":
+        assert (tmp_path / "labels.sgy").is_file()
+        assert names["weight"].shape == names["mask"].shape
 
 
 def test_the_page_of_commands_has_all_of_them():
@@ -198,3 +201,67 @@ def test_python_of_the_pages_is_python():
     for page in PAGES:
         for block in re.findall(r"^```python.*\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
             ast.parse(textwrap.dedent(block), page.name)
+
+
+def constant_tables():
+    """Name of every module of the page of constants, and its table: constant -> value."""
+    text = (ROOT / "docs" / "constants.md").read_text(encoding="utf-8")
+    for heading, section in re.findall(r"^## `([\w.]+)`\n(.*?)(?=^## )", text, re.MULTILINE | re.DOTALL):
+        yield heading, dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \|", section, re.MULTILINE))
+
+
+@pytest.mark.parametrize(("module", "table"), constant_tables())
+def test_the_page_of_constants_has_the_values_of_the_code(module, table):
+    """Each value equals that of the module."""
+    home = importlib.import_module(f"outcrop.{module}")
+    for name, value in table.items():
+        found = eval(value, {"geomspace": np.geomspace})
+        np.testing.assert_array_equal(found, getattr(home, name), err_msg=name)
+
+
+@pytest.mark.parametrize(("module", "table"), constant_tables())
+def test_the_page_of_constants_is_complete(module, table):
+    """Each number in capitals at the top of a module is in its table, or named as not tuned."""
+    text = (ROOT / "docs" / "constants.md").read_text(encoding="utf-8").split("## Not tuned")[1]
+    row = re.search(rf"^\| (.*?) \| `{re.escape(module)}` \|", text, re.MULTILINE)
+    known = set(table) | set(re.findall(r"`(\w+)`", row[1] if row else ""))
+    home = importlib.import_module(f"outcrop.{module}")
+    names = {
+        name.id
+        for node in ast.parse(inspect.getsource(home)).body
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        for name in ast.walk(target)
+        if isinstance(name, ast.Name)
+    }
+    numbers = {name for name in names if name.isupper() and np.asarray(getattr(home, name)).dtype.kind in "iuf"}
+    assert numbers <= known
+
+
+def test_the_page_of_constants_has_all_that_are_measured():
+    """What benchmarks/constants.py halves and doubles has a row."""
+    text = (ROOT / "benchmarks" / "constants.py").read_text(encoding="utf-8")
+    tables = dict(constant_tables())
+    for module, name in re.findall(r'^    Constant\((\w+), "(\w+)"', text, re.MULTILINE):
+        assert name in tables[f"mapping.{module}"], name
+
+
+def test_each_column_of_retrieved_patches_is_explained():
+    """The page on retrieval has a row for each column of retrieved.csv, and no other."""
+    text = (ROOT / "docs" / "retrieval.md").read_text(encoding="utf-8")
+    section = text.split("## Columns of `retrieved.csv`")[1].split("\n## ")[0]
+    named = re.findall(r"`(\w+)`", "".join(row.split("|")[1] for row in section.splitlines() if row.startswith("| `")))
+    volume = oc.datasets.synthetic((2, 64, 80), seed=0)[0]
+    grid = oc.PatchGrid(volume, size=32)
+    empty = WeakLabels(*np.zeros((4, 0), int), np.zeros((0, 4), int), grid)
+    assert set(named) == {*empty.table.columns, "depth"}
+
+
+def test_each_option_of_label_is_explained():
+    """The page on the shell has a row for each option of `outcrop label`, and no other."""
+    text = (ROOT / "docs" / "shell.md").read_text(encoding="utf-8")
+    section = text.split("## Options of `outcrop label`")[1].split("\n## ")[0]
+    cells = "".join(row.split("|")[1] for row in section.splitlines() if row.startswith("| `"))
+    named = set(re.findall(r"(?<!\S)`?(--?[\w-]+)", cells))
+    command = typer.main.get_command(cli.app).commands["label"]
+    assert named == {flag for part in command.params for flag in part.opts if flag.startswith("-")}
