@@ -176,7 +176,7 @@ class PointMapper(BaseEstimator, Saved):
         self.shares_ = dict(zip(self.classes_.tolist(), self.landmark_votes_.mean(axis=(0, 1)).tolist(), strict=True))
         return self
 
-    def votes(self, section: npt.ArrayLike, line: float | None = None) -> Floats:
+    def votes(self, section: npt.ArrayLike, line: float | None = None, *, device: str | None = None) -> Floats:
         """Return the share of every class at every sample of a section.
 
         Parameters
@@ -186,6 +186,8 @@ class PointMapper(BaseEstimator, Saved):
         line : float, optional
             Line number of the section in the survey of the fit; None for a section of another survey, where positions
             have no effect.
+        device : str, optional
+            A torch device such as ``cuda`` that computes the features of the section.
 
         Returns
         -------
@@ -196,7 +198,7 @@ class PointMapper(BaseEstimator, Saved):
         confirmed = None if line is None else self.confirmed_.get(line)
         if confirmed is not None and confirmed.codes.all():
             return np.eye(len(self.classes_), dtype=np.float32)[confirmed.codes.T - 1]
-        nodes = nodes_of(section)
+        nodes = nodes_of(section, device)
         votes = self._votes_before_strokes(nodes, line)
         if self.correction_:
             alike = self._kernel_features(nodes, line, *np.ogrid[: votes.shape[0] : 2, : votes.shape[1] : 2])
