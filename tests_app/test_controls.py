@@ -485,8 +485,8 @@ def test_the_gallery_stays_and_lists_what_was_rejected(job, browser, screen):
 
 
 @pytest.mark.parametrize("screen", SCREENS)
-def test_exemplars_across_lines_are_drawn_and_refused_in_words(job, browser, screen):
-    """On a crossline and a time slice exemplars are outlined where they cross; a click leads to the line."""
+def test_exemplars_are_drawn_and_placed_across_lines(job, browser, screen):
+    """On a crossline and a time slice exemplars are outlined where they cross; a click places one there."""
     with server(job) as (address, _):
         tab = Tab(browser, address, screen)
         for direction, at, boxes in ((1, "397", 1), (2, "240", 1), (2, "600", 0)):
@@ -499,9 +499,8 @@ def test_exemplars_across_lines_are_drawn_and_refused_in_words(job, browser, scr
         tab.press("p")
         tab.wait_model("tool", "m.active === 1")
         tab.click(380, 110)
-        tab.wait_model("section", "m.title.text === 'inline 110'")
-        tab.wait_model("status", "m.text.includes('Exemplars are cut on inlines, not on time 600 ms')")
-        assert len(oc.Job(job).plan.state.exemplars) == 3
+        tab.wait_model("status", "m.text.includes('The exemplar lies on inline 110')")
+        assert oc.Job(job).plan.state.exemplars[-1].place == (110, 380, 600)
         tab.close()
 
 

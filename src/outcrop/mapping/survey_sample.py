@@ -90,7 +90,9 @@ def nodes_of(section: npt.ArrayLike, device: str | None = None) -> Nodes:
     """
     values = np.asarray(section, np.float32)[None]
     values = np.where(np.isfinite(values), values, np.float32(0.5))
-    described: Floats = KEPT.get(("points", weights_digest(), device, content(values)), lambda: _described(values, device))
+    described: Floats = KEPT.get(
+        ("points", weights_digest(), device, content(values)), lambda: _described(values, device)
+    )
     features, predictions, dip = np.split(described, [N_FEATURES, N_FEATURES + len(ANSWERS)], axis=-1)
     return Nodes(features, predictions, dip[..., 0])
 
