@@ -229,3 +229,27 @@ def test_many_lines_read_the_log_of_finished_lines_no_oftener_than_one(made, tmp
             job.label(lines)
             calls.append(len(count))
     assert calls[0] == calls[1]
+
+
+def test_a_job_in_depth_stays_in_depth(tmp_path, outcrop):
+    """Indexing a job in depth again needs no --domain, and a truth in SEG-Y is in depth too."""
+    survey, path = tmp_path / "s.sgy", tmp_path / "s.outcrop"
+    assert outcrop("synth", survey, "--shape", "4,100,96")[0] == 0
+    assert outcrop("index", survey, "-o", path, "--size", 48, "--domain", "depth")[0] == 0
+    assert "other samples" not in "".join(map(str, outcrop("index", survey, "-o", path, "--size", 48)))
+    with oc.Job(path) as job:
+        assert job.volume.dims[2] == "depth"
+        lines, traces, depths = (job.axes[k].tolist() for k in range(3))
+        for name, trace in (("fault", 30), ("other", 70)):
+            job.add_exemplar(name, (lines[1], traces[trace], depths[50]))
+        job.label(lines[:2])
+        assert job.evaluate(tmp_path / "s.truth.sgy")["PA"] > 0
+
+
+def test_a_size_that_is_advised_fits(tmp_path):
+    """A patch larger than the sections in both directions is refused with a size that fits."""
+    volume, _ = oc.datasets.synthetic((4, 110, 96), seed=0)
+    job = oc.Job(tmp_path / "j.outcrop", volume=volume)
+    with pytest.raises(ValueError, match="choose 96 x 110 or less"):
+        job.index(size=200)
+    job.index(size=(96, 110))

@@ -258,3 +258,17 @@ def test_a_job_on_an_array_in_seconds_is_in_milliseconds(survey, tmp_path):
         with pytest.raises(ValueError, match="time"):
             job.add_exemplar("fault", (survey["inline"].values[1].item(), survey["crossline"].values[1].item(), 20000))
         np.testing.assert_array_equal(job.labels["time"], survey["time"])
+
+
+def test_a_picture_off_the_middle_grey_is_centred(tmp_path):
+    """A picture in which zero amplitude is not the middle grey has an offset and the drift of its data, and says so."""
+    volume, _ = oc.datasets.synthetic((1, 160, 128), seed=0)
+    section = volume.values[0] * np.linspace(0.4, 1, 128)
+    section[30, 40] = -1.5 * section.max()  # the grey of zero amplitude becomes light
+    grey = (section - section.min()) / np.ptp(section)
+    Image.fromarray(np.uint8(np.rint(255 * grey.T))).save(tmp_path / "p.png")
+    picture = oc.open_volume(tmp_path / "p.png")
+    assert picture.attrs["offset"] == pytest.approx(np.median(grey), abs=0.01)
+    assert any("zero amplitude" in note for note in picture.attrs["notes"])
+    drift = [describe(one)["rms"]["drift_time"] for one in (picture, oc.open_volume(section))]
+    assert drift[0] == pytest.approx(drift[1], abs=0.5)

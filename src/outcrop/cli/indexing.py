@@ -1,6 +1,7 @@
 """The command index."""
 
 import contextlib
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -59,6 +60,11 @@ def index(
     from outcrop.volumes.lengths import parse_size
 
     refuse_other_folder(output)
+    known: dict[str, Any] = {}
+    with contextlib.suppress(ValueError):  # unreadable: the volume is given again
+        known = known_volume(output)
+    if known.get("source") == os.path.abspath(volume):
+        domain = domain or known["options"].get("domain")
     data = open_volume(volume, header_bytes, domain)
     for note in data.attrs.get("notes", ()):
         say(note, style="yellow")
@@ -82,9 +88,6 @@ def index(
         answer(json_, cost._asdict())
         return
     check_disk(output, cost.bytes)
-    known: dict[str, Any] = {}
-    with contextlib.suppress(ValueError):  # unreadable: the volume is given again
-        known = known_volume(output)
     with resources(workers, scheduler, memory) as where, open_job(output, data) as job:
         job._held("grid", (job._known["digest"], fitted), lambda: grid)  # refused above, before the folder was touched
         job.choose(index=chosen)

@@ -28,7 +28,7 @@ def retrieve(
     background: BACKGROUND = None,
     device: DEVICE = None,
     accept: Annotated[Text, Option(help="Patches that show their class: column row of retrieved.csv.")] = None,
-    reject: Annotated[Text, Option(help="Patches that do not; they never come back.")] = None,
+    reject: Annotated[Text, Option(help="Patches that do not show their class.")] = None,
     forget: Annotated[bool, Option("--forget", help="Drop what was accepted and rejected before.")] = False,
     workers: WORKERS = None,
     scheduler: SCHEDULER = None,

@@ -72,8 +72,8 @@ def write_sticks(sticks: pd.DataFrame, path: str | Path, volume: DataArray, *, f
     grid = map_grid(volume)
     if not grid.in_metres and kind != "csv":
         warnings.warn(
-            f"{path} has crossline and inline numbers in place of X and Y, for the volume holds no coordinates; write "
-            "csv for other programs.",
+            f"{path} has crossline and inline numbers in place of X and Y, for the volume has no usable coordinates; "
+            "write csv for other programs.",
             stacklevel=2,
         )
     x, y = grid.to_map(sticks["inline"], sticks["crossline"])

@@ -185,7 +185,7 @@ def _of_expert(job: "Job", along: str, labels: Any) -> Source:
     """Return the labels of an expert, in a file or an array, under the class names of the job where that is obvious."""
     what = str(labels) if isinstance(labels, str | Path) else "The array of labels"
     if isinstance(labels, str | Path):
-        found = expert_labels(labels)
+        found = expert_labels(labels, str(job.volume.dims[2]))
     else:
         codes = labels["label"].assign_attrs(labels.attrs) if isinstance(labels, xr.Dataset) else labels
         if not isinstance(codes, xr.DataArray) or not codes.attrs.get("classes"):

@@ -80,7 +80,8 @@ def line_positions(job: "Job", plan: Plan, lines: Any, able: Iterable[int]) -> l
         at = int(positions_of(axis, label))
         if at not in able:
             have = axis[able]
-            why = "has no traces to label" if at >= 0 else "is not in the volume"
+            where = " in the area of interest" if plan.index.area else ""
+            why = f"has no traces to label{where}" if at >= 0 else "is not in the volume"
             many = counted(len(able), f"{name}s")
             raise ValueError(f"{name} {label} {why}; choose one of {many} from {have[0]} to {have[-1]}.")
         found.append(at)

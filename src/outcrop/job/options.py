@@ -155,6 +155,11 @@ class IndexOptions(Options):
         lines, traces, samples = map(len, area_positions(volume, self.area or {}))
         across = {"inline": traces, "crossline": lines}.get(self.along, min(lines, traces))
         height, width = _pair(self.size)
+        if height > samples and width > across:
+            raise ValueError(
+                f"Patch size {height} x {width} exceeds the sections of {samples} samples and {across} traces; choose "
+                f"{samples} x {across} or less."
+            )
         try:
             indexed_measure(asdict(self)).blocks((min(height, samples), min(width, across)))
         except ValueError as error:

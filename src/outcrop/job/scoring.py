@@ -52,7 +52,7 @@ def score_labels(
         confirmed.
     """
     labels = job.labels if labels is None else labels
-    truth = expert_labels(truth_path)
+    truth = expert_labels(truth_path, str(job.volume.dims[2]))
     direction = job.plan.along
     along, across = DIRECTIONS[direction], DIRECTIONS[1 - direction]
     common = np.intersect1d(lines or lines_with_labels(labels, along), truth[along].values)
@@ -122,9 +122,10 @@ def by_look(mapper: Any) -> Any:
     return plain
 
 
-def expert_labels(path: str | Path) -> xr.DataArray:
-    """Open the labels of an expert; refused where no table names their codes."""
-    labels = open_volume(path)
+def expert_labels(path: str | Path, domain: str) -> xr.DataArray:
+    """Open the labels of an expert; refused where no table names their codes. SEG-Y is taken in a given domain."""
+    is_segy = Path(path).suffix.lower() in (".sgy", ".segy")
+    labels = open_volume(path, domain=domain if is_segy else None)
     if not labels.attrs.get("classes"):
         raise ValueError(f"{path} does not name its codes; write a table {path}.classes.toml beside it.")
     return labels

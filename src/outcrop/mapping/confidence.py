@@ -33,7 +33,7 @@ def labelled(codes: Array) -> Array:
 def as_codes(values: npt.ArrayLike) -> npt.NDArray[np.uint8]:
     """Convert codes of a label volume to uint8: NaN becomes 0, not labelled; -1 (SEG-Y of signed bytes) 255, uncertain.
 
-    Other values below 0 or above 255 are refused, because they would wrap to the code of another class.
+    Other values below 0 or above 255, and fractions, are refused, because they would become the code of another class.
 
     Examples
     --------
@@ -45,9 +45,9 @@ def as_codes(values: npt.ArrayLike) -> npt.NDArray[np.uint8]:
         return values
     values = np.nan_to_num(values.astype(np.float32))
     values = np.where(values == -1, np.float32(UNCERTAIN), values)
-    wrong = (values < 0) | (values > UNCERTAIN)
+    wrong = (values < 0) | (values > UNCERTAIN) | (values != np.rint(values))
     if wrong.any():
-        raise ValueError(f"The labels hold code {values[wrong].flat[0]:g}; give codes from 0 to {UNCERTAIN}.")
+        raise ValueError(f"The labels hold code {values[wrong].flat[0]:g}; give whole codes from 0 to {UNCERTAIN}.")
     return values.astype(np.uint8)
 
 

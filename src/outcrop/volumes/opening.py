@@ -18,7 +18,7 @@ from xarray.core import indexing
 
 from outcrop.parallel import memory_budget
 from outcrop.volumes import class_table, folders, segy, segy_headers
-from outcrop.volumes.amplitude import find_offset
+from outcrop.volumes.amplitude import find_offset, sample_lines
 from outcrop.volumes.axes import fit_grid, name_axes, stated_units, unit_factor
 from outcrop.volumes.lazy import LazyVolume, NpyFile, PictureFile, check_axes, lazy_source, lazy_volume, take_block
 from outcrop.volumes.neighbours import line_steps
@@ -29,6 +29,7 @@ Array = npt.NDArray[Any]
 # What is converted to ms or m.
 CONVERTED = {1000.0: {"time": "seconds", "depth": "km"}, 0.001: {"time": "microseconds"}, 0.3048: {"depth": "feet"}}
 STORED = "stored"  # entry of the encoding of an axis that was converted: its labels before that
+OFF_GREY = 0.05  # a picture with a median farther from the middle grey does not show zero amplitude as this grey
 MOST_LINES = 10**7  # no survey has more; labels of an axis that claims to would not fit in memory
 
 
@@ -95,8 +96,14 @@ def with_line_step(volume: xr.DataArray) -> xr.DataArray:
 
 
 def note_offset(volume: xr.DataArray) -> xr.DataArray:
-    """Set the offset of a volume without negative amplitudes, and a note of it; amplitudes stay as they are."""
+    """Set the offset of a volume without negative amplitudes, and a note of it; amplitudes stay as they are.
+
+    A picture whose median is not the middle grey does not show zero amplitude as the middle: it is no scaled data.
+    """
     try:
+        if "picture" in volume.attrs.get("format", "") and volume.attrs.get("scaled"):
+            grey = float(np.nanmedian(sample_lines(volume, 16)[1]))
+            volume = volume.assign_attrs(scaled=abs(grey - 0.5) <= OFF_GREY)
         offset = find_offset(volume)
     except (ValueError, OSError):  # damaged samples are refused where they are used
         return volume
