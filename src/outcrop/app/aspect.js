@@ -6,7 +6,8 @@ const LEAST = 0.15;  // smallest part of the frame that a section fills across a
 const close = (a, b) => Math.abs(a / b - 1) < 1e-3;
 const same = (a, b) => a.every((value, i) => Math.abs(value - b[i]) <= 1e-4 * Math.abs(b[1] - b[0]));
 
-const first = figures.find((one) => one.visible && one.tags[0]?.ratio === null);  // the first view that is not a time slice determines "auto"
+// the first view that is not a time slice determines "auto"
+const first = figures.find((one) => one.visible && one.tags[0]?.ratio === null);
 
 const keep = (plot) => {
   const { axes, whole, ratio } = plot.tags[0] ?? {}, { inner_width: width, inner_height: height, x_range: x, y_range: y } = plot;

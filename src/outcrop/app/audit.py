@@ -39,9 +39,7 @@ class Audits:
         if of == "patches" and not (self.job.plan.queries and self.job.indexed):
             raise ValueError("No patches are retrieved yet; find similar patches first (step 1).")
         if of == "samples" and all(self.job.labelled.values()):
-            raise ValueError(
-                "No line has labels of the present decisions yet; label a line first (step 3)."
-            )
+            raise ValueError("No line has labels of the present decisions yet; label a line first (step 3).")
 
         def draw(_: Task) -> None:
             audit = Audit(self.job, clicks, of=of)

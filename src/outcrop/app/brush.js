@@ -16,11 +16,12 @@ const says = plot.document.get_model_by_name("brush-class");
 const low = (axis) => Math.min(axis.start, axis.start + (axis.count - 1) * axis.step);
 const nearest = (at) => at.map((value, n) => Math.max(0, Math.min(axes[n].count - 1, Math.floor(value + 0.5))));
 const place = (axis, position) => low(axis) + position * Math.abs(axis.step);
-const exact = [x, y].map((value, n) => (value - low(axes[n])) / Math.abs(axes[n].step));  // position in samples from the end with the smaller coordinate
+// position in samples from the end with the smaller coordinate
+const exact = [x, y].map((value, n) => (value - low(axes[n])) / Math.abs(axes[n].step));
 const within = exact.every((value, n) => value >= -0.5 && value < axes[n].count - 0.5);
 const armed = tool.active >= BRUSH && tool.active <= OUTLINE && !plot.panning;
 
-const clip = (a, b) => {  // return the first and last sample of a line inside the section; null if the line lies outside
+const clip = (a, b) => {  // return the first and last sample of a line inside the section, null if the line is outside
   let [from, to] = [0, 1];
   axes.forEach(({ count }, n) => {
     const ends = [-0.5, count - 0.5].map((end) => (end - a[n]) / ((b[n] - a[n]) || 1e-9));

@@ -114,7 +114,9 @@ class GeologyPanel(ExportPanel):
             "verdict, Shift+A all sticks. Accepted sticks are painted as the class. Rejected sticks are not faults: "
             "they are hidden and not exported. Labels learn from both."
         )
-        solid = hint("Tops are drawn solid and bases dashed, in the colours of their classes; on time slices, both are contours.")
+        solid = hint(
+            "Tops are solid and bases dashed, in the colours of their classes; on time slices, both are contours."
+        )
         pick, find, *exports = self.actions
         chosen = pn.Row(self.of, self.becomes)
         faults = [
@@ -287,7 +289,7 @@ class GeologyPanel(ExportPanel):
     @guarded
     def _on_verdict(self, what: str) -> None:
         if not self.chosen:
-            raise ValueError("No stick is chosen; click on one with the tool Navigate, or draw the lasso around several.")
+            raise ValueError("No stick is chosen; click on one with the tool Navigate, or draw the lasso around some.")
         sticks = pd.concat([one.points.assign(stick=number) for number, one in enumerate(self.chosen)])
         self.geology.judge(sticks, what, self.viewer.position)
         self._choose([])

@@ -157,7 +157,7 @@ class PageLabels(ShownLabels):
         ]
 
     def _taken(self, before: Codes, after: Codes, position: int) -> list[tuple[str, float, float]]:
-        """Return classes that lost many samples outside the strokes: the part of the class, and its share of the line."""
+        """Return classes that lost many samples outside strokes, with the lost part of the class and of the line."""
         painted, _ = self.job.painted_on(self.survey.along, position)
         elsewhere = (before != after) & (painted is None or painted == 0)
         gone = {name for name, *_ in self.vanished}
@@ -290,7 +290,7 @@ class PageLabels(ShownLabels):
         self._n_read += 1
         self.work.tell("labels")
 
-    # ---- places to check next -----------------------------------------------------------------------------------------
+    # ---- places to check next ---------------------------------------------------------------------------------------
 
     def look(self) -> None:
         """Find the least certain places in a thread, if lines were labelled since the last search."""

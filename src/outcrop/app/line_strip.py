@@ -95,7 +95,7 @@ class LineStrip(Panel):
         key = (
             f"<span style='color:{colour}'>■</span>&nbsp;{name}" for colour, name in zip(COLOURS, STATES, strict=True)
         )
-        self.words.text = f"{escape(self.in_words())}.<br>Strip over the lines: {', '.join(key)}; below, the confidence."
+        self.words.text = f"{escape(self.in_words())}.<br>Strip of the lines: {', '.join(key)}; below, confidence."
 
     def _show_marks(self) -> None:
         """Mark the line in view, and the line to correct next."""

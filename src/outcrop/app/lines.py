@@ -55,7 +55,7 @@ class Lines:
         return states
 
     def percent_sure(self) -> npt.NDArray[np.uint8]:
-        """Return the mean confidence of every line in percent, `UNKNOWN` if the line is not labelled or not read yet."""
+        """Return the mean confidence of every line in percent, `UNKNOWN` if it is not labelled or not read yet."""
         labels = self.labelling.shown().labels
         percent = np.full(len(self.labelling.survey.lines), UNKNOWN, np.uint8)
         for line, store in labels.stores.items():

@@ -67,8 +67,8 @@ class Pane(Frame):
 class LinkedViews(Part):
     """A crosshair in the section in view and in the two other sections through it.
 
-    A click with the tool *Navigate*, or on a small view, moves the crosshair, and the other sections follow. The position of
-    the mouse in one view is shown in the other views.
+    A click with the tool *Navigate*, or on a small view, moves the crosshair, and the other sections follow. The
+    position of the mouse in one view is shown in the other views.
 
     Parameters
     ----------

@@ -94,7 +94,7 @@ class Page(Part):
         self._section = (self.viewer.direction, self.viewer.position)  # section that messages are about
         self.viewer.after_draw = self._after_draw
         self.viewer.after_take = self._on_tool
-        self.viewer.after_choose = self.labels.show_classes  # the brush follows the chosen class until another is chosen for it
+        self.viewer.after_choose = self.labels.show_classes  # the brush follows the chosen class
         self._table_updates()
         undo = Button(label="↶ Undo", name="undo")
         undo.js_on_click(CustomJS(code="window.dispatchEvent(new Event('outcrop-undo'))"))  # see keys.js
@@ -341,12 +341,13 @@ class Page(Part):
         verb()
 
     def _choose_class(self, number: int) -> None:
-        """Choose a class by its key: for the brush in step 3, for the retrieved patches in step 2, else for exemplars."""
+        """Choose a class by its key: for the brush in step 3, for retrieved patches in step 2, else for exemplars."""
         keys = self.session.class_keys()
         name = next((name for name, key in keys.items() if key == number), None)
         if name is None:
             numbers = ", ".join(map(str, sorted(keys.values())))
-            raise ValueError(f"No class has the key {number}; the classes have the keys {numbers or 'none yet'}.")
+            remedy = f"choose one of {numbers}" if numbers else "add a class first"
+            raise ValueError(f"No class has the key {number}; {remedy}.")
         if self.steps.active == LABELS:
             self.labels.brush_with(name)
         elif self.steps.active == RETRIEVED:

@@ -239,7 +239,7 @@ class PageJob(Job):
         """Return the line to correct next and a place on it; see `outcrop.job.advice.next_line`."""
         return next_line(self, plan)
 
-    # ---- warnings ---------------------------------------------------------------------------------
+    # ---- warnings ---------------------------------------------------------------------------------------------------
 
     def fitted_mapper(self, plan: Plan) -> Any:
         """Return the mapper of a plan if it was fitted before, else None."""
@@ -254,7 +254,7 @@ class PageJob(Job):
         usable = int((self._index(self.plan).status == 0).sum())
         return [*retrieved.warnings(weak, usable), *retrieved.exemplars_outside(self)]
 
-    # ---- sizes of journals -------------------------------------------------------------------------------------------
+    # ---- sizes of journals ------------------------------------------------------------------------------------------
 
     def written(self, kind: str) -> int:
         """Return the size of the journal of indexes or of retrieved tables, which grows with every new one."""

@@ -77,9 +77,9 @@ class Picture(NamedTuple):
 class Sections:
     """Sections of a volume as 8-bit pictures.
 
-    Code 0 is a missing sample, 1 to 255 are amplitudes from -clip to clip. A pixel is the mean of the traces and samples
-    that fall on it. Of a large time slice, a subset of the traces is read first; a thread then reads the part in view at
-    screen resolution.
+    Code 0 is a missing sample, 1 to 255 are amplitudes from -clip to clip. A pixel is the mean of the traces and
+    samples that fall on it. Of a large time slice, a subset of the traces is read first; a thread then reads the part
+    in view at screen resolution.
 
     Parameters
     ----------

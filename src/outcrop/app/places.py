@@ -1,4 +1,4 @@
-"""Places where a correction is most informative: large uncertain areas with signal, unlike each other and visited ones."""
+"""Places where a correction is most informative: large uncertain areas with signal that differ from each other."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple

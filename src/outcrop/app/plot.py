@@ -21,7 +21,7 @@ Columns = dict[str, list[Any]]  # of a glyph
 BOX = ("x", "y", "width", "height", "left", "top", "colour", "name", "ink")
 ALONE, SIDE_BY_SIDE, SWIPE = "Mine", "Side by side", "Swipe"  # ways to compare labels
 OPACITY = 0.5  # of labels
-ALPHAS = ("global_alpha", "line_alpha", "text_alpha", "background_fill_alpha")  # properties of glyphs that an opacity sets
+ALPHAS = ("global_alpha", "line_alpha", "text_alpha", "background_fill_alpha")  # set by an opacity
 BRUSH = "#ff7a00"  # colour of a brush without a class
 UNSURE = COLOURS["uncertain"]  # colour of code 255
 STALE = "Older labels: label again"  # short, because sections can be narrow
@@ -176,7 +176,7 @@ class SectionPlot(Frame):
             self.sides.append(side)
 
     def compare(self, way: str, *, other: str) -> None:
-        """Show the labels `ALONE`, `SIDE_BY_SIDE` with the expert section, or with a `SWIPE` line to the `other` side."""
+        """Show the labels `ALONE`, `SIDE_BY_SIDE` with the expert section, or with a `SWIPE` line."""
         self.expert.visible = way == SIDE_BY_SIDE
         for one in (self.cut, self.over, *self.sides):
             one.visible = way == SWIPE
@@ -300,7 +300,9 @@ def name_axes(plot: Any, names: Sequence[str], axes: Sequence[Axis]) -> None:
     for drawn, name, axis in zip((plot.xaxis[0], plot.yaxis[0]), names, axes, strict=True):
         drawn.axis_label = name
         if axis.even:
-            drawn.ticker = models.BasicTicker(min_interval=abs(axis.step) if name in DIRECTIONS else 0)  # no ticks between lines
+            drawn.ticker = models.BasicTicker(
+                min_interval=abs(axis.step) if name in DIRECTIONS else 0
+            )  # ticks on lines only
             drawn.formatter = models.BasicTickFormatter(use_scientific=False)
         else:
             numbers = {"labels": axis.labels.tolist(), "start": axis.start}
