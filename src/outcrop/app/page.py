@@ -292,7 +292,7 @@ class Page(Part):
     def _on_history(self) -> None:
         acts = self.session.last_acts()
         text = "The last decision of each kind and person. Undo cancels it, and keeps later decisions."
-        self.history.ask("Undo one decision", text if acts else "No decision can be undone.", acts, "Close")
+        self.history.ask("Undo one decision", text if acts else "There is nothing to undo.", acts, "Close")
 
     @guarded
     def _on_undo_one(self, message: Message) -> None:

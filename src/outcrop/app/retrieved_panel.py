@@ -244,7 +244,7 @@ class RetrievedPanel(Panel):
         if search.searching:
             words.append("searching ...")
         elif search.stale:
-            words.append("<b>older decisions: search again</b>")
+            words.append("<b>patches of older decisions: search again</b>")
         elif search.survey_waits():
             words.append("the survey is indexed: search again to cover it")
         if moved and not search.searching and not search.stale:

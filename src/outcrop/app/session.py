@@ -281,7 +281,7 @@ class Session:
             words = in_words(act, before if verb == "undo" else self.job.plan.names)
             self.work.say(f"{'Undone' if verb == 'undo' else 'Redone'}: {words} ({self._whose(act[-1])}).")
         else:
-            self.work.say(f"No decision to {verb}.")
+            self.work.say(f"There is nothing to {verb}.")
         return done
 
     def _follow_strokes(self, change: Callable[[], Any]) -> bool:
