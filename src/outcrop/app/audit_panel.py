@@ -124,7 +124,7 @@ def notes(audit: Audit, answered: int, total: int, *, current: bool) -> Iterator
     if not current:
         yield f"<b style='color:#b01818'>the {things} changed since: draw the questions again</b>"
     if audit.older:
-        yield f"{audit.older} older answer{'s' * (audit.older != 1)} no longer count: the {things} changed"
+        yield f"{audit.older} older answer{'s' * (audit.older != 1)} not counted: the {things} changed"
 
 
 def table_text(estimates: pd.DataFrame, *, samples: bool, palette: dict[str, str]) -> str:
