@@ -143,8 +143,8 @@ def test_workers_write_the_votes_of_a_job(client, quick_job, monkeypatch):
     assert killed
     for name in ("label", "confidence"):
         np.testing.assert_array_equal(on_cluster.labels[name].values, on_threads.labels[name].values)
-        assert on_cluster.status()["lines"] == on_threads.status()["lines"]
-        logs = [LineLog(lines_path(job.path, job.plan.volume["digest"])).read() for job in (on_threads, on_cluster)]
+    assert on_cluster.status()["lines"] == on_threads.status()["lines"]
+    logs = [LineLog(lines_path(job.path, job.plan.volume["digest"])).read() for job in (on_threads, on_cluster)]
     assert logs[0] == logs[1] and len(logs[0]) == 8
 
 

@@ -212,7 +212,7 @@ def test_only_jobs_and_volumes_of_the_folder_can_be_opened(tmp_path):
             desk.begin(name, "b")
         with pytest.raises(ValueError, match="not a job of this folder"):
             desk.find(name)
-    with pytest.raises(ValueError, match="not a plain job name"):
+    with pytest.raises(ValueError, match="not a valid job name"):
         desk.begin("a.npy", "../a")
     assert desk.begin("a.npy", "mine") == "mine.outcrop"
     assert desk.find("mine.outcrop").survey.volume.shape == (3, 60, 60)

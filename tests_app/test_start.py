@@ -73,7 +73,7 @@ def test_unusable_volumes_and_job_names_are_refused(folder, browser, screen):
         page.get_by_role("button", name="empty.npy").click()
         page.get_by_role("alert").filter(has_text="holds only zeros or NaN").wait_for()
         assert not (folder / "empty.outcrop").exists()
-        for name, words in (("survey", "work on another survey"), ("../else", "not a plain job name")):
+        for name, words in (("survey", "work on another survey"), ("../else", "not a valid job name")):
             page.get_by_role("textbox", name="job for survey.npy").fill(name)
             page.keyboard.press("Tab")
             page.get_by_role("button", name="survey.npy").click()

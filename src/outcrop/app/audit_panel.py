@@ -140,7 +140,7 @@ def table_text(estimates: pd.DataFrame, *, samples: bool, palette: dict[str, str
         cells = [swatch + escape(name), *values, *(str(row[answer]) for answer in ("yes", "no", "unknown"))]
         rows.append((cells, "font-weight:600; border-top:1px solid #cfd8e3" if all_of_them else ""))
     body = "".join(f"<tr style='{style}'>{table_cells(cells, 'td')}</tr>" for cells, style in rows)
-    what = "Share of right answers, with its 95 % interval."
+    what = f"Estimated share of right {'labels' if samples else 'patches'}, with a 95 % interval."
     if samples and not iou:
         what += " IoU needs the class of every wrong sample."
     head = f"<tr style='color:#667'>{table_cells(heads, 'th')}</tr>"

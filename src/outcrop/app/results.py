@@ -97,7 +97,7 @@ class Results:
         folder = (self.job.path / "export").resolve()
         out = (folder / name).resolve()
         if out.parent != folder or not re.fullmatch(r"[\w][\w .()-]{0,100}", name):
-            raise ValueError(f"{name!r} is not a plain file name; use letters, digits, dots and hyphens.")
+            raise ValueError(f"{name!r} is not a valid file name; use letters, digits, dots and hyphens.")
         folder.mkdir(parents=True, exist_ok=True)
         stem, dot, suffix = name.partition(".")
         number = 1

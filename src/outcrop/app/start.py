@@ -77,7 +77,7 @@ def checked_job(text: str) -> str:
     """
     name = text.strip().removesuffix(ENDING)
     if not re.fullmatch(r"\w[\w .()-]{0,100}", name):
-        raise ValueError(f"{text!r} is not a plain job name; use letters, digits, spaces, dots and hyphens.")
+        raise ValueError(f"{text!r} is not a valid job name; use letters, digits, spaces, dots and hyphens.")
     return name + ENDING
 
 

@@ -60,7 +60,7 @@ class Work:
         """Run ``function(task, *arguments)`` as the foreground task; raise an error if one runs."""
         with self._lock:
             if self.task and self.task.alive:
-                raise ValueError(f"Still {self.task.title}; wait for it or cancel it.")
+                raise ValueError(f"The page is still {self.task.title}; wait until it ends, or cancel it.")
             self.task = Task(title, self, function, *arguments)
         self.tell("work")
         return self.task
