@@ -2,6 +2,7 @@
 
 python benchmarks/labelling.py                  # sections of F3 where OUTCROP_DATA has them, synthetic ones elsewhere
 python benchmarks/labelling.py --lines 48
+python benchmarks/labelling.py --lines 256 --device cuda   # energies and encoder on a GPU
 
 Every line is different (a section rolled by some traces), so that caches have no effect.
 """
@@ -15,7 +16,7 @@ import xarray as xr
 
 import outcrop as oc
 from outcrop.labels.votes import line_votes
-from outcrop.mapping.landmarks import LandmarkGraph
+from outcrop.mapping.landmarks import landmark_graphs
 from outcrop.mapping.points import Point, PointMapper
 from outcrop.mapping.survey_sample import sample_survey
 from outcrop.parallel import n_cores
@@ -41,7 +42,7 @@ def several(volume, n, first=0):
 
 
 def fitted(volume, truth):
-    """A `PointMapper` taught by one point for each class, and the seconds of the sample, the graph and the fit."""
+    """Return a `PointMapper` fitted to one point for each class, and the seconds of sample, graphs and fit."""
     grid = oc.PatchGrid(volume, size=64, step=64)
 
     def read(line):
@@ -56,9 +57,9 @@ def fitted(volume, truth):
     seconds = [time.perf_counter()]
     sample = sample_survey((line, read(line)) for line in range(min(SAMPLED, len(volume))))
     seconds.append(time.perf_counter())
-    graph = LandmarkGraph(sample)
+    graphs = landmark_graphs(sample)
     seconds.append(time.perf_counter())
-    mapper = PointMapper("other").fit(sample, points, read, graph=graph)
+    mapper = PointMapper("other").fit(sample, points, read, graphs=graphs)
     seconds.append(time.perf_counter())
     return mapper, np.diff(seconds)
 
@@ -66,17 +67,18 @@ def fitted(volume, truth):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lines", type=int, default=16, help="sections to label")
+    parser.add_argument("--device", help="torch device that computes features, for instance cuda")
     options = parser.parse_args()
     volume, truth = sections()
     mapper, seconds = fitted(volume, truth)
-    names = ("sample", "graph", "fit")
+    names = ("sample", "graphs", "fit")
     parts = ", ".join(f"{name} {one:.1f} s" for name, one in zip(names, seconds, strict=True))
     print(f"{min(SAMPLED, len(volume))} lines of {volume.shape[1]} x {volume.shape[2]} on {n_cores()} cores: {parts}")
     many = several(volume, options.lines)
     grid = oc.PatchGrid(many, size=64, step=64)
-    list(line_votes(many, grid, mapper, [0]))  # windows and nets are warm
+    list(line_votes(many, grid, mapper, [0], device=options.device))  # windows and nets are warm
     begin = time.perf_counter()
-    for _ in line_votes(many, grid, mapper):
+    for _ in line_votes(many, grid, mapper, device=options.device):
         pass
     rate = many.size / (time.perf_counter() - begin)
     peak = psutil.Process().memory_info().rss / 1e6

@@ -261,3 +261,19 @@ def test_a_survey_with_traces_missing_everywhere_is_labelled(tmp_path):
         assert (tmp_path / "bodies" / "bodies.csv").is_file()
         with pytest.raises(ValueError, match="No patch of 96 x 64 fits"):
             sparse.retrieve()
+
+
+def test_clicks_beside_each_other_keep_their_classes(tmp_path):
+    """Clicked samples have their classes, however near they are and whatever the limit of confidence."""
+    volume, _ = oc.datasets.synthetic((6, 160, 128), seed=4)
+    line, traces, times = (volume[name].values for name in volume.dims)
+    job = oc.Job(tmp_path / "j.outcrop", volume=volume)
+    clicks = [("fault", 60, 60), ("chaotic", 63, 60), ("salt dome", 61, 61), ("other", 100, 20)]
+    for name, trace, sample in clicks:
+        job.add_exemplar(name, (line[2], traces[trace], times[sample]))
+    for limit in (None, 0.99):
+        found = job.label([line[2]], min_confidence=limit)
+        codes = found["label"].sel(inline=line[2]).values
+        assert [found.attrs["classes"][codes[trace, sample] - 1] for _, trace, sample in clicks] == [
+            name for name, *_ in clicks
+        ]

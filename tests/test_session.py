@@ -227,8 +227,8 @@ def test_undoing_a_rename_shows_the_old_name_at_once(session, survey):
     np.testing.assert_array_equal(again.codes, codes.codes)
 
 
-def test_an_exemplar_snaps_to_the_nearest_sample_where_it_fits(session, survey):
-    """The place of an exemplar is a trace and a sample of the survey; at the rim it is moved inwards."""
+def test_an_exemplar_lies_on_the_nearest_trace_and_sample(session, survey):
+    """The place of an exemplar is a trace and a sample of the survey; a click outside is moved to the rim."""
     name = next(iter(survey[1]))
     line, trace, sample = (session.survey.volume[dim].values for dim in session.survey.volume.dims)
     assert session.add_exemplar(name, (line[5] + 0.3, trace[60] - 0.4, sample[50] + 1.1)) == [
@@ -236,7 +236,7 @@ def test_an_exemplar_snaps_to_the_nearest_sample_where_it_fits(session, survey):
         trace[60],
         sample[50],
     ]
-    assert session.add_exemplar(name, (line[5], -1e9, 1e9)) == [line[5], trace[SIZE // 2], sample[120 - SIZE // 2]]
+    assert session.add_exemplar(name, (line[5], -1e9, 1e9)) == [line[5], trace[0], sample[-1]]
 
 
 def test_undo_and_redo_are_inverse(session, survey):

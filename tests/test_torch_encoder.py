@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import outcrop as oc
-from outcrop.features import patch_encoder
+from outcrop.features import energies, patch_encoder, torch_energies
 from outcrop.features.encoder import WEIGHTS, Encoder, session
 from outcrop.features.torch_encoder import initialisers, torch_net
 from outcrop.retrieval import index as retrieval_index
@@ -24,6 +24,15 @@ def volume():
 def sections(volume):
     """Return the sections of the volume, (n, samples, traces) in [0, 1]."""
     return np.clip(0.5 + volume.values.swapaxes(1, 2) / 20_000, 0, 1).astype(np.float32)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("cut", [0, 1])
+def test_energies_on_a_device_equal_those_of_numpy(sections, device, cut):
+    """Odd and even sizes; energies are logarithms of values in float32."""
+    sections = sections[:2, cut:, cut:]
+    found = torch_energies.describe(sections, device)
+    assert np.allclose(found, energies.describe(sections), atol=1e-4)
 
 
 def test_labels_on_a_device_equal_labels_on_the_cpu(tmp_path, volume):

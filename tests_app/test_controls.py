@@ -485,8 +485,8 @@ def test_the_gallery_keeps_its_order_and_lists_rejected_patches(job, browser, sc
 
 
 @pytest.mark.parametrize("screen", SCREENS)
-def test_exemplars_are_drawn_on_other_sections_but_not_placed_there(job, browser, screen):
-    """Crosslines and time slices show the boxes of exemplars that cross them; a click shows the line instead."""
+def test_exemplars_are_drawn_and_placed_across_lines(job, browser, screen):
+    """Crosslines and time slices show the boxes of exemplars that cross them; a click places an exemplar."""
     with server(job) as (address, _):
         tab = Tab(browser, address, screen)
         for direction, at, boxes in ((1, "397", 1), (2, "240", 1), (2, "600", 0)):
@@ -499,9 +499,8 @@ def test_exemplars_are_drawn_on_other_sections_but_not_placed_there(job, browser
         tab.press("p")
         tab.wait_model("tool", "m.active === 1")
         tab.click(380, 110)
-        tab.wait_model("section", "m.title.text === 'inline 110'")
-        tab.wait_model("status", "m.text.includes('Exemplars are placed on inlines, not on time 600 ms')")
-        assert len(oc.Job(job).plan.state.exemplars) == 3
+        tab.wait_model("status", "m.text.includes('The exemplar lies on inline 110')")
+        assert oc.Job(job).plan.state.exemplars[-1].place == (110, 380, 600)
         tab.close()
 
 

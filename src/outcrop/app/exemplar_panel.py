@@ -26,7 +26,6 @@ from outcrop.app.components import (
 )  # fmt: skip
 from outcrop.app.viewer import PLACE, Panel, Viewer
 from outcrop.volumes.summary import sample_unit
-from outcrop.words import counted
 
 
 class ExemplarPanel(Panel):
@@ -109,15 +108,12 @@ class ExemplarPanel(Panel):
         return ",".join(map(str, self.survey.size))
 
     def _show_size(self) -> None:
-        """Show the patch size, and the number of exemplars whose patch does not fit into the section."""
+        """Show the size of a patch."""
         survey, unit = self.survey, sample_unit(self.survey.volume)
         height, width = survey.size
         extent = f" ({height * abs(survey.axes[2].step):g} {unit})" if unit else ""
-        words = [f"A patch is {height} samples{extent} by {width} traces"]
-        places = [one.place for one in self.job.exemplars if one.place is not None]
-        outside = sum(survey.snap(place) != list(place) for place in places)
-        words += [f"{counted(outside, 'exemplars', 'lie')} near the rim: the patch is moved inwards"] if outside else []
-        self.size.value, self.size_note.text = self._size_text(), "; ".join(words)
+        words = f"A patch is {height} samples{extent} by {width} traces"
+        self.size.value, self.size_note.text = self._size_text(), words
 
     @guarded
     def _on_card(self, message: Message) -> None:

@@ -87,10 +87,11 @@ class LineStrip(Panel):
         if not all(np.array_equal(rows[name], self.shown.data[name]) for name in rows):
             self.shown.data = rows
         self._show_marks()
-        along, numbers = viewer.direction, self.labelling.confirmed_numbers(viewer.direction)
-        confirmed = along < 2 and self.survey.axes[along].labels[viewer.position].item() in numbers
-        self.wrong.visible, self.right.visible = confirmed, not confirmed
-        self.right.disabled = along == 2
+        along, across = viewer.direction, viewer.direction == 2
+        number = None if across else self.survey.axes[along].labels[viewer.position].item()
+        self.wrong.visible = number in self.labelling.confirmed_numbers(along)
+        self.right.visible = number not in self.labelling.confirmed_numbers(along, whole=True)
+        self.right.disabled = across
         self.figure.html_attributes = {"role": "img", "aria-label": self.in_words()}
         key = (
             f"<span style='color:{colour}'>■</span>&nbsp;{name}" for colour, name in zip(COLOURS, STATES, strict=True)

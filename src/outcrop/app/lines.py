@@ -51,7 +51,7 @@ class Lines:
         states = np.full(len(self.labelling.survey.lines), UNLABELLED, np.uint8)
         states[list(found.labels.stores)] = LABELLED
         states[list(found.stale - {correcting})] = STALE
-        states[list(found.labels.confirmed.own)] = CONFIRMED
+        states[list(found.labels.confirmed.whole)] = CONFIRMED
         return states
 
     def percent_sure(self) -> npt.NDArray[np.uint8]:
@@ -59,7 +59,7 @@ class Lines:
         labels = self.labelling.shown().labels
         percent = np.full(len(self.labelling.survey.lines), UNKNOWN, np.uint8)
         for line, store in labels.stores.items():
-            if line in labels.confirmed.own:
+            if line in labels.confirmed.whole:
                 percent[line] = 100
             elif (key := (store.folder.name, line)) in self._sure:
                 percent[line] = round(100 * self._sure[key])

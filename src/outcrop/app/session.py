@@ -232,12 +232,14 @@ class Session:
 
     def belongings(self, name: str) -> str:
         """Return the numbers of decisions that are removed with a class as a text, "" if the class has none."""
+        first, confirmed = self.job.first_name(name), self.job.plan.state.confirmed
         exemplars = sum(one.name == name for one in self.job.exemplars)
-        strokes = sum(one["class"] == self.job.first_name(name) for one in self.job.strokes)
+        strokes = sum(one["class"] == first for one in self.job.strokes)
         counts = {
             "exemplars": exemplars,
             "strokes": strokes,
             "accepted or rejected patches": len(self.job.verdicts(name)),
+            "confirmed lines": sum(first in one["classes"] and first not in one["without"] for one in confirmed),
         }
         return " and ".join(counted(n, things) for things, n in counts.items() if n)
 

@@ -226,9 +226,9 @@ class ShownLabels:
             parts.append([*whole[:2], *ends] if direction == 2 and along == 0 else [*ends, *whole[2:]])
         return parts
 
-    def confirmed_numbers(self, direction: int) -> list[float]:
+    def confirmed_numbers(self, direction: int, *, whole: bool = False) -> list[float]:
         """Return the numbers of the confirmed sections of a direction."""
-        return [] if direction == 2 else confirmed_numbers(self.job, DIRECTIONS[direction])
+        return [] if direction == 2 else confirmed_numbers(self.job, DIRECTIONS[direction], whole=whole)
 
     def confirmed_parts(self, direction: int, position: int) -> tuple[list[list[float]], str]:
         """Return (left, right, top, bottom) of the confirmed parts of a section, in coordinates, and a notice."""

@@ -67,14 +67,10 @@ class Survey:
         return [axis.labels[i].item() for axis, i in zip(self.axes, at, strict=True)]
 
     def snap(self, place: Place) -> list[float]:
-        """Return the nearest place of the survey where a whole patch fits, in survey labels."""
+        """Return the line, trace and sample nearest to a place, in survey labels."""
         if len(place) != 3 or not np.isfinite(place).all():
             raise ValueError(f"Place {place} is not inline, crossline and {self.volume.dims[2]}; give three numbers.")
-        limits = [(0, n - 1) for n in self.volume.shape]
-        for axis, length in ((1 - self.along, self.size[1]), (2, self.size[0])):
-            limits[axis] = (length // 2, self.volume.shape[axis] - length + length // 2)
-        at = [min(max(i, low), high) for i, (low, high) in zip(self.positions(place), limits, strict=True)]
-        return self.place_at(at)
+        return self.place_at(self.positions(place))
 
     def place(self, direction: int, position: int, x: float, y: float) -> list[float]:
         """Return inline, crossline and time of a point of a section."""

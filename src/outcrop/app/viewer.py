@@ -422,27 +422,15 @@ class Viewer(Part):
         if not self.chosen:
             raise ValueError("Add a class first, for instance fault; then click where it shows.")
         place = self.survey.place(self.direction, self.position, event.x, event.y)
-        if self.direction != self.survey.along:
-            self._refuse_across(place)
-            return
         if event.event_name == "doubletap" and self._tapped == place:
             return  # a double click places one exemplar; two fast clicks at different places are two exemplars
         self._tapped = place
-        placed = self.session.add_exemplar(self.chosen, place)
-        if placed != place:
-            size = " x ".join(map(str, self.survey.size))
-            moved = ", ".join(f"{part:g}" for part in placed)
-            self.session.work.say(f"A patch of {size} does not fit at this position: its centre was moved to {moved}.")
-
-    def _refuse_across(self, place: Place) -> None:
-        """Show the line through a click on a section across the lines, because exemplars are placed on lines only."""
-        here, line = self.plot.figure.title.text, self.survey.line_name
-        place = self.survey.snap(place)
-        self.jump(place)
-        self.session.work.say(
-            f"Exemplars are placed on {line}s, not on {here}: this is {line} {place[self.survey.along]:g} through the "
-            "position of your click. Click here to place the exemplar."
-        )
+        self.session.add_exemplar(self.chosen, place)
+        if self.direction != self.survey.along:
+            line, number = self.survey.line_name, place[self.survey.along]
+            self.session.work.say(
+                f"The exemplar lies on {line} {number:g}; its patch for the search is cut on this line."
+            )
 
     def _on_grab(self, event: Any) -> None:
         """Begin to drag the exemplar under the cursor."""

@@ -72,4 +72,5 @@ def in_words(entries: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> 
         if entry.get("stick"):
             text = f"{'rejected ' if entry['what'] == 'exclude' else ''}fault stick of {name}"
         text = f"{'erasing' if first == 'erase' else text} on {entry['along']} {line:g}"
-    return text
+    others = sum(one["what"] == entry["what"] for one in entries) - 1
+    return f"{text} and {others} more" if others else text

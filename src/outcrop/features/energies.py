@@ -38,13 +38,10 @@ def describe(sections: npt.ArrayLike) -> np.ndarray:
     array, shape (n, ceil(height / 4), ceil(width / 4), 64)
         The first grid point lies at pixel 2.
     """
-    x = np.asarray(sections, np.float32) - np.float32(0.5)
-    height, width = x.shape[1:]
-    shape = tuple(scipy.fft.next_fast_len(size + 2 * MARGIN) for size in (height, width))
-    pads = [(0, 0), *((MARGIN, full - size - MARGIN) for full, size in zip(shape, (height, width), strict=True))]
-    spectrum = scipy.fft.fft2(np.pad(x, pads, mode="symmetric"))
-    inside = [slice(MARGIN, MARGIN + size) for size in (height, width)]
-    nodes = [-(-size // STRIDE) for size in (height, width)]
+    x, inside = padded(sections)
+    shape = x.shape[1:]
+    spectrum = scipy.fft.fft2(x)
+    nodes = [-(-(part.stop - part.start) // STRIDE) for part in inside]
     out = np.empty((len(SMOOTHING) * len(WAVELENGTHS) * N_DIRECTIONS, len(x), *nodes), np.float32)
     for number, window in enumerate(_log_gabor(shape)):
         columns = scipy.fft.ifft(spectrum * window, axis=1, overwrite_x=True)[:, inside[0]]
@@ -54,6 +51,15 @@ def describe(sections: npt.ArrayLike) -> np.ndarray:
             energy = out[scale * len(WAVELENGTHS) * N_DIRECTIONS + number]
             energy[:] = smoothed(smoothed(half, sigma / 2).swapaxes(1, 2), sigma / 2).swapaxes(1, 2)
     return np.moveaxis(np.log(out + np.float32(1e-3), out=out), 0, -1).copy()
+
+
+def padded(sections: npt.ArrayLike) -> tuple[np.ndarray, list[slice]]:
+    """Return sections around 0, mirrored at their rims to a size of fast Fourier transforms, and the slices inside."""
+    x = np.asarray(sections, np.float32) - np.float32(0.5)
+    sizes = x.shape[1:]
+    full = [scipy.fft.next_fast_len(size + 2 * MARGIN) for size in sizes]
+    pads = [(MARGIN, long - size - MARGIN) for long, size in zip(full, sizes, strict=True)]
+    return np.pad(x, [(0, 0), *pads], mode="symmetric"), [slice(MARGIN, MARGIN + size) for size in sizes]
 
 
 def smoothed(x: np.ndarray, sigma: float) -> np.ndarray:

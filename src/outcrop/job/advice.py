@@ -48,7 +48,7 @@ def next_line(job: "Job", plan: Plan) -> dict[str, Any] | None:
         ``line`` and ``place``: inline, crossline and time of the centre of the patch with the lowest mean confidence.
     """
     view, _ = label_view(job, plan)
-    lines = [line for line in sorted(view.stores) if line not in view.confirmed.own]
+    lines = [line for line in sorted(view.stores) if line not in view.confirmed.whole]
     if not lines:
         return None
     some = np.array(lines)[np.unique(np.linspace(0, len(lines) - 1, LINES).astype(int))]
@@ -56,7 +56,7 @@ def next_line(job: "Job", plan: Plan) -> dict[str, Any] | None:
     counts[:, 0] = 0  # not labelled
     mean = counts @ np.arange(256) / 255 / np.maximum(counts.sum(axis=1), 1)
     metres = line_distances(job.volume, DIRECTIONS[plan.along])
-    gain = line_gain(mean, metres[some], metres[sorted(view.confirmed.own)])
+    gain = line_gain(mean, metres[some], metres[sorted(view.confirmed.whole)])
     line = int(some[gain.argmax()])
     label, confidence = view.section(line)
     sure = uniform_filter(np.where(label > 0, confidence, 255).astype(np.float32), plan.size[::-1], mode="nearest")

@@ -200,11 +200,14 @@ class JobChoices(JobFolder):
         entries, first = self._new_class(name)
         if np.ndim(place) < 2:
             place = self._check_place(place)
-            for one in self.log.state().exemplars:
+            state, entry = self.log.state(), {"what": "exemplar", "class": first, "place": place}
+            for one in state.exemplars:
                 if (one.name, one.place) == (first, tuple(place)):
+                    if any(one.id in line["older"] for line in state.confirmed):
+                        self._decide(entry)  # the click now wins over a line that was confirmed since
                     return one.id
             self._say_outside(place)
-            entries.append({"what": "exemplar", "class": first, "place": place})
+            entries.append(entry)
         else:
             picture = np.asarray(exemplar_picture(self.volume, self._grid_of(self.options.index), place), np.float32)
             entries.append({"what": "exemplar", "class": first, "picture": pack(picture)})

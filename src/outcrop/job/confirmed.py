@@ -1,6 +1,6 @@
 """Confirmed lines: which samples a person confirmed, on top of all votes and as evidence for a mapper."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -39,17 +39,22 @@ class Confirmed:
         Direction of the lines.
     shape : (int, int, int)
         Of the volume.
+    partial : set of (direction, position)
+        Sections of which only a part is confirmed.
     """
 
     parts: Sequence[tuple[Section, Callable[[], np.ndarray]]]
     names: Sequence[str]
     along: int
     shape: Sequence[int]
+    partial: Collection[Section] = ()
     own: set[int] = field(init=False)  # positions of the lines that are confirmed themselves
+    whole: set[int] = field(init=False)  # those of which more than a part is confirmed
     lines: set[int] = field(init=False)  # positions of the lines with a confirmed sample
 
     def __post_init__(self) -> None:
         self.own = {position for (direction, position), _ in self.parts if direction == self.along}
+        self.whole = {position for position in self.own if (self.along, position) not in self.partial}
         self.lines = set(self.own)
         for (direction, _), read in self.parts:
             if direction != self.along:
@@ -118,7 +123,10 @@ def job_confirmed(job: "JobFolder", plan: Plan) -> Confirmed:
         codes = {name: plan.codes[name] for name in plan.names}
         kept = job._held("labels of confirmed lines", None, Kept)
         parts = confirmed_parts(plan.state, job.log.line_files, codes, job.axes, kept) if plan.state.confirmed else []
-        return Confirmed(parts, names, plan.along, plan.volume["shape"])
+        places = [(section_of(entry, job.axes), bool(entry.get("part"))) for entry in plan.state.confirmed]
+        whole = {place for place, part in places if not part}
+        partial = {place for place, _ in places if place is not None and place not in whole}
+        return Confirmed(parts, names, plan.along, plan.volume["shape"], partial)
 
     return job._held(f"confirmed along {plan.along}", (plan.state, plan.codes, plan.volume["digest"]), make)
 

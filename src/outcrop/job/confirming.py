@@ -39,6 +39,7 @@ class Source(NamedTuple):
     classes: Sequence[str]  # code i + 1 is classes[i], "" a code that no class has
     axes: Sequence[npt.NDArray[Any]]  # labels of its three axes
     section: Callable[[float], Codes]  # codes of a line, shape (n_traces, n_samples)
+    partial: bool = False  # it labels parts of its lines only
 
 
 def confirm_lines(
@@ -73,8 +74,11 @@ def confirm_lines(
             if name not in firsts:
                 entries, firsts[name] = job._new_class(name)
                 job._decide(*entries)
+        part = {"part": True} if source.partial or outline is not None else {}
         entries = [
-            {"what": "confirm", "along": along, "line": line, "file": file, "classes": [firsts[name] for name in names]}
+            {"what": "confirm", "along": along, "line": line, "file": file}
+            | part
+            | {"classes": [firsts[name] for name in names]}
             for line, (file, names) in found.items()
         ]
         job._decide(*entries)
@@ -92,9 +96,13 @@ def unconfirm_lines(job: "Job", lines: Sequence[float], along: str) -> None:
     job._decide(*({"what": "unconfirm", "along": along, "line": line} for line in numbers))
 
 
-def confirmed_numbers(job: "Job", along: str) -> list[float]:
-    """Return the numbers of the confirmed lines of a direction, also of those that the volume does not have."""
-    return sorted({one["line"] for one in job.log.state().confirmed if one["along"] == along})
+def confirmed_numbers(job: "Job", along: str, *, whole: bool = False) -> list[float]:
+    """Return the numbers of the confirmed lines of a direction, also of lines that the volume does not have.
+
+    With `whole`, lines of which only a part is confirmed are left out.
+    """
+    confirmed = [one for one in job.log.state().confirmed if one["along"] == along]
+    return sorted({one["line"] for one in confirmed if not (whole and one.get("part"))})
 
 
 def _axis(job: "Job", along: str) -> npt.NDArray[Any]:
@@ -222,7 +230,7 @@ def _of_horizon(
         return codes
 
     classes = [class_name(name) if name else "" for name in (above, below)]
-    return Source(path, np.unique(horizon[along]), classes, job.axes, section)
+    return Source(path, np.unique(horizon[along]), classes, job.axes, section, partial=not (above and below))
 
 
 def _of_sticks(job: "Job", along: str, sticks: pd.DataFrame, path: str) -> Source:
@@ -240,4 +248,4 @@ def _of_sticks(job: "Job", along: str, sticks: pd.DataFrame, path: str) -> Sourc
                 codes[stroke_mask({"along": along, "points": places, "radius": STROKE}, job.axes)] = 1
         return codes
 
-    return Source(path, lines, [name], job.axes, section)
+    return Source(path, lines, [name], job.axes, section, partial=True)

@@ -55,6 +55,8 @@ class Corrections:
         Of the volume.
     rejected : list of (str, (int, int, int))
         Class and position of the centre of every rejected patch.
+    clicked : list of (str, (int, int, int))
+        Class and position of every exemplar; its sample has this class unless a stroke covers it.
     """
 
     painted: Mapping[tuple[int, int], np.ndarray]
@@ -64,15 +66,13 @@ class Corrections:
     along: int
     shape: Sequence[int]
     rejected: Sequence[tuple[str, tuple[int, int, int]]] = ()
+    clicked: Sequence[tuple[str, tuple[int, int, int]]] = ()
 
     def __post_init__(self) -> None:
         self.section_shape = self.shape[1 - self.along], self.shape[2]
-        self.rejected_on: dict[int, list[tuple[int, int, int]]] = {}  # code, trace and sample by position of a line
-        for name, at in self.rejected:
-            place = self.names.index(name), at[1 - self.along], at[2]
-            self.rejected_on.setdefault(at[self.along], []).append(place)
-        # positions of the lines on which something is painted, excluded or rejected
-        self.lines = set(self.rejected_on)
+        self.rejected_on, self.clicked_on = self._by_line(self.rejected), self._by_line(self.clicked)
+        # positions of the lines on which something is painted, excluded, rejected or clicked
+        self.lines = self.rejected_on.keys() | self.clicked_on.keys()
         for (direction, position), section in [*self.painted.items(), *self.excluded.items()]:
             if direction == self.along:
                 self.lines.add(position)
@@ -80,10 +80,21 @@ class Corrections:
                 marked = section.any(axis=-1).reshape(-1, self.shape[self.along]).any(axis=0)
                 self.lines |= set(np.flatnonzero(marked).tolist())
 
+    def _by_line(self, places: Sequence[tuple[str, tuple[int, int, int]]]) -> dict[int, list[tuple[int, int, int]]]:
+        """Return position of a line -> code - 1, trace and sample of the places on it."""
+        found: dict[int, list[tuple[int, int, int]]] = {}
+        for name, at in places:
+            found.setdefault(at[self.along], []).append((self.names.index(name), at[1 - self.along], at[2]))
+        return found
+
     def codes(self, line: int) -> np.ndarray:
-        """Return the codes painted on a line, on it or where a painted section crosses it."""
-        codes = self.painted.get((self.along, line))
-        codes = np.zeros(self.section_shape, np.uint8) if codes is None else codes.copy()
+        """Return the codes painted on a line, on it or where a painted section crosses it, and those of its clicks."""
+        codes = np.zeros(self.section_shape, np.uint8)
+        for code, trace, sample in self.clicked_on.get(line, ()):
+            codes[trace, sample] = code + 1
+        painted = self.painted.get((self.along, line))
+        if painted is not None:
+            codes = np.where(painted > 0, painted, codes)
         for (direction, position), section in self.painted.items():
             if direction != self.along and section[line].any():
                 codes[position] = np.where(section[line] > 0, section[line], codes[position])

@@ -181,10 +181,12 @@ def judged_sticks(
     if name is None:
         return join_sticks(every, job.volume)
     along = DIRECTIONS[job.plan.along]
-    accepted, rejected = accepted_sticks(job, name), rejected_sticks(job, name)
+    accepted = accepted_sticks(job, name)
+    rejected = pd.concat([rejected_sticks(job, one) for one in job.classes], ignore_index=True)
     if lines is not None:
         accepted = accepted[accepted[along].isin(lines) & (accepted["along"] == along)]
-    judged = pd.concat([accepted, rejected.assign(stick=rejected["stick"] + len(accepted))])
+    rejected["stick"] = (rejected["stick"].diff() != 0).cumsum() + len(accepted)
+    judged = pd.concat([accepted, rejected])
     touched = every[along].isin(judged.loc[judged["along"] == along, along])
     left = _parts(job, every[touched], judged).assign(accepted=False)
     return join_sticks(assembled([accepted, every[~touched], left], job.volume), job.volume)

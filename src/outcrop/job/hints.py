@@ -11,7 +11,7 @@ from outcrop.job.votes import Labels
 from outcrop.mapping.points import PointMapper
 from outcrop.patches.grid import DIRECTIONS
 
-NONE, MOST = 0.0005, 0.8  # shares of a line below and above which a class is worth a sentence
+NONE, MOST = 0.0005, 0.6  # shares of a line below and above which a class is worth a sentence
 LINES = 5  # that are looked at
 
 

@@ -12,7 +12,7 @@ from outcrop.job.confirmed import Confirmed, NoVotes, is_open, job_confirmed
 from outcrop.job.corrections import Corrections
 from outcrop.job.fitting import job_mapper
 from outcrop.job.plan import Plan
-from outcrop.job.sections import labelling_grid, marked_sections, rejected_samples
+from outcrop.job.sections import clicked_samples, labelling_grid, marked_sections, rejected_samples
 from outcrop.job.votes import Labels, read_labels, survey_limit
 from outcrop.labels.vote_store import LineWriter, VoteStore
 from outcrop.labels.votes import lines_of, written_votes
@@ -192,6 +192,7 @@ def corrections(job: "Job", plan: Plan) -> Corrections:
         along=plan.along,
         shape=tuple(job.volume.shape),
         rejected=rejected_samples(job, plan),
+        clicked=clicked_samples(job, plan),
     )
 
 

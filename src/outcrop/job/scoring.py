@@ -67,7 +67,7 @@ def score_labels(
         job._note(text)
     scores["MIU_without_boundary"] = pixel_scores(coded, truth, band=5)["MIU"]
     scores[f"{along}s"] = common.tolist()
-    own = job_confirmed(job, job.plan).own
+    own = job_confirmed(job, job.plan).whole
     scores["confirmed"] = [line for line in common.tolist() if position_of(job.axes[direction], line) in own]
     spacing, scores["units"] = _spacing(job)
     found, true = (codes.transpose(along, codes.dims[2], across) for codes in (coded, truth))

@@ -55,11 +55,21 @@ def position_in(axes: Sequence[np.ndarray], place: Sequence[float]) -> tuple[int
     return (row, column, sample) if inside else None
 
 
+def clicked_samples(job: "Job", plan: Plan) -> list[tuple[str, tuple[int, int, int]]]:
+    """Return class and position of every exemplar in the volume."""
+
+    def make() -> list[tuple[str, tuple[int, int, int]]]:
+        places = [(one.name, position_in(job.axes, one.place)) for one in plan.state.exemplars if one.place]
+        return [(name, at) for name, at in places if at is not None]
+
+    return job._held("clicked samples", (plan.state, plan.volume["digest"]), make)
+
+
 def rejected_samples(job: "Job", plan: Plan) -> list[tuple[str, tuple[int, int, int]]]:
     """Return class and position of the centre of every rejected patch, unless an exemplar of its class lies there."""
 
     def make() -> list[tuple[str, tuple[int, int, int]]]:
-        shown = {(one.name, position_in(job.axes, one.place)) for one in plan.state.exemplars if one.place}
+        shown = set(clicked_samples(job, plan))
         places = [(one.name, position_in(job.axes, one.place)) for one in plan.state.verdicts if not one.accept]
         return [(name, at) for name, at in places if at is not None and (name, at) not in shown]
 

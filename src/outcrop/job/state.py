@@ -186,16 +186,25 @@ def _remove_class(state: Replay, entry: Entry) -> None:
 def _exemplar(state: Replay, entry: Entry) -> None:
     _class(state, entry)
     place = None if "picture" in entry else tuple(entry["place"])
-    if place is None or not any((one.name, one.place) == (entry["class"], place) for one in state.exemplars):
+    known = [one for one in state.exemplars if place is not None and (one.name, one.place) == (entry["class"], place)]
+    if not known:
         state.exemplars.append(Exemplar(entry["id"], entry["class"], place, entry.get("picture"), scope(entry)))
+    for one in known:
+        if _acts_on(entry, one.scope):
+            _is_newer(state, one.id)
 
 
 def _move(state: Replay, entry: Entry) -> None:
     for i, one in enumerate(state.exemplars):
         if one.id == entry["of"] and _acts_on(entry, one.scope):
             state.exemplars[i] = one._replace(place=tuple(entry["place"]))
-            for line in state.confirmed:
-                line["older"].discard(one.id)
+            _is_newer(state, one.id)
+
+
+def _is_newer(state: Replay, exemplar: str) -> None:
+    """Let an exemplar win over the lines that were confirmed before this entry."""
+    for line in state.confirmed:
+        line["older"].discard(exemplar)
 
 
 def _remove(state: Replay, entry: Entry) -> None:

@@ -79,7 +79,8 @@ def status(job: "Job") -> dict[str, Any]:
     verdicts = [one.accept for one in state.verdicts]
     lines = labelled_lines(job, plan)
     stale = sum(lines.values())
-    confirmed = len({one["line"] for one in state.confirmed if one["along"] == DIRECTIONS[plan.along]})
+    along = DIRECTIONS[plan.along]
+    confirmed = len({one["line"] for one in state.confirmed if one["along"] == along and not one.get("part")})
     counts, old = _retrieved(job, plan)
     lost = {one["file"] for one in job.log.state().confirmed if job.log.line_files.problem(one["file"])}
     report = {

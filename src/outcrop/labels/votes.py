@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 from outcrop.arrays import device_list, to_numpy
+from outcrop.mapping.points import PointMapper
 from outcrop.parallel import map_blocks, memory_budget, spans
 from outcrop.patches.grid import PatchGrid
 from outcrop.patches.windows import add_windows
@@ -52,7 +53,9 @@ def line_votes(
     memory, devices = memory or memory_budget(), device_list(device)
     options: dict[str, Any] = {"client": client, "memory": memory, "cost": cost(volume, grid, mapper.classes_)}
     work = partial(_packed_votes, volume, grid, mapper, devices, _at_once(grid, mapper, memory))
-    votes = map_blocks(work, [(line, rows[line]) for line in wanted], workers=len(devices) or workers, **options)
+    if devices and not _takes_sections(grid, mapper):  # a mapper of sections computes most of its votes on the CPU
+        workers = len(devices)
+    votes = map_blocks(work, [(line, rows[line]) for line in wanted], workers=workers, **options)
     yield from zip(wanted, votes, strict=True)
 
 
@@ -135,10 +138,10 @@ def _packed_votes(
 ) -> np.ndarray:
     """Return the votes on one line as bytes, shape (n_classes, n_traces, n_samples), small to send and to hold."""
     line, rows = block
+    device = devices[line % len(devices)] if devices else None
     if _takes_sections(grid, mapper):
-        votes = _whole_section(volume, grid, mapper, (line_axis(grid), line))
+        votes = _whole_section(volume, grid, mapper, (line_axis(grid), line), device)
     else:
-        device = devices[line % len(devices)] if devices else None
         votes = section_votes(volume, grid, mapper, rows, device=device, at_once=at_once)
     return np.ascontiguousarray(np.moveaxis(np.round(255 * votes).astype(np.uint8), -1, 0))
 
@@ -155,7 +158,7 @@ def section_votes(
     """Return shares of the vote on one line, shape (n_traces, n_samples, n_classes); 0 at samples without votes."""
     starts = grid.places(rows)
     if _takes_sections(grid, mapper):
-        return _whole_section(volume, grid, mapper, starts[0, :2])
+        return _whole_section(volume, grid, mapper, starts[0, :2], device)
     shape = (len(grid.axes[1 - starts[0, 0]]), len(grid.axes[2]))
     total = np.zeros((*shape, len(mapper.classes_)), np.float32)
     weight = np.zeros(shape, np.float32)
@@ -174,11 +177,14 @@ def _takes_sections(grid: PatchGrid, mapper: Any) -> bool:
     return hasattr(mapper, "votes") and grid.gain != "patch"
 
 
-def _whole_section(volume: xr.DataArray, grid: PatchGrid, mapper: Any, place: Any) -> np.ndarray:
+def _whole_section(
+    volume: xr.DataArray, grid: PatchGrid, mapper: Any, place: Any, device: str | None = None
+) -> np.ndarray:
     """Return the votes of a mapper of whole sections; missing traces are taken as zero amplitude and get no votes."""
     section, live = grid.section(volume, *place)
     known = np.isfinite(section)
-    votes: np.ndarray = mapper.votes(np.where(known, section, np.float32(0.5)).T, int(place[1]))
+    options = {"device": device} if device and isinstance(mapper, PointMapper) else {}
+    votes: np.ndarray = mapper.votes(np.where(known, section, np.float32(0.5)).T, int(place[1]), **options)
     if votes.shape[-1] == 1:
         votes = np.maximum(votes, np.float32(LEAST))
     return votes * (known & live[:, None] & grid.inside(*place))[..., None]

@@ -176,7 +176,7 @@ class PointMapper(BaseEstimator, Saved):
         self.shares_ = dict(zip(self.classes_.tolist(), self.landmark_votes_.mean(axis=(0, 1)).tolist(), strict=True))
         return self
 
-    def votes(self, section: npt.ArrayLike, line: float | None = None) -> Floats:
+    def votes(self, section: npt.ArrayLike, line: float | None = None, *, device: str | None = None) -> Floats:
         """Return the share of every class at every sample of a section.
 
         Parameters
@@ -186,6 +186,8 @@ class PointMapper(BaseEstimator, Saved):
         line : float, optional
             Line number of the section in the survey of the fit; None for a section of another survey, where positions
             have no effect.
+        device : str, optional
+            A torch device such as ``cuda`` that computes the features of the section.
 
         Returns
         -------
@@ -196,7 +198,7 @@ class PointMapper(BaseEstimator, Saved):
         confirmed = None if line is None else self.confirmed_.get(line)
         if confirmed is not None and confirmed.codes.all():
             return np.eye(len(self.classes_), dtype=np.float32)[confirmed.codes.T - 1]
-        nodes = nodes_of(section)
+        nodes = nodes_of(section, device)
         votes = self._votes_before_strokes(nodes, line)
         if self.correction_:
             alike = self._kernel_features(nodes, line, *np.ogrid[: votes.shape[0] : 2, : votes.shape[1] : 2])
@@ -329,9 +331,9 @@ class PointMapper(BaseEstimator, Saved):
                 votes = self._with_forest(votes, nodes, line)
             if len(self.classes_) > 1:
                 votes = votes**POWER
-        votes = self._with_points(votes, line, excluded=False)
+        votes = self._with_shown(votes, line)
         votes = along_reflectors(votes[None], nodes.dips[None])[0]
-        votes = self._with_points(votes, line, excluded=True)  # last, because averaging would bring the class back
+        votes = self._with_excluded(votes, line)  # last, because averaging would bring the class back
         return votes if len(self.classes_) == 1 else _normalised(votes)
 
     def _kernel_features(self, nodes: Nodes, line: float | None, rows: Any, columns: Any) -> Floats:
@@ -434,17 +436,25 @@ class PointMapper(BaseEstimator, Saved):
         )
         return taught
 
-    def _with_points(self, votes: Floats, line: float | None, *, excluded: bool) -> Floats:
-        """Return votes that agree with the points on this line around them, for showing or for excluding points."""
-        votes = votes.copy()
-        for code in {point[3] for point in self.points_}:
-            here = [(p[1], p[2]) for p in self.points_ if p[0] == line and p[3:] == (code, excluded)]
-            if not here:
-                continue
+    def _with_shown(self, votes: Floats, line: float | None) -> Floats:
+        """Return votes that agree with the points on this line around them; the nearest point decides."""
+        here = [point for point in self.points_ if point[0] == line and not point[4]]
+        if not here:
+            return votes
+        codes = np.full(votes.shape[:2], -1)
+        for _, trace, sample, code, _ in here:
+            codes[_node((trace, sample), votes.shape)] = code
+        nearest = distance_transform_edt(codes < 0, return_distances=False, return_indices=True)
+        close = _closeness([(point[1], point[2]) for point in here], votes.shape)[..., None]
+        shown: Floats = (1 - close) * votes + close * np.eye(len(self.classes_), dtype=np.float32)[codes[*nearest]]
+        return shown
+
+    def _with_excluded(self, votes: Floats, line: float | None) -> Floats:
+        """Return votes without the classes that points on this line exclude, around these points."""
+        for code in {point[3] for point in self.points_ if point[0] == line and point[4]}:
+            here = [(p[1], p[2]) for p in self.points_ if p[0] == line and p[3:] == (code, True)]
             close = _closeness(here, votes.shape)[..., None]
-            of_class = np.eye(len(self.classes_), dtype=np.float32)[code]
-            known = votes * (1 - of_class) if excluded else of_class
-            votes = ((1 - close) * votes + close * known).astype(np.float32)
+            votes = votes * (1 - close * np.eye(len(self.classes_), dtype=np.float32)[code])
         return votes
 
 

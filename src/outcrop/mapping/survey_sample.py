@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.ndimage import gaussian_filter
 
+from outcrop.features import torch_energies
 from outcrop.features.encoder import ANSWERS, CLASSES, Encoder, weights_digest
 from outcrop.features.energies import KEPT, describe, n_energies
 from outcrop.mapping.pixels import dips
@@ -72,13 +73,15 @@ def load_sample(path: str | Path) -> SurveySample:
         return SurveySample(**{name: stored[name] for name in SurveySample._fields})
 
 
-def nodes_of(section: npt.ArrayLike) -> Nodes:
+def nodes_of(section: npt.ArrayLike, device: str | None = None) -> Nodes:
     """Return features at the grid points of one section.
 
     Parameters
     ----------
     section : array, shape (n_samples, n_traces)
         Amplitudes in [0, 1]; missing samples (NaN) are taken as zero amplitude, 0.5.
+    device : str, optional
+        A torch device such as ``cuda`` that computes energies and runs the encoder; features differ by rounding alone.
 
     Notes
     -----
@@ -87,19 +90,22 @@ def nodes_of(section: npt.ArrayLike) -> Nodes:
     """
     values = np.asarray(section, np.float32)[None]
     values = np.where(np.isfinite(values), values, np.float32(0.5))
-    described: Floats = KEPT.get(("points", weights_digest(), content(values)), lambda: _described(values))
+    described: Floats = KEPT.get(
+        ("points", weights_digest(), device, content(values)), lambda: _described(values, device)
+    )
     features, predictions, dip = np.split(described, [N_FEATURES, N_FEATURES + len(ANSWERS)], axis=-1)
     return Nodes(features, predictions, dip[..., 0])
 
 
-def _described(values: Floats) -> Floats:
+def _described(values: Floats, device: str | None) -> Floats:
     """Return features, predictions and dip at the grid points of one section, shape (rows, columns, n)."""
-    encoded = Encoder().describe(values)[0]
+    encoded = Encoder(device=device).describe(values)[0]
     encoded = _quarter_step(_quarter_step(encoded, 0), 1)
     predictions = encoded[..., : len(ANSWERS)].copy()
     np.clip(predictions[..., : len(CLASSES)], -LARGEST, LARGEST, out=predictions[..., : len(CLASSES)])
     fine = gaussian_filter(encoded[..., -N_FINE:], (*SMOOTH, 0), mode="nearest")
-    return np.concatenate([describe(values)[0], fine, predictions, dips(values)[0][..., None]], axis=-1)
+    energies = torch_energies.describe(values, device) if device else describe(values)
+    return np.concatenate([energies[0], fine, predictions, dips(values)[0][..., None]], axis=-1)
 
 
 def _quarter_step(values: Floats, axis: int) -> Floats:
